@@ -1,0 +1,50 @@
+/** Writes the contract in the forms that the mock and the client generators digest. */
+import { join } from 'node:path';
+import { type Contract, type MediaType, operationsOf, resolve } from './contract.ts';
+import { writeIfChanged } from './output.ts';
+
+/** Writes server/contract/openapi.mock.json and openapi.sdk.json. */
+export async function generateDerivedDocuments(root: string, contract: Contract): Promise<void> {
+  const mock = withStreamsAsText(contract);
+  const folder = join(root, 'server/contract');
+  await writeIfChanged(join(folder, 'openapi.mock.json'), `${JSON.stringify(mock, null, 1)}\n`);
+  await writeIfChanged(join(folder, 'openapi.sdk.json'), `${JSON.stringify(withBlocksOnly(mock), null, 1)}\n`);
+}
+
+/** The mock and the generators know a stream only as text; its example is the events as they stand on the wire. */
+function withStreamsAsText(contract: Contract): Contract {
+  const copy = structuredClone(contract);
+  for (const { operation } of operationsOf(copy)) {
+    for (const response of Object.values(operation.responses)) {
+      const stream = resolve(copy, response).content?.['text/event-stream'];
+      if (stream) describeAsText(operation.operationId, stream);
+    }
+  }
+  return copy;
+}
+
+function describeAsText(operationId: string, stream: MediaType): void {
+  const events = stream['x-example-events'];
+  if (!events) throw new Error(`${operationId} streams and has no x-example-events`);
+  stream.schema = { type: 'string' };
+  stream.examples = { stream: { value: events.map(frame).join('') } };
+}
+
+function frame({ event, id, data }: { event?: string; id?: string; data: unknown }): string {
+  return `${id ? `id: ${id}\n` : ''}${event ? `event: ${event}\n` : ''}data: ${JSON.stringify(data)}\n\n`;
+}
+
+/** Generators for Java and others cannot express "a string, or a list of blocks"; the list can say all. */
+function withBlocksOnly(contract: Contract): Contract {
+  const copy = structuredClone(contract);
+  narrow(copy, 'MessageParam', 'content');
+  narrow(copy, 'CreateMessageRequest', 'system');
+  return copy;
+}
+
+function narrow(contract: Contract, schema: string, property: string): void {
+  const properties = contract.components.schemas[schema]?.properties;
+  const blocks = properties?.[property]?.oneOf?.find((branch) => branch.type === 'array');
+  if (!properties || !blocks) throw new Error(`${schema}.${property} is no longer a string or a list`);
+  properties[property] = blocks;
+}

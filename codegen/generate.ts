@@ -1,0 +1,19 @@
+/** Contract in, code out: writes everything that follows from openapi/ and schemas/. Run by `make generate`. */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { generateApiTypes } from './api-types.ts';
+import { bundleContract } from './bundle.ts';
+import { generateConfigTypes } from './config-types.ts';
+import { generateDerivedDocuments } from './derived-documents.ts';
+import { generateRoutes } from './routes.ts';
+
+const root = join(import.meta.dirname, '..');
+await mkdir(join(root, 'server/contract'), { recursive: true });
+await mkdir(join(root, 'clients/typescript/generated'), { recursive: true });
+const contract = await bundleContract(root);
+await Promise.all([
+  generateApiTypes(root, contract),
+  generateRoutes(root, contract),
+  generateDerivedDocuments(root, contract),
+  generateConfigTypes(root),
+]);

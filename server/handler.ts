@@ -1,0 +1,86 @@
+/** The shape of a handler: typed input from the contract, a typed reply, no request or response object. */
+import type { operations } from './contract/api.ts';
+import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
+import type { Principal, Services } from './services.ts';
+
+/** One server-sent event before framing; `name` absent means an unnamed event. */
+export interface ServerEvent<Data = unknown> {
+  readonly name?: string;
+  /** The number that a client sends back as Last-Event-ID. */
+  readonly id?: number;
+  readonly data: Data;
+}
+
+/** What a handler is given: all of it has passed the contract. */
+export interface Call<Id extends OperationId> {
+  readonly path: Part<Id, 'path'>;
+  readonly query: Part<Id, 'query'>;
+  /** The declared header parameters, by the names of the contract. */
+  readonly headers: Part<Id, 'header'>;
+  readonly body: Body<operations[Id]>;
+  /** Null only where the operation is public and no credential came. */
+  readonly principal: Id extends PublicOperation ? Principal | null : Principal;
+  readonly requestId: string;
+  /** Aborts when the caller goes away. */
+  readonly signal: AbortSignal;
+}
+
+/** What a handler answers: a success of the contract. Failures are thrown as `Problem`. */
+export type Reply<Id extends OperationId> = operations[Id] extends { responses: infer Responses }
+  ? { [Status in keyof Responses & Success]: Flat<StatusReply<Status, Responses[Status]>> }[keyof Responses & Success]
+  : never;
+
+/** One operation: called with what the contract lets in, answers with what the contract lets out. */
+export type Handler<Id extends OperationId> = (call: Call<Id>, services: Services) => Promise<Reply<Id>>;
+
+/** Every operation of the contract, by family: no more, no less. */
+export type Handlers = { readonly [F in keyof Families]: { readonly [Id in Families[F]]: Handler<Id> } };
+
+/** Refuses what `satisfies Handlers` lets pass: an export that is no operation of its family. */
+export type NoStrays<Given> = {
+  readonly [F in keyof Given]: F extends keyof Families
+    ? { readonly [Name in keyof Given[F]]: Name extends Families[F] ? unknown : never }
+    : never;
+};
+
+type Success = 200 | 201 | 202 | 204 | 302 | 304;
+
+type Part<Id extends OperationId, Where extends string> = operations[Id] extends { parameters: infer Parameters }
+  ? Where extends keyof Parameters
+    ? NonNullable<Parameters[Where]>
+    : Record<never, never>
+  : Record<never, never>;
+
+type Body<Operation> = Operation extends { requestBody: { content: infer Content } }
+  ? Content[keyof Content]
+  : Operation extends { requestBody?: { content: infer Content } }
+    ? Content[keyof Content] | undefined
+    : undefined;
+
+type StatusReply<Status, Response> = { readonly status: Status } & Headers<Response> & Content<Response>;
+
+type Content<Response> = Response extends { content: infer Media }
+  ? [keyof Media] extends [never]
+    ? { readonly body?: undefined }
+    : { [Type in keyof Media]: Payload<Type, Media[Type]> }[keyof Media]
+  : { readonly body?: undefined };
+
+type Payload<Type, Data> = Type extends 'text/event-stream'
+  ? { readonly type: Type; readonly body: AsyncIterable<ServerEvent> }
+  : Type extends 'application/json'
+    ? { readonly type?: Type; readonly body: Data }
+    : { readonly type: Type; readonly body: Data };
+
+/** Written by http/ itself, so that no handler need give them. */
+type Automatic = 'X-Request-Id' | 'X-SSE-Version' | 'Cache-Control' | 'request-id';
+
+type Headers<Response> = Response extends { headers: infer Declared }
+  ? keyof Omit<Known<Declared>, Automatic> extends never
+    ? { readonly headers?: undefined }
+    : { readonly headers: Omit<Known<Declared>, Automatic> }
+  : unknown;
+
+/** Drops the index signature that the generator adds to headers. */
+type Known<T> = { [K in keyof T as string extends K ? never : number extends K ? never : K]: T[K] };
+
+type Flat<T> = T extends unknown ? { [K in keyof T]: T[K] } : never;

@@ -1,0 +1,23 @@
+/** Ids: a prefix that names the noun, then a UUIDv7 in Crockford base32, so that they sort by time. */
+import { typeidUnboxed } from 'typeid-js';
+
+const prefixes = {
+  user: 'usr',
+  organization: 'org',
+  workspace: 'ws',
+  session: 'ses',
+  message: 'msg',
+  run: 'run',
+  apiKey: 'key',
+  login: 'lgn',
+  permissionRequest: 'prm',
+  promptRequest: 'prq',
+  grant: 'grt',
+  toolCall: 'call',
+  request: 'req',
+} as const;
+
+/** A new id of the given noun. Ids made later sort later. */
+export function newId(noun: keyof typeof prefixes): string {
+  return typeidUnboxed(prefixes[noun]);
+}

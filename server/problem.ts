@@ -1,0 +1,85 @@
+/** Every error that a caller can see. */
+import type { FieldError, ProblemCode } from './contract/api.ts';
+
+/** The status and the title of each code; the codes themselves are the enum of schemas/problem.yaml. */
+export const problems: Readonly<Record<ProblemCode, { readonly status: number; readonly title: string }>> = {
+  invalid_request: { status: 400, title: 'The request does not match the contract.' },
+  invalid_json: { status: 400, title: 'The body is not JSON.' },
+  invalid_encoding: { status: 400, title: 'The text is not valid.' },
+  invalid_cursor: { status: 400, title: 'The cursor is not valid.' },
+  malformed_http: { status: 400, title: 'The request is not valid HTTP.' },
+  credential_missing: { status: 401, title: 'A credential is required.' },
+  credential_invalid: { status: 401, title: 'The credential is not valid.' },
+  credential_expired: { status: 401, title: 'The credential has expired.' },
+  credential_conflict: { status: 401, title: 'Two different credentials were sent.' },
+  login_failed: { status: 401, title: 'The login failed.' },
+  refresh_token_invalid: { status: 401, title: 'The refresh token is not valid.' },
+  role_required: { status: 403, title: 'A role is missing.' },
+  scope_required: { status: 403, title: 'A scope is missing.' },
+  login_required: { status: 403, title: 'A login is required.' },
+  registration_refused: { status: 403, title: 'Registration is by invitation.' },
+  permission_mode_refused: { status: 403, title: 'The permission mode is not for this caller.' },
+  not_found: { status: 404, title: 'Not found.' },
+  operation_not_found: { status: 404, title: 'There is no such path.' },
+  corpus_not_found: { status: 404, title: 'There is no such corpus.' },
+  agent_not_found: { status: 404, title: 'There is no such agent profile.' },
+  model_not_found: { status: 404, title: 'There is no such model.' },
+  method_not_allowed: { status: 405, title: 'The path does not know this method.' },
+  not_acceptable: { status: 406, title: 'No representation is acceptable.' },
+  request_timeout: { status: 408, title: 'The request did not arrive in time.' },
+  email_taken: { status: 409, title: 'The e-mail address is taken.' },
+  session_busy: { status: 409, title: 'The session is busy.' },
+  run_ended: { status: 409, title: 'The run has ended.' },
+  already_answered: { status: 409, title: 'Already answered.' },
+  request_expired: { status: 410, title: 'The request has expired.' },
+  events_expired: { status: 410, title: 'The events are gone.' },
+  precondition_failed: { status: 412, title: 'The resource has changed.' },
+  body_too_large: { status: 413, title: 'The body is too large.' },
+  unsupported_media_type: { status: 415, title: 'The content type is not supported.' },
+  headers_too_large: { status: 431, title: 'The headers are too large.' },
+  too_many_streams: { status: 429, title: 'Too many streams.' },
+  internal_error: { status: 500, title: 'A fault of the server.' },
+  provider_failed: { status: 502, title: 'The model provider failed.' },
+  provider_refused: { status: 502, title: 'The model provider refused the request.' },
+  provider_rate_limited: { status: 502, title: 'The model provider is overloaded.' },
+  provider_timeout: { status: 502, title: 'The model provider did not answer in time.' },
+  no_provider_configured: { status: 503, title: 'No model provider is configured.' },
+  draining: { status: 503, title: 'The server is stopping.' },
+  overloaded: { status: 503, title: 'The server is overloaded.' },
+  database_unavailable: { status: 503, title: 'The database does not answer.' },
+  storage_full: { status: 507, title: 'The disk is full.' },
+};
+
+/** What a problem may carry besides its code and its sentence. */
+export interface ProblemExtras {
+  /** Each place that does not match the contract. */
+  readonly errors?: readonly FieldError[];
+  /** Response headers, for instance `Retry-After`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What failed underneath: for the log, never for the caller. */
+  readonly cause?: unknown;
+}
+
+/** An error for the caller: throw it where the fact is known; only http/ renders it. */
+export class Problem extends Error {
+  readonly code: ProblemCode;
+  readonly errors: readonly FieldError[] | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  /** `detail` says what happened here, and what to do about it. */
+  constructor(code: ProblemCode, detail: string, extras: ProblemExtras = {}) {
+    super(detail, { cause: extras.cause });
+    this.name = 'Problem';
+    this.code = code;
+    this.errors = extras.errors;
+    this.headers = extras.headers ?? {};
+  }
+
+  get status(): number {
+    return problems[this.code].status;
+  }
+
+  get title(): string {
+    return problems[this.code].title;
+  }
+}

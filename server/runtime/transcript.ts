@@ -1,0 +1,133 @@
+/** What the runtime needs of a store: one call is one transaction. The store fits; memory-transcript.ts is the embedded one. */
+import type {
+  InterruptReason,
+  Message,
+  PermissionMode,
+  PermissionRequest,
+  PromptRequest,
+  QueryResponse,
+  ResponseChunk,
+  RunError,
+  RuntimeEvent,
+  StopReason,
+  StreamError,
+  Usage,
+} from '../contract/api.ts';
+
+/** What happens in a run, before it has its number. A chunk has no name on the wire. */
+export type RunEvent =
+  | { readonly name: 'message'; readonly data: ResponseChunk }
+  | { readonly name: 'runtime'; readonly data: RuntimeEvent }
+  | { readonly name: 'done'; readonly data: QueryResponse }
+  | { readonly name: 'error'; readonly data: StreamError };
+
+/** An event with its place in the run: 1, 2, 3 … without a gap. */
+export type NumberedEvent = RunEvent & { readonly seq: number };
+
+/** A run as it begins. */
+export interface NewRun {
+  readonly id: string;
+  readonly sessionId: string;
+  /** The person or key on whose behalf it runs. */
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages';
+  readonly agentSlug: string;
+  /** `<provider>:<model_id>` */
+  readonly model: string;
+  readonly permissionMode: PermissionMode;
+  /** What becomes of a question to a person: wait for the answer, or deny at once because nobody listens. */
+  readonly onUnanswered: 'wait' | 'deny';
+  /** The prompt, and before it any history that the caller brought. Stored with the run, in its transaction. */
+  readonly messages: readonly NewMessage[];
+  readonly lease: Lease;
+  readonly events: readonly NumberedEvent[];
+}
+
+/** A message before it is stored; ids and times come from the runtime. */
+export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'>;
+
+/** Which process works on a run, and until when the others leave it alone. */
+export interface Lease {
+  readonly owner: string;
+  readonly expiresAt: Date;
+}
+
+/** A completed step, or the results of its tools. */
+export interface StepCommit {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly messages: readonly NewMessage[];
+  /** Added to the run and to the session. */
+  readonly usage: Usage;
+  /** 1 where a model call was completed, 0 for tool results. */
+  readonly steps: 0 | 1;
+  readonly events: readonly NumberedEvent[];
+}
+
+/** How a run ends. Exactly one of `done` and `error` is among the events, as the last one. */
+export interface RunEnd {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly status: 'completed' | 'failed' | 'interrupted';
+  readonly stopReason: StopReason;
+  readonly interruptReason: InterruptReason | null;
+  readonly error: RunError | null;
+  /** What was written of an unfinished step, so that the text a client saw is stored. */
+  readonly messages: readonly NewMessage[];
+  readonly usage: Usage;
+  readonly events: readonly NumberedEvent[];
+}
+
+/** A permission that a person gave for more than one call. */
+export interface Grant {
+  readonly toolName: string;
+  readonly action: string;
+}
+
+/** A run whose process has died, as much as is needed to end it. */
+export interface AbandonedRun {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly model: string;
+  readonly lastEventId: number;
+}
+
+export interface Transcript {
+  /** Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. */
+  beginRun(run: NewRun): Promise<void>;
+  /** The messages of a session in their order. */
+  readMessages(sessionId: string): Promise<readonly Message[]>;
+  /** `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time. */
+  changeStatus(
+    run: { readonly runId: string; readonly sessionId: string },
+    status: 'running' | 'waiting_permission' | 'waiting_prompt',
+    events: readonly NumberedEvent[],
+  ): Promise<void>;
+  /** Stores events, so that they can be sent. */
+  appendEvents(runId: string, events: readonly NumberedEvent[]): Promise<void>;
+  commitStep(step: StepCommit): Promise<void>;
+  /** Stores the question, its run's status and the events that tell of it. */
+  openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;
+  openPrompt(request: PromptRequest, events: readonly NumberedEvent[]): Promise<void>;
+  /** The question as it stands: answered by whichever process took the answer, or still pending. */
+  readPermission(requestId: string): Promise<{ readonly request: PermissionRequest; readonly message: string | null }>;
+  readPrompt(requestId: string): Promise<PromptRequest>;
+  /** Marks a question expired if it is still pending; answers with how it stands then. */
+  expirePermission(requestId: string): Promise<PermissionRequest>;
+  expirePrompt(requestId: string): Promise<PromptRequest>;
+  /** What the session and its workspace have been granted. */
+  readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /** Ends the run, cancels its open questions, frees the session. */
+  endRun(end: RunEnd): Promise<void>;
+  /** Up to `limit` events after the given number, in order. */
+  readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
+  /** Keeps the leases of runs that this owner works on. Answers with what others have asked of them. */
+  renewLeases(
+    lease: Lease,
+    runIds: readonly string[],
+  ): Promise<readonly { readonly runId: string; readonly interrupt: InterruptReason | null }[]>;
+  /** Whether somebody has asked for the run to stop. */
+  readInterrupt(runId: string): Promise<InterruptReason | null>;
+  /** Takes over runs whose lease has run out, each by one process only. */
+  takeAbandonedRuns(now: Date, lease: Lease): Promise<readonly AbandonedRun[]>;
+}
