@@ -1,0 +1,69 @@
+// Starts the scripted upstream as a process of its own and talks to its control endpoints.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { RequestRecord } from './requests.ts';
+
+export interface Upstream {
+  url: string;
+  /** Replaces the rules and forgets the requests so far. */
+  script(rules: object[], models?: string[]): Promise<void>;
+  requests(): Promise<RequestRecord[]>;
+  /** Polls until the latest request is as described; the test's own timeout is the limit. */
+  latest(until: (record: RequestRecord) => boolean): Promise<RequestRecord>;
+  release(): Promise<void>;
+  /** Resolves with the exit code. */
+  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<number | null>;
+}
+
+export async function startUpstream(...args: string[]): Promise<Upstream> {
+  const program = fileURLToPath(new URL('upstream.ts', import.meta.url));
+  const child = spawn(process.execPath, [program, '--follow-stdin', ...args], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  const lines = createInterface({ input: child.stdout });
+  const [line] = await Promise.race([
+    once(lines, 'line'),
+    exited.then(([code]) => Promise.reject(new Error(`the upstream ended with ${code}`))),
+  ]);
+  const { url }: { url: string } = JSON.parse(line);
+  const control = async (method: string, path: string, body?: unknown) => {
+    const response = await fetch(url + path, {
+      method,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const json: unknown = await response.json();
+    if (!response.ok) throw new Error(JSON.stringify(json));
+    return json;
+  };
+  const requests = async () => {
+    const { requests } = (await control('GET', '/_requests')) as { requests: RequestRecord[] }; // Its documented form.
+    return requests;
+  };
+  return {
+    url,
+    async script(rules, models) {
+      await control('PUT', '/_script', models === undefined ? { rules } : { rules, models });
+      await control('DELETE', '/_requests');
+    },
+    requests,
+    async latest(until) {
+      for (;;) {
+        const record = (await requests()).at(-1);
+        if (record !== undefined && until(record)) return record;
+        await sleep(10);
+      }
+    },
+    async release() {
+      await control('POST', '/_release');
+    },
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      const [code] = await exited;
+      return code;
+    },
+  };
+}

@@ -1,0 +1,6 @@
+// How the black-box tests run: from this folder, with time for a child process to start.
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: { include: ['**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
+});
