@@ -1,0 +1,400 @@
+// The bash tool with real processes: output, limits, interruption, and the walls of the sandbox.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { detectSandbox, type Sandbox, type SandboxSettings } from '../sandbox.ts';
+import { bashTool } from './bash.ts';
+import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
+
+const found = await detectSandbox();
+const has = !('unavailable' in found);
+
+async function sandboxWith(settings: SandboxSettings = {}): Promise<Sandbox> {
+  const sandbox = await detectSandbox(settings);
+  if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
+  return sandbox;
+}
+
+const variants = [
+  { name: 'without a sandbox', sandboxed: false },
+  { name: 'in the sandbox', sandboxed: true },
+];
+
+describe.each(variants)('$name', ({ sandboxed }) => {
+  const when = test.skipIf(sandboxed && !has);
+  const asked = (title: string) => (sandboxed ? `${title} (needs bubblewrap)` : title);
+  const sandbox = sandboxed && !('unavailable' in found) ? found : null;
+  const tool = bashTool({ sandbox, allowNetwork: false });
+  const bash = (workspace: TestWorkspace, command: string, more: object = {}, signal?: AbortSignal) =>
+    callTool(tool, { command, ...more }, workspace.context(signal && { signal }));
+
+  when(asked('both streams come back in order, with the exit code'), async () => {
+    const workspace = testWorkspace();
+    const output = await bash(workspace, 'echo one; echo two >&2; echo three; exit 3');
+    expect(output).toMatchObject({ content: 'one\ntwo\nthree\n(Exit code 3.)', is_error: true });
+    expect(output.metadata).toMatchObject({ exit_code: 3 });
+    expect(await bash(workspace, 'true')).toMatchObject({
+      content: '(no output)\n(Exit code 0.)',
+      is_error: false,
+    });
+  });
+
+  when(asked('it works in the workspace and asks for permission to execute'), async () => {
+    const workspace = testWorkspace();
+    const call = await tool.prepare({ command: 'pwd > where; cat < where' }, workspace.context());
+    expect(call.permission).toMatchObject({ action: 'execute', path: workspace.path });
+    expect((await call.run()).content).toBe(`${workspace.path}\n(Exit code 0.)`);
+    expect(existsSync(join(workspace.path, 'where'))).toBe(true);
+  });
+
+  when(asked('no variable of the server is visible'), async () => {
+    process.env.CANARY_OF_THE_SERVER = SECRET;
+    onTestFinished(() => void delete process.env.CANARY_OF_THE_SERVER);
+    const output = await bash(
+      testWorkspace(),
+      'env; cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n" | grep -c ^SANDBOX_NOTHING',
+    );
+    expect(output.content).not.toContain(SECRET);
+    const names = output.content.split('\n').flatMap((line) => /^([A-Z_]+)=/.exec(line)?.[1] ?? []);
+    const known = ['HOME', 'LANG', 'PATH', 'PWD', 'SERVICE_COMMAND', 'SHLVL', 'TERM', '_'];
+    expect(names.filter((name) => !known.includes(name))).toEqual([]);
+  });
+
+  when(asked('a long output is cut in the middle, in bounded memory'), async () => {
+    const workspace = testWorkspace();
+    const before = process.memoryUsage().rss;
+    const output = await bash(
+      workspace,
+      'echo first; head -c 80000000 /dev/zero | tr "\\0" "x"; echo; echo last',
+    );
+    expect(output.content).toMatch(/^first\nx+/);
+    expect(output.content).toMatch(/characters left out\) …\n\nx+\nlast\n\(Exit code 0.\)$/);
+    expect(output.content.length).toBeLessThan(30_200);
+    expect(process.memoryUsage().rss - before).toBeLessThan(300 * 1024 ** 2);
+    expect(workspace.shownProgress.join('').length).toBeLessThan(250_000);
+  });
+
+  when(asked('output is shown while the command runs'), async () => {
+    const workspace = testWorkspace();
+    const running = bash(workspace, 'echo early; sleep 1.5; echo late');
+    await delay(900);
+    expect(workspace.shownProgress.join('')).toBe('early\n');
+    await running;
+    expect(workspace.shownProgress.join('')).toBe('early\nlate\n');
+  });
+
+  when(asked('it is stopped when its time is up'), async () => {
+    const started = Date.now();
+    const output = await bash(testWorkspace(), 'echo begun; sleep 1000', { timeout_seconds: 1 });
+    expect(output).toMatchObject({
+      is_error: true,
+      content: expect.stringMatching(/^begun\n\(Stopped after 1 s/),
+    });
+    expect(Date.now() - started).toBeLessThan(5000);
+  });
+
+  when(asked('an interruption ends it and all it started'), async () => {
+    const workspace = testWorkspace();
+    const length = uniqueSleep();
+    const controller = new AbortController();
+    onTestFinished(() => controller.abort());
+    const command = `sleep ${length} & setsid sleep ${length} & (setsid nohup sleep ${length} >/dev/null 2>&1 &) ; sleep ${length}`;
+    const running = bash(workspace, command, {}, controller.signal);
+    await until(() => sleepers(length).length >= 4);
+    controller.abort();
+    expect(await running).toMatchObject({ is_error: true, metadata: { interrupted: true } });
+    expect(sleepers(length)).toEqual([]);
+  });
+
+  when(
+    asked('a command that ignores the polite signal is killed; one that heeds it may clean up'),
+    async () => {
+      const workspace = testWorkspace();
+      const length = uniqueSleep();
+      const controller = new AbortController();
+    onTestFinished(() => controller.abort());
+      const command = `trap 'echo cleaned > cleaned; exit' TERM; (trap '' TERM; while :; do sleep ${length}; done) & while :; do sleep 0.1; done`;
+      const running = bash(workspace, command, {}, controller.signal);
+      await until(() => sleepers(length).length >= 1);
+      controller.abort();
+      await running;
+      expect(sleepers(length)).toEqual([]);
+      expect(existsSync(join(workspace.path, 'cleaned'))).toBe(true);
+    },
+  );
+
+  when(asked('a child in the background that keeps the output open does not hold up the call'), async () => {
+    const length = uniqueSleep();
+    const started = Date.now();
+    const output = await bash(testWorkspace(), `sleep ${length} & setsid sleep ${length} & echo done`);
+    expect(output.content).toBe('done\n(Exit code 0.)');
+    expect(Date.now() - started).toBeLessThan(4000);
+    expect(sleepers(length)).toEqual([]);
+  });
+
+  when(asked('there is no input to wait for'), async () => {
+    expect((await bash(testWorkspace(), 'cat; read x; echo $?')).content).toBe('1\n(Exit code 0.)');
+  });
+
+  when(asked('an interrupted run starts nothing'), async () => {
+    const workspace = testWorkspace();
+    const output = await bash(workspace, 'touch made', {}, AbortSignal.abort());
+    expect(output.is_error).toBe(true);
+    expect(existsSync(join(workspace.path, 'made'))).toBe(false);
+  });
+});
+
+test.each([
+  ['a NUL', { command: 'a\0b' }, /NUL/],
+  ['no command', { command: '' }, /command/],
+  ['too long a time', { command: 'a', timeout_seconds: 601 }, /timeout_seconds/],
+  ['a command larger than the kernel takes', { command: 'x'.repeat(130_000) }, /at most/],
+])('%s is refused', async (_case, input, message) => {
+  const tool = bashTool({ sandbox: null, allowNetwork: false });
+  await expect(tool.prepare(input, testWorkspace().context())).rejects.toThrow(message);
+});
+
+describe('the walls of the sandbox', () => {
+  const when = test.skipIf(!has);
+  const run = async (workspace: TestWorkspace, command: string, settings?: SandboxSettings) =>
+    callTool(
+      bashTool({ sandbox: await sandboxWith(settings), allowNetwork: false }),
+      { command },
+      workspace.context(),
+    );
+
+  when('nothing beside the workspace can be read, through links neither (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    symlinkSync(workspace.secretFile, join(workspace.path, 'link'));
+    const output = await run(
+      workspace,
+      `cat ${workspace.secretFile} link ../outside/secret.txt; ls ..; ls -a /root /home /etc/shadow`,
+    );
+    expect(output.content).not.toContain(SECRET);
+    expect(output.content).not.toContain('outside\n');
+    expect(output.content).toMatch(/\/root.*No such file/);
+    expect(output.content).toMatch(/\/etc\/shadow.*No such file/);
+  });
+
+  when('nothing outside the workspace can be written (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const places = [
+      '/x',
+      '/usr/x',
+      '/etc/x',
+      '/dev/x',
+      '/proc/sys/kernel/hostname',
+      '/proc/sys/kernel/core_pattern',
+      '/proc/sysrq-trigger',
+      '/bin/x',
+    ];
+    const output = await run(
+      workspace,
+      `for p in ${places.join(' ')}; do (: >> $p) 2>/dev/null && echo wrote $p; done; echo x > ${workspace.secretFile}; echo x > ok`,
+    );
+    expect(output.content).not.toContain('wrote');
+    expect(readFileSync(workspace.secretFile, 'utf8')).toBe(SECRET);
+    expect(readFileSync(join(workspace.path, 'ok'), 'utf8')).toBe('x\n');
+  });
+
+  when('there is no network, not even to this machine (needs bubblewrap)', async () => {
+    const server = createServer((socket) => socket.end('reached')).listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await new Promise((resolve) => server.once('listening', resolve));
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    const command = `exec 3<>/dev/tcp/127.0.0.1/${address.port} && cat <&3`;
+    const outside = await callTool(
+      bashTool({ sandbox: null, allowNetwork: false }),
+      { command },
+      testWorkspace().context(),
+    );
+    expect(outside.content).toContain('reached');
+    expect((await run(testWorkspace(), command)).content).not.toContain('reached');
+  });
+
+  when(
+    'the user is an ordinary one without capabilities and sees only its own processes (needs bubblewrap)',
+    async () => {
+      const command =
+        'id -u; grep -E "CapEff|CapBnd|NoNewPrivs" /proc/self/status; ls -d /proc/[0-9]* | wc -l; unshare -U true 2>/dev/null && echo nested';
+      const output = await run(testWorkspace(), command);
+      expect(output.content).toMatch(/^1000\nCapEff:\t0+\nCapBnd:\t0+\nNoNewPrivs:\t1\n[2-9]\n/);
+      expect(output.content).not.toContain('nested');
+    },
+  );
+
+  when('too many processes are stopped (needs bubblewrap)', async () => {
+    const output = await run(testWorkspace(), 'for i in $(seq 400); do sleep 30 & done; wait', {
+      limits: { processes: 40 },
+    });
+    expect(output.is_error).toBe(true);
+    expect(output.content).toMatch(/too many processes|Resource temporarily unavailable/);
+  });
+
+  when('too much memory is refused, in one process and in many together (needs bubblewrap)', async () => {
+    const limits = { memoryBytes: 200 * 1024 ** 2 };
+    const eat = (bytes: number) => `head -c ${bytes} /dev/zero | tail -c ${bytes} | (sleep 2; wc -c)`;
+    const alone = await run(testWorkspace(), eat(400_000_000), { limits });
+    expect(alone.content).not.toContain('400000000');
+    const together = await run(
+      testWorkspace(),
+      `${eat(100_000_000)} & ${eat(100_000_000)} & ${eat(100_000_000)} & wait`,
+      { limits },
+    );
+    expect(together.content).toMatch(/too much memory/);
+  });
+
+  when('a file over the limit, and a full /tmp, are refused (needs bubblewrap)', async () => {
+    const limits = { fileBytes: 1024 ** 2, temporaryBytes: 1024 ** 2 };
+    const output = await run(
+      testWorkspace(),
+      '(head -c 3000000 /dev/zero > big); wc -c < big; head -c 900000 /dev/zero > /tmp/a; head -c 900000 /dev/zero > /tmp/b',
+      { limits },
+    );
+    expect(output.content).toMatch(/^.*1048576$/m);
+    expect(output.content).toMatch(/No space left/);
+  });
+
+  when('hidden folders inside the workspace look empty (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    workspace.file('data/master.key', SECRET);
+    const hiddenPaths = [join(workspace.path, 'data')];
+    expect((await run(workspace, 'ls -A data; cat data/master.key', { hiddenPaths })).content).not.toContain(
+      SECRET,
+    );
+  });
+
+  when('a folder of the system is no workspace (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const tool = bashTool({ sandbox: await sandboxWith(), allowNetwork: false });
+    for (const workspacePath of ['/', '/usr', '/tmp']) {
+      const output = await callTool(tool, { command: 'true' }, workspace.context({ workspacePath }));
+      expect(output).toMatchObject({
+        is_error: true,
+        content: expect.stringContaining('cannot be a workspace'),
+      });
+    }
+  });
+});
+
+describe('names that other programs obey', () => {
+  const when = test.skipIf(!has);
+  const run = async (workspace: TestWorkspace, command: string) =>
+    callTool(
+      bashTool({ sandbox: await sandboxWith(), allowNetwork: false }),
+      { command },
+      workspace.context(),
+    );
+  const attack = [
+    'mkdir -p .git/hooks .service',
+    'echo evil > .git/config',
+    'echo evil > .git/hooks/pre-commit',
+    'echo evil > .git/commondir',
+    'rm -rf .git/config .git/hooks',
+    'mv .git aside && mkdir -p .git/hooks && echo evil > .git/config',
+    'ln -sfn aside .git/hooks',
+    'for f in service.json .service.json .service/service.json; do echo evil > $f; rm -rf $f; ln -s evil $f; done',
+    'mv .service x; mv service.json y',
+  ].join('; ');
+
+  when('what exists stays as it was (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const names = [
+      '.git/config',
+      '.git/hooks/sample',
+      '.git/HEAD',
+      'service.json',
+      '.service.json',
+      '.service/service.json',
+    ];
+    for (const name of names) workspace.file(name, 'good');
+    await run(workspace, attack);
+    for (const name of names) expect(readFileSync(join(workspace.path, name), 'utf8')).toBe('good');
+    expect(existsSync(join(workspace.path, '.git/hooks/pre-commit'))).toBe(false);
+    expect(existsSync(join(workspace.path, '.git/commondir'))).toBe(false);
+  });
+
+  when('what does not exist is not made, and no placeholder stays behind (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const output = await run(workspace, `${attack}; ls -A`);
+    expect(output.is_error).toBe(false);
+    for (const name of ['.git', 'service.json', '.service.json', '.service', 'aside', 'x', 'y']) {
+      expect(existsSync(join(workspace.path, name)), name).toBe(false);
+    }
+  });
+
+  when('two commands at once share the placeholders (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const slow = run(workspace, 'sleep 1; echo evil > service.json; mkdir .git/hooks; true');
+    await delay(300);
+    await run(workspace, 'true');
+    expect(existsSync(join(workspace.path, 'service.json'))).toBe(true);
+    await slow;
+    expect(existsSync(join(workspace.path, 'service.json'))).toBe(false);
+    expect(existsSync(join(workspace.path, '.git'))).toBe(false);
+  });
+
+  when('what a person puts there meanwhile stays (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const slow = run(workspace, 'sleep 1');
+    await delay(300);
+    workspace.file('.service/service.json', '{}');
+    await slow;
+    expect(readFileSync(join(workspace.path, '.service/service.json'), 'utf8')).toBe('{}');
+  });
+
+  when(
+    'a commit of everything holds no placeholder, and placeholders left by a crash go (needs bubblewrap)',
+    async () => {
+      const workspace = testWorkspace();
+      mkdirSync(join(workspace.path, 'service.json'));
+      workspace.file('a.txt', 'x');
+      execFileSync('git', ['init', '-q'], { cwd: workspace.path });
+      const commit = 'git -c user.name=x -c user.email=x@example.com commit -q -m x';
+      const output = await run(workspace, `git add -A && ${commit} && git ls-files`);
+      expect(output.content).toBe('a.txt\n(Exit code 0.)');
+      expect(existsSync(join(workspace.path, 'service.json'))).toBe(false);
+    },
+  );
+
+  when('a link in their place refuses the command (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    mkdirSync(join(workspace.path, 'elsewhere'));
+    symlinkSync('elsewhere', join(workspace.path, '.service'));
+    const output = await run(workspace, 'true');
+    expect(output).toMatchObject({ is_error: true, content: expect.stringContaining('symbolic link') });
+  });
+});
+
+/** A sleep that no other process of the machine does, so that it can be found. */
+function uniqueSleep(): string {
+  return `1000.${Math.floor(Math.random() * 1e9)}`;
+}
+
+function sleepers(length: string): readonly string[] {
+  return processTable().filter((command) => command === `sleep\0${length}\0`);
+}
+
+function processTable(): readonly string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => commandLine(pid) ?? []);
+}
+
+function commandLine(pid: string): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+  } catch {
+    // It has just ended.
+    return null;
+  }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let attempt = 0; attempt < 100 && !condition(); attempt += 1) await delay(50);
+  expect(condition()).toBe(true);
+}

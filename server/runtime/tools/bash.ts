@@ -1,0 +1,147 @@
+// The tool that runs a shell command in the workspace, inside the sandbox where there is one.
+import { existsSync } from 'node:fs';
+import { realpath } from 'node:fs/promises';
+import { z } from 'zod';
+import { type CommandEnd, runCommand } from '../command.ts';
+import type { Sandbox, WrappedCommand } from '../sandbox.ts';
+import { BoundedOutput, PacedProgress } from './bounded-output.ts';
+import { defineTool, failure, interrupted, success } from './define-tool.ts';
+import type { Tool, ToolContext, ToolOutput } from './tool.ts';
+
+/** How the `bash` tool runs commands. */
+export interface BashOptions {
+  /** Null only where commands may run without one. */
+  readonly sandbox: Sandbox | null;
+  readonly allowNetwork: boolean;
+}
+
+const DEFAULT_TIMEOUT_S = 60;
+const MAX_TIMEOUT_S = 600;
+const MAX_OUTPUT_LENGTH = 30_000;
+/** The kernel takes no argument over 128 KB. */
+const MAX_COMMAND_BYTES = 120_000;
+const DEFAULT_SEARCH_PATH = '/usr/local/bin:/usr/bin:/bin';
+
+const input = z.strictObject({
+  command: z
+    .string()
+    .min(1)
+    .refine((command) => !command.includes('\0'), 'must not contain a NUL character')
+    .refine(
+      (command) => Buffer.byteLength(command) <= MAX_COMMAND_BYTES,
+      `at most ${MAX_COMMAND_BYTES} bytes`,
+    )
+    .describe('The command, as for bash -c'),
+  description: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('What the command does, in a few words for the person who allows it'),
+  timeout_seconds: z.int().min(1).max(MAX_TIMEOUT_S).default(DEFAULT_TIMEOUT_S).describe('When to stop it'),
+});
+
+type Command = z.output<typeof input>;
+
+/** Builds the `bash` tool. */
+export function bashTool(options: BashOptions): Tool {
+  return defineTool({
+    name: 'bash',
+    description: `${DESCRIPTION} ${options.sandbox ? sandboxNote(options) : ''}`.trim(),
+    idempotent: false,
+    needsPermission: true,
+    input,
+    prepare(call, context) {
+      const description = call.description ?? `Run: ${call.command.slice(0, 200)}`;
+      const params = { ...call };
+      const permission = { action: 'execute', description, path: context.workspacePath, params } as const;
+      return { permission, run: () => run(call, options, context) };
+    },
+  });
+}
+
+const DESCRIPTION =
+  `Runs a shell command in the workspace and returns its output (both streams, cut in the middle at ` +
+  `${MAX_OUTPUT_LENGTH} characters) and exit code. It is stopped after ${DEFAULT_TIMEOUT_S} s unless timeout_seconds ` +
+  `says otherwise (at most ${MAX_TIMEOUT_S}). There is no terminal and no input; every process it starts, also in the ` +
+  'background, ends with the call.';
+
+function sandboxNote(options: BashOptions): string {
+  const network = options.allowNetwork ? '' : ' and there is no network';
+  return (
+    `It runs in a sandbox: outside the workspace nothing can be written${network}; .git/hooks, .git/config, ` +
+    'service.json, .service.json and .service are read-only, and git init works only in a subfolder.'
+  );
+}
+
+async function run(call: Command, options: BashOptions, context: ToolContext): Promise<ToolOutput> {
+  const output = new BoundedOutput(MAX_OUTPUT_LENGTH);
+  const progress = new PacedProgress(context.progress);
+  const workspace = await realpath(context.workspacePath);
+  const started = await startable(call.command, workspace, options);
+  if ('refused' in started) return failure(started.refused);
+  const end = await runCommand({
+    ...started,
+    timeoutMs: call.timeout_seconds * 1000,
+    signal: context.signal,
+    onOutput: (chunk) => progress.push(output.push(chunk)),
+  }).finally(() => {
+    progress.flush();
+    started.release();
+  });
+  return resultOf(end, output.text(), call);
+}
+
+interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'release'> {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly wrapped: boolean;
+}
+
+async function startable(
+  command: string,
+  workspace: string,
+  { sandbox, allowNetwork }: BashOptions,
+): Promise<Startable | { refused: string }> {
+  const shell = existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
+  // The inner shell writes both streams into one pipe, which keeps their order.
+  const args = ['-c', 'exec "$0" -c "$1" 2>&1', shell, command] as const;
+  const none = { release: () => undefined, wrapped: false };
+  if (!sandbox) return { file: shell, args, cwd: workspace, env: plainEnvironment(workspace), ...none };
+  try {
+    const wrapped = await sandbox.wrap([shell, ...args], { workspacePath: workspace, network: allowNetwork });
+    return { ...wrapped, cwd: '/', env: {}, wrapped: true };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { refused: `The sandbox cannot run commands here: ${error.message}` };
+  }
+}
+
+/** Without a sandbox: the search path is the user's own, everything else of the server's environment stays out. */
+function plainEnvironment(workspace: string): Readonly<Record<string, string>> {
+  const path = process.env.PATH ?? DEFAULT_SEARCH_PATH;
+  // The shared temporary folder as home would let other users of the machine plant start files.
+  return { PATH: path, HOME: workspace, PWD: workspace, LANG: 'C.UTF-8', TERM: 'dumb' };
+}
+
+function resultOf(end: CommandEnd, output: string, call: Command): ToolOutput {
+  if (end.reason === 'interrupted') return interrupted(output);
+  const text = output.trim() === '' ? '(no output)' : output.replace(/\n+$/, '');
+  const content = `${text}\n${endNote(end, call)}`;
+  const metadata = { exit_code: end.exitCode, reason: end.reason };
+  return end.reason === 'exited' && end.exitCode === 0
+    ? success(content, metadata)
+    : failure(content, metadata);
+}
+
+function endNote(end: CommandEnd, call: Command): string {
+  switch (end.reason) {
+    case 'timed_out':
+      return `(Stopped after ${call.timeout_seconds} s. A longer timeout_seconds is possible, up to ${MAX_TIMEOUT_S}.)`;
+    case 'too_many_processes':
+      return '(Stopped: it started too many processes.)';
+    case 'too_much_memory':
+      return '(Stopped: it used too much memory.)';
+    default:
+      return end.exitCode === null ? `(Ended by ${end.signalName}.)` : `(Exit code ${end.exitCode}.)`;
+  }
+}

@@ -1,0 +1,70 @@
+// Keeps the beginning and the end of an output of any length, and shows it to people at a bearable pace.
+import { StringDecoder } from 'node:string_decoder';
+
+/** The middle is what a reader misses least: causes stand at the start, results at the end. */
+export class BoundedOutput {
+  readonly #half: number;
+  readonly #decoder = new StringDecoder('utf8');
+  #head = '';
+  #tail = '';
+  #length = 0;
+
+  constructor(maxLength: number) {
+    this.#half = Math.floor(maxLength / 2);
+  }
+
+  /** Takes the next bytes and returns them as text. */
+  push(chunk: Buffer): string {
+    const text = this.#decoder.write(chunk);
+    this.#length += text.length;
+    const room = this.#half - this.#head.length;
+    this.#head += text.slice(0, room);
+    const rest = text.slice(room);
+    this.#tail += rest;
+    if (this.#tail.length > 2 * this.#half) this.#tail = this.#tail.slice(-this.#half);
+    return text;
+  }
+
+  /** The whole output, or its two ends with a note of what lies between. */
+  text(): string {
+    const tail = this.#tail.slice(-this.#half);
+    const dropped = this.#length - this.#head.length - tail.length;
+    if (dropped <= 0) return this.#head + tail;
+    return `${this.#head.toWellFormed()}\n\n… (${dropped} characters left out) …\n\n${tail.toWellFormed()}`;
+  }
+}
+
+const PACE_MS = 100;
+const MAX_PIECE_LENGTH = 4000;
+const MAX_SHOWN_LENGTH = 200_000;
+
+/** Passes output on ten times a second at most, and stops where nobody would read on. */
+export class PacedProgress {
+  readonly #show: (text: string) => void;
+  #waiting = '';
+  #shownLength = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(show: (text: string) => void) {
+    this.#show = show;
+  }
+
+  push(text: string): void {
+    if (this.#shownLength > MAX_SHOWN_LENGTH) return;
+    this.#waiting = (this.#waiting + text).slice(-MAX_PIECE_LENGTH);
+    this.#timer ??= setTimeout(() => this.flush(), PACE_MS);
+  }
+
+  /** Shows what is waiting; to be called at the end. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const piece = this.#waiting.toWellFormed().replaceAll('\u0000', '\uFFFD');
+    this.#waiting = '';
+    if (piece === '') return;
+    this.#shownLength += piece.length;
+    this.#show(
+      this.#shownLength > MAX_SHOWN_LENGTH ? '\n… (more output is not shown while it runs) …\n' : piece,
+    );
+  }
+}

@@ -1,0 +1,158 @@
+// Reads whole text files and replaces them in one step, for the tools that change files.
+import { randomBytes } from 'node:crypto';
+import { constants, type Stats } from 'node:fs';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import { contentHash } from './file-memory.ts';
+import { type ToolContext, ToolInputError } from './tool.ts';
+import { openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
+
+/** Larger files are not source text; changing one by string replacement would hold it in memory several times. */
+export const MAX_EDITABLE_BYTES = 10 * 1024 * 1024;
+
+/** A text file as it is on disk. */
+export interface TextFile {
+  readonly text: string;
+  readonly sha256: string;
+  readonly stats: Stats;
+}
+
+/** The file's text, or null where there is no file. Refuses binary and very large files. */
+export async function readTextFile(path: ResolvedPath): Promise<TextFile | null> {
+  const handle = await openForReading(path).catch(unlessMissing);
+  if (!handle) return null;
+  try {
+    const stats = await handle.stat();
+    if (stats.size > MAX_EDITABLE_BYTES) {
+      throw new ToolInputError(
+        `${path.shown} is too large to change (${stats.size} bytes; at most ${MAX_EDITABLE_BYTES}).`,
+      );
+    }
+    const content = await handle.readFile();
+    return { text: decode(content, path), sha256: contentHash(content), stats };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Refuses to go on when the file is not what this session last saw of it. */
+export function assertSeen(path: ResolvedPath, file: TextFile, context: ToolContext): void {
+  const known = context.files.recall(path.real);
+  if (!known)
+    throw new ToolInputError(`${path.shown} exists and has not been viewed in this session. View it first.`);
+  if (known.sha256 === file.sha256) return;
+  throw new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
+}
+
+/**
+ * Puts the text in the file's place by a rename, so that no reader ever sees half of it, and remembers the new
+ * version. Mode and owner of an existing file are kept.
+ */
+export async function replaceTextFile(
+  path: ResolvedPath,
+  text: string,
+  before: TextFile | null,
+  context: ToolContext,
+): Promise<number> {
+  const content = Buffer.from(text.toWellFormed(), 'utf8');
+  const parent = await openParent(path);
+  const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
+  try {
+    const mtimeMs = await writeNew(temporary, content, before);
+    await rename(temporary, parent.entry(basename(path.real)));
+    context.files.remember(path.real, { sha256: contentHash(content), mtimeMs });
+    return content.length;
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  } finally {
+    await parent.handle.close();
+  }
+}
+
+/** The change as a unified diff, for the person who decides about it. */
+export function unifiedDiff(path: ResolvedPath, before: string | null, after: string): string {
+  // Two big unlike texts take quadratic time; the person is then told the sizes instead.
+  const options = { context: 3, timeout: MAX_DIFF_MS, headerOptions: FILE_HEADERS_ONLY };
+  const old = before === null ? '/dev/null' : `a/${path.shown}`;
+  const patch = createTwoFilesPatch(
+    old,
+    `b/${path.shown}`,
+    before ?? '',
+    after,
+    undefined,
+    undefined,
+    options,
+  );
+  if (patch === undefined)
+    return `--- ${old}\n+++ b/${path.shown}\n(${before?.length ?? 0} characters become ${after.length})\n`;
+  return patch.length <= MAX_DIFF_LENGTH
+    ? patch
+    : `${patch.slice(0, MAX_DIFF_LENGTH)}\n(the rest of the diff is left out)\n`;
+}
+
+const MAX_DIFF_MS = 300;
+const MAX_DIFF_LENGTH = 100_000;
+
+/** Runs one change of a file after the other, so that two calls in one step cannot overwrite each other. */
+export async function withFileLock<T>(path: ResolvedPath, work: () => Promise<T>): Promise<T> {
+  const before = locks.get(path.real) ?? Promise.resolve();
+  const mine = before.then(work, work);
+  const settled = mine.then(ignoreOutcome, ignoreOutcome);
+  locks.set(path.real, settled);
+  try {
+    return await mine;
+  } finally {
+    if (locks.get(path.real) === settled) locks.delete(path.real);
+  }
+}
+
+const locks = new Map<string, Promise<void>>();
+
+/** The next in line waits only for the end of the work; its outcome goes to whoever asked for it. */
+function ignoreOutcome(): void {
+  // Nothing to do.
+}
+
+async function writeNew(at: string, content: Buffer, before: TextFile | null): Promise<number> {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  const handle = await open(at, flags, 0o666);
+  try {
+    await handle.writeFile(content);
+    if (before) await keepOwnership(handle, before.stats);
+    await handle.sync();
+    return (await handle.stat()).mtimeMs;
+  } finally {
+    await handle.close();
+  }
+}
+
+async function keepOwnership(handle: FileHandle, stats: Stats): Promise<void> {
+  const now = await handle.stat();
+  if (now.uid !== stats.uid || now.gid !== stats.gid)
+    await handle.chown(stats.uid, stats.gid).catch(unlessForbidden);
+  // Without the set-user-id bits: new content must not inherit someone's rights.
+  await handle.chmod(stats.mode & 0o777);
+}
+
+function unlessForbidden(error: NodeJS.ErrnoException): void {
+  // Only root can give files away; anyone else keeps the file as its own, as editors do.
+  if (error.code !== 'EPERM') throw error;
+}
+
+function unlessMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}
+
+function decode(content: Buffer, path: ResolvedPath): string {
+  if (content.includes(0))
+    throw new ToolInputError(`${path.shown} is a binary file (${content.length} bytes).`);
+  try {
+    // `ignoreBOM` keeps the byte order mark in the text, so that it is written back.
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content);
+  } catch (cause) {
+    throw new ToolInputError(`${path.shown} is not UTF-8 text; changing it would damage it.`, { cause });
+  }
+}

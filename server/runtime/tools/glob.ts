@@ -1,0 +1,52 @@
+// The tool that finds files by their names.
+import { z } from 'zod';
+import { defineTool, success } from './define-tool.ts';
+import { search } from './search.ts';
+import { openScope, searchScope, shownPath } from './search-scope.ts';
+import type { Tool, ToolContext, ToolOutput } from './tool.ts';
+import type { PathRules, ResolvedPath } from './workspace-path.ts';
+
+const MAX_RESULTS = 100;
+const TIMEOUT_MS = 30_000;
+
+const input = z.strictObject({
+  pattern: z
+    .string()
+    .min(1)
+    .max(1000)
+    .describe('A glob such as **/*.ts; without a slash it means a name at any depth'),
+  path: z.string().min(1).default('.').describe('The folder to search; the workspace by default'),
+});
+
+/** Builds the `glob` tool. */
+export function globTool(rules: PathRules): Tool {
+  return defineTool({
+    name: 'glob',
+    description:
+      `Finds files whose path fits a glob pattern, newest first, at most ${MAX_RESULTS}. The pattern is relative to ` +
+      'the folder searched. What .gitignore and .serviceignore name is left out; names that begin with a dot have ' +
+      'to be named in the pattern.',
+    idempotent: true,
+    needsPermission: false,
+    input,
+    async prepare(call, context) {
+      const { path, permission } = await searchScope(rules, call.path, 'list', { ...call }, context);
+      return { permission, run: () => find(path, call.pattern, context) };
+    },
+  });
+}
+
+async function find(path: ResolvedPath, pattern: string, context: ToolContext): Promise<ToolOutput> {
+  const scope = await openScope(path);
+  const job = { kind: 'glob', scope, pattern, maxResults: MAX_RESULTS } as const;
+  const { paths, truncated, timedOut } = await search(job, TIMEOUT_MS, context.signal);
+  const lines = paths.map((found) => shownPath(path, found));
+  if (timedOut)
+    lines.push(`(Stopped after ${TIMEOUT_MS / 1000} s. Search a smaller folder or use a simpler pattern.)`);
+  else if (lines.length === 0) lines.push('No files found.');
+  if (truncated) lines.push(`(Only the ${MAX_RESULTS} newest are shown. Use a narrower pattern.)`);
+  return {
+    ...success(lines.join('\n'), { files: paths.length, truncated: truncated || timedOut }),
+    is_error: timedOut,
+  };
+}

@@ -1,0 +1,156 @@
+// The grep tool, with ripgrep and without: the same questions to both.
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { findExecutable } from '../executable.ts';
+import { detectSandbox, type Sandbox } from '../sandbox.ts';
+import { grepTool } from './grep.ts';
+import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
+
+const rg = findExecutable('rg');
+const detected = await detectSandbox();
+const bwrap = 'unavailable' in detected ? null : detected;
+
+interface Variant {
+  readonly name: string;
+  readonly missing: boolean;
+  readonly ripgrepPath: string | null;
+  readonly sandbox: Sandbox | null;
+}
+
+const variants: readonly Variant[] = [
+  { name: 'own search', missing: false, ripgrepPath: null, sandbox: null },
+  { name: 'ripgrep', missing: !rg, ripgrepPath: rg, sandbox: null },
+  { name: 'ripgrep in bubblewrap', missing: !rg || !bwrap, ripgrepPath: rg, sandbox: bwrap },
+];
+
+describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
+  const needs =
+    ripgrepPath === null && name === 'own search' ? '' : ` (needs ${name.replace(' in ', ' and ')})`;
+  const asked = (title: string) => `${title}${needs}`;
+  const when = test.skipIf(missing);
+
+  function grep(
+    workspace: TestWorkspace,
+    input: Record<string, unknown>,
+    timeoutMs = 5000,
+    signal?: AbortSignal,
+  ) {
+    const tool = grepTool({ requireSandbox: sandbox !== null }, { timeoutMs, ripgrepPath, sandbox });
+    return callTool(tool, input, workspace.context(signal && { signal }));
+  }
+
+  when(asked('lines come with file and number, newest file first'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('old.txt', 'needle 1\nhay\nneedle 2\r\n', 60);
+    workspace.file('sub/new.txt', 'hay\nneedle 3\n', 10);
+    const output = await grep(workspace, { pattern: 'needle \\d' });
+    expect(output.content).toBe('sub/new.txt:2: needle 3\nold.txt:1: needle 1\nold.txt:3: needle 2');
+  });
+
+  when(asked('ignored, binary and .git files are left out'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('.gitignore', 'build/\n*.log\n');
+    workspace.file('.serviceignore', 'private.txt\n');
+    for (const path of ['build/a.txt', 'x.log', 'private.txt', '.git/x']) workspace.file(path, 'needle');
+    workspace.file('binary.txt', 'a\0needle\n');
+    workspace.file('.hidden/seen.txt', 'needle\n');
+    expect((await grep(workspace, { pattern: 'needle' })).content).toBe('.hidden/seen.txt:1: needle');
+    expect((await grep(workspace, { pattern: 'needle', include: '*.log' })).content).toBe(
+      'No matches found.',
+    );
+  });
+
+  when(asked('path and include narrow the search'), async () => {
+    const workspace = testWorkspace();
+    for (const path of ['src/a.ts', 'src/sub/b.ts', 'src/c.js', 'other/d.ts']) workspace.file(path, 'needle');
+    const found = async (input: Record<string, unknown>) =>
+      (await grep(workspace, { pattern: 'needle', ...input })).content
+        .replaceAll(':1: needle', '')
+        .split('\n')
+        .sort();
+    expect(await found({ path: 'src', include: '*.ts' })).toEqual(['src/a.ts', 'src/sub/b.ts']);
+    expect(await found({ include: 'src/*.{ts,js}' })).toEqual(['src/a.ts', 'src/c.js']);
+    expect(await found({ path: 'src', include: 'sub/**' })).toEqual(['src/sub/b.ts']);
+    expect(await found({ path: 'other/d.ts' })).toEqual(['other/d.ts']);
+  });
+
+  when(asked('100 lines are shown, each cut at 500 characters'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('many.txt', `${'n'.repeat(3000)}\n`.repeat(300));
+    const lines = (await grep(workspace, { pattern: 'n' })).content.split('\n');
+    expect(lines).toHaveLength(101);
+    expect(lines[0]).toBe(`many.txt:1: ${'n'.repeat(500)}…`);
+    expect(lines[100]).toMatch(/Only 100 lines/);
+  });
+
+  when(asked('a pattern is never an option nor a command'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.txt', '-rf --files $(touch made) `touch made`\n');
+    for (const pattern of ['-rf', '--files', '$(touch made)', '`touch made`', '--pre=touch']) {
+      const output = await grep(workspace, { pattern, literal_text: true });
+      expect(output.is_error).toBe(false);
+    }
+    await grep(workspace, { pattern: '-rf', path: '$(touch made)' });
+    await grep(workspace, { pattern: '-rf', include: '--pre=touch' });
+    expect(existsSync(join(workspace.path, 'made'))).toBe(false);
+    expect((await grep(workspace, { pattern: '-rf' })).content).toMatch(/^a.txt:1:/);
+  });
+
+  when(asked('literal_text takes the pattern as it is, (?i) ignores case'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.txt', 'f(x)\nFX\n');
+    expect((await grep(workspace, { pattern: 'f(x)', literal_text: true })).content).toBe('a.txt:1: f(x)');
+    expect((await grep(workspace, { pattern: '(?i)fx' })).content).toBe('a.txt:2: FX');
+  });
+
+  when(asked('an invalid expression is a result that says so'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.txt', 'x');
+    const output = await grep(workspace, { pattern: '(unclosed' });
+    expect(output).toMatchObject({
+      is_error: true,
+      content: expect.stringMatching(/regular expression|unclosed/i),
+    });
+  });
+
+  when(asked('links are not followed'), async () => {
+    const workspace = testWorkspace();
+    symlinkSync('../outside', join(workspace.path, 'out'));
+    symlinkSync(workspace.secretFile, join(workspace.path, 'file'));
+    mkdirSync(join(workspace.path, 'empty'));
+    expect((await grep(workspace, { pattern: SECRET })).content).toBe('No matches found.');
+  });
+});
+
+test('a regular expression that never ends is stopped by the timeout, and the server stays alive meanwhile', async () => {
+  const workspace = testWorkspace();
+  workspace.file('early.txt', 'aaa\n', 1);
+  workspace.file('bomb.txt', `${'a'.repeat(60)}!\n`, 100);
+  const tool = grepTool({ requireSandbox: false }, { timeoutMs: 700, ripgrepPath: null, sandbox: null });
+  let beats = 0;
+  const heart = setInterval(() => (beats += 1), 20);
+  const started = Date.now();
+  const output = await callTool(tool, { pattern: '^(a+)+$' }, workspace.context());
+  clearInterval(heart);
+  expect(output.content).toMatch(/^early.txt:1: aaa\n\(Stopped after 0.7 s/);
+  expect(output).toMatchObject({ is_error: true, metadata: { timed_out: true } });
+  expect(Date.now() - started).toBeLessThan(3000);
+  expect(beats).toBeGreaterThan(10);
+});
+
+test('a search outside takes a read permission in single mode and is refused elsewhere', async () => {
+  const workspace = testWorkspace();
+  const options = { timeoutMs: 5000, ripgrepPath: null, sandbox: null };
+  const call = await grepTool({ requireSandbox: false }, options).prepare(
+    { pattern: 'secret', path: '..' },
+    workspace.context(),
+  );
+  expect(call.permission).toMatchObject({ action: 'read' });
+  expect((await call.run()).content).toContain(SECRET);
+  const refused = grepTool({ requireSandbox: true }, options).prepare(
+    { pattern: 'x', path: '..' },
+    workspace.context(),
+  );
+  await expect(refused).rejects.toThrow(/outside the workspace/);
+});

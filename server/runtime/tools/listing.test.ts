@@ -1,0 +1,166 @@
+// The ls and glob tools on real folders: order, limits, ignore files, escapes.
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { globTool } from './glob.ts';
+import { lsTool } from './ls.ts';
+import { callTool, type TestWorkspace, testWorkspace } from './test-workspace.ts';
+
+const rules = { requireSandbox: false };
+const strict = { requireSandbox: true };
+const limits = { max_depth: 0, max_items: 1000 };
+
+function fill(workspace: TestWorkspace): void {
+  workspace.file('src/a.ts', '', 30);
+  workspace.file('src/deep/b.ts', '', 10);
+  workspace.file('src/deep/c.js', '', 20);
+  workspace.file('build/out.ts', '');
+  workspace.file('notes.txt', '');
+  workspace.file('.gitignore', 'build/\n');
+  workspace.file('.serviceignore', 'notes.txt\n');
+  workspace.file('src/.gitignore', '*.js\n');
+  workspace.file('.git/HEAD', '');
+}
+
+describe('ls', () => {
+  test('shows a tree without what the ignore files name', async () => {
+    const workspace = testWorkspace();
+    fill(workspace);
+    symlinkSync('../outside', join(workspace.path, 'out'));
+    const output = await callTool(lsTool(rules, limits), {}, workspace.context());
+    expect(output.content.split('\n')).toEqual([
+      './',
+      '  .gitignore',
+      '  .serviceignore',
+      '  out (link)',
+      '  src/',
+      '    .gitignore',
+      '    a.ts',
+      '    deep/',
+      '      b.ts',
+    ]);
+  });
+
+  test('ignore files above the listed folder count too', async () => {
+    const workspace = testWorkspace();
+    workspace.file('.gitignore', '/src/deep/secret*\n');
+    workspace.file('src/deep/secret.txt', '');
+    workspace.file('src/deep/b.ts', '');
+    const output = await callTool(lsTool(rules, limits), { path: 'src/deep' }, workspace.context());
+    expect(output.content).toBe('src/deep/\n  b.ts');
+  });
+
+  test('the depth of the settings is not exceeded by the depth of a call', async () => {
+    const workspace = testWorkspace();
+    workspace.file('a/b/c/d.txt', '');
+    const lines = async (max_depth: number, depth?: number) => {
+      const output = await callTool(
+        lsTool(rules, { max_depth, max_items: 9 }),
+        { ...(depth !== undefined && { depth }) },
+        workspace.context(),
+      );
+      return output.content.split('\n').length - 1;
+    };
+    expect([await lines(0), await lines(2), await lines(2, 3), await lines(2, 1), await lines(0, 1)]).toEqual(
+      [4, 2, 2, 1, 1],
+    );
+  });
+
+  test('says so when there is more than max_items', async () => {
+    const workspace = testWorkspace();
+    for (let index = 0; index < 30; index += 1) workspace.file(`f${index}`, '');
+    const output = await callTool(lsTool(rules, { max_depth: 0, max_items: 10 }), {}, workspace.context());
+    expect(output.content.split('\n')).toHaveLength(12);
+    expect(output.content).toMatch(/Cut at 10 entries/);
+    expect(output.metadata).toMatchObject({ truncated: true });
+  });
+
+  test('patterns to ignore leave out folders with all they hold', async () => {
+    const workspace = testWorkspace();
+    workspace.file('vendor/x/y.txt', '');
+    workspace.file('a.txt', '');
+    const output = await callTool(lsTool(rules, limits), { ignore: ['vendor'] }, workspace.context());
+    expect(output.content).toBe('./\n  a.txt');
+  });
+
+  test('a name with a line break cannot pass for another line', async () => {
+    const workspace = testWorkspace();
+    workspace.file('a\nb', '');
+    const output = await callTool(lsTool(rules, limits), {}, workspace.context());
+    expect(output.content).toBe('./\n  "a\\nb"');
+  });
+
+  test('a folder outside takes a list permission in single mode and is refused elsewhere', async () => {
+    const workspace = testWorkspace();
+    symlinkSync('../outside', join(workspace.path, 'out'));
+    for (const path of ['..', 'out', '/']) {
+      await expect(lsTool(strict, limits).prepare({ path }, workspace.context())).rejects.toThrow(
+        /outside the workspace/,
+      );
+      const call = await lsTool(rules, limits).prepare({ path }, workspace.context());
+      expect(call.permission).toMatchObject({ action: 'list' });
+    }
+  });
+
+  test('a file and a missing folder are refused', async () => {
+    const workspace = testWorkspace();
+    workspace.file('a', '');
+    expect((await callTool(lsTool(rules, limits), { path: 'a' }, workspace.context())).content).toMatch(
+      /not a folder/,
+    );
+    expect((await callTool(lsTool(rules, limits), { path: 'b' }, workspace.context())).content).toMatch(
+      /does not exist/,
+    );
+  });
+});
+
+describe('glob', () => {
+  const glob = globTool(rules);
+
+  test('finds the newest first, without what the ignore files name', async () => {
+    const workspace = testWorkspace();
+    fill(workspace);
+    for (const pattern of ['**/*.ts', '*.ts', './**/*.{ts,js}']) {
+      expect((await callTool(glob, { pattern }, workspace.context())).content).toBe(
+        'src/deep/b.ts\nsrc/a.ts',
+      );
+    }
+    expect((await callTool(glob, { pattern: '*.ts', path: 'src/deep' }, workspace.context())).content).toBe(
+      'src/deep/b.ts',
+    );
+    expect((await callTool(glob, { pattern: '*.none' }, workspace.context())).content).toBe(
+      'No files found.',
+    );
+  });
+
+  test('shows the 100 newest and says that there are more', async () => {
+    const workspace = testWorkspace();
+    for (let index = 0; index < 120; index += 1) workspace.file(`f${index}.txt`, '', index);
+    const lines = (await callTool(glob, { pattern: '*.txt' }, workspace.context())).content.split('\n');
+    expect(lines).toHaveLength(101);
+    expect([lines[0], lines[99]]).toEqual(['f0.txt', 'f99.txt']);
+    expect(lines[100]).toMatch(/100 newest/);
+  });
+
+  test('links are not followed out of the workspace', async () => {
+    const workspace = testWorkspace();
+    symlinkSync('../outside', join(workspace.path, 'out'));
+    expect((await callTool(glob, { pattern: '**/secret.txt' }, workspace.context())).content).toBe(
+      'No files found.',
+    );
+    await expect(
+      globTool(strict).prepare({ pattern: '*', path: 'out' }, workspace.context()),
+    ).rejects.toThrow(/outside/);
+  });
+
+  test('an interrupted search of a pattern that never ends stops at once', async () => {
+    const workspace = testWorkspace();
+    mkdirSync(join(workspace.path, 'd'));
+    workspace.file(`${'a'.repeat(200)}x`, '');
+    const started = Date.now();
+    const context = workspace.context({ signal: AbortSignal.timeout(300) });
+    const output = await callTool(glob, { pattern: '*a*a*a*a*a*a*a*a*a*a*b' }, context);
+    expect(output).toMatchObject({ is_error: true, metadata: { interrupted: true } });
+    expect(Date.now() - started).toBeLessThan(3000);
+  });
+});

@@ -1,0 +1,164 @@
+// Searches with ripgrep and reads its answer in bounded memory.
+
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { type CommandEnd, runCommand } from '../command.ts';
+import type { Sandbox, WrappedCommand } from '../sandbox.ts';
+import { type LineMatch, MAX_MATCH_LENGTH, type WalkScope } from './search-job.ts';
+import { ToolInputError } from './tool.ts';
+
+/** What to look for, and where. */
+export interface RipgrepQuery {
+  readonly scope: WalkScope;
+  readonly pattern: string;
+  readonly literal: boolean;
+  readonly include: string | null;
+}
+
+/** How to run it. */
+export interface RipgrepOptions {
+  readonly ripgrepPath: string;
+  readonly sandbox: Sandbox | null;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Enough to choose the newest files' lines from; a broader answer helps nobody. */
+const MAX_COLLECTED = 10_000;
+const MAX_COMPLAINT_LENGTH = 2000;
+
+/** The matching lines, in no order of files. */
+export async function ripgrep(
+  query: RipgrepQuery,
+  options: RipgrepOptions,
+): Promise<{ matches: readonly LineMatch[]; truncated: boolean; timedOut: boolean }> {
+  const enough = new AbortController();
+  const reader = new MatchReader(query.scope.start, () => enough.abort());
+  let complaint = '';
+  const command = await wrapped([options.ripgrepPath, ...argumentsFor(query)], query.scope, options);
+  const end = await runCommand({
+    ...command,
+    cwd: query.scope.top,
+    env: { PATH: '/usr/bin:/bin', LANG: 'C.UTF-8' },
+    timeoutMs: options.timeoutMs,
+    signal: AbortSignal.any([options.signal, enough.signal]),
+    onOutput: (chunk, from) => {
+      if (from === 'stdout') reader.push(chunk);
+      else if (complaint.length < MAX_COMPLAINT_LENGTH) complaint += chunk.toString('utf8');
+    },
+  }).finally(command.release);
+  options.signal.throwIfAborted();
+  if (!enough.signal.aborted) assertUnderstood(end, complaint);
+  return { matches: reader.matches, truncated: enough.signal.aborted, timedOut: end.reason === 'timed_out' };
+}
+
+type Started = Pick<WrappedCommand, 'file' | 'args' | 'release'> & { wrapped: boolean };
+
+async function wrapped(
+  command: readonly [string, ...string[]],
+  scope: WalkScope,
+  options: RipgrepOptions,
+): Promise<Started> {
+  const [file, ...args] = command;
+  if (!options.sandbox) return { file, args, release: () => undefined, wrapped: false };
+  const visiblePaths = /^\/(usr|bin)\//.test(file) ? [] : [file];
+  const inside = await options.sandbox.wrap(command, {
+    workspacePath: scope.top,
+    network: false,
+    readOnly: true,
+    visiblePaths,
+  });
+  return { ...inside, wrapped: true };
+}
+
+function argumentsFor(query: RipgrepQuery): readonly string[] {
+  const { start, top } = query.scope;
+  // ripgrep would look for ignore files above the workspace too; so it looks nowhere above, and gets the top's by name.
+  const ignoreFiles = ['.gitignore', '.serviceignore']
+    .map((name) => join(top, name))
+    .filter((path) => existsSync(path));
+  return [
+    ...[
+      '--no-config',
+      '--color=never',
+      '--no-heading',
+      '--with-filename',
+      '--line-number',
+      '--null',
+      '--no-messages',
+    ],
+    ...[
+      '--hidden',
+      '--glob=!.git',
+      '--no-require-git',
+      '--no-ignore-global',
+      '--no-ignore-parent',
+      '--no-ignore-dot',
+    ],
+    ...ignoreFiles.map((path) => `--ignore-file=${path}`),
+    ...[`--max-columns=${4 * MAX_MATCH_LENGTH}`, '--max-columns-preview', '--max-count=101'],
+    ...(query.include === null ? [] : includeArguments(query.include, relative(top, start))),
+    ...(query.literal ? ['--fixed-strings'] : []),
+    // Behind `--` a pattern such as `-rf` is a pattern.
+    ...['--', query.pattern, start],
+  ];
+}
+
+/** A glob of ripgrep's overrides ignore files, a type does not, but a type knows only names; so names are types. */
+function includeArguments(include: string, folder: string): readonly string[] {
+  if (include.includes('/'))
+    return [
+      `--glob=${join(folder, '/').replaceAll(/[*?[\]{}!\\]/g, '\\$&')}${include.replace(/^(\.?\/)+/, '')}`,
+    ];
+  if (/[:!]/.test(include)) return [`--glob=${include}`];
+  return [`--type-add=included:${include}`, '--type=included'];
+}
+
+function assertUnderstood(end: CommandEnd, complaint: string): void {
+  // 1 means no match; 2 an error, which next to matches is only an unreadable file.
+  if (end.reason !== 'exited' || end.exitCode === 0 || end.exitCode === 1) return;
+  if (complaint.trim() === '') return;
+  throw new ToolInputError(`The search was refused: ${complaint.trim().slice(0, MAX_COMPLAINT_LENGTH)}`);
+}
+
+/** Reads `path NUL line:text LF`, so that no character of a path can be mistaken for a separator. */
+class MatchReader {
+  readonly matches: LineMatch[] = [];
+  readonly #start: string;
+  readonly #onEnough: () => void;
+  #rest = Buffer.alloc(0);
+
+  constructor(start: string, onEnough: () => void) {
+    this.#start = start;
+    this.#onEnough = onEnough;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.matches.length >= MAX_COLLECTED) return;
+    const bytes = Buffer.concat([this.#rest, chunk]);
+    let from = 0;
+    for (let end = lineEnd(bytes, from); end !== -1; end = lineEnd(bytes, from)) {
+      this.#add(bytes.subarray(from, end));
+      from = end + 1;
+    }
+    this.#rest = bytes.subarray(from);
+    if (this.matches.length >= MAX_COLLECTED) this.#onEnough();
+  }
+
+  #add(record: Buffer): void {
+    const nul = record.indexOf(0);
+    const path = record.subarray(0, nul).toString('utf8');
+    const rest = record.subarray(nul + 1).toString('utf8');
+    const colon = rest.indexOf(':');
+    const text = rest
+      .slice(colon + 1)
+      .replace(/\r$/, '')
+      .slice(0, MAX_MATCH_LENGTH + 1);
+    this.matches.push({ path: relative(this.#start, path), line: Number(rest.slice(0, colon)), text });
+  }
+}
+
+function lineEnd(bytes: Buffer, from: number): number {
+  const nul = bytes.indexOf(0, from);
+  return nul === -1 ? -1 : bytes.indexOf(10, nul);
+}

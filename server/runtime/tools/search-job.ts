@@ -1,0 +1,58 @@
+// What the tools ask of the search thread, and what it answers.
+
+/** The folder to walk. */
+export interface WalkScope {
+  /** Real path of the folder (or single file) that is searched. */
+  readonly start: string;
+  /** Real path of the folder whose ignore files count from; `start` lies in it. */
+  readonly top: string;
+}
+
+/** One piece of work for the search thread. */
+export type SearchJob =
+  | {
+      readonly kind: 'list';
+      readonly scope: WalkScope;
+      readonly maxDepth: number;
+      readonly maxItems: number;
+      readonly ignore: readonly string[];
+    }
+  | {
+      readonly kind: 'glob';
+      readonly scope: WalkScope;
+      readonly pattern: string;
+      readonly maxResults: number;
+    }
+  | {
+      readonly kind: 'grep';
+      readonly scope: WalkScope;
+      readonly pattern: string;
+      readonly literal: boolean;
+      readonly include: string | null;
+      readonly maxResults: number;
+    };
+
+/** An entry of a walk, relative to the scope's start. */
+export interface WalkEntry {
+  readonly path: string;
+  readonly depth: number;
+  readonly type: 'file' | 'folder' | 'link' | 'other';
+}
+
+/** A line that matched, in a file named relative to the scope's start. */
+export interface LineMatch {
+  readonly path: string;
+  readonly line: number;
+  readonly text: string;
+}
+
+/** What the search thread posts: results as they come, then one `end`, or a `refused` pattern. */
+export type SearchMessage =
+  | { readonly type: 'entries'; readonly entries: readonly WalkEntry[] }
+  | { readonly type: 'paths'; readonly paths: readonly string[] }
+  | { readonly type: 'matches'; readonly matches: readonly LineMatch[] }
+  | { readonly type: 'end'; readonly truncated: boolean }
+  | { readonly type: 'refused'; readonly reason: string };
+
+/** Longer lines are cut, so that one minified file does not fill the answer. */
+export const MAX_MATCH_LENGTH = 500;

@@ -1,0 +1,50 @@
+// Which folder a listing or search tool may walk, and how it is shown.
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { WalkScope } from './search-job.ts';
+import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
+import { type PathRules, type ResolvedPath, readNeed, resolveAgain, resolvePath } from './workspace-path.ts';
+
+/** A folder (or, for grep, a file) that a call may search. */
+export interface SearchScope {
+  readonly path: ResolvedPath;
+  readonly permission: PermissionNeed | null;
+}
+
+/** Resolves the place to search and says what it takes to go there. */
+export async function searchScope(
+  rules: PathRules,
+  given: string,
+  action: 'read' | 'list',
+  params: Record<string, unknown>,
+  context: ToolContext,
+): Promise<SearchScope> {
+  const path = await resolvePath(given, context.workspacePath);
+  return { path, permission: readNeed(rules, path, { action, folder: path.real, params }) };
+}
+
+/** Checks the place again, just before it is walked. */
+export async function openScope(path: ResolvedPath, filesToo = false): Promise<WalkScope> {
+  await resolveAgain(path);
+  const stats = await stat(path.real).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') throw new ToolInputError(`${path.shown} does not exist.`);
+    throw error;
+  });
+  const fits = stats.isDirectory() || (filesToo && stats.isFile());
+  if (!fits) throw new ToolInputError(`${path.shown} is not a folder.`);
+  return {
+    start: path.real,
+    top: path.inside ? path.workspace : stats.isDirectory() ? path.real : dirname(path.real),
+  };
+}
+
+/** A found path as the other tools take it: relative to the workspace, absolute outside of it. */
+export function shownPath(path: ResolvedPath, found: string): string {
+  return displayName(path.shown === '.' ? found : join(path.shown, found));
+}
+
+/** Names may hold line breaks and control characters; quoted, they cannot pass for another line of the output. */
+export function displayName(name: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+  return /[\u0000-\u001f\u007f]/.test(name) ? JSON.stringify(name) : name;
+}

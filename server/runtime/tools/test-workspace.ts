@@ -1,0 +1,80 @@
+// A workspace in a temporary folder and a way to call tools in it, for the tests of the tools.
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { SandboxUnavailable } from '../sandbox.ts';
+import { createFileMemory } from './file-memory.ts';
+import type { Todo, Tool, ToolContext, ToolOutput } from './tool.ts';
+import type { BuiltInToolsOptions } from './tools.ts';
+
+/** A workspace with a folder of secrets beside it. */
+export interface TestWorkspace {
+  readonly path: string;
+  /** A file beside the workspace that no tool may show. */
+  readonly secretFile: string;
+  /** Writes a file; `ageSeconds` sets how long ago it was changed. */
+  file(name: string, content: string | Uint8Array, ageSeconds?: number): string;
+  context(changes?: Partial<ToolContext>): ToolContext;
+  readonly todos: Todo[];
+  readonly shownProgress: string[];
+}
+
+export const SECRET = 'the-secret-of-another-tenant';
+export const NO_SANDBOX: SandboxUnavailable = { unavailable: 'not part of this test' };
+export const TOOL_OPTIONS: BuiltInToolsOptions = {
+  sandbox: NO_SANDBOX,
+  ls: { max_depth: 0, max_items: 1000 },
+  grep: { timeoutMs: 5000 },
+  disabled: [],
+  requireSandbox: false,
+};
+
+/** Makes a workspace that is removed when the test ends. */
+export function testWorkspace(): TestWorkspace {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), 'service-tools-')));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const path = join(root, 'workspace');
+  const secretFile = join(root, 'outside', 'secret.txt');
+  mkdirSync(path);
+  write(secretFile, SECRET);
+  const todos: Todo[] = [];
+  const shownProgress: string[] = [];
+  const file = (name: string, content: string | Uint8Array, ageSeconds = 0) => {
+    write(join(path, name), content);
+    const time = Date.now() / 1000 - ageSeconds;
+    utimesSync(join(path, name), time, time);
+    return join(path, name);
+  };
+  const files = createFileMemory();
+  const context = (changes: Partial<ToolContext> = {}): ToolContext => ({
+    workspacePath: path,
+    sessionId: 'session_1',
+    runId: 'run_1',
+    toolCallId: 'call_1',
+    signal: new AbortController().signal,
+    progress: (text) => shownProgress.push(text),
+    ask: async () => ({ status: 'declined' }),
+    todos: { get: () => todos, set: async (next) => void todos.splice(0, todos.length, ...next) },
+    files,
+    ...changes,
+  });
+  return { path, secretFile, file, context, todos, shownProgress };
+}
+
+/** The tool of that name. */
+export function toolNamed(tools: readonly Tool[], name: string): Tool {
+  const tool = tools.find((candidate) => candidate.name === name);
+  if (!tool) throw new Error(`There is no tool ${name}`);
+  return tool;
+}
+
+/** Prepares and runs a call as if every permission was given. */
+export async function callTool(tool: Tool, input: unknown, context: ToolContext): Promise<ToolOutput> {
+  return (await tool.prepare(input, context)).run();
+}
+
+function write(path: string, content: string | Uint8Array): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+}

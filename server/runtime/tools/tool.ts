@@ -1,0 +1,123 @@
+// The shapes that a tool, its caller and its result have; every built-in tool and every other tool fits them.
+
+/** A choice of a question. */
+export interface QuestionChoice {
+  readonly id: string;
+  readonly label: string;
+  readonly description?: string | undefined;
+}
+
+/** A question that a tool puts to the person behind the run. */
+export interface Question {
+  readonly id: string;
+  readonly type: 'yes_no' | 'single_choice' | 'multi_choice' | 'free_text';
+  readonly text: string;
+  readonly description?: string | undefined;
+  /** Only of the two choice types. */
+  readonly choices?: readonly QuestionChoice[] | undefined;
+}
+
+/** The answer to one question; which members are set depends on the question's type. */
+export interface QuestionAnswer {
+  readonly question_id: string;
+  readonly selected_ids?: readonly string[] | undefined;
+  readonly fill_in_text?: string | undefined;
+  readonly yes?: boolean | undefined;
+  /** Remarks on single choices, by choice id. */
+  readonly notes?: Readonly<Record<string, string>> | undefined;
+}
+
+/** How a batch of questions ended: `declined` by the person, `cancelled` where something else withdrew it. */
+export type PromptOutcome =
+  | { readonly status: 'answered'; readonly answers: readonly QuestionAnswer[] }
+  | { readonly status: 'declined' }
+  | { readonly status: 'expired' }
+  | { readonly status: 'cancelled' };
+
+/** One entry of the session's task list. */
+export interface Todo {
+  readonly content: string;
+  readonly status: 'pending' | 'in_progress' | 'completed';
+  /** The same in the present continuous ("Running the tests"), shown while it is in progress. */
+  readonly active_form: string;
+}
+
+/** What a session has last seen of a file. */
+export interface FileVersion {
+  /** Hex SHA-256 of the whole content: unlike the time it neither misses a quick change nor sees a mere touch. */
+  readonly sha256: string;
+  readonly mtimeMs: number;
+}
+
+/** What this session has read, by real path, so that nothing is overwritten that changed since. */
+export interface FileMemory {
+  recall(path: string): FileVersion | undefined;
+  remember(path: string, version: FileVersion): void;
+}
+
+/** What the runtime gives to a tool call. */
+export interface ToolContext {
+  /** The absolute real path of the session's workspace folder: the working directory of every tool. */
+  readonly workspacePath: string;
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly toolCallId: string;
+  /** Aborts when the run is interrupted; the tool then ends its processes and answers soon with an error. */
+  readonly signal: AbortSignal;
+  /** Takes output as it arrives; it is shown to people, not to the model. */
+  readonly progress: (text: string) => void;
+  /** Puts questions to a person; the runtime builds the bridge. */
+  readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
+  readonly todos: { get(): readonly Todo[]; set(todos: readonly Todo[]): Promise<void> };
+  readonly files: FileMemory;
+}
+
+/** What a person has to allow before a call may run. */
+export interface PermissionNeed {
+  readonly action: 'read' | 'list' | 'write' | 'execute';
+  /** One line for the person who decides. */
+  readonly description: string;
+  /** The folder concerned, so that a remembered grant covers the folder and not one file. */
+  readonly path: string;
+  readonly params: Record<string, unknown>;
+  /** Unified diff of the change, for tools that change a file. */
+  readonly diff?: string;
+}
+
+/** The result of a call, as the model gets it. */
+export interface ToolOutput {
+  readonly content: string;
+  readonly is_error: boolean;
+  /** Facts for programs; never needed to understand the content. */
+  readonly metadata?: Record<string, unknown>;
+}
+
+/** A call bound to its checked input. */
+export interface PreparedCall {
+  /** Null when the call needs nobody's leave. */
+  readonly permission: PermissionNeed | null;
+  /** Does the work. Expected failures are results with `is_error`; only a defect rejects. */
+  run(): Promise<ToolOutput>;
+}
+
+/** A tool that a model can call. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the input. */
+  readonly inputSchema: Record<string, unknown>;
+  /** Whether a call cut off by a crash may simply be made again. */
+  readonly idempotent: boolean;
+  /** Whether a usual call asks for permission; for lists of tools. */
+  readonly needsPermission: boolean;
+  /**
+   * Checks the model's input and binds it to the call.
+   * @throws ToolInputError with a message that the model can act on.
+   */
+  prepare(input: unknown, context: ToolContext): Promise<PreparedCall>;
+}
+
+/** The input cannot be used as it is; the message tells the model what to change. */
+export class ToolInputError extends Error {
+  override readonly name = 'ToolInputError';
+}

@@ -1,0 +1,53 @@
+// The built-in tools of the agent runtime, as one list.
+import { findExecutable } from '../executable.ts';
+import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { askUserTool } from './ask-user.ts';
+import { bashTool } from './bash.ts';
+import { editTool } from './edit.ts';
+import { globTool } from './glob.ts';
+import { grepTool } from './grep.ts';
+import { type LsLimits, lsTool } from './ls.ts';
+import { todosTool } from './todos.ts';
+import type { Tool } from './tool.ts';
+import { viewTool } from './view.ts';
+import { writeTool } from './write.ts';
+
+export { createFileMemory } from './file-memory.ts';
+
+/** What the installation says about its tools. */
+export interface BuiltInToolsOptions {
+  readonly sandbox: Sandbox | SandboxUnavailable;
+  readonly ls: LsLimits;
+  readonly grep: { readonly timeoutMs: number };
+  /** Names of tools that do not exist for the agent. */
+  readonly disabled: readonly string[];
+  /** True in `multi`: no command without a working sandbox, no path outside the workspace. */
+  readonly requireSandbox: boolean;
+  /** Whether commands in the sandbox reach the network; they do not by default. */
+  readonly allowNetwork?: boolean;
+  /** Where ripgrep is; looked for on the PATH when left out, not used when null. */
+  readonly ripgrepPath?: string | null;
+}
+
+/** Builds the tools that exist under these options. */
+export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
+  const rules = { requireSandbox: options.requireSandbox };
+  const sandbox = 'unavailable' in options.sandbox ? null : options.sandbox;
+  const ripgrepPath = options.ripgrepPath === undefined ? findExecutable('rg') : options.ripgrepPath;
+  const { timeoutMs } = options.grep;
+  const tools = [
+    viewTool(rules),
+    lsTool(rules, options.ls),
+    globTool(rules),
+    // In `multi` ripgrep is confined too: a command of another call may exchange folders for links while it walks.
+    grepTool(rules, { timeoutMs, ripgrepPath, sandbox: options.requireSandbox ? sandbox : null }),
+    editTool(rules),
+    writeTool(rules),
+    ...(sandbox || !options.requireSandbox
+      ? [bashTool({ sandbox, allowNetwork: options.allowNetwork ?? false })]
+      : []),
+    askUserTool(),
+    todosTool(),
+  ];
+  return tools.filter((tool) => !options.disabled.includes(tool.name));
+}
