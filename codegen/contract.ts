@@ -16,11 +16,16 @@ export interface MediaType {
 
 export interface ContractResponse {
   description: string;
-  headers?: Record<string, unknown>;
+  headers?: Record<string, Header | Reference>;
   content?: Record<string, MediaType>;
 }
 
+export interface Header {
+  required?: boolean;
+}
+
 export interface Parameter {
+  required?: boolean;
   name: string;
   in: 'path' | 'query' | 'header';
   schema: Schema;

@@ -3,11 +3,11 @@ import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Principal, Services } from './services.ts';
 
-/** One server-sent event before framing; `name` absent means an unnamed event. */
+/** One server-sent event before framing; without a name, or with the name `message`, it goes out unnamed. */
 export interface ServerEvent<Data = unknown> {
   readonly name?: string;
-  /** The number that a client sends back as Last-Event-ID. */
-  readonly id?: number;
+  /** The SSE `id`: the number that a client sends back as Last-Event-ID. */
+  readonly seq?: number;
   readonly data: Data;
 }
 
@@ -27,7 +27,8 @@ export interface Call<Id extends OperationId> {
 
 /** What a handler answers: a success of the contract. Failures are thrown as `Problem`. */
 export type Reply<Id extends OperationId> = operations[Id] extends { responses: infer Responses }
-  ? { [Status in keyof Responses & Success]: Flat<StatusReply<Status, Responses[Status]>> }[keyof Responses & Success]
+  ? { [Status in keyof Responses & Success]: Flat<StatusReply<Status, Responses[Status]>> }[keyof Responses &
+      Success]
   : never;
 
 /** One operation: called with what the contract lets in, answers with what the contract lets out. */
@@ -45,7 +46,9 @@ export type NoStrays<Given> = {
 
 type Success = 200 | 201 | 202 | 204 | 302 | 304;
 
-type Part<Id extends OperationId, Where extends string> = operations[Id] extends { parameters: infer Parameters }
+type Part<Id extends OperationId, Where extends string> = operations[Id] extends {
+  parameters: infer Parameters;
+}
   ? Where extends keyof Parameters
     ? NonNullable<Parameters[Where]>
     : Record<never, never>
@@ -76,9 +79,12 @@ type Automatic = 'X-Request-Id' | 'X-SSE-Version' | 'Cache-Control' | 'request-i
 
 type Headers<Response> = Response extends { headers: infer Declared }
   ? keyof Omit<Known<Declared>, Automatic> extends never
-    ? { readonly headers?: undefined }
-    : { readonly headers: Omit<Known<Declared>, Automatic> }
+    ? { readonly headers?: OptionalHeaders }
+    : { readonly headers: Omit<Known<Declared>, Automatic> & OptionalHeaders }
   : unknown;
+
+/** The generator types required headers only; the others are checked against the contract when they are written. */
+type OptionalHeaders = { readonly [name: string]: string };
 
 /** Drops the index signature that the generator adds to headers. */
 type Known<T> = { [K in keyof T as string extends K ? never : number extends K ? never : K]: T[K] };

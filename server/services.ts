@@ -7,6 +7,7 @@ import type { Runtime } from './runtime/runtime.ts';
 import type { Store } from './store/store.ts';
 
 export type { Principal } from './identity/identity.ts';
+export type { Generation, StartedRun } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {

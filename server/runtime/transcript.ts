@@ -95,9 +95,12 @@ export interface AbandonedRun {
 export interface Transcript {
   /** Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. */
   beginRun(run: NewRun): Promise<void>;
-  /** The messages of a session in their order. */
+  /** The messages of a session in their order, without the prompts of runs that have not begun. */
   readMessages(sessionId: string): Promise<readonly Message[]>;
-  /** `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time. */
+  /**
+   * `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. The first time, it sets
+   * `started_at` and moves the run's prompt to the end of the conversation: there it stands, not where it was queued.
+   */
   changeStatus(
     run: { readonly runId: string; readonly sessionId: string },
     status: 'running' | 'waiting_permission' | 'waiting_prompt',
@@ -110,7 +113,9 @@ export interface Transcript {
   openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;
   openPrompt(request: PromptRequest, events: readonly NumberedEvent[]): Promise<void>;
   /** The question as it stands: answered by whichever process took the answer, or still pending. */
-  readPermission(requestId: string): Promise<{ readonly request: PermissionRequest; readonly message: string | null }>;
+  readPermission(
+    requestId: string,
+  ): Promise<{ readonly request: PermissionRequest; readonly message: string | null }>;
   readPrompt(requestId: string): Promise<PromptRequest>;
   /** Marks a question expired if it is still pending; answers with how it stands then. */
   expirePermission(requestId: string): Promise<PermissionRequest>;

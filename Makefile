@@ -1,0 +1,80 @@
+# The only list of commands. Everything runs on the Node that package.json pins; the system's Node only installs it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+# Where the pinned Node keeps its headers: native modules are built against them, without a download.
+export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shell uname -s | tr A-Z a-z)-$(subst aarch64,arm64,$(subst x86_64,x64,$(shell uname -m)))
+TSC := node node_modules/@typescript/native/bin/tsc
+VITEST := node node_modules/vitest/vitest.mjs run
+
+.PHONY: help install python generate serve invite test check types contract mock bench clients format clean
+
+help: ## Print the targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+node_modules/.installed: package.json package-lock.json $(wildcard */package.json clients/*/package.json) Makefile
+	@npm ci --ignore-scripts --loglevel=error
+	@# No package may run a script of its own at installation, but for these two: the pinned Node, and SQLite's driver.
+	@npm rebuild node --loglevel=error
+	@npm_config_build_from_source=true npm rebuild sqlite3 --loglevel=error
+	@touch $@
+
+.venv/.installed: contract-tests/requirements.txt
+	@python3 -m venv .venv
+	@.venv/bin/pip install --quiet --disable-pip-version-check --requirement contract-tests/requirements.txt
+	@touch $@
+
+generated.stamp := node_modules/.generated
+$(generated.stamp): node_modules/.installed $(shell find openapi schemas codegen -name node_modules -prune -o -type f -print)
+	@node codegen/generate.ts
+	@touch $@
+
+install: node_modules/.installed ## Install the packages (each other target does it by itself)
+
+python: .venv/.installed
+
+generate: node_modules/.installed ## Generate all code that follows from the contracts
+	@node codegen/generate.ts
+	@touch $(generated.stamp)
+
+serve: $(generated.stamp) ## Start the server in the foreground: make serve [ARGS="--port 8090"]
+	@exec node server/main.ts $(ARGS)
+
+invite: $(generated.stamp) ## Print a token that lets one person register
+	@node server/maintenance/invite.ts $(ARGS)
+
+check: $(generated.stamp) ## Types, format, lint, import directions, unused code, spec lint
+	@$(MAKE) --no-print-directory types
+	@biome check --error-on-warnings .
+	@redocly lint openapi/openapi.yaml --config codegen/redocly.yaml
+	@$(VITEST) --root server architecture
+	@knip
+
+types: $(generated.stamp)
+	@for folder in codegen server clients/typescript contract-tests; do $(TSC) -p $$folder; done
+
+test: $(generated.stamp) .venv/.installed ## All tests, or one: make test [ONLY=server/store]
+ifdef ONLY
+	@$(VITEST) --root $(firstword $(subst /, ,$(ONLY))) $(ONLY)
+else
+	@node contract-tests/test-all.ts
+endif
+
+contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams
+	@$(VITEST) --root contract-tests
+
+mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
+	@prism mock --errors --port 4010 server/contract/openapi.mock.json
+
+bench: $(generated.stamp) ## CPU per request and throughput, as ratios to a bare Express in the same run
+	@node server/bench/bench.ts
+
+clients: $(generated.stamp) ## Build the clients for publication
+	@$(TSC) -p clients/typescript/tsconfig.build.json
+
+format: node_modules/.installed ## Format every file
+	@biome check --write .
+
+clean: ## Remove all that was installed or generated; data stays
+	@rm -rf node_modules */node_modules clients/*/node_modules .venv server/contract clients/*/generated clients/*/dist

@@ -1,0 +1,122 @@
+/** Continues a session through the Messages surface: recognises what is stored, appends the rest, forks where history differs. */
+import type { CreateMessageRequest, Message, Session } from '../contract/api.ts';
+import type { Call } from '../handler.ts';
+import { Problem } from '../problem.ts';
+import type { Generation, Services } from '../services.ts';
+import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
+
+type Turn = { readonly role: 'user' | 'assistant'; readonly text: string };
+
+/** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
+export async function continueConversation(
+  { principal, body, signal }: Call<'createMessage'>,
+  sessionId: string,
+  model: string,
+  generation: Generation,
+  services: Services,
+): Promise<Answer> {
+  const { store, runtime } = services;
+  const found = await store.sessions.find(principal, sessionId);
+  if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
+  const { system, messages } = spoken(body);
+  const fresh = newTurns(turnsOf(await store.transcript.readMessages(sessionId)), requestTurns(body));
+  const session = fresh ? found.session : await fork(found.session);
+  const { runId } = await runtime.start({
+    session: {
+      id: session.id,
+      workspaceId: session.workspace_id,
+      agentSlug: session.agent_slug,
+      model: session.model,
+      systemPrompt: [session.system_prompt, system].filter(Boolean).join('\n\n') || null,
+      permissionRules: session.permission_rules,
+    },
+    userId: principal.userId,
+    trigger: 'messages',
+    messages: fresh ? messages.slice(messages.length - fresh.length) : messages,
+    model,
+    generation,
+    onUnanswered: 'deny',
+  });
+  return { parts: runParts(runId), sessionId: session.id };
+
+  async function fork(parent: Session): Promise<Session> {
+    const forked = await store.sessions.create(principal, {
+      title: parent.title,
+      workspace_id: parent.workspace_id,
+      agent_slug: parent.agent_slug,
+      permission_rules: parent.permission_rules,
+      tags: parent.tags,
+      metadata: parent.metadata,
+      ...(parent.model && { model: parent.model }),
+      ...(parent.system_prompt && { system_prompt: parent.system_prompt }),
+      parent_id: parent.id,
+    });
+    return forked.session;
+  }
+
+  async function* runParts(runId: string): AsyncGenerator<AnswerPart> {
+    try {
+      for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
+        if (event.name === 'message' && event.data.type === 'text_delta')
+          yield { type: 'text', text: event.data.text };
+        if (event.name === 'done')
+          yield { type: 'finish', stopReason: event.data.stop_reason, usage: event.data.usage };
+        if (event.name === 'error') throw await failure(runId);
+      }
+    } finally {
+      if (signal.aborted) await stop(runId);
+    }
+  }
+
+  async function failure(runId: string): Promise<Problem> {
+    const error = (await store.runs.find(principal, runId))?.error;
+    return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
+  }
+
+  /** A client of this surface that goes away wants its call cancelled; a run that has ended needs no cancelling. */
+  async function stop(runId: string): Promise<void> {
+    const run = await store.runs.find(principal, runId);
+    if (!run || run.ended_at) return;
+    await store.runs.requestInterrupt(principal, runId, 'client_disconnected');
+    runtime.wake(runId);
+  }
+}
+
+/**
+ * The turns of the request that the session does not hold yet; null where the histories differ.
+ * A client may send the whole history, or only its newest message and leave the rest to the session.
+ */
+export function newTurns(stored: readonly Turn[], sent: readonly Turn[]): readonly Turn[] | null {
+  for (let known = Math.min(stored.length, sent.length); known > 0; known -= 1) {
+    const tail = stored.slice(stored.length - known);
+    if (tail.every((turn, index) => sameTurn(turn, sent[index])) && known < sent.length)
+      return sent.slice(known);
+  }
+  // What a client remembers of the assistant must be what was said; its own words may be new.
+  return stored.length === 0 || sent.every(({ role }) => role === 'user') ? sent : null;
+}
+
+function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
+  return stored.role === sent?.role && stored.text.trim() === sent.text.trim();
+}
+
+/** Steps and tool results between two prompts are one answer to the client. */
+function turnsOf(messages: readonly Message[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const message of messages) {
+    if (message.role === 'tool') continue;
+    const text = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const last = turns.at(-1);
+    if (message.role === 'assistant' && last?.role === 'assistant')
+      turns[turns.length - 1] = { ...last, text: last.text + text };
+    else turns.push({ role: message.role, text });
+  }
+  return turns;
+}
+
+function requestTurns(body: CreateMessageRequest): Turn[] {
+  return spoken(body).messages.map(({ role, parts }) => ({
+    role,
+    text: parts.map(({ text }) => text).join('\n'),
+  }));
+}

@@ -1,0 +1,76 @@
+/** Ask an agent: one answer, or a stream of what it does. */
+import type { QueryRequest } from '../contract/api.ts';
+import type { Handler } from '../handler.ts';
+import { Problem } from '../problem.ts';
+import type { Principal, Services, StartedRun } from '../services.ts';
+
+export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
+  const { runId } = await startQuery(principal, body, 'deny', services);
+  for await (const event of services.runtime.follow(runId, { after: 0, follow: true, signal })) {
+    if (event.name === 'done') return { status: 200, body: event.data };
+    if (event.name === 'error') throw await failure(principal, runId, services);
+  }
+  // The caller has gone; the run goes on, and its result stands in the run.
+  throw new Problem('request_timeout', 'The connection closed before the run had ended.');
+};
+
+export const streamQuery: Handler<'streamQuery'> = async ({ principal, body, signal }, services) => {
+  const { runId } = await startQuery(principal, body, 'wait', services);
+  return {
+    status: 200,
+    type: 'text/event-stream',
+    headers: { 'X-Run-Id': runId },
+    body: services.runtime.follow(runId, { after: 0, follow: true, signal }),
+  };
+};
+
+/** Everything that can be refused is refused before anything is stored. */
+async function startQuery(
+  principal: Principal,
+  body: QueryRequest,
+  onUnanswered: 'wait' | 'deny',
+  { runtime, store }: Services,
+): Promise<StartedRun> {
+  if (body.corpus_id !== undefined)
+    throw new Problem('corpus_not_found', 'No corpus has this id, or it is not yours; leave corpus_id out.');
+  if (body.permission_mode === 'bypass' && !principal.operator)
+    throw new Problem('permission_mode_refused', 'Only an operator may use the permission mode bypass.');
+  const found = body.session_id === undefined ? null : await store.sessions.find(principal, body.session_id);
+  if (body.session_id !== undefined && !found)
+    throw new Problem('not_found', 'No session has this id, or it is not yours.');
+  runtime.check({
+    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
+    model: body.model ?? found?.session.model ?? null,
+  });
+  const session =
+    found?.session ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
+  return runtime.start({
+    session: {
+      id: session.id,
+      workspaceId: session.workspace_id,
+      agentSlug: session.agent_slug,
+      model: session.model,
+      systemPrompt: session.system_prompt,
+      permissionRules: session.permission_rules,
+    },
+    userId: principal.userId,
+    trigger: 'api',
+    messages: [{ role: 'user', parts: [{ type: 'text', text: body.prompt }] }],
+    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
+    ...(body.model !== undefined && { model: body.model }),
+    ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
+    onUnanswered,
+  });
+}
+
+/** The begin of the prompt, in one line: a title that a person recognises. */
+function titleOf(prompt: string): string {
+  const line = prompt.replaceAll(/\s+/g, ' ').trim();
+  const begin = [...line].slice(0, 80).join('');
+  return begin || 'New session';
+}
+
+async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {
+  const error = (await store.runs.find(principal, runId))?.error;
+  return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
+}

@@ -1,0 +1,53 @@
+/** The runs behind queries: list, read, interrupt, and their events again. */
+import type { Call, Handler } from '../handler.ts';
+import { Problem } from '../problem.ts';
+
+export const listRuns: Handler<'listRuns'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.runs.list(principal, query),
+});
+
+export const getRun: Handler<'getRun'> = async ({ principal, path }, { store }) => {
+  const run = await store.runs.find(principal, path.run_id);
+  if (!run) throw missing();
+  return { status: 200, body: run };
+};
+
+export const interruptRun: Handler<'interruptRun'> = async ({ principal, path }, { store, runtime }) => {
+  const run = await store.runs.requestInterrupt(principal, path.run_id, 'requested');
+  runtime.wake(path.run_id);
+  return { status: 202, body: run };
+};
+
+export const streamRunEvents: Handler<'streamRunEvents'> = async (call, { store, runtime }) => {
+  const run = await store.runs.find(call.principal, call.path.run_id);
+  if (!run) throw missing();
+  const after = cursorOf(call);
+  if (after > run.last_event_id)
+    throw new Problem(
+      'invalid_request',
+      `The run has no event ${after} yet; its newest is ${run.last_event_id}.`,
+    );
+  const oldest = await store.runs.firstEventId(call.principal, run.id);
+  if (after < oldest - 1)
+    throw new Problem(
+      'events_expired',
+      `The events up to ${oldest - 1} are no longer kept; read the run and the messages of session ${run.session_id} instead.`,
+    );
+  const follow = call.query.follow;
+  return {
+    status: 200,
+    type: 'text/event-stream',
+    headers: { 'X-Run-Id': run.id },
+    body: runtime.follow(run.id, { after, follow, signal: call.signal }),
+  };
+};
+
+/** The header is what browsers send by themselves on a reconnect, so it is the newer of the two. */
+function cursorOf({ headers, query }: Call<'streamRunEvents'>): number {
+  return headers['Last-Event-ID'] === undefined ? (query.after ?? 0) : Number(headers['Last-Event-ID']);
+}
+
+function missing(): Problem {
+  return new Problem('not_found', 'No run has this id, or it is not yours.');
+}

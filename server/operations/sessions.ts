@@ -1,0 +1,99 @@
+/** Persisted conversations: their messages, and the questions that their runs ask. */
+import type { Handler } from '../handler.ts';
+import { Problem } from '../problem.ts';
+
+export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.sessions.list(principal, query),
+});
+
+export const createSession: Handler<'createSession'> = async ({ principal, body }, { store, runtime }) => {
+  runtime.check({
+    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
+    ...(body.model !== undefined && { model: body.model }),
+  });
+  const { session, etag } = await store.sessions.create(principal, body);
+  return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
+};
+
+export const getSession: Handler<'getSession'> = async ({ principal, path }, { store }) => {
+  const found = await store.sessions.find(principal, path.session_id);
+  if (!found) throw missing();
+  return { status: 200, headers: { ETag: found.etag }, body: found.session };
+};
+
+export const updateSession: Handler<'updateSession'> = async (call, { store, runtime }) => {
+  const { principal, path, headers, body } = call;
+  runtime.check({
+    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
+    ...(body.model != null && { model: body.model }),
+  });
+  const { session, etag } = await store.sessions.update(
+    principal,
+    path.session_id,
+    body,
+    headers['If-Match'],
+  );
+  return { status: 200, headers: { ETag: etag }, body: session };
+};
+
+export const deleteSession: Handler<'deleteSession'> = async ({ principal, path, headers }, { store }) => {
+  await store.sessions.delete(principal, path.session_id, headers['If-Match']);
+  return { status: 204 };
+};
+
+export const interruptSession: Handler<'interruptSession'> = async (
+  { principal, path },
+  { store, runtime },
+) => {
+  await requireSession(store.sessions.find(principal, path.session_id));
+  const active = await store.runs.activeOf(principal, path.session_id);
+  if (active.length === 0) throw new Problem('run_ended', 'Nothing is running or queued in this session.');
+  // The last in the queue first, so that none of them begins while the one before it stops.
+  for (const run of active.toReversed()) {
+    await store.runs.requestInterrupt(principal, run.id, 'requested');
+    runtime.wake(run.id);
+  }
+  return { status: 202, body: { data: active, next_cursor: null } };
+};
+
+export const listMessages: Handler<'listMessages'> = async ({ principal, path, query }, { store }) => {
+  await requireSession(store.sessions.find(principal, path.session_id));
+  return { status: 200, body: await store.messages.list(principal, path.session_id, query) };
+};
+
+export const listPermissionRequests: Handler<'listPermissionRequests'> = async (call, { store }) => {
+  await requireSession(store.sessions.find(call.principal, call.path.session_id));
+  return {
+    status: 200,
+    body: await store.permissions.list(call.principal, call.path.session_id, call.query),
+  };
+};
+
+export const replyPermission: Handler<'replyPermission'> = async (
+  { principal, path, body },
+  { store, runtime },
+) => {
+  const request = await store.permissions.answer(principal, path.session_id, path.request_id, body);
+  runtime.wake(request.run_id);
+  return { status: 200, body: request };
+};
+
+export const listPromptRequests: Handler<'listPromptRequests'> = async (call, { store }) => {
+  await requireSession(store.sessions.find(call.principal, call.path.session_id));
+  return { status: 200, body: await store.prompts.list(call.principal, call.path.session_id, call.query) };
+};
+
+export const replyPrompt: Handler<'replyPrompt'> = async ({ principal, path, body }, { store, runtime }) => {
+  const request = await store.prompts.answer(principal, path.session_id, path.request_id, body);
+  runtime.wake(request.run_id);
+  return { status: 200, body: request };
+};
+
+async function requireSession(found: Promise<unknown>): Promise<void> {
+  if (!(await found)) throw missing();
+}
+
+function missing(): Problem {
+  return new Problem('not_found', 'No session has this id, or it is not yours.');
+}

@@ -1,0 +1,49 @@
+/** Wakes whoever waits for news of a run: its next event, an answer, an interrupt. */
+
+/** How long to trust silence before looking at the store, where another process may have written. */
+const pollMs = 500;
+
+export interface EventHub {
+  /** Tells that something about the run has changed. */
+  notify(runId: string): void;
+  /** Takes a ticket before looking at the store: `wait` then returns at once if anything happened since. */
+  ticket(runId: string): Ticket;
+}
+
+export interface Ticket {
+  /** Resolves when the run was notified, when it is time to look at the store again, or when the signal aborts. */
+  wait(signal: AbortSignal): Promise<void>;
+}
+
+export function createEventHub(): EventHub {
+  const waiters = new Map<string, Set<() => void>>();
+  return {
+    notify(runId) {
+      const waiting = waiters.get(runId);
+      waiters.delete(runId);
+      for (const wake of waiting ?? []) wake();
+    },
+    ticket(runId) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const waiting = waiters.get(runId) ?? new Set();
+      waiters.set(runId, waiting.add(resolve));
+      return { wait: (signal) => waitFor(promise, signal, () => forget(waiters, runId, resolve)) };
+    },
+  };
+}
+
+function forget(waiters: Map<string, Set<() => void>>, runId: string, wake: () => void): void {
+  const waiting = waiters.get(runId);
+  waiting?.delete(wake);
+  if (waiting?.size === 0) waiters.delete(runId);
+}
+
+async function waitFor(news: Promise<void>, signal: AbortSignal, done: () => void): Promise<void> {
+  const { promise: woken, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, pollMs);
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  if (signal.aborted) resolve();
+  await Promise.race([news, woken]);
+  clearTimeout(timer);
+  done();
+}

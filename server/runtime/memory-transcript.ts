@@ -1,0 +1,142 @@
+/** A transcript in memory, for programs that embed the runtime and keep nothing. */
+import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
+import type { Grant, NewMessage, NumberedEvent, Transcript } from './transcript.ts';
+
+/** The answers that an embedding program gives to questions, besides what the runtime needs. */
+export interface MemoryTranscript extends Transcript {
+  answerPermission(requestId: string, decision: NonNullable<PermissionRequest['decision']>): void;
+  answerPrompt(requestId: string, answers: PromptRequest['answers']): void;
+  /** Asks the run to stop; the runtime heeds it when woken. */
+  requestInterrupt(runId: string): void;
+}
+
+interface StoredRun {
+  readonly sessionId: string;
+  readonly events: NumberedEvent[];
+  interrupted: boolean;
+  started: boolean;
+}
+
+export function createMemoryTranscript(): MemoryTranscript {
+  const messages = new Map<string, Message[]>();
+  const runs = new Map<string, StoredRun>();
+  const permissions = new Map<string, PermissionRequest>();
+  const prompts = new Map<string, PromptRequest>();
+  const grants = new Map<string, Grant[]>();
+
+  const runOf = (runId: string): StoredRun => {
+    const run = runs.get(runId);
+    if (!run) throw new Error(`No run ${runId}`);
+    return run;
+  };
+  const append = (runId: string, events: readonly NumberedEvent[]) =>
+    void runOf(runId).events.push(...events);
+  const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[]) => {
+    const stored = added.map((message) => ({
+      ...message,
+      session_id: sessionId,
+      run_id: runId,
+      created_at: new Date().toISOString(),
+    }));
+    messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
+  };
+  const find = <Request>(requests: ReadonlyMap<string, Request>, id: string): Request => {
+    const request = requests.get(id);
+    if (!request) throw new Error(`No request ${id}`);
+    return request;
+  };
+
+  return {
+    async beginRun({ id, sessionId, messages: prompt, events }) {
+      runs.set(id, { sessionId, events: [...events], interrupted: false, started: false });
+      addMessages(id, sessionId, prompt);
+    },
+    async readMessages(sessionId) {
+      // The prompts of runs that still wait come later in the conversation than what is at work now.
+      return (messages.get(sessionId) ?? []).filter(({ run_id }) => !run_id || runs.get(run_id)?.started);
+    },
+    async changeStatus({ runId, sessionId }, _status, events) {
+      const run = runOf(runId);
+      if (!run.started) messages.set(sessionId, promptLast(messages.get(sessionId) ?? [], runId));
+      run.started = true;
+      append(runId, events);
+    },
+    async appendEvents(runId, events) {
+      append(runId, events);
+    },
+    async commitStep({ runId, sessionId, messages: added, events }) {
+      addMessages(runId, sessionId, added);
+      append(runId, events);
+    },
+    async openPermission(request, events) {
+      permissions.set(request.id, request);
+      append(request.run_id, events);
+    },
+    async openPrompt(request, events) {
+      prompts.set(request.id, request);
+      append(request.run_id, events);
+    },
+    async readPermission(requestId) {
+      return { request: find(permissions, requestId), message: null };
+    },
+    async readPrompt(requestId) {
+      return find(prompts, requestId);
+    },
+    async expirePermission(requestId) {
+      const request = find(permissions, requestId);
+      if (request.status === 'pending') permissions.set(requestId, { ...request, status: 'expired' });
+      return find(permissions, requestId);
+    },
+    async expirePrompt(requestId) {
+      const request = find(prompts, requestId);
+      if (request.status === 'pending') prompts.set(requestId, { ...request, status: 'expired' });
+      return find(prompts, requestId);
+    },
+    async readGrants(sessionId) {
+      return grants.get(sessionId) ?? [];
+    },
+    async endRun({ runId, sessionId, messages: added, events }) {
+      addMessages(runId, sessionId, added);
+      append(runId, events);
+    },
+    async readEvents(runId, after, limit) {
+      return runOf(runId)
+        .events.filter(({ seq }) => seq > after)
+        .slice(0, limit);
+    },
+    async renewLeases(_lease, runIds) {
+      return runIds.map((runId) => ({ runId, interrupt: runOf(runId).interrupted ? 'requested' : null }));
+    },
+    async readInterrupt(runId) {
+      return runOf(runId).interrupted ? 'requested' : null;
+    },
+    async takeAbandonedRuns() {
+      return [];
+    },
+    answerPermission(requestId, decision) {
+      const request = find(permissions, requestId);
+      permissions.set(requestId, { ...request, status: 'answered', decision });
+      if (decision === 'allow_once' || decision === 'deny') return;
+      const granted = { toolName: request.tool_name, action: request.action };
+      grants.set(request.session_id, [...(grants.get(request.session_id) ?? []), granted]);
+    },
+    answerPrompt(requestId, answers) {
+      prompts.set(requestId, {
+        ...find(prompts, requestId),
+        status: answers ? 'answered' : 'declined',
+        answers,
+      });
+    },
+    requestInterrupt(runId) {
+      runOf(runId).interrupted = true;
+    },
+  };
+}
+
+/** A prompt stands in the conversation where its run begins, not where it was queued. */
+function promptLast(messages: readonly Message[], runId: string): Message[] {
+  return [
+    ...messages.filter(({ run_id }) => run_id !== runId),
+    ...messages.filter(({ run_id }) => run_id === runId),
+  ];
+}

@@ -1,0 +1,222 @@
+/** Speaks to a provider through its AI SDK package: our request in, our parts out, its failures in our words. */
+import {
+  APICallError,
+  type LanguageModelV4,
+  type LanguageModelV4FinishReason,
+  type LanguageModelV4Message,
+  type LanguageModelV4Prompt,
+  type LanguageModelV4StreamPart,
+  type LanguageModelV4Usage,
+  type SharedV4ProviderOptions,
+} from '@ai-sdk/provider';
+import type { MessagePart, StopReason, ToolResult, Usage } from '../../contract/api.ts';
+import { type Model, ModelFailure, type ModelMessage, type ModelPart, type ModelRequest } from '../model.ts';
+
+/** How long a provider may be silent before its answer counts as lost. */
+export interface ModelTimeouts {
+  readonly silenceMs: number;
+}
+
+/** A model of ours over one of the AI SDK's. */
+export function aiSdkModel(
+  name: string,
+  model: LanguageModelV4,
+  timeouts: ModelTimeouts,
+  providerOptions?: SharedV4ProviderOptions,
+): Model {
+  return {
+    name,
+    async *stream(request, signal) {
+      const silence = new Silence(timeouts.silenceMs);
+      const abortSignal = AbortSignal.any([signal, silence.signal]);
+      try {
+        const { stream } = await model.doStream({
+          ...options(request),
+          abortSignal,
+          ...(providerOptions && { providerOptions }),
+        });
+        yield* parts(stream, silence);
+      } catch (error) {
+        // Whoever aborted knows why, and wants no second reason.
+        if (signal.aborted) return;
+        if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, error);
+        throw failure(error);
+      } finally {
+        silence.end();
+      }
+    },
+  };
+}
+
+/** Aborts when nothing was heard for too long. */
+class Silence {
+  readonly #controller = new AbortController();
+  readonly #limitMs: number;
+  #timer: NodeJS.Timeout;
+
+  constructor(limitMs: number) {
+    this.#limitMs = limitMs;
+    this.#timer = this.#start();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  heard(): void {
+    clearTimeout(this.#timer);
+    this.#timer = this.#start();
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #start(): NodeJS.Timeout {
+    return setTimeout(() => this.#controller.abort(), this.#limitMs);
+  }
+}
+
+function options(request: ModelRequest) {
+  return {
+    prompt: prompt(request),
+    ...(request.tools.length > 0 && {
+      tools: request.tools.map(({ name, description, inputSchema }) => ({
+        type: 'function' as const,
+        name,
+        description,
+        inputSchema,
+      })),
+    }),
+    ...(request.maxTokens !== undefined && { maxOutputTokens: request.maxTokens }),
+    ...(request.temperature !== undefined && { temperature: request.temperature }),
+    ...(request.topP !== undefined && { topP: request.topP }),
+    ...(request.topK !== undefined && { topK: request.topK }),
+    ...(request.stopSequences && { stopSequences: [...request.stopSequences] }),
+  };
+}
+
+function prompt({ system, messages }: ModelRequest): LanguageModelV4Prompt {
+  const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
+  return [...head, ...messages.map(message)];
+}
+
+function message({ role, parts }: ModelMessage): LanguageModelV4Message {
+  if (role === 'user') return { role, content: parts.flatMap(textPart) };
+  if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
+  // Reasoning is not sent back: without the provider's signature over it, it would be refused.
+  return { role, content: parts.flatMap((part) => [...textPart(part), ...callPart(part)]) };
+}
+
+function textPart(part: MessagePart) {
+  return part.type === 'text' ? [{ type: 'text' as const, text: part.text }] : [];
+}
+
+function callPart(part: MessagePart) {
+  if (part.type !== 'tool_use') return [];
+  return [{ type: 'tool-call' as const, toolCallId: part.id, toolName: part.name, input: part.input }];
+}
+
+function resultPart(part: MessagePart) {
+  return part.type === 'tool_result' ? [toolResult(part)] : [];
+}
+
+function toolResult({ tool_use_id, name, content, is_error }: ToolResult) {
+  const type = is_error ? ('error-text' as const) : ('text' as const);
+  return {
+    type: 'tool-result' as const,
+    toolCallId: tool_use_id,
+    toolName: name,
+    output: { type, value: content },
+  };
+}
+
+async function* parts(
+  stream: ReadableStream<LanguageModelV4StreamPart>,
+  silence: Silence,
+): AsyncGenerator<ModelPart> {
+  const toolNames = new Map<string, string>();
+  let finished = false;
+  for await (const part of stream) {
+    silence.heard();
+    if (part.type === 'text-delta' && part.delta) yield { type: 'text', text: part.delta };
+    else if (part.type === 'reasoning-delta' && part.delta) yield { type: 'reasoning', text: part.delta };
+    else if (part.type === 'tool-input-start') toolNames.set(part.id, part.toolName);
+    else if (part.type === 'tool-input-delta' && part.delta)
+      yield { type: 'tool_input', id: part.id, name: toolNames.get(part.id) ?? '', json: part.delta };
+    else if (part.type === 'tool-call')
+      yield { type: 'tool_use', id: part.toolCallId, name: part.toolName, input: toolInput(part.input) };
+    else if (part.type === 'error') throw part.error;
+    else if (part.type === 'finish') {
+      finished = true;
+      yield { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
+    }
+  }
+  if (!finished) throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
+}
+
+/** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */
+function toolInput(json: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(json || '{}');
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+    return {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
+  if (unified === 'interrupted' || unified === 'error')
+    throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
+  if (unified === 'stop') return raw === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
+  if (unified === 'length') return 'max_tokens';
+  if (unified === 'tool-calls') return 'tool_use';
+  return unified === 'content-filter' ? 'refusal' : 'end_turn';
+}
+
+function usage({ inputTokens, outputTokens }: LanguageModelV4Usage): Usage {
+  return {
+    input_tokens: inputTokens.total ?? 0,
+    output_tokens: outputTokens.total ?? 0,
+    cached_input_tokens: inputTokens.cacheRead ?? 0,
+  };
+}
+
+function timedOut(silenceMs: number, cause: unknown): ModelFailure {
+  return new ModelFailure(
+    'provider_timeout',
+    `The model provider was silent for ${Math.round(silenceMs / 1000)} s; try again, or choose another model.`,
+    cause,
+  );
+}
+
+/** The provider's own words stay in the log: they may quote the request, and with it a key. */
+function failure(error: unknown): ModelFailure {
+  if (error instanceof ModelFailure) return error;
+  const status = APICallError.isInstance(error) ? error.statusCode : undefined;
+  if (status === 401 || status === 403)
+    return new ModelFailure(
+      'provider_refused',
+      'The model provider refused our credential; check its API key.',
+      error,
+    );
+  if (status === 429 || status === 529)
+    return new ModelFailure(
+      'provider_rate_limited',
+      'The model provider is overloaded or limits the rate; try again later.',
+      error,
+    );
+  if (status !== undefined && status >= 400 && status < 500)
+    return new ModelFailure(
+      'provider_refused',
+      `The model provider refused the request with status ${status}; check the model's name and the length of the conversation.`,
+      error,
+    );
+  return new ModelFailure(
+    'provider_failed',
+    'The model provider failed or cut its answer; try again, or choose another model.',
+    error,
+  );
+}

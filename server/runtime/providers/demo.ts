@@ -1,0 +1,143 @@
+/** The built-in demonstration: a script that streams like a model, says that it is none, and can be asked to use a tool. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MessagePart, Usage } from '../../contract/api.ts';
+import type { Model, ModelMessage, ModelPart, ModelRequest } from '../model.ts';
+
+export const demoProviderId = 'demo';
+export const demoModelId = 'demo-1';
+
+/** Between words, so that a stream looks like one. */
+const wordPauseMs = 15;
+/** As much of a prompt or result as the script reads and quotes: patterns over megabytes would block the server. */
+const readLimit = 1000;
+const introduction = 'This is the built-in demonstration: a script answers, not a model.';
+
+/** What the script does for a prompt that names a tool; the first that matches. */
+const toolScripts: readonly {
+  readonly tool: string;
+  readonly pattern: RegExp;
+  readonly input: (match: RegExpExecArray) => Record<string, unknown>;
+}[] = [
+  {
+    tool: 'ask_user',
+    pattern: /\bask me\b[:,]?\s*(.*)/is,
+    input: ([, text]) => ({
+      questions: [
+        { id: 'q1', type: 'free_text', text: (text?.trim() || 'What should I know?').slice(0, 240) },
+      ],
+    }),
+  },
+  {
+    tool: 'write',
+    pattern: /\b(?:write|create)\b.*?\bfile\b(?:\s+(?:named|called))?\s+[`"']?([\w./-]+\w)[`"']?/is,
+    input: ([, path]) => ({ file_path: path, content: 'Hello from the demonstration.\n' }),
+  },
+  {
+    tool: 'view',
+    pattern: /\b(?:read|view|show)\b.*?\bfile\b\s+[`"']?([\w./-]+\w)[`"']?/is,
+    input: ([, path]) => ({ file_path: path }),
+  },
+  {
+    tool: 'bash',
+    pattern: /\brun\b.*?\b(?:command|shell)\b[:,]?\s*[`"']?([^`"'\n]+)[`"']?/is,
+    input: ([, command]) => ({ command: command?.trim() }),
+  },
+  { tool: 'ls', pattern: /\blist\b.*?\bfiles\b/is, input: () => ({}) },
+];
+
+/** A model that needs no key and no network. */
+export function demoModel(): Model {
+  return {
+    name: `${demoProviderId}:${demoModelId}`,
+    async *stream(request, signal) {
+      const results = resultsSincePrompt(request.messages);
+      const call = results.length === 0 ? toolCall(request) : null;
+      if (call) yield* writeCall(call, request, signal);
+      else yield* writeAnswer(answer(request, results), request, signal);
+    },
+  };
+}
+
+function toolCall(request: ModelRequest): { name: string; input: Record<string, unknown> } | null {
+  const prompt = lastPrompt(request.messages);
+  for (const { tool, pattern, input } of toolScripts) {
+    const match = pattern.exec(prompt);
+    if (match && request.tools.some(({ name }) => name === tool)) return { name: tool, input: input(match) };
+  }
+  return null;
+}
+
+function answer(request: ModelRequest, results: readonly MessagePart[]): string {
+  const [result] = results;
+  if (result?.type !== 'tool_result') return `${introduction} You said: ${lastPrompt(request.messages)}`;
+  const outcome = result.is_error ? 'did not succeed' : 'answered';
+  return `${introduction} The tool ${result.name} ${outcome}: ${result.content.slice(0, readLimit)}`;
+}
+
+async function* writeCall(
+  { name, input }: { name: string; input: Record<string, unknown> },
+  request: ModelRequest,
+  signal: AbortSignal,
+): AsyncGenerator<ModelPart> {
+  const opening = `${introduction} I use the tool ${name}.`;
+  yield* writeWords(opening, signal);
+  if (signal.aborted) return;
+  const id = `call_demo_${request.messages.length}`;
+  const json = JSON.stringify(input);
+  yield { type: 'tool_input', id, name, json };
+  yield { type: 'tool_use', id, name, input };
+  yield { type: 'finish', stopReason: 'tool_use', usage: usage(request, `${opening} ${json}`) };
+}
+
+async function* writeAnswer(
+  text: string,
+  request: ModelRequest,
+  signal: AbortSignal,
+): AsyncGenerator<ModelPart> {
+  const limit = request.maxTokens ?? Number.POSITIVE_INFINITY;
+  const words = text.split(/(?<=\s)/);
+  const kept = words.slice(0, limit).join('');
+  yield* writeWords(kept, signal);
+  if (signal.aborted) return;
+  const stopReason = words.length > limit ? 'max_tokens' : 'end_turn';
+  yield { type: 'finish', stopReason, usage: usage(request, kept) };
+}
+
+async function* writeWords(text: string, signal: AbortSignal): AsyncGenerator<ModelPart> {
+  for (const word of text.split(/(?<=\s)/)) {
+    if (signal.aborted) return;
+    await sleep(wordPauseMs);
+    yield { type: 'text', text: word };
+  }
+}
+
+/** Words stand for tokens here, which is all that a script can count. */
+function usage(request: ModelRequest, written: string): Usage {
+  const read = request.messages.flatMap(({ parts }) => parts.map(readable)).join(' ');
+  return { input_tokens: count(read), output_tokens: count(written), cached_input_tokens: 0 };
+}
+
+function count(text: string): number {
+  return text.split(/\s+/).filter(Boolean).length;
+}
+
+function readable(part: MessagePart): string {
+  if (part.type === 'tool_use') return JSON.stringify(part.input);
+  return part.type === 'tool_result' ? part.content : part.text;
+}
+
+function lastPrompt(messages: readonly ModelMessage[]): string {
+  const message = messages.findLast(({ role }) => role === 'user');
+  return (message?.parts ?? [])
+    .map((part) => (part.type === 'text' ? part.text : ''))
+    .join('\n')
+    .slice(0, readLimit);
+}
+
+function resultsSincePrompt(messages: readonly ModelMessage[]): MessagePart[] {
+  const start = messages.findLastIndex(({ role }) => role === 'user');
+  return messages
+    .slice(start + 1)
+    .filter(({ role }) => role === 'tool')
+    .flatMap(({ parts }) => parts);
+}

@@ -1,0 +1,18 @@
+/** Servers that imitate OpenAI's chat completions: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import type { ProviderFactory } from './providers.ts';
+
+export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, extraBody }) => {
+  const provider = createOpenAICompatible({
+    name: id,
+    baseURL: baseUrl ?? '',
+    ...(apiKey && { apiKey }),
+    headers: { ...headers },
+    // Without this a streamed answer carries no usage.
+    includeUsage: true,
+    ...(extraBody && {
+      transformRequestBody: (body: Record<string, unknown>) => ({ ...body, ...extraBody }),
+    }),
+  });
+  return (modelId) => provider.chatModel(modelId);
+};

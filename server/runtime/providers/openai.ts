@@ -1,0 +1,12 @@
+/** OpenAI's own API, over its chat completions, which every server that imitates it speaks too. */
+import { createOpenAI } from '@ai-sdk/openai';
+import type { ProviderFactory } from './providers.ts';
+
+export const openai: ProviderFactory = ({ baseUrl, apiKey, headers }) => {
+  const provider = createOpenAI({
+    ...(baseUrl && { baseURL: baseUrl }),
+    apiKey: apiKey ?? '',
+    headers: { ...headers },
+  });
+  return (modelId) => provider.chat(modelId);
+};

@@ -1,0 +1,137 @@
+/** Puts a question to a person and waits: for the answer from any surface and any node, for its expiry, or for the run's end. */
+import type { PermissionRequest, PromptRequest } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import type { EventLog } from './event-log.ts';
+import type { RunScope } from './run-scope.ts';
+import type { PermissionNeed, PromptOutcome, Question } from './tools/tool.ts';
+
+/** How a permission request ended, and what the person added to a refusal. */
+export interface PermissionOutcome {
+  readonly decision: PermissionRequest['decision'];
+  readonly message: string | null;
+  readonly expired: boolean;
+}
+
+/** Asks whether a tool call may run. */
+export async function askPermission(
+  scope: RunScope,
+  log: EventLog,
+  call: { readonly id: string; readonly name: string },
+  need: PermissionNeed,
+): Promise<PermissionOutcome> {
+  const request = permissionRequest(scope, call, need);
+  const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
+  await log.commit([event], (events) => scope.transcript.openPermission(request, events));
+  const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
+    const { request: current, message } = await scope.transcript.readPermission(request.id);
+    return current.status === 'pending' ? null : { current, message };
+  });
+  if (scope.signal.aborted) return { decision: 'deny', message: null, expired: false };
+  const current = answer?.current ?? (await scope.transcript.expirePermission(request.id));
+  const resolution =
+    current.decision === null
+      ? ({ type: 'permission_expired', request_id: request.id, tool_call_id: call.id } as const)
+      : ({
+          type: 'permission_resolved',
+          request_id: request.id,
+          tool_call_id: call.id,
+          decision: current.decision,
+        } as const);
+  await log.commit([{ name: 'runtime', data: resolution }], (events) =>
+    scope.transcript.changeStatus(scope, 'running', events),
+  );
+  return { decision: current.decision, message: answer?.message ?? null, expired: current.decision === null };
+}
+
+/** Asks a person the agent's questions. */
+export async function askPrompt(
+  scope: RunScope,
+  log: EventLog,
+  toolCallId: string,
+  questions: readonly Question[],
+): Promise<PromptOutcome> {
+  if (scope.onUnanswered === 'deny') return { status: 'cancelled' };
+  const request = promptRequest(scope, toolCallId, questions);
+  const event = { name: 'runtime', data: { type: 'prompt_requested', request } } as const;
+  await log.commit([event], (events) => scope.transcript.openPrompt(request, events));
+  const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
+    const current = await scope.transcript.readPrompt(request.id);
+    return current.status === 'pending' ? null : current;
+  });
+  if (scope.signal.aborted) return { status: 'cancelled' };
+  const current = answer ?? (await scope.transcript.expirePrompt(request.id));
+  await log.commit([{ name: 'runtime', data: promptEnd(current, toolCallId) }], (events) =>
+    scope.transcript.changeStatus(scope, 'running', events),
+  );
+  if (current.status === 'answered') return { status: 'answered', answers: current.answers ?? [] };
+  return { status: current.status === 'declined' ? 'cancelled' : 'expired' };
+}
+
+function promptEnd({ id, status }: PromptRequest, toolCallId: string) {
+  if (status === 'answered' || status === 'declined')
+    return { type: 'prompt_resolved', request_id: id, tool_call_id: toolCallId, status } as const;
+  return { type: 'prompt_expired', request_id: id, tool_call_id: toolCallId } as const;
+}
+
+/** Looks each time the run is woken; null when the time is over or the run is stopped. */
+async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T | null>): Promise<T | null> {
+  while (!scope.signal.aborted) {
+    const ticket = scope.hub.ticket(scope.runId);
+    const found = await look();
+    if (found) return found;
+    if (scope.clock.now().getTime() >= until) return null;
+    await ticket.wait(scope.signal);
+  }
+  return null;
+}
+
+function permissionRequest(
+  scope: RunScope,
+  call: { readonly id: string; readonly name: string },
+  need: PermissionNeed,
+): PermissionRequest {
+  const id = newId('permissionRequest');
+  return {
+    ...times(scope),
+    id,
+    session_id: scope.sessionId,
+    run_id: scope.runId,
+    tool_call_id: call.id,
+    tool_name: call.name,
+    action: need.action,
+    description: need.description,
+    path: need.path,
+    params: need.params,
+    diff: need.diff ?? null,
+    options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
+    status: 'pending',
+    decision: null,
+    reply_path: `/api/v1/sessions/${scope.sessionId}/permissions/${id}/reply`,
+    reply_schema: 'PermissionReply',
+  };
+}
+
+function promptRequest(scope: RunScope, toolCallId: string, questions: readonly Question[]): PromptRequest {
+  const id = newId('promptRequest');
+  return {
+    ...times(scope),
+    id,
+    session_id: scope.sessionId,
+    run_id: scope.runId,
+    tool_call_id: toolCallId,
+    questions: questions.map((question) => ({ ...question })) as PromptRequest['questions'], // the tool has checked them
+    status: 'pending',
+    answers: null,
+    reply_path: `/api/v1/sessions/${scope.sessionId}/prompts/${id}/reply`,
+    reply_schema: 'PromptReply',
+  };
+}
+
+function times(scope: RunScope) {
+  const now = scope.clock.now();
+  return {
+    created_at: now.toISOString(),
+    expires_at: new Date(now.getTime() + scope.answerWithinMs).toISOString(),
+    resolved_at: null,
+  };
+}

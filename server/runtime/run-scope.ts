@@ -1,0 +1,37 @@
+/** What every part of a run at work needs to know of it. */
+
+import type { Clock } from '../clock.ts';
+import type { PermissionMode, PermissionRule } from '../contract/api.ts';
+import type { Log } from '../log.ts';
+import type { EventHub } from './event-hub.ts';
+import type { Generation, Model } from './model.ts';
+import type { Profile } from './profiles.ts';
+import type { FileMemory, Tool } from './tools/tool.ts';
+import type { Transcript } from './transcript.ts';
+
+export interface RunScope {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly model: Model;
+  readonly generation: Generation;
+  readonly profile: Profile;
+  /** Added to the profile's instructions. */
+  readonly systemPrompt: string | null;
+  readonly permissionMode: PermissionMode;
+  readonly rules: readonly PermissionRule[];
+  readonly allowedTools: readonly string[];
+  readonly onUnanswered: 'wait' | 'deny';
+  readonly tools: readonly Tool[];
+  readonly workspacePath: string;
+  readonly files: FileMemory;
+  /** The most model calls of one run. */
+  readonly stepLimit: number;
+  /** How long a person has to answer. */
+  readonly answerWithinMs: number;
+  /** Aborts when the run is to stop. */
+  readonly signal: AbortSignal;
+  readonly transcript: Transcript;
+  readonly hub: EventHub;
+  readonly clock: Clock;
+  readonly log: Log;
+}

@@ -1,0 +1,170 @@
+/** The runtime by itself, as a program embeds it: no server, no database. */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
+import { createRuntime, type Query, type Runtime } from './runtime.ts';
+import type { NumberedEvent } from './transcript.ts';
+
+let folder: string;
+let transcript: MemoryTranscript;
+let runtime: Runtime;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'service-runtime-'));
+  transcript = createMemoryTranscript();
+  runtime = await createRuntime({}, { transcript, demo: true, workspacePath: async () => folder });
+});
+
+afterEach(async () => {
+  await runtime.close();
+  await rm(folder, { recursive: true });
+});
+
+function query(text: string, more: Partial<Query> = {}): Query {
+  return {
+    session: {
+      id: 'ses_1',
+      workspaceId: 'ws_1',
+      agentSlug: 'coder',
+      model: null,
+      systemPrompt: null,
+      permissionRules: [],
+    },
+    userId: 'usr_1',
+    trigger: 'api',
+    messages: [{ role: 'user', parts: [{ type: 'text', text }] }],
+    onUnanswered: 'wait',
+    ...more,
+  };
+}
+
+/** Reads a run to its end, handing each event over as it comes. */
+async function watch(
+  runId: string,
+  onEvent: (event: NumberedEvent) => void = () => {},
+): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for await (const event of runtime.follow(runId, {
+    after: 0,
+    follow: true,
+    signal: AbortSignal.timeout(10_000),
+  })) {
+    events.push(event);
+    onEvent(event);
+  }
+  return events;
+}
+
+function types(events: readonly NumberedEvent[]): string[] {
+  return events.map(({ name, data }) => ('type' in data ? data.type : name));
+}
+
+function doneOf(events: readonly NumberedEvent[]) {
+  const last = events.at(-1);
+  if (last?.name !== 'done') throw new Error(`the run ended with ${JSON.stringify(last)}`);
+  return last.data;
+}
+
+describe('a run of the demonstration', () => {
+  test('streams its text, numbers its events without a gap, and ends with done', async () => {
+    const { runId } = await runtime.start(query('Say hello.'));
+    const events = await watch(runId);
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
+    const text = events
+      .flatMap(({ name, data }) => (name === 'message' && 'text' in data ? [data.text] : []))
+      .join('');
+    expect(text).toContain('You said: Say hello.');
+    expect(doneOf(events)).toMatchObject({ stop_reason: 'end_turn', content: [{ type: 'text', text }] });
+  });
+
+  test('asks before it writes a file, and writes it once allowed', async () => {
+    const { runId } = await runtime.start(query('Please write a file named hello.txt'));
+    const events = await watch(runId, ({ data }) => {
+      if (!('type' in data) || data.type !== 'permission_requested') return;
+      transcript.answerPermission(data.request.id, 'allow_once');
+      runtime.wake(runId);
+    });
+    expect(types(events)).toEqual(
+      expect.arrayContaining(['permission_requested', 'permission_resolved', 'tool_finished']),
+    );
+    expect(await readFile(join(folder, 'hello.txt'), 'utf8')).toContain('Hello');
+    expect(doneOf(events).tool_results).toMatchObject([{ name: 'write', is_error: false }]);
+  });
+
+  test('does not write what a person denies', async () => {
+    const { runId } = await runtime.start(query('Please write a file named hello.txt'));
+    const events = await watch(runId, ({ data }) => {
+      if (!('type' in data) || data.type !== 'permission_requested') return;
+      transcript.answerPermission(data.request.id, 'deny');
+      runtime.wake(runId);
+    });
+    await expect(readFile(join(folder, 'hello.txt'))).rejects.toThrow('ENOENT');
+    expect(doneOf(events).tool_results).toMatchObject([{ is_error: true, content: 'Permission denied.' }]);
+  });
+
+  test('is told at once that nobody can be asked, where nobody listens', async () => {
+    const { runId } = await runtime.start(
+      query('Please write a file named hello.txt', { onUnanswered: 'deny' }),
+    );
+    const events = await watch(runId);
+    expect(types(events)).not.toContain('permission_requested');
+    expect(doneOf(events).tool_results[0]?.content).toContain('nobody can be asked');
+  });
+
+  test('is remembered by the session: a second run sees the first', async () => {
+    await watch((await runtime.start(query('Say hello.'))).runId);
+    const { runId } = await runtime.start(query('Say it again.'));
+    const done = doneOf(await watch(runId));
+    expect(done.usage.input_tokens).toBeGreaterThan(10);
+  });
+
+  test('waits its turn on a busy session, and stands behind what went before', async () => {
+    const first = await runtime.start(query('First.'));
+    const second = await runtime.start(query('Second.'));
+    await Promise.all([watch(first.runId), watch(second.runId)]);
+    const said = (await transcript.readMessages('ses_1')).map(({ role, run_id }) => [role, run_id]);
+    expect(said).toEqual([
+      ['user', first.runId],
+      ['assistant', first.runId],
+      ['user', second.runId],
+      ['assistant', second.runId],
+    ]);
+  });
+
+  test('stops when it is interrupted, and keeps what it had said', async () => {
+    const { runId } = await runtime.start(query('Say something long, please, with many words in it.'));
+    const events = await watch(runId, ({ name }) => {
+      if (name !== 'message') return;
+      transcript.requestInterrupt(runId);
+      runtime.wake(runId);
+    });
+    const done = doneOf(events);
+    expect(done).toMatchObject({
+      status: 'interrupted',
+      interrupt_reason: 'requested',
+      stop_reason: 'interrupted',
+    });
+    const stored = (await transcript.readMessages('ses_1')).at(-1);
+    expect(stored).toMatchObject({ role: 'assistant', parts: done.content });
+  });
+});
+
+describe('what a query names', () => {
+  test('is refused before anything is stored: an unknown agent, an unknown model', async () => {
+    await expect(runtime.start(query('Hi', { agentSlug: 'poet' }))).rejects.toMatchObject({
+      code: 'agent_not_found',
+    });
+    await expect(runtime.start(query('Hi', { model: 'nobody:none' }))).rejects.toMatchObject({
+      code: 'model_not_found',
+    });
+    expect(await transcript.readMessages('ses_1')).toEqual([]);
+  });
+
+  test('cannot be answered without a provider, and says what to set', async () => {
+    const bare = await createRuntime({}, {});
+    await expect(bare.start(query('Hi'))).rejects.toMatchObject({ code: 'no_provider_configured' });
+    await bare.close();
+  });
+});

@@ -1,0 +1,270 @@
+/** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
+import { randomUUID } from 'node:crypto';
+import { type Clock, systemClock } from '../clock.ts';
+import type {
+  InterruptReason,
+  PermissionMode,
+  PermissionRule,
+  Tool as ToolListing,
+} from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
+import { newId } from '../ids.ts';
+import { createLog, type Log } from '../log.ts';
+import { Problem } from '../problem.ts';
+import { createEventHub } from './event-hub.ts';
+import { createEventLog } from './event-log.ts';
+import { type FollowOptions, followEvents } from './event-stream.ts';
+import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
+import { createMemoryTranscript } from './memory-transcript.ts';
+import type { Generation, ModelMessage, ModelPart } from './model.ts';
+import { findProfile } from './profiles.ts';
+import { createProviders, type ProviderDefinition } from './providers/providers.ts';
+import { executeRun } from './run.ts';
+import type { RunScope } from './run-scope.ts';
+import { createSessionQueue } from './session-queue.ts';
+import { createToolset, type Toolset } from './toolset.ts';
+import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
+
+export type { Generation } from './model.ts';
+
+/** What a program may hand in; everything has a default that works alone. */
+export interface RuntimeOptions {
+  /** Where sessions are kept; in memory if absent. */
+  readonly transcript?: Transcript;
+  /** The model providers, the default first. */
+  readonly providers?: readonly ProviderDefinition[];
+  /** `<provider>:<model_id>` for queries that name none; the first model of the first provider if absent. */
+  readonly defaultModel?: string;
+  /** Whether the built-in demonstration answers where no provider is configured. */
+  readonly demo?: boolean;
+  /** The folder that a session's tools work in; the current one if absent. */
+  readonly workspacePath?: (workspaceId: string) => Promise<string>;
+  /** Whether commands run only inside a sandbox. */
+  readonly requireSandbox?: boolean;
+  readonly lease?: LeaseTimes;
+  /** How long a person has to answer; 15 minutes if absent. */
+  readonly answerWithinMs?: number;
+  /** How long a provider may be silent; 2 minutes if absent. */
+  readonly providerSilenceMs?: number;
+  /** The most model calls of one run; 50 if absent. */
+  readonly stepLimit?: number;
+  readonly clock?: Clock;
+  readonly log?: Log;
+}
+
+/** A query as it enters the runtime; the caller's right to the session has been checked. */
+export interface Query {
+  readonly session: {
+    readonly id: string;
+    readonly workspaceId: string;
+    readonly agentSlug: string;
+    readonly model: string | null;
+    readonly systemPrompt: string | null;
+    readonly permissionRules: readonly PermissionRule[];
+  };
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages';
+  /** The prompt, and before it any history that the caller brought. */
+  readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
+  readonly agentSlug?: string;
+  readonly model?: string;
+  readonly permissionMode?: PermissionMode;
+  readonly onUnanswered: 'wait' | 'deny';
+  readonly generation?: Generation;
+}
+
+export interface StartedRun {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly model: string;
+}
+
+export interface Runtime {
+  /** Stores the query as a run and starts it, behind what its session is busy with. */
+  start(query: Query): Promise<StartedRun>;
+  /** Checks what a query names, before anything is stored. Throws Problem. */
+  check(names: { readonly agentSlug?: string; readonly model?: string | null }): void;
+  /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
+  follow(runId: string, options: FollowOptions): AsyncGenerator<NumberedEvent>;
+  /** Tells that the store has news for the run: an answer, an interrupt. */
+  wake(runId: string): void;
+  /** One model call without session, tools or storage. */
+  complete(call: Completion, signal: AbortSignal): AsyncIterable<ModelPart>;
+  /** The full name of the model that a name means; null means the default. */
+  resolveModel(name: string | null): string;
+  /** The ids of the model providers, the default one first. */
+  readonly providers: readonly string[];
+  /** Null where commands run in a sandbox; else why they do not. */
+  readonly sandboxUnavailable: string | null;
+  tools(): readonly ToolListing[];
+  /** How many runs are at work in this process. */
+  activeRuns(): number;
+  /** Interrupts what is at work, waits until it is stored, stops. */
+  close(): Promise<void>;
+}
+
+export interface Completion {
+  readonly model: string;
+  readonly system: string;
+  readonly messages: readonly ModelMessage[];
+  readonly generation: Generation;
+}
+
+const defaultLease: LeaseTimes = { leaseMs: 10_000, renewMs: 3000 };
+
+interface ActiveRun {
+  readonly controller: AbortController;
+  readonly finished: Promise<void>;
+}
+
+/** Builds a runtime from settings: providers, tools, permissions. Probes once whether a sandbox works here. */
+export async function createRuntime(config: ClientConfig, options: RuntimeOptions = {}): Promise<Runtime> {
+  const transcript = options.transcript ?? createMemoryTranscript();
+  const clock = options.clock ?? systemClock;
+  const log = options.log ?? createLog('warn');
+  const providers = createProviders({
+    definitions: options.providers ?? [],
+    defaultModel: options.defaultModel ?? null,
+    demo: options.demo ?? false,
+    timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
+  });
+  const toolset = await createToolset(config, options.requireSandbox ?? false);
+  const hub = createEventHub();
+  const queue = createSessionQueue();
+  const active = new Map<string, ActiveRun>();
+  let closing = false;
+
+  const interrupt = (runId: string, reason: InterruptReason) =>
+    active.get(runId)?.controller.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
+
+  const keeper = startLeaseKeeper({
+    ...(options.lease ?? defaultLease),
+    owner: randomUUID(),
+    transcript,
+    clock,
+    log,
+    activeRuns: () => [...active.keys()],
+    interrupt,
+    ended: (runId) => hub.notify(runId),
+  });
+
+  const work = async (scope: RunScope, promptMessageId: string): Promise<void> => {
+    const events = createEventLog(scope.runId, transcript, 1, () => hub.notify(scope.runId));
+    try {
+      await queue.turn(scope.sessionId, () => executeRun(scope, events, promptMessageId));
+    } catch (error) {
+      // The lease runs out, and whichever process is well then ends the run.
+      log.error({ err: error, run_id: scope.runId }, 'a run could not be stored');
+    } finally {
+      active.delete(scope.runId);
+      hub.notify(scope.runId);
+    }
+  };
+
+  return {
+    providers: providers.ids,
+    sandboxUnavailable: toolset.sandboxUnavailable,
+    tools: toolset.list,
+    resolveModel: providers.resolve,
+    activeRuns: () => active.size,
+    check({ agentSlug, model }) {
+      if (agentSlug !== undefined) findProfile(agentSlug);
+      if (model !== undefined) providers.resolve(model);
+    },
+    async start(query) {
+      if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
+      const controller = new AbortController();
+      const scope = await scopeOf(query, controller.signal);
+      const messages = query.messages.map(newMessage);
+      await transcript.beginRun({
+        id: scope.runId,
+        sessionId: scope.sessionId,
+        userId: query.userId,
+        trigger: query.trigger,
+        agentSlug: scope.profile.slug,
+        model: scope.model.name,
+        permissionMode: scope.permissionMode,
+        onUnanswered: query.onUnanswered,
+        messages,
+        lease: keeper.lease(),
+        events: [
+          {
+            seq: 1,
+            name: 'runtime',
+            data: { type: 'run_queued', run_id: scope.runId, session_id: scope.sessionId },
+          },
+        ],
+      });
+      active.set(scope.runId, { controller, finished: work(scope, messages.at(-1)?.id ?? '') });
+      return { runId: scope.runId, sessionId: scope.sessionId, model: scope.model.name };
+    },
+    follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
+    wake(runId) {
+      hub.notify(runId);
+      if (active.has(runId)) void heedInterrupt(runId);
+    },
+    complete({ model, system, messages, generation }, signal) {
+      return providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
+    },
+    async close() {
+      closing = true;
+      for (const runId of active.keys()) interrupt(runId, 'shutdown');
+      await Promise.all([...active.values()].map(({ finished }) => finished));
+      await keeper.stop();
+    },
+  };
+
+  async function heedInterrupt(runId: string): Promise<void> {
+    try {
+      const reason = await transcript.readInterrupt(runId);
+      if (reason) interrupt(runId, reason);
+    } catch (error) {
+      // The next renewal of the lease reads it again.
+      log.error({ err: error, run_id: runId }, 'an interrupt could not be read');
+    }
+  }
+
+  async function scopeOf(query: Query, signal: AbortSignal): Promise<RunScope> {
+    const { session } = query;
+    const model = providers.open(providers.resolve(query.model ?? session.model));
+    return {
+      runId: newId('run'),
+      sessionId: session.id,
+      model,
+      generation: query.generation ?? {},
+      profile: findProfile(query.agentSlug ?? session.agentSlug),
+      systemPrompt: session.systemPrompt,
+      permissionMode: query.permissionMode ?? 'ask',
+      rules: session.permissionRules,
+      allowedTools: config.permissions?.allowed_tools ?? [],
+      onUnanswered: query.onUnanswered,
+      tools: toolsFor(query, toolset),
+      workspacePath: await (options.workspacePath ?? currentFolder)(session.workspaceId),
+      files: toolset.fileMemory(session.id),
+      stepLimit: options.stepLimit ?? 50,
+      answerWithinMs: options.answerWithinMs ?? 15 * 60_000,
+      signal,
+      transcript,
+      hub,
+      clock,
+      log,
+    };
+  }
+}
+
+/** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
+function toolsFor({ trigger, session }: Query, { tools }: Toolset) {
+  if (trigger === 'api') return tools;
+  const allowed = session.permissionRules
+    .filter(({ decision }) => decision === 'allow')
+    .map(({ tool }) => tool);
+  return tools.filter(({ name }) => allowed.includes(name));
+}
+
+function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {
+  return { id: newId('message'), role, parts, model: null, stop_reason: null, usage: null };
+}
+
+async function currentFolder(): Promise<string> {
+  return process.cwd();
+}

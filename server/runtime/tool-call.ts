@@ -1,0 +1,135 @@
+/** Carries out one tool call of a model: checks it, has it decided, runs it, and tells what it gave. */
+import type { ToolResult, ToolUse } from '../contract/api.ts';
+import { interruptedResult } from './conversation.ts';
+import type { EventLog } from './event-log.ts';
+import { decide } from './permissions.ts';
+import { askPermission, askPrompt } from './questions.ts';
+import type { RunScope } from './run-scope.ts';
+import {
+  type PreparedCall,
+  type Todo,
+  type ToolContext,
+  ToolInputError,
+  type ToolOutput,
+} from './tools/tool.ts';
+
+/** What lasts from one call of a run to the next. */
+export interface RunMemory {
+  todos: readonly Todo[];
+}
+
+/** Never throws for what a model or a tool did wrong: that is a result the model can act on. */
+export async function callTool(
+  scope: RunScope,
+  log: EventLog,
+  memory: RunMemory,
+  call: ToolUse,
+): Promise<ToolResult> {
+  await log.push({
+    name: 'runtime',
+    data: { type: 'tool_started', tool_call_id: call.id, tool_name: call.name, input: call.input },
+  });
+  const output = await outputOf(scope, log, memory, call);
+  const result = scope.signal.aborted ? interruptedResult(call.id, call.name) : toResult(call, output);
+  await log.push({
+    name: 'runtime',
+    data: {
+      type: 'tool_finished',
+      tool_call_id: call.id,
+      tool_name: call.name,
+      content: result.content,
+      is_error: result.is_error,
+    },
+  });
+  return result;
+}
+
+async function outputOf(
+  scope: RunScope,
+  log: EventLog,
+  memory: RunMemory,
+  call: ToolUse,
+): Promise<ToolOutput> {
+  const tool = scope.tools.find(({ name }) => name === call.name);
+  if (!tool)
+    return refusal(
+      `There is no tool ${call.name}; there are: ${scope.tools.map(({ name }) => name).join(', ')}.`,
+    );
+  try {
+    const prepared = await tool.prepare(call.input, toolContext(scope, log, memory, call));
+    const refused = await refusalOf(scope, log, call, prepared);
+    return refused ?? (await prepared.run());
+  } catch (error) {
+    if (error instanceof ToolInputError) return refusal(error.message);
+    if (scope.signal.aborted) return refusal('Interrupted.');
+    scope.log.error({ err: error, run_id: scope.runId, tool_name: call.name }, 'a tool failed');
+    return refusal(`The tool ${call.name} failed; the fault is the server's, not the input's.`);
+  }
+}
+
+/** Null when the call may run. */
+async function refusalOf(
+  scope: RunScope,
+  log: EventLog,
+  call: ToolUse,
+  { permission }: PreparedCall,
+): Promise<ToolOutput | null> {
+  const verdict = decide(call.name, permission, {
+    workspacePath: scope.workspacePath,
+    mode: scope.permissionMode,
+    rules: scope.rules,
+    allowedTools: scope.allowedTools,
+    grants: permission ? await scope.transcript.readGrants(scope.sessionId) : [],
+  });
+  if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);
+  if (verdict.verdict === 'allow' || !permission) return null;
+  if (scope.onUnanswered === 'deny')
+    return refusal(
+      `Permission denied. The tool ${call.name} needs a person's permission, and nobody can be asked in this kind of query; use a streamed query, or a rule that allows the tool.`,
+    );
+  const outcome = await askPermission(scope, log, call, permission);
+  if (outcome.expired) return refusal('Permission denied. Nobody answered in time.');
+  if (outcome.decision !== 'deny') return null;
+  return refusal(`Permission denied.${outcome.message ? ` The person said: ${outcome.message}` : ''}`);
+}
+
+function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: ToolUse): ToolContext {
+  return {
+    workspacePath: scope.workspacePath,
+    sessionId: scope.sessionId,
+    runId: scope.runId,
+    toolCallId: call.id,
+    signal: scope.signal,
+    files: scope.files,
+    progress: (text) => {
+      void log.push({
+        name: 'runtime',
+        data: { type: 'tool_progress', tool_call_id: call.id, tool_name: call.name, text: storable(text) },
+      });
+    },
+    ask: (questions) => askPrompt(scope, log, call.id, questions),
+    todos: {
+      get: () => memory.todos,
+      set: async (todos) => {
+        memory.todos = todos;
+        await log.push({
+          name: 'runtime',
+          data: { type: 'todos_updated', todos: todos.map((todo) => ({ ...todo })) },
+        });
+      },
+    },
+  };
+}
+
+function refusal(content: string): ToolOutput {
+  return { content, is_error: true };
+}
+
+function toResult({ id, name }: ToolUse, { content, is_error }: ToolOutput): ToolResult {
+  return { type: 'tool_result', tool_use_id: id, name, content: storable(content), is_error };
+}
+
+/** Commands print whatever they like; a database takes neither NUL nor half a surrogate pair. */
+function storable(text: string): string {
+  return text.replaceAll('\u0000', '\ufffd').toWellFormed();
+}

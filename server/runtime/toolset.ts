@@ -1,0 +1,67 @@
+/** The tools of this runtime on this machine: which there are, which are off, and why. */
+
+import { parseDuration } from '../clock.ts';
+import type { Tool as ToolListing } from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
+import { detectSandbox } from './sandbox.ts';
+import type { FileMemory, Tool } from './tools/tool.ts';
+import { builtInTools, createFileMemory } from './tools/tools.ts';
+
+/** How many sessions' reading is remembered at once; a forgotten session must view a file again before it edits. */
+const rememberedSessions = 1000;
+
+export interface Toolset {
+  readonly tools: readonly Tool[];
+  /** Null where commands run in a sandbox; else why they do not. */
+  readonly sandboxUnavailable: string | null;
+  /** Every built-in tool, those that are off among them. */
+  list(): readonly ToolListing[];
+  /** What a session has read. */
+  fileMemory(sessionId: string): FileMemory;
+}
+
+/** Probes for the sandbox, and builds the tools that the settings leave. */
+export async function createToolset(config: ClientConfig, requireSandbox: boolean): Promise<Toolset> {
+  const sandbox = await detectSandbox();
+  const disabled = config.options?.disabled_tools ?? [];
+  const build = (requireSandbox: boolean, disabled: readonly string[]) =>
+    builtInTools({
+      sandbox,
+      requireSandbox,
+      disabled,
+      ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
+      grep: { timeoutMs: parseDuration(config.tools?.grep?.timeout ?? '5s') },
+    });
+  const tools = build(requireSandbox, disabled);
+  const memories = new Map<string, FileMemory>();
+  return {
+    tools,
+    sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
+    list: () => build(false, []).map((tool) => listing(tool, tools, disabled)),
+    fileMemory(sessionId) {
+      const memory = memories.get(sessionId) ?? createFileMemory();
+      // Set anew, so that the session longest unused is the first to be forgotten.
+      memories.delete(sessionId);
+      memories.set(sessionId, memory);
+      const [oldest] = memories.keys();
+      if (oldest && memories.size > rememberedSessions) memories.delete(oldest);
+      return memory;
+    },
+  };
+}
+
+function listing(tool: Tool, present: readonly Tool[], disabled: readonly string[]): ToolListing {
+  return {
+    name: tool.name,
+    source: 'builtin',
+    description: tool.description,
+    input_schema: tool.inputSchema,
+    needs_permission: tool.needsPermission,
+    disabled_by: disabledBy(tool.name, present, disabled),
+  };
+}
+
+function disabledBy(name: string, present: readonly Tool[], disabled: readonly string[]): string | null {
+  if (present.some((tool) => tool.name === name)) return null;
+  return disabled.includes(name) ? 'options.disabled_tools' : 'no sandbox on this machine';
+}
