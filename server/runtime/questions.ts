@@ -50,7 +50,7 @@ export async function askPrompt(
   toolCallId: string,
   questions: readonly Question[],
 ): Promise<PromptOutcome> {
-  if (scope.onUnanswered === 'deny') return { status: 'cancelled' };
+  if (scope.onUnanswered === 'deny') return { status: 'expired' };
   const request = promptRequest(scope, toolCallId, questions);
   const event = { name: 'runtime', data: { type: 'prompt_requested', request } } as const;
   await log.commit([event], (events) => scope.transcript.openPrompt(request, events));
@@ -64,7 +64,7 @@ export async function askPrompt(
     scope.transcript.changeStatus(scope, 'running', events),
   );
   if (current.status === 'answered') return { status: 'answered', answers: current.answers ?? [] };
-  return { status: current.status === 'declined' ? 'cancelled' : 'expired' };
+  return { status: current.status === 'declined' ? 'declined' : 'expired' };
 }
 
 function promptEnd({ id, status }: PromptRequest, toolCallId: string) {

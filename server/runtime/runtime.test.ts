@@ -43,7 +43,7 @@ function query(text: string, more: Partial<Query> = {}): Query {
 /** Reads a run to its end, handing each event over as it comes. */
 async function watch(
   runId: string,
-  onEvent: (event: NumberedEvent) => void = () => {},
+  onEvent?: (event: NumberedEvent) => void,
 ): Promise<NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of runtime.follow(runId, {
@@ -52,7 +52,7 @@ async function watch(
     signal: AbortSignal.timeout(10_000),
   })) {
     events.push(event);
-    onEvent(event);
+    onEvent?.(event);
   }
   return events;
 }

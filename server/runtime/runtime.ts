@@ -22,7 +22,7 @@ import { createProviders, type ProviderDefinition } from './providers/providers.
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
 import { createSessionQueue } from './session-queue.ts';
-import { createToolset, type Toolset } from './toolset.ts';
+import { prepareToolsets, type Toolset } from './toolset.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { Generation } from './model.ts';
@@ -39,8 +39,10 @@ export interface RuntimeOptions {
   readonly demo?: boolean;
   /** The folder that a session's tools work in; the current one if absent. */
   readonly workspacePath?: (workspaceId: string) => Promise<string>;
-  /** Whether commands run only inside a sandbox. */
-  readonly requireSandbox?: boolean;
+  /** Whether many people share this runtime: commands then run only inside a sandbox, and nothing leaves the workspace. */
+  readonly shared?: boolean;
+  /** Folders that no command may see: the data directory above all. */
+  readonly hiddenPaths?: readonly string[];
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -97,6 +99,8 @@ export interface Runtime {
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
   tools(): readonly ToolListing[];
+  /** From now on many people share this runtime: see `shared`; the demonstration answers only when named. */
+  share(): void;
   /** How many runs are at work in this process. */
   activeRuns(): number;
   /** Interrupts what is at work, waits until it is stored, stops. */
@@ -122,13 +126,16 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const transcript = options.transcript ?? createMemoryTranscript();
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog('warn');
-  const providers = createProviders({
-    definitions: options.providers ?? [],
-    defaultModel: options.defaultModel ?? null,
-    demo: options.demo ?? false,
-    timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
-  });
-  const toolset = await createToolset(config, options.requireSandbox ?? false);
+  const providersWith = (demo: boolean) =>
+    createProviders({
+      definitions: options.providers ?? [],
+      defaultModel: options.defaultModel ?? null,
+      demo,
+      timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
+    });
+  const toolsetOf = await prepareToolsets(config, options.hiddenPaths ?? []);
+  let providers = providersWith(options.demo ?? false);
+  let toolset = toolsetOf(options.shared ?? false);
   const hub = createEventHub();
   const queue = createSessionQueue();
   const active = new Map<string, ActiveRun>();
@@ -162,10 +169,18 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   };
 
   return {
-    providers: providers.ids,
-    sandboxUnavailable: toolset.sandboxUnavailable,
-    tools: toolset.list,
-    resolveModel: providers.resolve,
+    get providers() {
+      return providers.ids;
+    },
+    get sandboxUnavailable() {
+      return toolset.sandboxUnavailable;
+    },
+    tools: () => toolset.list(),
+    resolveModel: (name) => providers.resolve(name),
+    share() {
+      providers = providersWith(false);
+      toolset = toolsetOf(true);
+    },
     activeRuns: () => active.size,
     check({ agentSlug, model }) {
       if (agentSlug !== undefined) findProfile(agentSlug);

@@ -20,10 +20,14 @@ export interface Toolset {
   fileMemory(sessionId: string): FileMemory;
 }
 
-/** Probes for the sandbox, and builds the tools that the settings leave. */
-export async function createToolset(config: ClientConfig, requireSandbox: boolean): Promise<Toolset> {
-  const sandbox = await detectSandbox();
+/** Probes once for the sandbox; what it answers builds the tools that the settings leave, for one person or for many. */
+export async function prepareToolsets(
+  config: ClientConfig,
+  hiddenPaths: readonly string[],
+): Promise<(shared: boolean) => Toolset> {
+  const sandbox = await detectSandbox({ hiddenPaths });
   const disabled = config.options?.disabled_tools ?? [];
+  const memories = new Map<string, FileMemory>();
   const build = (requireSandbox: boolean, disabled: readonly string[]) =>
     builtInTools({
       sandbox,
@@ -32,22 +36,25 @@ export async function createToolset(config: ClientConfig, requireSandbox: boolea
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: parseDuration(config.tools?.grep?.timeout ?? '5s') },
     });
-  const tools = build(requireSandbox, disabled);
-  const memories = new Map<string, FileMemory>();
-  return {
-    tools,
-    sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
-    list: () => build(false, []).map((tool) => listing(tool, tools, disabled)),
-    fileMemory(sessionId) {
-      const memory = memories.get(sessionId) ?? createFileMemory();
-      // Set anew, so that the session longest unused is the first to be forgotten.
-      memories.delete(sessionId);
-      memories.set(sessionId, memory);
-      const [oldest] = memories.keys();
-      if (oldest && memories.size > rememberedSessions) memories.delete(oldest);
-      return memory;
-    },
+  return (shared) => {
+    const tools = build(shared, disabled);
+    return {
+      tools,
+      sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
+      list: () => build(false, []).map((tool) => listing(tool, tools, disabled)),
+      fileMemory: (sessionId) => remembered(memories, sessionId),
+    };
   };
+}
+
+function remembered(memories: Map<string, FileMemory>, sessionId: string): FileMemory {
+  const memory = memories.get(sessionId) ?? createFileMemory();
+  // Set anew, so that the session longest unused is the first to be forgotten.
+  memories.delete(sessionId);
+  memories.set(sessionId, memory);
+  const [oldest] = memories.keys();
+  if (oldest && memories.size > rememberedSessions) memories.delete(oldest);
+  return memory;
 }
 
 function listing(tool: Tool, present: readonly Tool[], disabled: readonly string[]): ToolListing {

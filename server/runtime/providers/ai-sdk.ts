@@ -1,13 +1,12 @@
 /** Speaks to a provider through its AI SDK package: our request in, our parts out, its failures in our words. */
-import {
-  APICallError,
-  type LanguageModelV4,
-  type LanguageModelV4FinishReason,
-  type LanguageModelV4Message,
-  type LanguageModelV4Prompt,
-  type LanguageModelV4StreamPart,
-  type LanguageModelV4Usage,
-  type SharedV4ProviderOptions,
+import type {
+  LanguageModelV4,
+  LanguageModelV4FinishReason,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+  SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { MessagePart, StopReason, ToolResult, Usage } from '../../contract/api.ts';
 import { type Model, ModelFailure, type ModelMessage, type ModelPart, type ModelRequest } from '../model.ts';
@@ -192,10 +191,16 @@ function timedOut(silenceMs: number, cause: unknown): ModelFailure {
   );
 }
 
+/** Errors before the stream are of the SDK's class; those within it are plain objects with the same member. */
+function statusOf(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return undefined;
+  return typeof error.statusCode === 'number' ? error.statusCode : undefined;
+}
+
 /** The provider's own words stay in the log: they may quote the request, and with it a key. */
 function failure(error: unknown): ModelFailure {
   if (error instanceof ModelFailure) return error;
-  const status = APICallError.isInstance(error) ? error.statusCode : undefined;
+  const status = statusOf(error);
   if (status === 401 || status === 403)
     return new ModelFailure(
       'provider_refused',

@@ -1,0 +1,226 @@
+/** The providers over HTTP, against the scripted upstream in each vendor's own wire format. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
+import type { Model, ModelPart, ModelRequest } from '../model.ts';
+import { createProviders, type ProviderDefinition } from './providers.ts';
+
+let upstream: Upstream;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+
+afterAll(async () => {
+  await upstream.stop();
+});
+
+const types = ['openai', 'openai-compat', 'anthropic'] as const;
+
+function definition(type: ProviderDefinition['type']): ProviderDefinition {
+  return {
+    id: type,
+    type,
+    models: ['scripted-1'],
+    connect: () => ({ baseUrl: `${upstream.url}/v1`, apiKey: 'test-key', headers: { 'x-team': 'blue' } }),
+  };
+}
+
+function open(type: ProviderDefinition['type'], silenceMs = 5000): Model {
+  const providers = createProviders({
+    definitions: [definition(type)],
+    defaultModel: null,
+    demo: false,
+    timeouts: { silenceMs },
+  });
+  return providers.open(`${type}:scripted-1`);
+}
+
+function request(text: string, more: Partial<ModelRequest> = {}): ModelRequest {
+  return {
+    system: 'Be brief.',
+    messages: [{ role: 'user', parts: [{ type: 'text', text }] }],
+    tools: [],
+    maxTokens: 500,
+    ...more,
+  };
+}
+
+const viewTool = {
+  name: 'view',
+  description: 'Reads a file.',
+  inputSchema: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
+};
+
+async function collect(parts: AsyncIterable<ModelPart>): Promise<ModelPart[]> {
+  const all: ModelPart[] = [];
+  for await (const part of parts) all.push(part);
+  return all;
+}
+
+function textOf(parts: readonly ModelPart[]): string {
+  return parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
+
+describe.each(types)('the provider type %s', (type) => {
+  beforeEach(async () => {
+    await upstream.script([
+      { reply: { text: 'You said: {{last_user}}', usage: { input: 7, output: 3, cached: 2 } } },
+    ]);
+  });
+
+  test('streams text and counts tokens', async () => {
+    const parts = await collect(open(type).stream(request('Grüße 👋'), AbortSignal.timeout(5000)));
+    expect(textOf(parts)).toBe('You said: Grüße 👋');
+    expect(parts.filter((part) => part.type === 'text').length).toBeGreaterThan(1);
+    const usage = type === 'anthropic' ? { input_tokens: 7 } : { input_tokens: 7 };
+    expect(parts.at(-1)).toMatchObject({
+      type: 'finish',
+      stopReason: 'end_turn',
+      usage: { ...usage, output_tokens: 3, cached_input_tokens: 2 },
+    });
+  });
+
+  test('sends system prompt, key, headers and limits', async () => {
+    await collect(open(type).stream(request('Hi', { temperature: 0.5 }), AbortSignal.timeout(5000)));
+    const sent = await upstream.latest(() => true);
+    expect(sent.headers['x-team']).toBe('blue');
+    expect(JSON.stringify(sent.headers)).toContain('test-key');
+    expect(JSON.stringify(sent.body)).toContain('Be brief.');
+    expect(sent.body).toMatchObject({ model: 'scripted-1', temperature: 0.5, stream: true });
+  });
+
+  test('carries tool calls in parallel and their results back', async () => {
+    await upstream.script([
+      {
+        when: { step: 0 },
+        reply: {
+          text: 'Two files.',
+          tool_calls: [
+            { name: 'view', arguments: { path: 'a.txt' } },
+            { name: 'view', arguments: { path: 'b.txt' } },
+          ],
+        },
+      },
+      { reply: { text: 'Last result: {{last_tool_result}}' } },
+    ]);
+    const first = await collect(
+      open(type).stream(request('Read both.', { tools: [viewTool] }), AbortSignal.timeout(5000)),
+    );
+    const calls = first.filter((part) => part.type === 'tool_use');
+    expect(calls.map(({ input }) => input)).toEqual([{ path: 'a.txt' }, { path: 'b.txt' }]);
+    expect(first.at(-1)).toMatchObject({ stopReason: 'tool_use' });
+    const pieces = first.flatMap((part) =>
+      part.type === 'tool_input' && part.id === calls[0]?.id ? [part.json] : [],
+    );
+    expect(JSON.parse(pieces.join(''))).toEqual({ path: 'a.txt' });
+
+    const messages: ModelRequest['messages'] = [
+      ...request('Read both.').messages,
+      { role: 'assistant', parts: [{ type: 'text', text: 'Two files.' }, ...calls] },
+      {
+        role: 'tool',
+        parts: calls.map(({ id, name, input }) => ({
+          type: 'tool_result',
+          tool_use_id: id,
+          name,
+          content: `content of ${String(input.path)}`,
+          is_error: false,
+        })),
+      },
+    ];
+    const second = await collect(
+      open(type).stream(request('', { messages, tools: [viewTool] }), AbortSignal.timeout(5000)),
+    );
+    expect(textOf(second)).toBe('Last result: content of b.txt');
+  });
+
+  test('gives a tool with broken arguments an empty input', async () => {
+    await upstream.script([{ reply: { tool_calls: [{ name: 'view', arguments: '{"path": ' }] } }]);
+    const parts = await collect(
+      open(type).stream(request('Read.', { tools: [viewTool] }), AbortSignal.timeout(5000)),
+    );
+    expect(parts).toContainEqual(expect.objectContaining({ type: 'tool_use', input: {} }));
+  });
+
+  test.each([
+    [{ kind: 'status', status: 401 }, 'provider_refused'],
+    [{ kind: 'status', status: 400 }, 'provider_refused'],
+    [{ kind: 'status', status: 429, retry_after: '7' }, 'provider_rate_limited'],
+    [{ kind: 'status', status: 529 }, 'provider_rate_limited'],
+    [{ kind: 'status', status: 500 }, 'provider_failed'],
+    [{ kind: 'cut' }, 'provider_failed'],
+    [{ kind: 'cut', after_chunks: 2 }, 'provider_failed'],
+    [{ kind: 'end', after_chunks: 2 }, 'provider_failed'],
+    [{ kind: 'garbage', after_chunks: 2 }, 'provider_failed'],
+    [{ kind: 'wrong_json', after_chunks: 2 }, 'provider_failed'],
+    [{ kind: 'error_frame', after_chunks: 2, status: 500 }, 'provider_failed'],
+    // Only Anthropic's dialect has a word for overload once a stream is open.
+    [
+      { kind: 'error_frame', after_chunks: 2, status: 529 },
+      type === 'anthropic' ? 'provider_rate_limited' : 'provider_failed',
+    ],
+  ])("tells the failure %o as %s, without the upstream's own words", async (fail, code) => {
+    await upstream.script([
+      { reply: { text: 'A long enough answer to be cut in its middle.' }, fail: said(fail) },
+    ]);
+    const failed = collect(open(type).stream(request('Hi'), AbortSignal.timeout(5000)));
+    await expect(failed).rejects.toMatchObject({ name: 'ModelFailure', code });
+    await expect(failed).rejects.not.toThrow('canary');
+  });
+
+  test.each([[{ kind: 'hang' }], [{ kind: 'hang', after_chunks: 2 }]])(
+    'gives up on a provider that hangs: %o',
+    async (fail) => {
+      await upstream.script([{ reply: { text: 'A long enough answer to hang in its middle.' }, fail }]);
+      const failed = collect(open(type, 300).stream(request('Hi'), AbortSignal.timeout(5000)));
+      await expect(failed).rejects.toMatchObject({ code: 'provider_timeout' });
+      await upstream.latest(({ outcome }) => outcome === 'aborted');
+    },
+  );
+
+  test('closes the call when it is aborted, before the first byte and in the middle', async () => {
+    for (const after_chunks of [undefined, 2]) {
+      await upstream.script([
+        {
+          reply: { text: 'A long enough answer.' },
+          fail: { kind: 'hang', ...(after_chunks && { after_chunks }) },
+        },
+      ]);
+      const controller = new AbortController();
+      const ended = collect(open(type).stream(request('Hi'), controller.signal));
+      await upstream.latest(() => true);
+      setTimeout(() => controller.abort(), 50);
+      await ended;
+      await upstream.latest(({ outcome }) => outcome === 'aborted');
+    }
+  });
+});
+
+/** Failures that speak say something that no caller may read. */
+function said(fail: { readonly kind: string }) {
+  const speaks = fail.kind === 'status' || fail.kind === 'error_frame';
+  return speaks ? { ...fail, message: 'canary words' } : fail;
+}
+
+describe('the name of a model', () => {
+  const providers = createProviders({
+    definitions: [definition('openai-compat'), { ...definition('anthropic'), models: ['a:b'] }],
+    defaultModel: null,
+    demo: true,
+    timeouts: { silenceMs: 1000 },
+  });
+
+  test.each([
+    [null, 'openai-compat:scripted-1'],
+    ['anthropic:scripted-1', 'anthropic:scripted-1'],
+    ['scripted-1', 'openai-compat:scripted-1'],
+    ['a:b', 'anthropic:a:b'],
+    ['demo:demo-1', 'demo:demo-1'],
+  ])('%s means %s', (name, full) => {
+    expect(providers.resolve(name)).toBe(full);
+  });
+
+  test.each(['unknown', 'nobody:scripted-1', 'demo:other'])('%s is not found', (name) => {
+    expect(() => providers.resolve(name)).toThrow(expect.objectContaining({ code: 'model_not_found' }));
+  });
+});
