@@ -1,0 +1,77 @@
+/** Which failures of the drivers a caller is told of, and as what. */
+import { Problem } from '../problem.ts';
+
+/** SQLITE_FULL; PostgreSQL 53100 disk_full; what the operating system says. */
+const diskFull = new Set(['SQLITE_FULL', '53100', 'ENOSPC', 'EDQUOT']);
+
+const unavailable = new Set([
+  'SQLITE_BUSY',
+  'SQLITE_LOCKED',
+  'SQLITE_PROTOCOL',
+  'SQLITE_IOERR',
+  'SQLITE_CANTOPEN',
+  'SQLITE_READONLY',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  '25006', // read_only_sql_transaction: this node is no longer the primary
+  '40001', // serialization_failure
+  '40P01', // deadlock_detected
+  '55P03', // lock_not_available
+  '57014', // query_canceled, by the statement timeout
+]);
+
+/** Classes of SQLSTATE: 08 connection, 53 resources, 57P operator intervention. */
+const unavailableClasses = /^(08|53|57P)/;
+
+/** What `pg` says without a code when a connection goes away or a time limit passes. */
+const unavailableMessages =
+  /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|Query read timeout|Connection ended unexpectedly/;
+
+/** The problem that a failure means to a caller, or the failure itself where it means none. */
+export function problemOf(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof Problem) return error;
+  const code = codeOf(error);
+  if (diskFull.has(code))
+    return new Problem('storage_full', 'The disk of the database is full; nothing was changed.', {
+      cause: error,
+    });
+  if (code === '22021')
+    return new Problem('invalid_encoding', 'The text holds what the database cannot store.', {
+      cause: error,
+    });
+  if (isUnavailable(error, code))
+    return new Problem('database_unavailable', 'The database does not answer; try again in a moment.', {
+      headers: { 'Retry-After': '2' },
+      cause: error,
+    });
+  return error;
+}
+
+function isUnavailable(error: Error, code: string): boolean {
+  return (
+    unavailable.has(code) ||
+    unavailableClasses.test(code) ||
+    error.name === 'KnexTimeoutError' ||
+    unavailableMessages.test(error.message)
+  );
+}
+
+function codeOf(error: Error): string {
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  // Several addresses were tried: the first failure says enough.
+  if (error instanceof AggregateError && error.errors[0] instanceof Error) return codeOf(error.errors[0]);
+  return '';
+}
+
+/** Whether a write failed because a row with that unique value exists. */
+export function isDuplicate(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return codeOf(error) === '23505' || error.message.includes('UNIQUE constraint failed');
+}

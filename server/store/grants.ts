@@ -1,0 +1,54 @@
+/** Permissions that people gave for more than one call: for a session, or for every session of its workspace. */
+import type { Knex } from 'knex';
+import type { PermissionRequest } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import type { SessionRow } from './session-rows.ts';
+
+export interface Grant {
+  readonly toolName: string;
+  readonly action: string;
+}
+
+interface GrantRow {
+  id: string;
+  organization_id: string;
+  workspace_id: string;
+  session_id: string | null;
+  tool_name: string;
+  action: string;
+  granted_by: string;
+  created_at: number;
+}
+
+/** What the session itself and its workspace have been granted. */
+export async function readGrants(sql: Knex, sessionId: string): Promise<Grant[]> {
+  const rows = await sql('permission_grants')
+    .join('sessions', 'sessions.workspace_id', 'permission_grants.workspace_id')
+    .where('sessions.id', sessionId)
+    .where((scope) =>
+      scope.whereNull('permission_grants.session_id').orWhere('permission_grants.session_id', sessionId),
+    )
+    .distinct<Pick<GrantRow, 'tool_name' | 'action'>[]>('tool_name', 'action')
+    .orderBy(['tool_name', 'action']);
+  return rows.map(({ tool_name, action }) => ({ toolName: tool_name, action }));
+}
+
+/** Remembers a grant. Twice the same does no harm: it is read once. */
+export async function insertGrant(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  { tool_name, action }: PermissionRequest,
+  given: { readonly forWorkspace: boolean; readonly by: string; readonly at: number },
+): Promise<void> {
+  const row: GrantRow = {
+    id: newId('grant'),
+    organization_id: session.organization_id,
+    workspace_id: session.workspace_id,
+    session_id: given.forWorkspace ? null : session.id,
+    tool_name,
+    action,
+    granted_by: given.by,
+    created_at: given.at,
+  };
+  await sql('permission_grants').insert(row);
+}

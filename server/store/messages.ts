@@ -1,0 +1,108 @@
+/** The messages of a session, in their order: turn by turn, each question with its answers. */
+import type { Knex } from 'knex';
+import type { Message, operations } from '../contract/api.ts';
+import { insertRows } from './insert-rows.ts';
+import { type Page, readPage } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+import { requireSession } from './session-rows.ts';
+import { timestamp } from './timestamps.ts';
+
+/** `limit`, `cursor` and `role`. */
+export type MessageQuery = NonNullable<operations['listMessages']['parameters']['query']>;
+
+export interface Messages {
+  /** The oldest first. Throws `not_found` for a session out of reach. */
+  list(reach: Reach, sessionId: string, query: MessageQuery): Promise<Page<Message>>;
+}
+
+/** A message before it has its place, its session and its time. */
+export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'>;
+
+interface MessageRow {
+  id: string;
+  organization_id: string;
+  session_id: string;
+  run_id: string | null;
+  turn: number;
+  position: number;
+  role: Message['role'];
+  parts: string;
+  model: string | null;
+  stop_reason: Message['stop_reason'];
+  usage: string | null;
+  created_at: number;
+}
+
+export function messageRepository({ database, cursors }: StoreParts): Messages {
+  return {
+    list: (reach, sessionId, query) =>
+      database.read(async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        const { role } = query;
+        const listing = {
+          name: 'messages',
+          reach,
+          filters: { sessionId, role },
+          columns: ['turn', 'position'],
+          direction: 'asc',
+          parts: [sql('messages').where({ session_id: sessionId, ...(role && { role }) })],
+        } as const;
+        const { data, next_cursor } = await readPage<MessageRow>(sql, cursors, listing, query);
+        return { data: data.map(toMessage), next_cursor };
+      }),
+  };
+}
+
+/** Every message of a session; up to and with the given run, where one is named: later prompts may wait already. */
+export async function readMessages(sql: Knex, sessionId: string, throughRunId?: string): Promise<Message[]> {
+  const query = sql<MessageRow>('messages').where({ session_id: sessionId });
+  if (throughRunId !== undefined)
+    query.where('turn', '<=', sql('runs').where({ id: throughRunId, session_id: sessionId }).select('turn'));
+  const rows = await query.orderBy(['turn', 'position']).select('*');
+  return rows.map(toMessage);
+}
+
+/** Where messages go: behind what the turn holds already. */
+export interface MessagePlace {
+  readonly organization_id: string;
+  readonly session_id: string;
+  readonly turn: number;
+}
+
+/** Stores messages. `run_id` is null for those that a client brought along. */
+export async function insertMessages(
+  sql: Knex.Transaction,
+  place: MessagePlace,
+  messages: readonly (NewMessage & { readonly run_id: string | null })[],
+  now: number,
+): Promise<void> {
+  if (messages.length === 0) return;
+  const { session_id, turn, organization_id } = place;
+  const last = await sql<MessageRow>('messages')
+    .where({ session_id, turn })
+    .orderBy('position', 'desc')
+    .first('position');
+  const begin = (last?.position ?? 0) + 1;
+  const rows = messages.map(({ id, run_id, role, parts, model, stop_reason, usage }, index) => ({
+    ...{ id, organization_id, session_id, run_id, turn, position: begin + index, role, model, stop_reason },
+    parts: JSON.stringify(parts),
+    usage: usage && JSON.stringify(usage),
+    created_at: now,
+  }));
+  await insertRows(sql, 'messages', rows);
+}
+
+function toMessage(row: MessageRow): Message {
+  return {
+    id: row.id,
+    session_id: row.session_id,
+    run_id: row.run_id,
+    role: row.role,
+    parts: JSON.parse(row.parts),
+    model: row.model,
+    stop_reason: row.stop_reason,
+    usage: row.usage === null ? null : JSON.parse(row.usage),
+    created_at: timestamp(row.created_at),
+  };
+}

@@ -1,0 +1,67 @@
+/** Brings a database to the shape this program knows: forward only, all pending steps in one locked transaction. */
+import type { Knex } from 'knex';
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import type { Database } from './database.ts';
+import { accounts } from './migrations/0001-accounts.ts';
+import { sessions } from './migrations/0002-sessions.ts';
+
+/** One step. Its number is its place in the list; a released step is never changed. */
+export interface Migration {
+  readonly name: string;
+  up(sql: Knex.Transaction): Promise<void>;
+}
+
+const migrations: readonly Migration[] = [accounts, sessions];
+
+/** The number that this service's nodes lock on while one of them migrates: any constant of our own. */
+const lockNumber = 7_318_349_394_477;
+
+/**
+ * Not the migrator of knex: that one leaves a lock row behind when it is killed, and the next start refuses. Here the
+ * engine's own lock ends with the transaction, so that a database is either old or new, never between.
+ */
+export async function migrate(
+  database: Database,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  const applied = await database.write(async (sql) => {
+    // On SQLite the transaction itself holds the only write lock.
+    if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
+    const version = await readVersion(sql);
+    if (version > migrations.length) throw newerDatabase(version);
+    for (const [index, migration] of migrations.entries()) {
+      if (index < version) continue;
+      await migration.up(sql);
+      await sql('schema_versions').insert({
+        version: index + 1,
+        name: migration.name,
+        applied_at: clock.now().getTime(),
+      });
+    }
+    return migrations.slice(version).map(({ name }) => name);
+  });
+  if (applied.length > 0) log.info({ migrations: applied }, 'the database was migrated');
+}
+
+async function readVersion(sql: Knex.Transaction): Promise<number> {
+  if (!(await sql.schema.hasTable('schema_versions'))) {
+    await sql.schema.createTable('schema_versions', (table) => {
+      table.integer('version').primary();
+      table.text('name').notNullable();
+      table.bigInteger('applied_at').notNullable();
+    });
+  }
+  const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
+  return newest?.version ?? 0;
+}
+
+function newerDatabase(version: number): Error {
+  return Object.assign(
+    new Error(
+      `The database was written by a newer version of service: its schema is ${version}, this program knows ` +
+        `${migrations.length}. Start that newer version, or restore a backup that was made before it.`,
+    ),
+    { name: 'NewerDatabase' },
+  );
+}

@@ -1,0 +1,157 @@
+/** Permission requests: a tool call waits for a person, and the first answer stands. */
+import type { Knex } from 'knex';
+import type { operations, PermissionReply, PermissionRequest } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { insertGrant } from './grants.ts';
+import { type Page, readPage } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import { requirePending } from './pending.ts';
+import { notFound, type Reach } from './reach.ts';
+import { lockSession, requireSession } from './session-rows.ts';
+import { nullableTimestamp } from './timestamps.ts';
+
+/** `limit`, `cursor` and `status`. */
+export type PermissionQuery = NonNullable<operations['listPermissionRequests']['parameters']['query']>;
+
+export interface Permissions {
+  /** The newest first. Throws `not_found` for a session out of reach. */
+  list(reach: Reach, sessionId: string, query: PermissionQuery): Promise<Page<PermissionRequest>>;
+  /**
+   * Stores the decision, and with `allow_session` or `allow_workspace` a grant. Throws `not_found`,
+   * `already_answered` (also where the run has ended), `request_expired`, or `invalid_request` for what is no option.
+   */
+  answer(
+    reach: Reach,
+    sessionId: string,
+    requestId: string,
+    reply: PermissionReply,
+  ): Promise<PermissionRequest>;
+}
+
+interface PermissionRow {
+  id: string;
+  organization_id: string;
+  session_id: string;
+  run_id: string;
+  request: string;
+  status: PermissionRequest['status'];
+  decision: PermissionRequest['decision'];
+  message: string | null;
+  answered_by: string | null;
+  created_at: number;
+  expires_at: number;
+  resolved_at: number | null;
+}
+
+export function permissionRepository({ database, clock, cursors }: StoreParts): Permissions {
+  return {
+    list: (reach, sessionId, query) =>
+      database.read(async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        const { status } = query;
+        const listing = {
+          name: 'permissions',
+          reach,
+          filters: { sessionId, status },
+          columns: ['created_at', 'id'],
+          direction: 'desc',
+          parts: [sql('permission_requests').where({ session_id: sessionId, ...(status && { status }) })],
+        } as const;
+        const { data, next_cursor } = await readPage<PermissionRow>(sql, cursors, listing, query);
+        return { data: data.map(toPermission), next_cursor };
+      }),
+    answer: (reach, sessionId, requestId, reply) =>
+      database.write((sql) => answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime())),
+  };
+}
+
+async function answer(
+  sql: Knex.Transaction,
+  reach: Reach,
+  given: { readonly sessionId: string; readonly requestId: string; readonly reply: PermissionReply },
+  now: number,
+): Promise<PermissionRequest> {
+  const { decision, message } = given.reply;
+  const session = await lockSession(sql, reach, given.sessionId);
+  const row = await sql<PermissionRow>('permission_requests')
+    .where({ id: given.requestId, session_id: session.id })
+    .forUpdate()
+    .first();
+  if (!row) throw notFound('permission request');
+  requirePending(row, now);
+  const request = toPermission(row);
+  requireOption(request, decision);
+  const answered = {
+    status: 'answered',
+    decision,
+    message: message ?? null,
+    answered_by: reach.userId,
+    resolved_at: now,
+  } as const;
+  await sql<PermissionRow>('permission_requests').where({ id: row.id }).update(answered);
+  if (decision === 'allow_session' || decision === 'allow_workspace') {
+    const forWorkspace = decision === 'allow_workspace';
+    await insertGrant(sql, session, request, { forWorkspace, by: reach.userId, at: now });
+  }
+  return toPermission({ ...row, ...answered });
+}
+
+function requireOption({ options }: PermissionRequest, decision: PermissionReply['decision']): void {
+  if (options.includes(decision)) return;
+  const message = `One of ${options.join(', ')}.`;
+  throw new Problem('invalid_request', `This request does not offer ${decision}. Answer with: ${message}`, {
+    errors: [{ in: 'body', pointer: '/decision', message, code: 'enum' }],
+  });
+}
+
+export async function insertPermission(
+  sql: Knex.Transaction,
+  organizationId: string,
+  request: PermissionRequest,
+): Promise<void> {
+  await sql('permission_requests').insert({
+    id: request.id,
+    organization_id: organizationId,
+    session_id: request.session_id,
+    run_id: request.run_id,
+    request: JSON.stringify(request),
+    status: 'pending',
+    created_at: Date.parse(request.created_at),
+    expires_at: Date.parse(request.expires_at),
+  });
+}
+
+/** For the process that waits for the answer. */
+export async function readPermission(
+  sql: Knex,
+  id: string,
+): Promise<{ request: PermissionRequest; message: string | null }> {
+  const row = await sql<PermissionRow>('permission_requests').where({ id }).first();
+  if (!row) throw notFound('permission request');
+  return { request: toPermission(row), message: row.message };
+}
+
+/** Marks it expired unless an answer was first. */
+export async function expirePermission(
+  sql: Knex.Transaction,
+  id: string,
+  now: number,
+): Promise<PermissionRequest> {
+  await sql<PermissionRow>('permission_requests')
+    .where({ id, status: 'pending' })
+    .update({ status: 'expired', resolved_at: now });
+  return (await readPermission(sql, id)).request;
+}
+
+/** What nobody answered before the run ended. */
+export async function cancelPermissions(sql: Knex.Transaction, runId: string, now: number): Promise<void> {
+  await sql<PermissionRow>('permission_requests')
+    .where({ run_id: runId, status: 'pending' })
+    .update({ status: 'cancelled', resolved_at: now });
+}
+
+function toPermission(row: PermissionRow): PermissionRequest {
+  const request: PermissionRequest = JSON.parse(row.request);
+  const { status, decision } = row;
+  return { ...request, status, decision, resolved_at: nullableTimestamp(row.resolved_at) };
+}

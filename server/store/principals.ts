@@ -1,0 +1,163 @@
+/** Who a credential belongs to: one query for each request that carries one. */
+import type { Knex } from 'knex';
+import type { Role, Scope, User } from '../contract/api.ts';
+import type { StoreParts } from './parts.ts';
+import { toUser, type UserRow } from './users.ts';
+
+export interface PrincipalMembership {
+  readonly organizationId: string;
+  readonly organizationName: string;
+  readonly role: Role;
+  readonly defaultWorkspaceId: string;
+}
+
+/** The person behind a credential, with their memberships, the oldest first. */
+export interface CredentialOwner {
+  readonly user: User;
+  readonly memberships: readonly PrincipalMembership[];
+}
+
+export interface LoginOwner extends CredentialOwner {
+  readonly login: { readonly id: string; readonly ended: boolean; readonly expired: boolean };
+}
+
+export interface ApiKeyOwner extends CredentialOwner {
+  readonly apiKey: {
+    readonly id: string;
+    readonly scopes: readonly Scope[];
+    readonly disabled: boolean;
+    readonly expired: boolean;
+    /** Call `touchApiKey` only where this is more than a minute ago. */
+    readonly lastUsedAt: Date | null;
+  };
+}
+
+export interface Principals {
+  /** Null if there is no such login. */
+  byLogin(loginId: string, now: Date): Promise<LoginOwner | null>;
+  /** Null if there is no such key, or it was revoked. */
+  byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** The same by the id of the key, for what was authenticated before. */
+  byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** Remembers that a key was used; at most once a minute. */
+  touchApiKey(id: string, now: Date): Promise<void>;
+}
+
+interface MembershipColumns {
+  organization_id: string | null;
+  organization_name: string;
+  role: Role;
+  default_workspace_id: string;
+}
+
+interface LoginColumns {
+  login_id: string;
+  login_expires_at: number;
+  login_ended_at: number | null;
+}
+
+interface ApiKeyColumns {
+  key_id: string;
+  key_scopes: string;
+  key_disabled: boolean;
+  key_expires_at: number | null;
+  key_last_used_at: number | null;
+}
+
+const touchIntervalMs = 60_000;
+
+export function principalRepository({ database }: StoreParts): Principals {
+  return {
+    byLogin: (loginId, now) =>
+      database.read(async (sql) => {
+        const rows: (UserRow & MembershipColumns & LoginColumns)[] = await withMemberships(
+          sql('logins').join('users', 'users.id', 'logins.user_id').where('logins.id', loginId),
+        ).select({
+          login_id: 'logins.id',
+          login_expires_at: 'logins.expires_at',
+          login_ended_at: 'logins.ended_at',
+        });
+        const [row] = rows;
+        return row ? { ...toOwner(row, rows), login: toLogin(row, now) } : null;
+      }),
+    byApiKeyHash: (hash, now) => database.read((sql) => readApiKeyOwner(sql, { 'api_keys.hash': hash }, now)),
+    byApiKey: (id, now) => database.read((sql) => readApiKeyOwner(sql, { 'api_keys.id': id }, now)),
+    touchApiKey: (id, now) =>
+      database.write(async (sql) => {
+        const minuteAgo = now.getTime() - touchIntervalMs;
+        await sql('api_keys')
+          .where({ id })
+          .where((stale) => stale.whereNull('last_used_at').orWhere('last_used_at', '<=', minuteAgo))
+          .update({ last_used_at: now.getTime() });
+      }),
+  };
+}
+
+async function readApiKeyOwner(
+  sql: Knex,
+  which: { readonly [column: string]: string },
+  now: Date,
+): Promise<ApiKeyOwner | null> {
+  const rows: (UserRow & MembershipColumns & ApiKeyColumns)[] = await withMemberships(
+    sql('api_keys').join('users', 'users.id', 'api_keys.user_id').where(which),
+  ).select({
+    key_id: 'api_keys.id',
+    key_scopes: 'api_keys.scopes',
+    key_disabled: 'api_keys.disabled',
+    key_expires_at: 'api_keys.expires_at',
+    key_last_used_at: 'api_keys.last_used_at',
+  });
+  const [row] = rows;
+  return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now) } : null;
+}
+
+/** One row for each membership; one with nulls where there is none. */
+function withMemberships(credential: Knex.QueryBuilder): Knex.QueryBuilder {
+  return credential
+    .leftJoin('memberships', 'memberships.user_id', 'users.id')
+    .leftJoin('organizations', 'organizations.id', 'memberships.organization_id')
+    .leftJoin('workspaces', (join) =>
+      join.on('workspaces.organization_id', 'organizations.id').onVal('workspaces.is_default', true),
+    )
+    .orderBy(['memberships.created_at', 'memberships.organization_id'])
+    .select('users.*', {
+      organization_id: 'memberships.organization_id',
+      organization_name: 'organizations.name',
+      role: 'memberships.role',
+      default_workspace_id: 'workspaces.id',
+    });
+}
+
+function toOwner(row: UserRow, rows: readonly MembershipColumns[]): CredentialOwner {
+  const memberships = rows.flatMap(({ organization_id, organization_name, role, default_workspace_id }) =>
+    organization_id === null
+      ? []
+      : [
+          {
+            organizationId: organization_id,
+            organizationName: organization_name,
+            role,
+            defaultWorkspaceId: default_workspace_id,
+          },
+        ],
+  );
+  return { user: toUser(row), memberships };
+}
+
+function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {
+  return {
+    id: row.login_id,
+    ended: row.login_ended_at !== null,
+    expired: row.login_expires_at <= now.getTime(),
+  };
+}
+
+function toApiKey(row: ApiKeyColumns, now: Date): ApiKeyOwner['apiKey'] {
+  return {
+    id: row.key_id,
+    scopes: JSON.parse(row.key_scopes),
+    disabled: Boolean(row.key_disabled),
+    expired: row.key_expires_at !== null && row.key_expires_at <= now.getTime(),
+    lastUsedAt: row.key_last_used_at === null ? null : new Date(row.key_last_used_at),
+  };
+}

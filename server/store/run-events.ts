@@ -1,0 +1,56 @@
+/** The numbered events of runs, as they are replayed. */
+import type { Knex } from 'knex';
+import type { QueryResponse, ResponseChunk, RuntimeEvent, StreamError } from '../contract/api.ts';
+import { insertRows } from './insert-rows.ts';
+
+/** An event with its place in the run: 1, 2, 3 … */
+export type NumberedEvent = { readonly seq: number } & (
+  | { readonly name: 'message'; readonly data: ResponseChunk }
+  | { readonly name: 'runtime'; readonly data: RuntimeEvent }
+  | { readonly name: 'done'; readonly data: QueryResponse }
+  | { readonly name: 'error'; readonly data: StreamError }
+);
+
+interface EventRow {
+  organization_id: string;
+  run_id: string;
+  seq: number;
+  name: NumberedEvent['name'];
+  data: string;
+}
+
+/** Stores what is newer than `lastEventId`: a write whose answer was lost may be tried again. Answers with the newest number. */
+export async function insertEvents(
+  sql: Knex.Transaction,
+  run: { readonly id: string; readonly organization_id: string; readonly last_event_id: number },
+  events: readonly NumberedEvent[],
+): Promise<number> {
+  const rows = events
+    .filter(({ seq }) => seq > run.last_event_id)
+    .map(({ seq, name, data }) => ({
+      organization_id: run.organization_id,
+      run_id: run.id,
+      seq,
+      name,
+      data: JSON.stringify(data),
+    }));
+  await insertRows(sql, 'run_events', rows);
+  return Math.max(run.last_event_id, ...rows.map(({ seq }) => seq));
+}
+
+/** Up to `limit` events after the given number, in order. */
+export async function readEvents(
+  sql: Knex,
+  runId: string,
+  after: number,
+  limit: number,
+): Promise<NumberedEvent[]> {
+  const rows = await sql<EventRow>('run_events')
+    .where({ run_id: runId })
+    .where('seq', '>', after)
+    .orderBy('seq')
+    .limit(limit)
+    .select('seq', 'name', 'data');
+  // Rows hold what `insertEvents` was given.
+  return rows.map(({ seq, name, data }) => ({ seq, name, data: JSON.parse(data) }) as NumberedEvent);
+}

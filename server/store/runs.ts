@@ -1,0 +1,156 @@
+/** Runs as callers see them: found, listed, asked to stop, and their events forgotten when they are old. */
+import type { Knex } from 'knex';
+import type { InterruptReason, operations, Run, RunStatus } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { type Page, readPage } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import { notFound, type Reach } from './reach.ts';
+import { requireSession, toUsage } from './session-rows.ts';
+import { nullableTimestamp, timestamp } from './timestamps.ts';
+
+/** `limit`, `cursor` and the filters of the contract. */
+export type RunQuery = NonNullable<operations['listRuns']['parameters']['query']>;
+
+export interface FoundRun {
+  readonly run: Run;
+  /** The oldest event that is still kept; one more than the newest where none is. */
+  readonly firstEventId: number;
+}
+
+export interface Runs {
+  find(reach: Reach, id: string): Promise<FoundRun | null>;
+  /** The newest first. */
+  list(reach: Reach, query: RunQuery): Promise<Page<Run>>;
+  /** The runs of a session that have not ended, the oldest first. Throws `not_found` for a session out of reach. */
+  activeOf(reach: Reach, sessionId: string): Promise<Run[]>;
+  /** Asks a run to stop, on whichever node it works; the first reason stands. Throws `not_found` or `run_ended`. */
+  requestInterrupt(reach: Reach, id: string, reason: InterruptReason): Promise<Run>;
+  /** Deletes the events of runs that ended before, for every tenant. Answers with how many runs there were. */
+  pruneEvents(before: Date): Promise<number>;
+}
+
+export interface RunRow {
+  id: string;
+  organization_id: string;
+  session_id: string;
+  user_id: string;
+  turn: number;
+  status: RunStatus;
+  trigger: Run['trigger'];
+  agent_slug: string;
+  model: string;
+  permission_mode: Run['permission_mode'];
+  on_unanswered: 'wait' | 'deny';
+  steps: number;
+  input_tokens: number;
+  output_tokens: number;
+  cached_input_tokens: number;
+  stop_reason: Run['stop_reason'];
+  interrupt_reason: Run['interrupt_reason'];
+  interrupt_requested: InterruptReason | null;
+  error: string | null;
+  last_event_id: number;
+  pruned_event_id: number;
+  lease_owner: string;
+  lease_expires_at: number;
+  created_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+}
+
+/** How many runs one transaction prunes, so that others need not wait long. */
+const pruneBatch = 50;
+
+export function runRepository({ database, cursors }: StoreParts): Runs {
+  return {
+    find: (reach, id) =>
+      database.read(async (sql) => {
+        const row = await runWithin(sql, reach, id).first();
+        return row ? { run: toRun(row), firstEventId: row.pruned_event_id + 1 } : null;
+      }),
+    list: (reach, query) =>
+      database.read(async (sql) => {
+        const { session_id, status, trigger } = query;
+        const filters = {
+          ...(session_id !== undefined && { session_id }),
+          ...(status !== undefined && { status }),
+          ...(trigger !== undefined && { trigger }),
+        };
+        const listing = {
+          name: 'runs',
+          reach,
+          filters,
+          columns: ['created_at', 'id'],
+          direction: 'desc',
+          parts: reach.organizationIds.map((organization_id) =>
+            sql('runs').where({ organization_id, ...filters }),
+          ),
+        } as const;
+        const { data, next_cursor } = await readPage<RunRow>(sql, cursors, listing, query);
+        return { data: data.map(toRun), next_cursor };
+      }),
+    activeOf: (reach, sessionId) =>
+      database.read(async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        const rows = await sql<RunRow>('runs')
+          .where({ session_id: sessionId, ended_at: null })
+          .orderBy('turn');
+        return rows.map(toRun);
+      }),
+    requestInterrupt: (reach, id, reason) =>
+      database.write(async (sql) => {
+        const row = await runWithin(sql, reach, id).forUpdate().first();
+        if (!row) throw notFound('run');
+        if (row.ended_at !== null) throw new Problem('run_ended', `The run has ended: it is ${row.status}.`);
+        await sql<RunRow>('runs')
+          .where({ id })
+          .update({ interrupt_requested: row.interrupt_requested ?? reason });
+        return toRun(row);
+      }),
+    pruneEvents: async (before) => {
+      let pruned = 0;
+      for (let batch = pruneBatch; batch === pruneBatch; pruned += batch)
+        batch = await database.write((sql) => pruneSome(sql, before.getTime()));
+      return pruned;
+    },
+  };
+}
+
+function runWithin(sql: Knex, reach: Reach, id: string) {
+  return sql<RunRow>('runs').where({ id }).whereIn('organization_id', reach.organizationIds);
+}
+
+async function pruneSome(sql: Knex.Transaction, before: number): Promise<number> {
+  const ids = await sql<RunRow>('runs')
+    .where('ended_at', '<', before)
+    .whereRaw('pruned_event_id < last_event_id')
+    .orderBy('ended_at')
+    .limit(pruneBatch)
+    .pluck('id');
+  await sql('run_events').whereIn('run_id', ids).delete();
+  await sql('runs')
+    .whereIn('id', ids)
+    .update({ pruned_event_id: sql.ref('last_event_id') });
+  return ids.length;
+}
+
+export function toRun(row: RunRow): Run {
+  return {
+    id: row.id,
+    session_id: row.session_id,
+    status: row.status,
+    trigger: row.trigger,
+    agent_slug: row.agent_slug,
+    model: row.model,
+    permission_mode: row.permission_mode,
+    steps: row.steps,
+    usage: toUsage(row),
+    stop_reason: row.stop_reason,
+    interrupt_reason: row.interrupt_reason,
+    error: row.error === null ? null : JSON.parse(row.error),
+    last_event_id: row.last_event_id,
+    created_at: timestamp(row.created_at),
+    started_at: nullableTimestamp(row.started_at),
+    ended_at: nullableTimestamp(row.ended_at),
+  };
+}

@@ -1,0 +1,126 @@
+/** Session rows: how they become sessions, and the few ways in which a session changes. */
+import type { Knex } from 'knex';
+import type { Session, SessionStatus, Usage } from '../contract/api.ts';
+import { etagOf } from './etag.ts';
+import { notFound, type Reach } from './reach.ts';
+import { timestamp } from './timestamps.ts';
+
+export interface SessionRow {
+  id: string;
+  organization_id: string;
+  workspace_id: string;
+  user_id: string;
+  parent_id: string | null;
+  title: string;
+  status: SessionStatus;
+  agent_slug: string;
+  model: string | null;
+  system_prompt: string | null;
+  permission_rules: string;
+  tags: string;
+  metadata: string;
+  archived: boolean;
+  input_tokens: number;
+  output_tokens: number;
+  cached_input_tokens: number;
+  message_count: number;
+  turn: number;
+  revision: number;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface TaggedSession {
+  readonly session: Session;
+  readonly etag: string;
+}
+
+/** The session, held against other writers until the transaction ends. Sessions are locked before what they hold. */
+export async function lockSession(sql: Knex.Transaction, reach: Reach, id: string): Promise<SessionRow> {
+  const row = await sql<SessionRow>('sessions')
+    .where({ id })
+    .whereIn('organization_id', reach.organizationIds)
+    .forUpdate()
+    .first();
+  if (!row) throw notFound('session');
+  return row;
+}
+
+/** Refuses a session that is not within reach. */
+export async function requireSession(sql: Knex, reach: Reach, id: string): Promise<void> {
+  const row = await sql<SessionRow>('sessions')
+    .where({ id })
+    .whereIn('organization_id', reach.organizationIds)
+    .first('id');
+  if (!row) throw notFound('session');
+}
+
+/** Stores changes of a locked session; its tags follow, and its revision rises. Answers with the row as it is now. */
+export async function saveSession(
+  sql: Knex.Transaction,
+  row: SessionRow,
+  changes: Partial<SessionRow>,
+  now: number,
+): Promise<SessionRow> {
+  const changed = { ...row, ...changes, revision: row.revision + 1, updated_at: now };
+  await sql<SessionRow>('sessions')
+    .where({ id: row.id })
+    .update({ ...changes, revision: changed.revision, updated_at: now });
+  if (changed.tags !== row.tags) await replaceTags(sql, changed);
+  else if (row.tags !== '[]')
+    await sql('session_tags')
+      .where({ session_id: row.id })
+      .update({ archived: changed.archived, updated_at: now });
+  return changed;
+}
+
+/** Writes the tags of a session where lists look for them. */
+export async function replaceTags(sql: Knex.Transaction, row: SessionRow): Promise<void> {
+  await sql('session_tags').where({ session_id: row.id }).delete();
+  const tags: string[] = JSON.parse(row.tags);
+  if (tags.length === 0) return;
+  const { organization_id, id: session_id, archived, created_at, updated_at } = row;
+  await sql('session_tags').insert(
+    tags.map((tag) => ({ organization_id, session_id, tag, archived, created_at, updated_at })),
+  );
+}
+
+export function toTaggedSession(row: SessionRow): TaggedSession {
+  return { session: toSession(row), etag: etagOf(row) };
+}
+
+export function toSession(row: SessionRow): Session {
+  return {
+    id: row.id,
+    workspace_id: row.workspace_id,
+    parent_id: row.parent_id,
+    title: row.title,
+    status: row.status,
+    agent_slug: row.agent_slug,
+    model: row.model,
+    system_prompt: row.system_prompt,
+    permission_rules: JSON.parse(row.permission_rules),
+    tags: JSON.parse(row.tags),
+    metadata: JSON.parse(row.metadata),
+    archived: Boolean(row.archived),
+    usage: toUsage(row),
+    message_count: row.message_count,
+    created_at: timestamp(row.created_at),
+    updated_at: timestamp(row.updated_at),
+  };
+}
+
+type UsageColumns = { readonly [Column in keyof Usage]: number };
+
+/** Tokens of a row; also of several rows together, of which there may be none. */
+export function toUsage({ input_tokens, output_tokens, cached_input_tokens }: UsageColumns): Usage {
+  return { input_tokens, output_tokens, cached_input_tokens };
+}
+
+export function addUsage(a: UsageColumns, b: UsageColumns): Usage {
+  return {
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
+    cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
+  };
+}

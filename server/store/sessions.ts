@@ -1,0 +1,144 @@
+/** Sessions: made, found, listed, changed and deleted, each only within the caller's reach. */
+import type { Knex } from 'knex';
+import type { operations, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+import { requireMatch } from './etag.ts';
+import { mergeMetadata } from './metadata.ts';
+import type { Page } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import { notFound, type Reach } from './reach.ts';
+import { listSessions } from './session-list.ts';
+import {
+  lockSession,
+  replaceTags,
+  requireSession,
+  type SessionRow,
+  saveSession,
+  type TaggedSession,
+  toTaggedSession,
+} from './session-rows.ts';
+import { findDefaultWorkspace, findWorkspace, type Workspace } from './workspaces.ts';
+
+/** `limit`, `cursor`, `sort` and the filters of the contract. */
+export type SessionQuery = NonNullable<operations['listSessions']['parameters']['query']>;
+
+export interface Sessions {
+  /** In the default workspace unless one is named. Throws `not_found` for a workspace or parent out of reach. */
+  create(reach: Reach, input: SessionCreate, origin?: { readonly parentId: string }): Promise<TaggedSession>;
+  find(reach: Reach, id: string): Promise<TaggedSession | null>;
+  list(reach: Reach, query: SessionQuery): Promise<Page<Session>>;
+  /** A merge patch. Throws `not_found`, `precondition_failed`, or `invalid_request` if too much metadata results. */
+  update(
+    reach: Reach,
+    id: string,
+    patch: SessionUpdate,
+    ifMatch?: string | undefined,
+  ): Promise<TaggedSession>;
+  /** With its messages, runs and events. Throws `not_found`, `precondition_failed` or `session_busy`. */
+  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
+}
+
+export function sessionRepository({ database, clock, cursors }: StoreParts): Sessions {
+  const now = (): number => clock.now().getTime();
+  return {
+    create: (reach, input, origin) =>
+      database.write((sql) => insertSession(sql, reach, input, origin?.parentId ?? null, now())),
+    find: (reach, id) =>
+      database.read(async (sql) => {
+        const row = await sql<SessionRow>('sessions')
+          .where({ id })
+          .whereIn('organization_id', reach.organizationIds)
+          .first();
+        return row ? toTaggedSession(row) : null;
+      }),
+    list: (reach, query) => database.read((sql) => listSessions(sql, cursors, reach, query)),
+    update: (reach, id, patch, ifMatch) =>
+      database.write(async (sql) => {
+        const row = await lockSession(sql, reach, id);
+        requireMatch(ifMatch, row);
+        return toTaggedSession(await saveSession(sql, row, patchedColumns(row, patch), now()));
+      }),
+    delete: (reach, id, ifMatch) =>
+      database.write(async (sql) => {
+        const row = await lockSession(sql, reach, id);
+        requireMatch(ifMatch, row);
+        await requireIdle(sql, id);
+        await sql<SessionRow>('sessions').where({ id }).delete();
+      }),
+  };
+}
+
+async function insertSession(
+  sql: Knex.Transaction,
+  reach: Reach,
+  input: SessionCreate,
+  parentId: string | null,
+  now: number,
+): Promise<TaggedSession> {
+  const workspace = input.workspace_id
+    ? await findWorkspace(sql, reach, input.workspace_id)
+    : await findDefaultWorkspace(sql, reach);
+  if (!workspace) throw notFound('workspace');
+  if (parentId !== null) await requireSession(sql, reach, parentId);
+  const row = sessionRow(reach, workspace, input, parentId, now);
+  await sql('sessions').insert(row);
+  await replaceTags(sql, row);
+  return toTaggedSession(row);
+}
+
+function sessionRow(
+  { userId }: Reach,
+  workspace: Workspace,
+  input: SessionCreate,
+  parentId: string | null,
+  now: number,
+): SessionRow {
+  return {
+    id: newId('session'),
+    organization_id: workspace.organizationId,
+    workspace_id: workspace.id,
+    user_id: userId,
+    parent_id: parentId,
+    title: input.title ?? 'New session',
+    status: 'idle',
+    agent_slug: input.agent_slug ?? 'coder',
+    model: input.model ?? null,
+    system_prompt: input.system_prompt ?? null,
+    permission_rules: JSON.stringify(input.permission_rules ?? []),
+    tags: JSON.stringify(input.tags ?? []),
+    metadata: JSON.stringify(input.metadata ?? {}),
+    archived: false,
+    input_tokens: 0,
+    output_tokens: 0,
+    cached_input_tokens: 0,
+    message_count: 0,
+    turn: 0,
+    revision: 1,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+function patchedColumns(row: SessionRow, patch: SessionUpdate): Partial<SessionRow> {
+  const { title, agent_slug, model, system_prompt, permission_rules, tags, metadata, archived } = patch;
+  return {
+    ...(title !== undefined && { title }),
+    ...(agent_slug !== undefined && { agent_slug }),
+    ...(model !== undefined && { model }),
+    ...(system_prompt !== undefined && { system_prompt }),
+    ...(permission_rules !== undefined && { permission_rules: JSON.stringify(permission_rules) }),
+    ...(tags !== undefined && { tags: JSON.stringify(tags) }),
+    ...(metadata !== undefined && { metadata: mergeMetadata(row.metadata, metadata) }),
+    ...(archived !== undefined && { archived }),
+  };
+}
+
+async function requireIdle(sql: Knex.Transaction, sessionId: string): Promise<void> {
+  const active = await sql('runs').where({ session_id: sessionId, ended_at: null }).first('id');
+  if (!active) return;
+  throw new Problem(
+    'session_busy',
+    'The session has a run that has not ended; interrupt it, and delete the session when it has ended.',
+  );
+}

@@ -1,0 +1,65 @@
+/** SQLite through knex: write-ahead log, foreign keys, one connection that writes and a few that read. */
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Knex } from 'knex';
+import { connect, type Database, databaseOf } from './database.ts';
+
+const pragmas = `
+  pragma busy_timeout = 5000;
+  pragma journal_mode = wal;
+  pragma synchronous = normal;
+  pragma foreign_keys = on;
+  pragma trusted_schema = off;
+  pragma journal_size_limit = 67108864;
+`;
+
+/** Readers do not wait for the writer in the write-ahead log, so the queue of writes delays no read. */
+const readers = 4;
+
+/** Opens the file, and makes it readable for its owner alone if it is new. */
+export function openSqlite(file: string): Database {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  closeSync(openSync(file, 'a', 0o600));
+  const writer = pool(file, pragmas, 1);
+  lockAtBegin(writer);
+  return databaseOf('sqlite', pool(file, `${pragmas} pragma query_only = on;`, readers), writer);
+}
+
+interface Connection {
+  exec(sql: string, done: (error: Error | null) => void): void;
+}
+
+function pool(filename: string, setUp: string, max: number): Knex {
+  return connect({
+    client: 'sqlite3',
+    connection: { filename },
+    pool: {
+      min: 1,
+      max,
+      afterCreate: (connection: Connection, done: (error: Error | null, connection: Connection) => void) =>
+        connection.exec(setUp, (error) => done(error, connection)),
+    },
+  });
+}
+
+/** What knex starts a transaction with. */
+interface Transaction {
+  begin(connection: unknown): Promise<unknown>;
+  query(connection: unknown, sql: string): Promise<unknown>;
+}
+
+/**
+ * A transaction takes the write lock when it begins. With the plain BEGIN of knex, one that first reads and then
+ * writes fails at once, without waiting, when another process has written in between.
+ */
+function lockAtBegin(writer: Knex): void {
+  // The type of `client` in knex is `any`: this names the one method that is used.
+  const client = writer.client as { transaction: (...given: unknown[]) => Transaction };
+  const transaction = client.transaction.bind(client);
+  client.transaction = (...given) =>
+    Object.assign(transaction(...given), {
+      begin(this: Transaction, connection: unknown) {
+        return this.query(connection, 'BEGIN IMMEDIATE;');
+      },
+    });
+}

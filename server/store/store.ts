@@ -1,0 +1,134 @@
+/** All that the server remembers, on SQLite or PostgreSQL: opened once, migrated, one repository for each noun. */
+import { setTimeout } from 'node:timers/promises';
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { Problem } from '../problem.ts';
+import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
+import { createCursors } from './cursor.ts';
+import type { Database, Dialect } from './database.ts';
+import { type Invitations, invitationRepository } from './invitations.ts';
+import { type Logins, loginRepository } from './logins.ts';
+import { type Messages, messageRepository } from './messages.ts';
+import { metricsRepository, type StoreMetrics } from './metrics.ts';
+import { migrate } from './migrate.ts';
+import { type Permissions, permissionRepository } from './permissions.ts';
+import { openPostgres } from './postgres.ts';
+import { type Principals, principalRepository } from './principals.ts';
+import { type Prompts, promptRepository } from './prompts.ts';
+import { type Runs, runRepository } from './runs.ts';
+import { type Sessions, sessionRepository } from './sessions.ts';
+import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
+import { openSqlite } from './sqlite.ts';
+import { type Transcript, transcriptOf } from './transcript.ts';
+import { type Users, userRepository } from './users.ts';
+import { type Workspaces, workspaceRepository } from './workspaces.ts';
+
+export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
+export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
+export type { Logins, Rotation } from './logins.ts';
+export type { Page } from './page.ts';
+export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
+export type { Reach } from './reach.ts';
+export type { TaggedSession } from './session-rows.ts';
+export type { SigningKey, SigningKeys } from './signing-keys.ts';
+export type { NewAccount, TaggedUser, Users } from './users.ts';
+export type { Workspace } from './workspaces.ts';
+
+/**
+ * Every call may also throw the problems `database_unavailable`, `storage_full` and `invalid_encoding`; lists throw
+ * `invalid_cursor`. What is out of the caller's reach is answered as what does not exist.
+ */
+export interface Store {
+  readonly dialect: Dialect;
+  /** Resolves while the database answers; throws `database_unavailable` within two seconds when it does not. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+  readonly users: Users;
+  readonly principals: Principals;
+  readonly logins: Logins;
+  readonly signingKeys: SigningKeys;
+  readonly apiKeys: ApiKeys;
+  readonly invitations: Invitations;
+  readonly workspaces: Workspaces;
+  readonly sessions: Sessions;
+  readonly messages: Messages;
+  readonly runs: Runs;
+  readonly permissions: Permissions;
+  readonly prompts: Prompts;
+  readonly metrics: StoreMetrics;
+  readonly transcript: Transcript;
+}
+
+export interface StoreOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * Opens `sqlite:<absolute file>` or `postgres://…` and migrates it. A database of a newer version is refused with an
+ * error named `NewerDatabase`.
+ */
+export async function openStore(url: string, { clock, log }: StoreOptions): Promise<Store> {
+  const database = openDatabase(url);
+  try {
+    await migrate(database, { clock, log });
+    const cursors = createCursors(await readCursorKey(database));
+    return storeOf(database, { database, clock, cursors });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+const pingTimeoutMs = 2000;
+
+function openDatabase(url: string): Database {
+  if (url.startsWith('sqlite:')) return openSqlite(url.slice('sqlite:'.length));
+  if (/^postgres(ql)?:\/\//.test(url)) return openPostgres(url);
+  throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+}
+
+async function readCursorKey(database: Database): Promise<string> {
+  const row = await database.read((sql) =>
+    sql<{ id: number; cursor_key: string }>('installation').where({ id: 1 }).first(),
+  );
+  if (!row) throw new Error('The table `installation` is empty: this is no database of service.');
+  return row.cursor_key;
+}
+
+function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]): Store {
+  return {
+    dialect: database.dialect,
+    ping: () => ping(database),
+    close: () => database.close(),
+    users: userRepository(parts),
+    principals: principalRepository(parts),
+    logins: loginRepository(parts),
+    signingKeys: signingKeyRepository(parts),
+    apiKeys: apiKeyRepository(parts),
+    invitations: invitationRepository(parts),
+    workspaces: workspaceRepository(parts),
+    sessions: sessionRepository(parts),
+    messages: messageRepository(parts),
+    runs: runRepository(parts),
+    permissions: permissionRepository(parts),
+    prompts: promptRepository(parts),
+    metrics: metricsRepository(parts),
+    transcript: transcriptOf(parts),
+  };
+}
+
+async function ping(database: Database): Promise<void> {
+  const stop = new AbortController();
+  const answer = database.read((sql) => sql('installation').first('id'));
+  const silence = setTimeout(pingTimeoutMs, undefined, { signal: stop.signal }).then(() => {
+    throw new Problem('database_unavailable', 'The database does not answer; try again in a moment.');
+  });
+  // Whichever of the two comes second is of no interest any more.
+  for (const late of [answer, silence]) late.catch(() => undefined);
+  try {
+    await Promise.race([answer, silence]);
+  } finally {
+    stop.abort();
+  }
+}

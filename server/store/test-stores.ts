@@ -1,0 +1,142 @@
+/** Runs the same tests on both engines, each file with databases of its own. */
+
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import knex, { type Knex } from 'knex';
+import { afterAll, beforeAll, describe, inject } from 'vitest';
+import type { Clock } from '../clock.ts';
+import { createLog } from '../log.ts';
+import { openStore, type Reach, type Store } from './store.ts';
+
+/** A clock that stands still until a test turns it. */
+export interface TestClock extends Clock {
+  advance(milliseconds: number): void;
+}
+
+/** One engine with an empty database. */
+export interface TestEngine {
+  readonly dialect: 'sqlite' | 'postgresql';
+  readonly clock: TestClock;
+  /** The URL of this file's database. */
+  url(): string;
+  /** Another store on this file's database, as another process would have. Closed after the last test. */
+  open(): Promise<Store>;
+  /** Plain SQL, past the store. */
+  sql(): Knex;
+}
+
+type OpenTestStore = () => Store;
+
+/** `define` is called for each engine; `store()` is the opened store, inside tests and hooks. */
+export function describeStores(
+  title: string,
+  define: (store: OpenTestStore, engine: TestEngine) => void,
+): void {
+  describe(`${title} on SQLite`, () => withStore('sqlite', newSqliteFile, define));
+  const server = inject('postgresUrl');
+  const onPostgres = server === null ? describe.skip : describe;
+  onPostgres(`${title} on PostgreSQL`, () =>
+    withStore('postgresql', () => newDatabase(server ?? ''), define),
+  );
+}
+
+interface TestDatabase {
+  readonly url: string;
+  remove(): Promise<void>;
+}
+
+function withStore(
+  dialect: TestEngine['dialect'],
+  create: () => Promise<TestDatabase>,
+  define: (store: OpenTestStore, engine: TestEngine) => void,
+): void {
+  const opened: { destroy(): Promise<void> }[] = [];
+  const made: { database?: TestDatabase; store?: Store; sql?: Knex } = {};
+  const clock = testClock();
+  const open = async (): Promise<Store> => {
+    const store = await openStore(engine.url(), { clock, log: createLog('silent') });
+    opened.push({ destroy: () => store.close() });
+    return store;
+  };
+  const engine: TestEngine = {
+    dialect,
+    clock,
+    url: () => given(made.database).url,
+    open,
+    sql: () => given(made.sql),
+  };
+  beforeAll(async () => {
+    made.database = await create();
+    made.store = await open();
+    made.sql = plainSql(dialect, made.database.url);
+    opened.push(made.sql);
+  });
+  afterAll(async () => {
+    for (const connection of opened) await connection.destroy();
+    await made.database?.remove();
+  });
+  define(() => given(made.store), engine);
+}
+
+function given<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('The store is open only inside tests and hooks.');
+  return value;
+}
+
+function testClock(): TestClock {
+  let now = Date.parse('2026-11-21T08:00:00.000Z');
+  return {
+    now: () => new Date(now),
+    advance: (milliseconds) => {
+      now += milliseconds;
+    },
+  };
+}
+
+async function newSqliteFile(): Promise<TestDatabase> {
+  const folder = mkdtempSync(join(tmpdir(), 'service-store-'));
+  return {
+    url: `sqlite:${join(folder, 'service.db')}`,
+    remove: async () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+async function newDatabase(server: string): Promise<TestDatabase> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  const admin = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
+  await admin.raw('create database ??', [name]);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return {
+    url: url.href,
+    remove: async () => {
+      await admin.raw('drop database ?? with (force)', [name]);
+      await admin.destroy();
+    },
+  };
+}
+
+function plainSql(dialect: TestEngine['dialect'], url: string): Knex {
+  if (dialect === 'postgresql') return knex({ client: 'pg', connection: url, pool: { min: 0, max: 2 } });
+  const filename = url.slice('sqlite:'.length);
+  return knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
+}
+
+let accounts = 0;
+
+/** A new account, and what it reaches. */
+export async function newAccount(store: Store, name = 'Ada'): Promise<Reach & { readonly email: string }> {
+  accounts += 1;
+  const email = `${name.toLowerCase()}-${accounts}@example.com`;
+  const { id: userId } = await store.users.createAccount({ email, name, passwordHash: 'argon2id' });
+  const loginId = await store.logins.create({
+    userId,
+    refreshHash: `first-${userId}`,
+    expiresAt: new Date('2027-01-01'),
+  });
+  const owner = await store.principals.byLogin(loginId, new Date('2026-11-21'));
+  const organizationIds = (owner?.memberships ?? []).map(({ organizationId }) => organizationId);
+  return { userId, email, organizationIds };
+}

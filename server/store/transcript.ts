@@ -1,0 +1,278 @@
+/** What the runtime stores of its runs: each call is one transaction, refused to a process that has lost the run. */
+import type { Knex } from 'knex';
+import type {
+  InterruptReason,
+  Message,
+  PermissionMode,
+  PermissionRequest,
+  PromptRequest,
+  RunError,
+  RunStatus,
+  SessionStatus,
+  StopReason,
+  Usage,
+} from '../contract/api.ts';
+import { type Grant, readGrants } from './grants.ts';
+import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.ts';
+import { insertMessages, type NewMessage, readMessages } from './messages.ts';
+import type { StoreParts } from './parts.ts';
+import { cancelPermissions, expirePermission, insertPermission, readPermission } from './permissions.ts';
+import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
+import { notFound } from './reach.ts';
+import { insertEvents, type NumberedEvent, readEvents } from './run-events.ts';
+import type { RunRow } from './runs.ts';
+import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
+
+interface NewRun {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages';
+  readonly agentSlug: string;
+  readonly model: string;
+  readonly permissionMode: PermissionMode;
+  readonly onUnanswered: 'wait' | 'deny';
+  /** The last one is the prompt; those before it a client has brought along. */
+  readonly messages: readonly NewMessage[];
+  readonly lease: Lease;
+  readonly events: readonly NumberedEvent[];
+}
+
+interface RunOfSession {
+  readonly runId: string;
+  readonly sessionId: string;
+}
+
+interface StepCommit extends RunOfSession {
+  readonly messages: readonly NewMessage[];
+  readonly usage: Usage;
+  readonly steps: 0 | 1;
+  readonly events: readonly NumberedEvent[];
+}
+
+interface RunEnd extends RunOfSession {
+  readonly status: 'completed' | 'failed' | 'interrupted';
+  readonly stopReason: StopReason;
+  readonly interruptReason: InterruptReason | null;
+  readonly error: RunError | null;
+  readonly messages: readonly NewMessage[];
+  /** Of the unfinished step: added, as that of any step. */
+  readonly usage: Usage;
+  readonly events: readonly NumberedEvent[];
+}
+
+/**
+ * Fits what the runtime asks of a transcript. Writes to a run are for the process that began it or took it over: when
+ * another has taken it since, they throw an error named `LeaseLost` and change nothing. This object stands for one
+ * process, so each process, and each runtime in a test, opens a store of its own.
+ */
+export interface Transcript {
+  beginRun(run: NewRun): Promise<void>;
+  /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
+  readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
+  changeStatus(
+    run: RunOfSession,
+    status: 'running' | 'waiting_permission' | 'waiting_prompt',
+    events: readonly NumberedEvent[],
+  ): Promise<void>;
+  appendEvents(runId: string, events: readonly NumberedEvent[]): Promise<void>;
+  commitStep(step: StepCommit): Promise<void>;
+  openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;
+  openPrompt(request: PromptRequest, events: readonly NumberedEvent[]): Promise<void>;
+  readPermission(
+    requestId: string,
+  ): Promise<{ readonly request: PermissionRequest; readonly message: string | null }>;
+  readPrompt(requestId: string): Promise<PromptRequest>;
+  expirePermission(requestId: string): Promise<PermissionRequest>;
+  expirePrompt(requestId: string): Promise<PromptRequest>;
+  readGrants(sessionId: string): Promise<readonly Grant[]>;
+  endRun(end: RunEnd): Promise<void>;
+  readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
+  renewLeases(lease: Lease, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
+  readInterrupt(runId: string): Promise<InterruptReason | null>;
+  takeAbandonedRuns(now: Date, lease: Lease): Promise<readonly TakenRun[]>;
+}
+
+export function transcriptOf({ database, clock }: StoreParts): Transcript {
+  const now = (): number => clock.now().getTime();
+  const held = leases(database);
+  const change = (
+    { runId, sessionId }: RunOfSession,
+    work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
+  ): Promise<void> =>
+    database.write(async (sql) => {
+      // The session first, as everywhere: two transactions then never wait for each other.
+      const session = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
+      const run = await held.lock(sql, runId);
+      if (session) await applyChange(sql, session, run, await work(sql, session, run), now());
+    });
+  return {
+    beginRun: async (run) => {
+      await database.write((sql) => insertRun(sql, run, now()));
+      held.hold(run.id, run.lease.owner);
+    },
+    readMessages: (sessionId, throughRunId) =>
+      database.read((sql) => readMessages(sql, sessionId, throughRunId)),
+    changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
+    appendEvents: (runId, events) =>
+      database.write(async (sql) => {
+        const run = await held.lock(sql, runId);
+        const last_event_id = await insertEvents(sql, run, events);
+        await sql<RunRow>('runs').where({ id: runId }).update({ last_event_id });
+      }),
+    commitStep: (step) => change(step, async () => step),
+    openPermission: (request, events) =>
+      change(ownerOf(request), async (sql, { organization_id }) => {
+        await insertPermission(sql, organization_id, request);
+        return { status: 'waiting_permission', events };
+      }),
+    openPrompt: (request, events) =>
+      change(ownerOf(request), async (sql, { organization_id }) => {
+        await insertPrompt(sql, organization_id, request);
+        return { status: 'waiting_prompt', events };
+      }),
+    readPermission: (requestId) => database.read((sql) => readPermission(sql, requestId)),
+    readPrompt: (requestId) => database.read((sql) => readPrompt(sql, requestId)),
+    expirePermission: (requestId) => database.write((sql) => expirePermission(sql, requestId, now())),
+    expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
+    readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
+    endRun: async (end) => {
+      await change(end, async (sql) => {
+        await cancelPermissions(sql, end.runId, now());
+        await cancelPrompts(sql, end.runId, now());
+        return { ...end, end };
+      });
+      held.release(end.runId);
+    },
+    readEvents: (runId, after, limit) => database.read((sql) => readEvents(sql, runId, after, limit)),
+    renewLeases: (lease, runIds) => held.renew(lease, runIds),
+    readInterrupt: (runId) =>
+      database.read(async (sql) => {
+        const row = await sql<RunRow>('runs').where({ id: runId }).first('interrupt_requested');
+        return row?.interrupt_requested ?? null;
+      }),
+    takeAbandonedRuns: (at, lease) => held.takeAbandoned(at, lease),
+  };
+}
+
+/** What may happen to a run in one transaction. */
+interface RunChange {
+  readonly events: readonly NumberedEvent[];
+  readonly status?: RunStatus;
+  readonly messages?: readonly NewMessage[];
+  readonly usage?: Usage;
+  readonly steps?: number;
+  readonly end?: RunEnd;
+}
+
+const noUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
+
+async function applyChange(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  run: RunRow,
+  { events, status = run.status, messages = [], usage = noUsage, steps = 0, end }: RunChange,
+  now: number,
+): Promise<void> {
+  const written = messages.map((message) => ({ ...message, run_id: run.id }));
+  await insertMessages(sql, { ...run }, written, now);
+  const last_event_id = await insertEvents(sql, run, events);
+  await sql<RunRow>('runs')
+    .where({ id: run.id })
+    .update({
+      ...addUsage(run, usage),
+      ...(end && endColumns(end, now)),
+      status,
+      steps: run.steps + steps,
+      started_at: run.started_at ?? (status === 'running' ? now : null),
+      last_event_id,
+    });
+  await followRun(sql, session, messages.length, usage, now);
+}
+
+function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number) {
+  return {
+    stop_reason: stopReason,
+    interrupt_reason: interruptReason,
+    error: error && JSON.stringify(error),
+    ended_at: now,
+  };
+}
+
+/** The session shows what its runs do and have used; it is only touched where that changes something a caller sees. */
+async function followRun(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  newMessages: number,
+  usage: Usage,
+  now: number,
+): Promise<void> {
+  const changes = {
+    status: await sessionStatus(sql, session.id),
+    message_count: session.message_count + newMessages,
+    ...addUsage(session, usage),
+  };
+  const before = { status: session.status, message_count: session.message_count, ...toUsage(session) };
+  if (JSON.stringify(changes) === JSON.stringify(before)) return;
+  await saveSession(sql, session, changes, now);
+}
+
+async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<SessionStatus> {
+  const active = await sql<RunRow>('runs').where({ session_id: sessionId, ended_at: null }).pluck('status');
+  if (active.some((status) => status.startsWith('waiting'))) return 'waiting';
+  return active.length > 0 ? 'running' : 'idle';
+}
+
+async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<void> {
+  const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
+  if (!session) throw notFound('session');
+  const run = runRow(session, given, now);
+  await sql('runs').insert(run);
+  const prompt = given.messages.at(-1);
+  const messages = given.messages.map((message) => ({
+    ...message,
+    run_id: message === prompt ? run.id : null,
+  }));
+  await insertMessages(sql, run, messages, now);
+  const last_event_id = await insertEvents(sql, run, given.events);
+  await sql<RunRow>('runs').where({ id: run.id }).update({ last_event_id });
+  const changes = {
+    turn: run.turn,
+    status: await sessionStatus(sql, session.id),
+    message_count: session.message_count + messages.length,
+  };
+  await saveSession(sql, session, changes, now);
+}
+
+function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
+  return {
+    id: run.id,
+    organization_id: session.organization_id,
+    session_id: session.id,
+    user_id: run.userId,
+    turn: session.turn + 1,
+    status: 'queued',
+    trigger: run.trigger,
+    agent_slug: run.agentSlug,
+    model: run.model,
+    permission_mode: run.permissionMode,
+    on_unanswered: run.onUnanswered,
+    steps: 0,
+    ...noUsage,
+    stop_reason: null,
+    interrupt_reason: null,
+    interrupt_requested: null,
+    error: null,
+    last_event_id: 0,
+    pruned_event_id: 0,
+    lease_owner: run.lease.owner,
+    lease_expires_at: run.lease.expiresAt.getTime(),
+    created_at: now,
+    started_at: null,
+    ended_at: null,
+  };
+}
+
+function ownerOf(request: { readonly run_id: string; readonly session_id: string }): RunOfSession {
+  return { runId: request.run_id, sessionId: request.session_id };
+}

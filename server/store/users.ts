@@ -1,0 +1,175 @@
+/** Accounts: a person with an organization and a workspace of their own, made together or not at all. */
+import type { Knex } from 'knex';
+import type { MeUpdate, User } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+import { isDuplicate } from './database-errors.ts';
+import { etagOf, requireMatch } from './etag.ts';
+import { consumeInvitation, type InvitationToken } from './invitations.ts';
+import type { StoreParts } from './parts.ts';
+import { notFound, type Reach } from './reach.ts';
+import { timestamp } from './timestamps.ts';
+
+export interface NewAccount {
+  readonly email: string;
+  readonly name: string;
+  readonly passwordHash: string;
+  /** Used up by the account; a bootstrap token makes it the operator. */
+  readonly token?: InvitationToken | undefined;
+}
+
+export interface TaggedUser {
+  readonly user: User;
+  readonly etag: string;
+}
+
+export interface Users {
+  /**
+   * Makes the account, its organization (role owner) and its default workspace.
+   * Throws `registration_refused` if the token is not good, `email_taken` if the address is, in that order.
+   */
+  createAccount(account: NewAccount): Promise<User>;
+  /** For logging in: upper and lower case of the address are the same. */
+  findForLogin(email: string): Promise<{ readonly user: User; readonly passwordHash: string } | null>;
+  /** The caller's own account. */
+  find(reach: Reach): Promise<TaggedUser | null>;
+  /** Changes the caller's own account. Throws `precondition_failed`. */
+  update(reach: Reach, patch: MeUpdate, ifMatch?: string | undefined): Promise<TaggedUser>;
+  count(): Promise<number>;
+  /** Whether somebody runs this installation. */
+  hasOperator(): Promise<boolean>;
+}
+
+export interface UserRow {
+  id: string;
+  email: string;
+  email_key: string;
+  name: string;
+  password_hash: string;
+  operator: boolean;
+  revision: number;
+  created_at: number;
+  updated_at: number;
+}
+
+export function userRepository({ database, clock }: StoreParts): Users {
+  return {
+    createAccount: (account) => database.write((sql) => insertAccount(sql, account, clock.now().getTime())),
+    findForLogin: (email) =>
+      database.read(async (sql) => {
+        const row = await sql<UserRow>('users')
+          .where({ email_key: emailKey(email) })
+          .first();
+        return row ? { user: toUser(row), passwordHash: row.password_hash } : null;
+      }),
+    find: (reach) =>
+      database.read(async (sql) => {
+        const row = await sql<UserRow>('users').where({ id: reach.userId }).first();
+        return row ? tagged(row) : null;
+      }),
+    update: (reach, patch, ifMatch) =>
+      database.write((sql) => updateUser(sql, reach, patch, ifMatch, clock.now().getTime())),
+    count: () =>
+      database.read(async (sql) => {
+        const [row] = await sql('users').count<{ count: number }[]>({ count: '*' });
+        return row?.count ?? 0;
+      }),
+    hasOperator: () => database.read(operatorExists),
+  };
+}
+
+async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
+  const user = userRow(account, now);
+  // The token first: who has none learns nothing about addresses.
+  if (account.token) await consumeInvitation(sql, account.token, user.id, now);
+  if (user.operator) await refuseSecondOperator(sql);
+  await insertUser(sql, user);
+  const organizationId = newId('organization');
+  const times = { created_at: now, updated_at: now };
+  await sql('organizations').insert({ id: organizationId, name: account.name, ...times });
+  await sql('memberships').insert({
+    organization_id: organizationId,
+    user_id: user.id,
+    role: 'owner',
+    created_at: now,
+  });
+  await sql('workspaces').insert({
+    id: newId('workspace'),
+    organization_id: organizationId,
+    name: 'Default',
+    is_default: true,
+    ...times,
+  });
+  return toUser(user);
+}
+
+/** Two servers that start at once may each have a bootstrap token out: the lock lets one account through. */
+async function refuseSecondOperator(sql: Knex.Transaction): Promise<void> {
+  await sql('installation').where({ id: 1 }).forUpdate().first();
+  if (!(await operatorExists(sql))) return;
+  throw new Problem('registration_refused', 'This installation has an operator already.');
+}
+
+async function operatorExists(sql: Knex): Promise<boolean> {
+  return (await sql<UserRow>('users').where({ operator: true }).first('id')) !== undefined;
+}
+
+function userRow({ email, name, passwordHash, token }: NewAccount, now: number): UserRow {
+  return {
+    id: newId('user'),
+    email,
+    email_key: emailKey(email),
+    name,
+    password_hash: passwordHash,
+    operator: token?.kind === 'bootstrap',
+    revision: 1,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
+  try {
+    await sql('users').insert(user);
+  } catch (error) {
+    if (!isDuplicate(error)) throw error;
+    throw new Problem(
+      'email_taken',
+      'An account with this e-mail address exists; log in, or use another address.',
+    );
+  }
+}
+
+async function updateUser(
+  sql: Knex.Transaction,
+  { userId }: Reach,
+  { name }: MeUpdate,
+  ifMatch: string | undefined,
+  now: number,
+): Promise<TaggedUser> {
+  const row = await sql<UserRow>('users').where({ id: userId }).forUpdate().first();
+  if (!row) throw notFound('account');
+  requireMatch(ifMatch, row);
+  const changed = { name: name ?? row.name, revision: row.revision + 1, updated_at: now };
+  await sql<UserRow>('users').where({ id: userId }).update(changed);
+  return tagged({ ...row, ...changed });
+}
+
+function emailKey(email: string): string {
+  return email.toLowerCase();
+}
+
+function tagged(row: UserRow): TaggedUser {
+  return { user: toUser(row), etag: etagOf(row) };
+}
+
+export function toUser(row: UserRow): User {
+  return {
+    id: row.id,
+    email: row.email,
+    name: row.name,
+    operator: Boolean(row.operator),
+    created_at: timestamp(row.created_at),
+    updated_at: timestamp(row.updated_at),
+  };
+}

@@ -1,0 +1,11 @@
+// How the server's tests run: one PostgreSQL for all of them, and time for real parts.
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['**/*.test.ts'],
+    globalSetup: ['store/test-postgres.ts'],
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+  },
+});
