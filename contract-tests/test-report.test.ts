@@ -1,0 +1,60 @@
+/** The last line of `make test` must not lie: whatever goes wrong, it counts. */
+import { expect, test } from 'vitest';
+import { readVitestPart, readWholePart, summarise, type VitestReport } from './test-report.ts';
+
+const file = (status: string, ...tests: [status: string, fullName: string][]) => ({
+  name: 'a.test.ts',
+  status,
+  message: '',
+  assertionResults: tests.map(([status, fullName]) => ({ status, fullName })),
+});
+const report = (...testResults: VitestReport['testResults'][number][]): VitestReport => ({ testResults });
+
+test('passed, failed and skipped tests are counted, the latter two by name', () => {
+  const tests = file('failed', ['passed', 'one'], ['failed', 'two'], ['pending', 'three'], ['todo', 'four']);
+  expect(readVitestPart('server', 1, report(tests), 1)).toEqual({
+    name: 'server',
+    seconds: 1,
+    passed: 1,
+    failed: ['a.test.ts: two'],
+    skipped: ['a.test.ts: three', 'a.test.ts: four'],
+  });
+});
+
+test('a file that cannot be read counts as a failure', () => {
+  expect(readVitestPart('server', 1, report(file('failed')), 1).failed).toEqual([
+    'a.test.ts: failed outside of its tests',
+  ]);
+});
+
+test('a file whose preparation failed counts as a failure beside its skipped tests', () => {
+  const part = readVitestPart('server', 1, report(file('failed', ['skipped', 'one'])), 1);
+  expect([part.failed.length, part.skipped]).toEqual([1, ['a.test.ts: one']]);
+});
+
+test('a run without a report counts as a failure, even where it claims success', () => {
+  expect(readVitestPart('server', 1, null, 1).failed).toHaveLength(1);
+  expect(readVitestPart('server', 1, null, 0).failed).toHaveLength(1);
+});
+
+test('a run that ends badly without a failed test counts as a failure', () => {
+  const passed = report(file('passed', ['passed', 'one']));
+  expect(readVitestPart('server', 1, passed, 1).failed).toEqual(['server: the run ended with 1']);
+  expect(readVitestPart('server', 1, passed, null).failed).toEqual(['server: the run ended with a signal']);
+});
+
+test('a part that is one program is one test', () => {
+  expect(readWholePart('check', 1, 0)).toMatchObject({ passed: 1, failed: [] });
+  expect(readWholePart('check', 1, 2)).toMatchObject({ passed: 0, failed: ['check: ended with 2'] });
+});
+
+test('the summary ends with the one line that others read', () => {
+  const text = summarise([
+    readWholePart('check', 12.34, 0),
+    readVitestPart('server', 5, report(file('failed', ['failed', 'two'], ['pending', 'three'])), 1),
+  ]);
+  expect(text.split('\n').at(-1)).toBe('1 passed, 1 failed, 1 skipped');
+  expect(text).toContain('failed: a.test.ts: two');
+  expect(text).toContain('skipped: a.test.ts: three');
+  expect(text).toMatch(/check +12\.3 +1 +0 +0/);
+});

@@ -1,0 +1,98 @@
+/** Reads what the parts of a test run gave, and words it: counts, what was skipped, seconds. */
+
+/** What one part gave. */
+export interface PartResult {
+  readonly name: string;
+  readonly seconds: number;
+  readonly passed: number;
+  readonly failed: readonly string[];
+  readonly skipped: readonly string[];
+}
+
+/** The members that we read of the report that vitest writes with `--reporter=json`. */
+export interface VitestReport {
+  readonly testResults: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly message: string;
+    readonly assertionResults: readonly { readonly status: string; readonly fullName: string }[];
+  }[];
+}
+
+/** Counts the tests of a report. Null stands for a report that was never written: the run itself broke. */
+export function readVitestPart(
+  name: string,
+  seconds: number,
+  report: VitestReport | null,
+  exitCode: number | null,
+): PartResult {
+  const files = report?.testResults ?? [];
+  const tests = files.flatMap((file) =>
+    file.assertionResults.map(({ status, fullName }) => ({ status, title: `${file.name}: ${fullName}` })),
+  );
+  const titles = (...states: string[]) =>
+    tests.filter(({ status }) => states.includes(status)).map(({ title }) => title);
+  const failed = [
+    ...titles('failed'),
+    ...files.filter(brokeBeforeItsTests).map(({ name }) => `${name}: ${beforeTests}`),
+  ];
+  // A run can break where no test can be blamed, for instance by an error that nothing awaited.
+  const broke = report === null || exitCode !== 0;
+  if (broke && failed.length === 0) failed.push(`${name}: the run ended with ${exitCode ?? 'a signal'}`);
+  const passed = titles('passed');
+  return {
+    name,
+    seconds,
+    passed: passed.length,
+    failed,
+    skipped: tests.map(({ title }) => title).filter(isNeither(passed, failed)),
+  };
+}
+
+const beforeTests = 'failed outside of its tests';
+
+/** A file that could not be read, or whose preparation failed, has no failed test of its own. */
+function brokeBeforeItsTests(file: VitestReport['testResults'][number]): boolean {
+  return file.status === 'failed' && !file.assertionResults.some(({ status }) => status === 'failed');
+}
+
+function isNeither(...lists: readonly (readonly string[])[]): (title: string) => boolean {
+  const known = new Set(lists.flat());
+  return (title) => !known.has(title);
+}
+
+/** A part that is one program: it passes or fails as a whole. */
+export function readWholePart(name: string, seconds: number, exitCode: number | null): PartResult {
+  const failed = exitCode === 0 ? [] : [`${name}: ended with ${exitCode ?? 'a signal'}`];
+  return { name, seconds, passed: exitCode === 0 ? 1 : 0, failed, skipped: [] };
+}
+
+/** The end of a test run: what failed, what was skipped, the seconds of each part, and the one last line. */
+export function summarise(parts: readonly PartResult[]): string {
+  const failed = parts.flatMap((part) => part.failed);
+  const skipped = parts.flatMap((part) => part.skipped);
+  return [
+    ...failed.map((title) => `failed: ${title}`),
+    ...skipped.map((title) => `skipped: ${title}`),
+    '',
+    ...table(parts),
+    '',
+    `${sum(parts.map(({ passed }) => passed))} passed, ${failed.length} failed, ${skipped.length} skipped`,
+  ].join('\n');
+}
+
+function table(parts: readonly PartResult[]): string[] {
+  const width = Math.max('part'.length, ...parts.map(({ name }) => name.length));
+  const row = (name: string, ...cells: (string | number)[]) =>
+    name.padEnd(width) + cells.map((cell) => String(cell).padStart(9)).join('');
+  return [
+    row('part', 'seconds', 'passed', 'failed', 'skipped'),
+    ...parts.map(({ name, seconds, passed, failed, skipped }) =>
+      row(name, seconds.toFixed(1), passed, failed.length, skipped.length),
+    ),
+  ];
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
