@@ -68,20 +68,9 @@ const touchIntervalMs = 60_000;
 
 export function principalRepository({ database }: StoreParts): Principals {
   return {
-    byLogin: (loginId, now) =>
-      database.read(async (sql) => {
-        const rows: (UserRow & MembershipColumns & LoginColumns)[] = await withMemberships(
-          sql('logins').join('users', 'users.id', 'logins.user_id').where('logins.id', loginId),
-        ).select({
-          login_id: 'logins.id',
-          login_expires_at: 'logins.expires_at',
-          login_ended_at: 'logins.ended_at',
-        });
-        const [row] = rows;
-        return row ? { ...toOwner(row, rows), login: toLogin(row, now) } : null;
-      }),
-    byApiKeyHash: (hash, now) => database.read((sql) => readApiKeyOwner(sql, { 'api_keys.hash': hash }, now)),
-    byApiKey: (id, now) => database.read((sql) => readApiKeyOwner(sql, { 'api_keys.id': id }, now)),
+    byLogin: (loginId, now) => database.read((sql) => loginOwner(sql, loginId, now)),
+    byApiKeyHash: (hash, now) => database.read((sql) => keyOwner(sql, { 'api_keys.hash': hash }, now)),
+    byApiKey: (id, now) => database.read((sql) => keyOwner(sql, { 'api_keys.id': id }, now)),
     touchApiKey: (id, now) =>
       database.write(async (sql) => {
         const minuteAgo = now.getTime() - touchIntervalMs;
@@ -93,9 +82,21 @@ export function principalRepository({ database }: StoreParts): Principals {
   };
 }
 
-async function readApiKeyOwner(
+async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginOwner | null> {
+  const rows: (UserRow & MembershipColumns & LoginColumns)[] = await withMemberships(
+    sql('logins').join('users', 'users.id', 'logins.user_id').where({ 'logins.id': loginId }),
+  ).select({
+    login_id: 'logins.id',
+    login_expires_at: 'logins.expires_at',
+    login_ended_at: 'logins.ended_at',
+  });
+  const [row] = rows;
+  return row ? { ...toOwner(row, rows), login: toLogin(row, now) } : null;
+}
+
+async function keyOwner(
   sql: Knex,
-  which: { readonly [column: string]: string },
+  which: Readonly<Record<string, string>>,
   now: Date,
 ): Promise<ApiKeyOwner | null> {
   const rows: (UserRow & MembershipColumns & ApiKeyColumns)[] = await withMemberships(

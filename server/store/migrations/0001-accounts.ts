@@ -37,6 +37,7 @@ async function createPeople(sql: Knex.Transaction): Promise<void> {
     table.bigInteger('created_at').notNullable();
     table.bigInteger('updated_at').notNullable();
   });
+  await sql.raw('create index users_operators on users (id) where operator = true');
   await sql.schema.createTable('organizations', (table) => {
     table.text('id').primary();
     table.text('name').notNullable();
