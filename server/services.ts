@@ -1,12 +1,24 @@
-/** What a handler is given; built once in main. */
-import type { Clock } from './clock.ts';
-import type { ServerSettings } from './config/config.ts';
-import type { Identity } from './identity/identity.ts';
+/** What a handler is given, and how it is built: settings in, the parts of the server out. */
+import { mkdir, realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { type Clock, systemClock } from './clock.ts';
+import {
+  checkModels,
+  type Diagnostic,
+  discoverLocalProviders,
+  loadGlobalConfig,
+  type ProviderCandidate,
+  resolveProviders,
+  type ServerSettings,
+} from './config/config.ts';
+import type { ClientConfig } from './contract/config.ts';
+import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
-import type { Runtime } from './runtime/runtime.ts';
-import type { Store } from './store/store.ts';
+import { createRuntime, type Runtime } from './runtime/runtime.ts';
+import { openStore, type Store } from './store/store.ts';
 
-export type { Principal } from './identity/identity.ts';
+export type { FirstCredential, Principal } from './identity/identity.ts';
 export type { Generation, StartedRun } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
@@ -42,4 +54,149 @@ export interface Metrics {
   render(): Promise<string>;
   /** How many streams a user has open on this node. */
   openStreams(userId: string): number;
+  openStreamsInAll(): number;
+  streamOpened(userId: string): void;
+  streamClosed(userId: string): void;
+  requestEnded(record: FinishedRequest): void;
+}
+
+/** One finished request, as the metrics count it. */
+export interface FinishedRequest {
+  /** The operationId, or `none` where no operation was met. */
+  readonly operation: string;
+  readonly status: number;
+  readonly seconds: number;
+  /** A stream is open as long as its run lasts, so that its duration says nothing of the server. */
+  readonly streamed: boolean;
+}
+
+/** What `startServer` hands in besides the settings. */
+export interface ServicesInput {
+  readonly settings: ServerSettings;
+  /** The process environment: provider keys, and the values of variables in the settings file. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly clock?: Clock;
+  readonly draining: () => boolean;
+}
+
+/** The services, with what only their owner may do. */
+export interface OpenServices extends Services {
+  /** For the start summary. */
+  readonly masterKeyPath: string;
+  readonly providerOrigins: ReadonlyMap<string, ProviderCandidate['origin']>;
+  /** What is odd about the settings file: warnings, since errors end the start. */
+  readonly diagnostics: readonly Diagnostic[];
+  close(): Promise<void>;
+}
+
+/** How long local model servers may take to say that they are there. */
+const discoveryMs = 500;
+
+/** Opens the database, reads the settings file, finds providers, and puts the parts together. */
+export async function openServices(input: ServicesInput): Promise<OpenServices> {
+  const { settings, log, clock = systemClock } = input;
+  await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
+  const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
+  const store = await openStore(databaseUrl, { clock, log });
+  try {
+    return await assemble(input, store, clock);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+async function assemble(input: ServicesInput, store: Store, clock: Clock): Promise<OpenServices> {
+  const { settings, environment, log } = input;
+  const masterKey = await loadMasterKey({ ...settings, database: store.dialect });
+  let mode =
+    settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
+  const { config, candidates, diagnostics } = await readSettings(input, mode);
+  const runtime = await createRuntime(config, {
+    transcript: store.transcript,
+    providers: candidates,
+    demo: mode === 'single',
+    shared: mode === 'multi',
+    hiddenPaths: [settings.dataDirectory],
+    workspacePath: (workspaceId) => workspaceFolder(settings, workspaceId),
+    lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
+    clock,
+    log,
+  });
+  const identity = await createIdentity({
+    records: store,
+    masterKey: masterKey.key,
+    registration: settings.registration,
+    clock,
+    log,
+    onRegistered(accounts) {
+      if (mode === 'multi' || accounts < 2) return;
+      mode = 'multi';
+      runtime.share();
+      log.warn('a second account has registered: from now on commands run in a sandbox only (mode multi)');
+    },
+  });
+  return {
+    ...input,
+    store,
+    identity,
+    runtime,
+    clock,
+    masterKeyPath: masterKey.path,
+    providerOrigins: new Map(candidates.map(({ id, origin }) => [id, origin])),
+    diagnostics,
+    get capabilities() {
+      return capabilitiesOf(mode, store, runtime);
+    },
+    async close() {
+      await runtime.close();
+      await identity.settled();
+      await store.close();
+    },
+  };
+}
+
+async function readSettings(
+  { settings, environment }: ServicesInput,
+  mode: 'single' | 'multi',
+): Promise<{
+  config: ClientConfig;
+  candidates: readonly ProviderCandidate[];
+  diagnostics: readonly Diagnostic[];
+}> {
+  const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
+  const loaded = await loadGlobalConfig(place, homedir());
+  const resolved = resolveProviders(loaded.config, environment);
+  // Local servers belong to whoever sits at this machine, not to everybody who has an account.
+  const local = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
+  const known = new Set(resolved.candidates.map(({ id }) => id));
+  const candidates = [...resolved.candidates, ...local.filter(({ id }) => !known.has(id))];
+  return {
+    config: loaded.config,
+    candidates,
+    diagnostics: [...loaded.diagnostics, ...resolved.diagnostics, ...checkModels(loaded.config, candidates)],
+  };
+}
+
+async function workspaceFolder(
+  { workspacesDirectory }: ServerSettings,
+  workspaceId: string,
+): Promise<string> {
+  const folder = join(workspacesDirectory, workspaceId);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return realpath(folder);
+}
+
+function capabilitiesOf(mode: 'single' | 'multi', store: Store, runtime: Runtime): Capabilities {
+  const { sandboxUnavailable, providers } = runtime;
+  const off = runtime
+    .tools()
+    .flatMap(({ name, disabled_by }) => (disabled_by ? [`tool ${name}: ${disabled_by}`] : []));
+  if (providers.length === 0)
+    off.push(
+      'queries: no model provider; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or add one to the global service.json',
+    );
+  return { mode, database: store.dialect, sandboxUnavailable, providers, off };
 }

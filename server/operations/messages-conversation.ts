@@ -40,7 +40,7 @@ export async function continueConversation(
   return { parts: runParts(runId), sessionId: session.id };
 
   async function fork(parent: Session): Promise<Session> {
-    const forked = await store.sessions.create(principal, {
+    const copy = {
       title: parent.title,
       workspace_id: parent.workspace_id,
       agent_slug: parent.agent_slug,
@@ -49,9 +49,8 @@ export async function continueConversation(
       metadata: parent.metadata,
       ...(parent.model && { model: parent.model }),
       ...(parent.system_prompt && { system_prompt: parent.system_prompt }),
-      parent_id: parent.id,
-    });
-    return forked.session;
+    };
+    return (await store.sessions.create(principal, copy, { parentId: parent.id })).session;
   }
 
   async function* runParts(runId: string): AsyncGenerator<AnswerPart> {
@@ -69,14 +68,14 @@ export async function continueConversation(
   }
 
   async function failure(runId: string): Promise<Problem> {
-    const error = (await store.runs.find(principal, runId))?.error;
+    const error = (await store.runs.find(principal, runId))?.run.error;
     return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
   }
 
   /** A client of this surface that goes away wants its call cancelled; a run that has ended needs no cancelling. */
   async function stop(runId: string): Promise<void> {
-    const run = await store.runs.find(principal, runId);
-    if (!run || run.ended_at) return;
+    const found = await store.runs.find(principal, runId);
+    if (!found || found.run.ended_at) return;
     await store.runs.requestInterrupt(principal, runId, 'client_disconnected');
     runtime.wake(runId);
   }

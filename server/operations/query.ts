@@ -71,6 +71,6 @@ function titleOf(prompt: string): string {
 }
 
 async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {
-  const error = (await store.runs.find(principal, runId))?.error;
+  const error = (await store.runs.find(principal, runId))?.run.error;
   return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
 }

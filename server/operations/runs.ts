@@ -8,9 +8,9 @@ export const listRuns: Handler<'listRuns'> = async ({ principal, query }, { stor
 });
 
 export const getRun: Handler<'getRun'> = async ({ principal, path }, { store }) => {
-  const run = await store.runs.find(principal, path.run_id);
-  if (!run) throw missing();
-  return { status: 200, body: run };
+  const found = await store.runs.find(principal, path.run_id);
+  if (!found) throw missing();
+  return { status: 200, body: found.run };
 };
 
 export const interruptRun: Handler<'interruptRun'> = async ({ principal, path }, { store, runtime }) => {
@@ -20,19 +20,19 @@ export const interruptRun: Handler<'interruptRun'> = async ({ principal, path },
 };
 
 export const streamRunEvents: Handler<'streamRunEvents'> = async (call, { store, runtime }) => {
-  const run = await store.runs.find(call.principal, call.path.run_id);
-  if (!run) throw missing();
+  const found = await store.runs.find(call.principal, call.path.run_id);
+  if (!found) throw missing();
+  const { run, firstEventId } = found;
   const after = cursorOf(call);
   if (after > run.last_event_id)
     throw new Problem(
       'invalid_request',
       `The run has no event ${after} yet; its newest is ${run.last_event_id}.`,
     );
-  const oldest = await store.runs.firstEventId(call.principal, run.id);
-  if (after < oldest - 1)
+  if (after < firstEventId - 1)
     throw new Problem(
       'events_expired',
-      `The events up to ${oldest - 1} are no longer kept; read the run and the messages of session ${run.session_id} instead.`,
+      `The events up to ${firstEventId - 1} are no longer kept; read the run and the messages of session ${run.session_id} instead.`,
     );
   const follow = call.query.follow;
   return {

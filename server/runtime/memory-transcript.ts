@@ -14,7 +14,6 @@ interface StoredRun {
   readonly sessionId: string;
   readonly events: NumberedEvent[];
   interrupted: boolean;
-  started: boolean;
 }
 
 export function createMemoryTranscript(): MemoryTranscript {
@@ -48,17 +47,17 @@ export function createMemoryTranscript(): MemoryTranscript {
 
   return {
     async beginRun({ id, sessionId, messages: prompt, events }) {
-      runs.set(id, { sessionId, events: [...events], interrupted: false, started: false });
+      runs.set(id, { sessionId, events: [...events], interrupted: false });
       addMessages(id, sessionId, prompt);
     },
-    async readMessages(sessionId) {
-      // The prompts of runs that still wait come later in the conversation than what is at work now.
-      return (messages.get(sessionId) ?? []).filter(({ run_id }) => !run_id || runs.get(run_id)?.started);
+    async readMessages(sessionId, throughRunId) {
+      const turns = [...runs.keys()];
+      const turnOf = ({ run_id }: Message) => turns.indexOf(run_id ?? '');
+      const last = throughRunId === undefined ? turns.length : turns.indexOf(throughRunId);
+      const spoken = (messages.get(sessionId) ?? []).filter((message) => turnOf(message) <= last);
+      return spoken.sort((a, b) => turnOf(a) - turnOf(b));
     },
-    async changeStatus({ runId, sessionId }, _status, events) {
-      const run = runOf(runId);
-      if (!run.started) messages.set(sessionId, promptLast(messages.get(sessionId) ?? [], runId));
-      run.started = true;
+    async changeStatus({ runId }, _status, events) {
       append(runId, events);
     },
     async appendEvents(runId, events) {
@@ -131,12 +130,4 @@ export function createMemoryTranscript(): MemoryTranscript {
       runOf(runId).interrupted = true;
     },
   };
-}
-
-/** A prompt stands in the conversation where its run begins, not where it was queued. */
-function promptLast(messages: readonly Message[], runId: string): Message[] {
-  return [
-    ...messages.filter(({ run_id }) => run_id !== runId),
-    ...messages.filter(({ run_id }) => run_id === runId),
-  ];
 }

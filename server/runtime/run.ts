@@ -49,7 +49,7 @@ export async function executeRun(scope: RunScope, log: EventLog, promptMessageId
   try {
     if (scope.signal.aborted) return await end(scope, log, progress, null, 'interrupted');
     await begin(scope, log);
-    const stored = await scope.transcript.readMessages(scope.sessionId);
+    const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
     const memory: RunMemory = { todos: todosOf(stored) };
     const stopReason = await takeSteps(scope, log, toModelMessages(stored), progress, memory, draft);
     await end(scope, log, progress, draft.current, scope.signal.aborted ? 'interrupted' : stopReason);

@@ -41,10 +41,7 @@ function query(text: string, more: Partial<Query> = {}): Query {
 }
 
 /** Reads a run to its end, handing each event over as it comes. */
-async function watch(
-  runId: string,
-  onEvent?: (event: NumberedEvent) => void,
-): Promise<NumberedEvent[]> {
+async function watch(runId: string, onEvent?: (event: NumberedEvent) => void): Promise<NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for await (const event of runtime.follow(runId, {
     after: 0,

@@ -18,6 +18,7 @@ import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import type { Generation, ModelMessage, ModelPart } from './model.ts';
 import { findProfile } from './profiles.ts';
+import { literalProviders } from './providers/literal-providers.ts';
 import { createProviders, type ProviderDefinition } from './providers/providers.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
@@ -26,15 +27,14 @@ import { prepareToolsets, type Toolset } from './toolset.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { Generation } from './model.ts';
+export type { ProviderDefinition } from './providers/providers.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {
   /** Where sessions are kept; in memory if absent. */
   readonly transcript?: Transcript;
-  /** The model providers, the default first. */
+  /** The model providers, the default first; those of the settings, taken literally, if absent. */
   readonly providers?: readonly ProviderDefinition[];
-  /** `<provider>:<model_id>` for queries that name none; the first model of the first provider if absent. */
-  readonly defaultModel?: string;
   /** Whether the built-in demonstration answers where no provider is configured. */
   readonly demo?: boolean;
   /** The folder that a session's tools work in; the current one if absent. */
@@ -128,8 +128,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const log = options.log ?? createLog('warn');
   const providersWith = (demo: boolean) =>
     createProviders({
-      definitions: options.providers ?? [],
-      defaultModel: options.defaultModel ?? null,
+      definitions: options.providers ?? literalProviders(config),
+      defaultModel: largeModel(config),
       demo,
       timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
     });
@@ -246,7 +246,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       runId: newId('run'),
       sessionId: session.id,
       model,
-      generation: query.generation ?? {},
+      generation:
+        query.generation ?? (model.name === largeModel(config) ? settingsOf(config.models?.large) : {}),
       profile: findProfile(query.agentSlug ?? session.agentSlug),
       systemPrompt: session.systemPrompt,
       permissionMode: query.permissionMode ?? 'ask',
@@ -274,6 +275,20 @@ function toolsFor({ trigger, session }: Query, { tools }: Toolset) {
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.includes(name));
+}
+
+/** The model that queries mean which name none. */
+function largeModel({ models }: ClientConfig): string | null {
+  return models?.large ? `${models.large.provider}:${models.large.model}` : null;
+}
+
+function settingsOf(model: NonNullable<ClientConfig['models']>['large']): Generation {
+  return {
+    ...(model?.max_tokens != null && { maxTokens: model.max_tokens }),
+    ...(model?.temperature != null && { temperature: model.temperature }),
+    ...(model?.top_p != null && { topP: model.top_p }),
+    ...(model?.top_k != null && { topK: model.top_k }),
+  };
 }
 
 function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {

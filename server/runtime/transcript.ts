@@ -95,12 +95,12 @@ export interface AbandonedRun {
 export interface Transcript {
   /** Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. */
   beginRun(run: NewRun): Promise<void>;
-  /** The messages of a session in their order, without the prompts of runs that have not begun. */
-  readMessages(sessionId: string): Promise<readonly Message[]>;
   /**
-   * `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. The first time, it sets
-   * `started_at` and moves the run's prompt to the end of the conversation: there it stands, not where it was queued.
+   * The messages of a session, run after run in the order in which the runs were queued. With a run named, only what
+   * was said up to its end: the prompts of later runs may be stored already.
    */
+  readMessages(sessionId: string, throughRunId?: string): Promise<readonly Message[]>;
+  /** `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time. */
   changeStatus(
     run: { readonly runId: string; readonly sessionId: string },
     status: 'running' | 'waiting_permission' | 'waiting_prompt',

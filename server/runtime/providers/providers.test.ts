@@ -20,7 +20,7 @@ function definition(type: ProviderDefinition['type']): ProviderDefinition {
   return {
     id: type,
     type,
-    models: ['scripted-1'],
+    models: [{ id: 'scripted-1' }],
     connect: () => ({ baseUrl: `${upstream.url}/v1`, apiKey: 'test-key', headers: { 'x-team': 'blue' } }),
   };
 }
@@ -204,7 +204,7 @@ function said(fail: { readonly kind: string }) {
 
 describe('the name of a model', () => {
   const providers = createProviders({
-    definitions: [definition('openai-compat'), { ...definition('anthropic'), models: ['a:b'] }],
+    definitions: [definition('openai-compat'), { ...definition('anthropic'), models: [{ id: 'a:b' }] }],
     defaultModel: null,
     demo: true,
     timeouts: { silenceMs: 1000 },

@@ -15,8 +15,9 @@ export interface ProviderDefinition {
   /** Read at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
   readonly connect: () => ProviderConnection;
   /** The models by which it may be asked without being named; the first is its default. */
-  readonly models: readonly string[];
-  readonly providerOptions?: SharedV4ProviderOptions;
+  readonly models: readonly { readonly id: string }[];
+  /** Options of the vendor's own, passed on as they are. */
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
   /** Stands before the system prompt of each call. */
   readonly systemPromptPrefix?: string;
 }
@@ -84,7 +85,7 @@ export function createProviders(options: ProvidersOptions): Providers {
 
 function openModel(definition: ProviderDefinition, modelId: string, timeouts: ModelTimeouts): Model {
   const model = factories[definition.type]({ id: definition.id, ...definition.connect() })(modelId);
-  const opened = aiSdkModel(`${definition.id}:${modelId}`, model, timeouts, definition.providerOptions);
+  const opened = aiSdkModel(`${definition.id}:${modelId}`, model, timeouts, optionsOf(definition));
   const prefix = definition.systemPromptPrefix;
   if (!prefix) return opened;
   return {
@@ -92,6 +93,13 @@ function openModel(definition: ProviderDefinition, modelId: string, timeouts: Mo
     stream: (request, signal) =>
       opened.stream({ ...request, system: `${prefix}\n${request.system}` }, signal),
   };
+}
+
+/** The SDK keeps the options of each vendor under that vendor's name; a compatible server's under its id. */
+function optionsOf({ id, type, providerOptions }: ProviderDefinition): SharedV4ProviderOptions | undefined {
+  if (!providerOptions) return undefined;
+  // Settings are JSON, and so is what the SDK takes; it refuses what the vendor does not know.
+  return { [type === 'openai-compat' ? id : type]: providerOptions } as SharedV4ProviderOptions;
 }
 
 /** A name splits at its first colon only where a known provider stands before it: model ids have colons too. */
@@ -107,7 +115,7 @@ function fullName(
     if (name !== `${demoProviderId}:${demoModelId}`) throw unknownModel(name, [...byId.keys()]);
     return name;
   }
-  const listing = options.definitions.find(({ models }) => models.includes(name));
+  const listing = options.definitions.find(({ models }) => models.some(({ id }) => id === name));
   if (listing) return `${listing.id}:${name}`;
   const [first] = options.definitions;
   // A server that imitates OpenAI seldom lists its models here; it knows best whether it has this one.
@@ -117,9 +125,9 @@ function fullName(
 }
 
 function defaultName({ defaultModel, definitions }: ProvidersOptions, demoAnswers: boolean): string | null {
-  if (defaultModel) return defaultModel;
-  const listing = definitions.find(({ models }) => models.length > 0);
-  if (listing) return `${listing.id}:${listing.models[0]}`;
+  // The settings may name a provider that cannot be used here; they were warned about it when they were read.
+  if (defaultModel && definitions.some(({ id }) => id === split(defaultModel)[0])) return defaultModel;
+  for (const { id, models } of definitions) if (models[0]) return `${id}:${models[0].id}`;
   return demoAnswers ? `${demoProviderId}:${demoModelId}` : null;
 }
 

@@ -1,0 +1,160 @@
+/** Starts the process: settings in, a listening port out. Importing it does nothing. */
+import { readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createApp, createHttpServer, createMetrics, type HttpServer } from './app.ts';
+import type { Clock } from './clock.ts';
+import {
+  isLoopback,
+  readServerSettings,
+  type ServerSettings,
+  ServerSettingsError,
+  SettingsError,
+} from './config/config.ts';
+import { createLog, type Log } from './log.ts';
+import { type FirstCredential, type OpenServices, openServices } from './services.ts';
+import { startSummary } from './start-summary.ts';
+
+/** A server that listens. */
+export interface RunningServer {
+  readonly url: string;
+  readonly services: OpenServices;
+  /** Shown once: what the first start made for the operator. */
+  readonly firstCredential: FirstCredential | null;
+  /** Takes no new run, gives those at work some time, tells every stream, and closes all that is open. */
+  stop(): Promise<void>;
+}
+
+export interface StartOptions {
+  readonly environment?: Readonly<Record<string, string | undefined>>;
+  readonly log?: Log;
+  readonly clock?: Clock;
+}
+
+/** How long the events of a run are kept after its end. */
+const eventRetentionMs = 7 * 24 * 3_600_000;
+const housekeepingMs = 3_600_000;
+/** How long open answers may take to end once every run has. */
+const closingMs = 5000;
+
+/** Opens everything and listens. Rejects with all that is wrong before anything is half open. */
+export async function startServer(
+  settings: ServerSettings,
+  options: StartOptions = {},
+): Promise<RunningServer> {
+  const log = options.log ?? createLog(settings.debug ? 'debug' : 'info');
+  const state = { draining: false };
+  const services = await openServices({
+    settings,
+    environment: options.environment ?? process.env,
+    metrics: createMetrics(),
+    log,
+    ...(options.clock && { clock: options.clock }),
+    draining: () => state.draining,
+  });
+  try {
+    const http = createHttpServer(createApp(services));
+    const url = await listen(http, settings);
+    const housekeeping = setInterval(() => void pruneEvents(services), housekeepingMs);
+    housekeeping.unref();
+    return {
+      url,
+      services,
+      firstCredential: await services.identity.bootstrap({
+        ...settings,
+        loopback: isLoopback(settings.host),
+      }),
+      async stop() {
+        state.draining = true;
+        clearInterval(housekeeping);
+        await idle(services, settings.drainSeconds * 1000);
+        const closed = services.close();
+        await http.drain(closingMs);
+        await closed;
+      },
+    };
+  } catch (error) {
+    await services.close();
+    throw error;
+  }
+}
+
+function listen({ server }: HttpServer, { host, port }: ServerSettings): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  server.once('error', reject);
+  server.listen(port, host, () => {
+    // A server that listens on a port has an address of this kind.
+    const address = server.address() as AddressInfo;
+    const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+    resolve(`http://${name}:${address.port}`);
+  });
+  return promise;
+}
+
+async function pruneEvents({ store, clock, log }: OpenServices): Promise<void> {
+  try {
+    const runs = await store.runs.pruneEvents(new Date(clock.now().getTime() - eventRetentionMs));
+    if (runs > 0) log.info({ runs }, 'events of old runs were deleted');
+  } catch (error) {
+    log.error({ err: error }, 'events of old runs could not be deleted; the next hour tries again');
+  }
+}
+
+/** Waits for the runs at work; those that are left when the time is over are interrupted by whoever closes. */
+async function idle({ runtime }: OpenServices, limitMs: number): Promise<void> {
+  const until = performance.now() + limitMs;
+  while (runtime.activeRuns() > 0 && performance.now() < until) await sleep(50);
+}
+
+/** The command: reads flags and environment, serves until it is told to stop. */
+async function serve(): Promise<void> {
+  const { settings, helpWanted, help } = readServerSettings(process.argv.slice(2), process.env);
+  if (helpWanted) {
+    process.stdout.write(help);
+    return;
+  }
+  const server = await startServer(settings);
+  process.stdout.write(startSummary(settings, server, version()));
+  stopOnSignals(server);
+}
+
+/** The first signal drains, the second ends at once. */
+function stopOnSignals(server: RunningServer): void {
+  let stopping = false;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (stopping) process.exit(1);
+      stopping = true;
+      server.stop().then(
+        () => process.exit(0),
+        (error: unknown) => {
+          server.services.log.error({ err: error }, 'the server did not stop cleanly');
+          process.exit(1);
+        },
+      );
+    });
+  }
+}
+
+function version(): string {
+  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, 'package.json'), 'utf8')) as {
+    version: string;
+  };
+  return manifest.version;
+}
+
+/** Faults of the settings are for people; a stack would only hide them. */
+function explain(error: unknown): string {
+  if (error instanceof ServerSettingsError || error instanceof SettingsError) return error.message;
+  const { code, message, stack } = error as NodeJS.ErrnoException; // whatever is thrown in this process is an Error
+  if (code === 'EADDRINUSE') return `The port is taken: ${message}. Choose another with --port.`;
+  return message && !process.env.SERVICE_DEBUG ? message : (stack ?? String(error));
+}
+
+if (import.meta.main) {
+  serve().catch((error: unknown) => {
+    process.stderr.write(`${explain(error)}\n`);
+    process.exit(1);
+  });
+}

@@ -1,0 +1,83 @@
+/** What a start prints: how this server runs, what is off and why, and what to do next. */
+import { formatDiagnostic, type ServerSettings } from './config/config.ts';
+import type { FirstCredential, OpenServices } from './services.ts';
+
+export function startSummary(
+  settings: ServerSettings,
+  server: {
+    readonly url: string;
+    readonly services: OpenServices;
+    readonly firstCredential: FirstCredential | null;
+  },
+  version: string,
+): string {
+  const { services, url, firstCredential } = server;
+  return [
+    `service ${version} is listening on ${url}`,
+    '',
+    ...table(rows(settings, services)),
+    ...services.diagnostics.map((diagnostic) => `\n${formatDiagnostic(diagnostic)}`),
+    ...(firstCredential ? ['', ...introduction(firstCredential, url)] : []),
+    '',
+  ].join('\n');
+}
+
+function rows(
+  settings: ServerSettings,
+  { capabilities, masterKeyPath, providerOrigins }: OpenServices,
+): [string, string][] {
+  const { mode, database, sandboxUnavailable, providers, off } = capabilities;
+  return [
+    [
+      'mode',
+      mode === 'single'
+        ? 'single: one account on this machine'
+        : 'multi: many accounts, commands in a sandbox only',
+    ],
+    ['registration', settings.registration === 'open' ? 'open' : 'by invitation (make invite)'],
+    ['providers', providersText(providers, providerOrigins)],
+    ['sandbox', sandboxUnavailable === null ? 'yes, bubblewrap' : `no: ${sandboxUnavailable}`],
+    ['master key', masterKeyPath],
+    ['database', database === 'sqlite' ? `SQLite in ${settings.dataDirectory}` : 'PostgreSQL'],
+    ...off.map((what): [string, string] => ['off', what]),
+  ];
+}
+
+function providersText(providers: readonly string[], origins: OpenServices['providerOrigins']): string {
+  if (providers.length === 0) return 'none';
+  const [only] = providers;
+  if (only === 'demo' && !origins.has('demo'))
+    return 'demo, a scripted demonstration; set OPENAI_API_KEY or ANTHROPIC_API_KEY for a real model';
+  return providers.map((id) => `${id} (${origins.get(id) ?? 'built in'})`).join(', ');
+}
+
+function table(entries: readonly [string, string][]): string[] {
+  const width = Math.max(...entries.map(([name]) => name.length));
+  return entries.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`);
+}
+
+function introduction(credential: FirstCredential, url: string): string[] {
+  if (credential.kind === 'admin')
+    return [`The operator ${credential.email} was made from the settings; log in with that password.`];
+  if (credential.kind === 'token')
+    return [
+      'Nobody runs this installation yet. Whoever registers with this token becomes its operator; it is shown once:',
+      '',
+      `    ${credential.token}`,
+      '',
+      `    curl ${url}/api/v1/auth/register -H 'Content-Type: application/json' \\`,
+      `      -d '{"email": "you@example.com", "password": "at least ten characters", "bootstrap_token": "${credential.token}"}'`,
+    ];
+  return [
+    `You are the operator, ${credential.email}. This API key is yours; it is shown once:`,
+    '',
+    `    ${credential.apiKey}`,
+    '',
+    'Ask for something, and watch the agent ask you back:',
+    '',
+    `    curl -N ${url}/api/v1/query/stream \\`,
+    `      -H 'Authorization: Bearer ${credential.apiKey}' \\`,
+    `      -H 'Content-Type: application/json' \\`,
+    `      -d '{"prompt": "Write a file named hello.txt"}'`,
+  ];
+}
