@@ -1,6 +1,6 @@
 /** Writes the contract in the forms that the mock and the client generators digest. */
 import { join } from 'node:path';
-import { type Contract, type MediaType, operationsOf, resolve } from './contract.ts';
+import { type Contract, type MediaType, type Operation, operationsOf, resolve } from './contract.ts';
 import { writeIfChanged } from './output.ts';
 
 /** Writes server/contract/openapi.mock.json and openapi.sdk.json. */
@@ -8,7 +8,10 @@ export async function generateDerivedDocuments(root: string, contract: Contract)
   const mock = withStreamsAsText(contract);
   const folder = join(root, 'server/contract');
   await writeIfChanged(join(folder, 'openapi.mock.json'), `${JSON.stringify(mock, null, 1)}\n`);
-  await writeIfChanged(join(folder, 'openapi.sdk.json'), `${JSON.stringify(withBlocksOnly(mock), null, 1)}\n`);
+  await writeIfChanged(
+    join(folder, 'openapi.sdk.json'),
+    `${JSON.stringify(withBlocksOnly(mock), null, 1)}\n`,
+  );
 }
 
 /** The mock and the generators know a stream only as text; its example is the events as they stand on the wire. */
@@ -39,7 +42,24 @@ function withBlocksOnly(contract: Contract): Contract {
   const copy = structuredClone(contract);
   narrow(copy, 'MessageParam', 'content');
   narrow(copy, 'CreateMessageRequest', 'system');
+  for (const { operation } of operationsOf(copy)) {
+    if (operation.operationId === 'createMessage') lengthenExamples(operation);
+  }
   return copy;
+}
+
+/** What the examples say as a string, they say as a block. */
+function lengthenExamples(operation: Operation): void {
+  const examples = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
+  for (const { value } of examples) {
+    const request = value as { system?: unknown; messages: { content: unknown }[] }; // the linter vouches for it
+    for (const message of request.messages) message.content = asBlocks(message.content);
+    if (request.system !== undefined) request.system = asBlocks(request.system);
+  }
+}
+
+function asBlocks(content: unknown): unknown {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
 }
 
 function narrow(contract: Contract, schema: string, property: string): void {
