@@ -1,0 +1,179 @@
+/** Finds the model providers that can be used: those of the settings, then those whose key is in the environment. */
+import type { ClientConfig, Provider, ProviderModel } from '../contract/config.ts';
+import {
+  type BuiltInProvider,
+  builtInProviders,
+  defaultModels,
+  isUsable,
+  type UsableType,
+} from './built-in-providers.ts';
+import { type Connection, connectionOf } from './connection.ts';
+import type { Diagnostic } from './diagnostic.ts';
+import { pointerPart } from './document.ts';
+import { type ProviderType, realProviderType } from './provider-type.ts';
+import { type Environment, ExpansionError } from './variables.ts';
+
+/** A provider that can be asked. */
+export interface ProviderCandidate {
+  readonly id: string;
+  readonly name: string;
+  readonly type: UsableType;
+  /** Replaces the variables, at the moment of use. Throws ExpansionError. */
+  readonly connect: () => Connection;
+  /** The first is the provider's default. */
+  readonly models: readonly CandidateModel[];
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
+  readonly systemPromptPrefix?: string;
+  readonly origin: 'settings' | 'environment' | 'discovered';
+}
+
+/** A model of a provider, as far as it is known. */
+export interface CandidateModel {
+  readonly id: string;
+  readonly name: string;
+  readonly contextWindow?: number;
+  readonly maxOutputTokens?: number;
+}
+
+/** The providers that can be used, in order of preference, and a warning for each that cannot. */
+export interface ResolvedProviders {
+  readonly candidates: readonly ProviderCandidate[];
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** Finds the usable providers. Those of the environment come last, and only under ids that the settings leave free. */
+export function resolveProviders(config: ClientConfig, environment: Environment): ResolvedProviders {
+  const candidates: ProviderCandidate[] = [];
+  const diagnostics: Diagnostic[] = [];
+  for (const entry of [...settingsEntries(config), ...environmentEntries(config, environment)]) {
+    const fault = faultOf(entry, environment);
+    if (fault) diagnostics.push(warning(entry.id, fault));
+    else if (isUsable(entry.type)) candidates.push(candidateOf(entry, entry.type, environment));
+    if (!fault && entry.provider.extra_body && entry.type !== 'openai-compat') {
+      diagnostics.push(warning(entry.id, bodyNotSent, '/extra_body'));
+    }
+  }
+  return { candidates, diagnostics };
+}
+
+/** A provider before it is known to be usable. */
+interface Entry {
+  readonly id: string;
+  readonly provider: Provider;
+  readonly type: ProviderType;
+  /** What the service adds by itself; nothing where the settings forbid it. */
+  readonly builtIn: BuiltInProvider | undefined;
+  /** Whether the settings must say everything themselves. */
+  readonly alone: boolean;
+  readonly origin: 'settings' | 'environment';
+}
+
+function settingsEntries(config: ClientConfig): Entry[] {
+  const alone = config.options?.disable_default_providers ?? false;
+  return Object.entries(config.providers ?? {})
+    .filter(([, provider]) => !provider.disable)
+    .map(([id, provider]) => {
+      const known = alone ? undefined : builtInProviders.get(id);
+      const type = realProviderType(provider.type ?? known?.type ?? 'openai');
+      // Under a type of its own the entry is another provider, which only shares the id.
+      return {
+        id,
+        provider,
+        type,
+        builtIn: known?.type === type ? known : undefined,
+        alone,
+        origin: 'settings',
+      };
+    });
+}
+
+function environmentEntries(config: ClientConfig, environment: Environment): Entry[] {
+  if (config.options?.disable_default_providers) return [];
+  return [...builtInProviders]
+    .filter(([id, { keyVariable }]) => !Object.hasOwn(config.providers ?? {}, id) && environment[keyVariable])
+    .map(([id, builtIn]) => {
+      return { id, provider: {}, type: builtIn.type, builtIn, alone: false, origin: 'environment' };
+    });
+}
+
+/** Why a provider is left out, and what to do about it. */
+interface Fault {
+  readonly message: string;
+  readonly remedy: string;
+}
+
+const bodyNotSent: Fault = {
+  message: 'extra_body is sent only to providers of the type openai-compat',
+  remedy: 'Remove it, or use provider_options.',
+};
+
+function faultOf(entry: Entry, environment: Environment): Fault | null {
+  const { id, provider, type, builtIn, alone } = entry;
+  if (id === '' || id.includes(':')) {
+    return { message: 'The id of a provider has no colon and is not empty', remedy: 'Choose another id.' };
+  }
+  if (!isUsable(type)) {
+    const remedy = 'Use openai, openai-compat or anthropic, or disable the provider.';
+    return { message: `The type ${type} is not available in this version`, remedy };
+  }
+  const missing = (['base_url', 'models', 'api_key'] as const).filter((key) => !provider[key]?.length);
+  if (alone && missing.length > 0) {
+    const message = `With disable_default_providers a provider needs ${missing.join(' and ')}`;
+    return { message, remedy: `Add ${missing.join(' and ')}.` };
+  }
+  if (!builtIn && !provider.base_url) {
+    return {
+      message: 'A provider that is not built in needs a base_url',
+      remedy: 'Add "base_url": "https://…".',
+    };
+  }
+  return connectionFault(entry, type, environment);
+}
+
+/** Tried once at the start, so that a missing variable is told then and not at the first question. */
+function connectionFault(
+  { provider, builtIn }: Entry,
+  type: UsableType,
+  environment: Environment,
+): Fault | null {
+  try {
+    connectionOf(provider, type, builtIn, environment);
+    return null;
+  } catch (error) {
+    if (!(error instanceof ExpansionError)) throw error;
+    const unused = provider.oauth && !provider.api_key ? ' An oauth token is not used in this version.' : '';
+    return { message: error.fault, remedy: `${error.remedy}${unused}` };
+  }
+}
+
+function warning(id: string, { message, remedy }: Fault, below = ''): Diagnostic {
+  const pointer = `/providers/${pointerPart(id)}${below}`;
+  return { severity: 'warning', place: null, pointer, message, expected: null, remedy };
+}
+
+function candidateOf(entry: Entry, type: UsableType, environment: Environment): ProviderCandidate {
+  const { id, provider, builtIn, origin } = entry;
+  return {
+    id,
+    name: provider.name ?? builtIn?.name ?? id,
+    type,
+    connect: () => connectionOf(provider, type, builtIn, environment),
+    models: modelsOf(provider.models ?? [], type),
+    ...(provider.provider_options && { providerOptions: provider.provider_options }),
+    ...(provider.system_prompt_prefix && { systemPromptPrefix: provider.system_prompt_prefix }),
+    origin,
+  };
+}
+
+function modelsOf(listed: readonly ProviderModel[], type: UsableType): CandidateModel[] {
+  const usual = defaultModels[type];
+  if (listed.length === 0 && usual) return [{ id: usual, name: usual }];
+  const first = listed.filter(({ id }, index) => listed.findIndex((other) => other.id === id) === index);
+  return first.map(({ id, name, context_window, default_max_tokens }) => ({
+    id,
+    name: name ?? id,
+    // 0 stands for "not known", as absence does.
+    ...(context_window && { contextWindow: context_window }),
+    ...(default_max_tokens && { maxOutputTokens: default_max_tokens }),
+  }));
+}

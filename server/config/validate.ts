@@ -1,0 +1,132 @@
+/** Holds a settings file against its schema and says all that differs, each with its place and its remedy. */
+import type { ErrorObject } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { Node } from 'jsonc-parser';
+import schema from '../contract/service.schema.json' with { type: 'json' };
+import type { Diagnostic } from './diagnostic.ts';
+import { pointerPart, type SettingsDocument } from './document.ts';
+import { nearest } from './nearest.ts';
+
+const ajv = new Ajv2020({ allErrors: true, verbose: true, allowUnionTypes: true });
+ajv.addVocabulary(['deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-merge', 'x-restricted']);
+const check = ajv.compile(schema);
+
+/** The parts of a schema that explain what should have been written. */
+interface Explanation {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly examples?: readonly unknown[];
+  readonly default?: unknown;
+  readonly errorMessage?: string;
+}
+
+/** Everything in which the document differs from the schema. Unknown keys are warnings, all else is an error. */
+export function validate(document: SettingsDocument): Diagnostic[] {
+  if (check(document.value)) return [];
+  const told = new Set<string>();
+  return (check.errors ?? []).flatMap((error) => {
+    const found = explain(error, document);
+    // A value of the wrong type breaks other rules too; the first says enough.
+    const key = `${found.pointer} ${ownPlace(error) ? error.keyword : ''}`;
+    if (told.has(key)) return [];
+    told.add(key);
+    return [found];
+  });
+}
+
+function ownPlace({ keyword }: ErrorObject): boolean {
+  return keyword === 'required' || keyword === 'additionalProperties';
+}
+
+function explain(error: ErrorObject, document: SettingsDocument): Diagnostic {
+  const rules = (error.parentSchema ?? {}) as Explanation; // the schema is ours, and has these parts
+  const params = error.params as Record<string, unknown>; // each keyword has its own
+  if (error.keyword === 'additionalProperties') {
+    return unknownKey(error.instancePath, String(params.additionalProperty), rules, document);
+  }
+  if (error.keyword === 'required') {
+    return missingKey(error.instancePath, String(params.missingProperty), rules, document);
+  }
+  const node = document.node(error.instancePath);
+  return {
+    severity: 'error',
+    place: document.place(node?.offset ?? 0),
+    pointer: error.instancePath,
+    message: wrong(error.keyword, node),
+    expected: expected(error.keyword, params, rules),
+    remedy: remedy(rules, node),
+  };
+}
+
+function unknownKey(parent: string, key: string, rules: Explanation, document: SettingsDocument): Diagnostic {
+  const known = Object.keys(rules.properties ?? {});
+  const meant = nearest(key, known);
+  const pointer = `${parent}/${pointerPart(key)}`;
+  // The key itself is the place, not its value.
+  const offset = document.node(pointer)?.parent?.offset ?? 0;
+  return {
+    severity: 'warning',
+    place: document.place(offset),
+    pointer,
+    message: `The key ${JSON.stringify(key)} is not known, and has no effect`,
+    expected: meant ? null : `one of ${known.join(', ')}`,
+    remedy: meant ? `Did you mean ${JSON.stringify(meant)}?` : 'Remove it.',
+  };
+}
+
+function missingKey(parent: string, key: string, rules: Explanation, document: SettingsDocument): Diagnostic {
+  const example = exampleOf((rules.properties?.[key] ?? {}) as Explanation); // a property is a schema
+  return {
+    severity: 'error',
+    place: document.place(document.node(parent)?.offset ?? 0),
+    pointer: parent,
+    message: `The key ${JSON.stringify(key)} is missing`,
+    expected: null,
+    remedy: `Add ${JSON.stringify(key)}: ${example ?? '…'}.`,
+  };
+}
+
+function wrong(keyword: string, node: Node | undefined): string {
+  if (keyword === 'type') return `This is ${kinds[node?.type ?? ''] ?? 'something else'}`;
+  if (keyword === 'minLength') return 'This is empty';
+  if (keyword === 'enum') return 'This is none of the values that are known';
+  if (keyword === 'pattern') return 'This is not written as it must be';
+  return 'This number is out of range';
+}
+
+const kinds: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+};
+
+function expected(keyword: string, params: Record<string, unknown>, rules: Explanation): string | null {
+  if (keyword === 'type') {
+    const types = typeof rules.type === 'string' ? [rules.type] : (rules.type ?? []);
+    return types.map((type) => kinds[type] ?? type).join(' or ');
+  }
+  if (keyword === 'enum')
+    return `one of ${(rules.enum ?? []).map((value) => JSON.stringify(value)).join(', ')}`;
+  if (keyword === 'minLength') return 'a string that is not empty';
+  if (keyword === 'pattern') return `a string that matches ${String(params.pattern)}`;
+  return `a number ${String(params.comparison)} ${String(params.limit)}`;
+}
+
+function remedy(rules: Explanation, node: Node | undefined): string {
+  if (rules.errorMessage) return rules.errorMessage;
+  const words = (rules.enum ?? []).filter((value) => typeof value === 'string');
+  const meant = typeof node?.value === 'string' ? nearest(node.value, words) : null;
+  if (meant) return `Did you mean ${JSON.stringify(meant)}?`;
+  const example = exampleOf(rules);
+  return example === null ? 'Write what is expected, or remove it.' : `Write, for example, ${example}.`;
+}
+
+function exampleOf({ examples, default: usual }: Explanation): string | null {
+  const example = examples?.[0] ?? usual;
+  return example === undefined ? null : JSON.stringify(example);
+}
