@@ -1,4 +1,5 @@
 /** The shape of a handler: typed input from the contract, a typed reply, no request or response object. */
+import { createHash } from 'node:crypto';
 import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Principal, Services } from './services.ts';
@@ -43,6 +44,24 @@ export type NoStrays<Given> = {
     ? { readonly [Name in keyof Given[F]]: Name extends Families[F] ? unknown : never }
     : never;
 };
+
+/** Whether the caller has this representation already, so that the answer is 304 (RFC 9110 §13.1.2). */
+export function isCurrent(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  const tags: readonly string[] = ifNoneMatch.match(/"[^"]*"/g) ?? [];
+  return ifNoneMatch.trim() === '*' || tags.includes(etag);
+}
+
+/** The ETag of a representation that shows more than its row: the version of the row, a dot, a mark of the rest. */
+export function etagWith(rowTag: string, rest: unknown): string {
+  const mark = createHash('sha256').update(JSON.stringify(rest)).digest('base64url').slice(0, 10);
+  return `${rowTag.slice(0, -1)}.${mark}"`;
+}
+
+/** What an `If-Match` asks of the row itself: a change writes the row, whatever else was shown beside it. */
+export function rowTags(ifMatch: string | undefined): string | undefined {
+  return ifMatch?.replaceAll(/\.[\w-]*"/g, '"');
+}
 
 type Success = 200 | 201 | 202 | 204 | 302 | 304;
 

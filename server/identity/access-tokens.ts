@@ -1,0 +1,92 @@
+/** Access tokens: short-lived JWTs signed with EdDSA, and every check that tells them from a forgery. */
+import { errors, jwtVerify, SignJWT } from 'jose';
+import type { Clock } from '../clock.ts';
+import { Problem } from '../problem.ts';
+import type { SigningKeys } from './signing-keys.ts';
+
+/** Whose token it is, and to which login it belongs. */
+export interface AccessClaims {
+  readonly userId: string;
+  readonly loginId: string;
+}
+
+export interface AccessTokens {
+  issue(claims: AccessClaims): Promise<string>;
+  /** Throws `credential_expired` for a good token that is too old, `credential_invalid` for anything else. */
+  verify(token: string): Promise<AccessClaims>;
+}
+
+/** Seconds that an access token lives. */
+export const accessTokenSeconds = 15 * 60;
+
+const issuer = 'service';
+const audience = 'service-api';
+/** RFC 9068: no other kind of JWT passes for an access token. */
+const type = 'at+jwt';
+const algorithm = 'EdDSA';
+/** A node whose clock is a little behind takes the token too. */
+const backdatedSeconds = 30;
+
+export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessTokens {
+  return {
+    async issue({ userId, loginId }) {
+      const { kid, privateKey } = await keys.signer();
+      const now = Math.floor(clock.now().getTime() / 1000);
+      return new SignJWT({ sid: loginId })
+        .setProtectedHeader({ alg: algorithm, kid, typ: type })
+        .setIssuer(issuer)
+        .setAudience(audience)
+        .setSubject(userId)
+        .setIssuedAt(now)
+        .setNotBefore(now - backdatedSeconds)
+        .setExpirationTime(now + accessTokenSeconds)
+        .sign(privateKey);
+    },
+    async verify(token) {
+      if (!isCanonical(token)) throw invalid();
+      const { payload } = await jwtVerify(token, (header) => keyOf(header.kid, keys), {
+        algorithms: [algorithm],
+        issuer,
+        audience,
+        typ: type,
+        requiredClaims: ['sub', 'sid', 'iat', 'nbf', 'exp'],
+        currentDate: clock.now(),
+      }).catch(refuse);
+      const { sub, sid } = payload;
+      if (typeof sub !== 'string' || typeof sid !== 'string') throw invalid();
+      return { userId: sub, loginId: sid };
+    },
+  };
+}
+
+/** The key id chooses among our own keys; a key, or the address of one, inside the token is never looked at. */
+async function keyOf(kid: unknown, keys: SigningKeys) {
+  const key = typeof kid === 'string' ? await keys.verifier(kid) : null;
+  if (!key) throw invalid();
+  return key;
+}
+
+/** Base64url has unused bits at its end, and decoders pass over them: one token must not have many spellings. */
+function isCanonical(token: string): boolean {
+  const parts = token.split('.');
+  return (
+    parts.length === 3 && parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part)
+  );
+}
+
+function refuse(error: unknown): never {
+  if (error instanceof errors.JWTExpired) {
+    throw new Problem(
+      'credential_expired',
+      'The access token has expired; get a new one with the refresh token.',
+    );
+  }
+  if (error instanceof errors.JOSEError) throw invalid(error);
+  throw error;
+}
+
+function invalid(cause?: unknown): Problem {
+  return new Problem('credential_invalid', 'This is not an access token of this server; log in again.', {
+    cause,
+  });
+}

@@ -1,0 +1,65 @@
+/** Accounts: who may register, and whose password is right. */
+import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { hashOf } from './opaque-tokens.ts';
+import { hashPassword, verifyPassword } from './passwords.ts';
+import type { RegistrationToken, UserRecords } from './records.ts';
+
+export interface Accounts {
+  register(body: RegisterRequest): Promise<User>;
+  /** The account, if the password is its own. */
+  check(body: LoginRequest): Promise<User>;
+}
+
+/** Who may register: anybody, or whoever has an invitation. */
+export type Registration = 'open' | 'invite';
+
+export function createAccounts(users: UserRecords, registration: Registration): Accounts {
+  return {
+    async register(body) {
+      const token = tokenOf(body);
+      if (!token && registration === 'invite') throw invitationNeeded();
+      return users.createAccount({ ...(await newAccount(body.email, body.password, body.name)), token });
+    },
+    async check(body) {
+      const account = await users.findForLogin(normalisedEmail(body.email));
+      const matches = await verifyPassword(account?.passwordHash ?? null, body.password);
+      if (!account || !matches)
+        throw new Problem('login_failed', 'The e-mail address or the password is wrong.');
+      return account.user;
+    },
+  };
+}
+
+/** An account as it is stored; without a name it is called by what stands before the @. */
+export async function newAccount(
+  given: string,
+  password: string,
+  name?: string,
+): Promise<{ email: string; name: string; passwordHash: string }> {
+  const email = normalisedEmail(given);
+  return {
+    email,
+    name: name ?? email.slice(0, email.lastIndexOf('@')),
+    passwordHash: await hashPassword(password),
+  };
+}
+
+/** One spelling for each address: lower case, composed. Nothing is cut off: what is no address is refused before. */
+function normalisedEmail(email: string): string {
+  return email.normalize('NFC').toLowerCase();
+}
+
+/** A token that was sent has to be good, whether or not one is needed here. */
+function tokenOf({ bootstrap_token, invitation_token }: RegisterRequest): RegistrationToken | undefined {
+  if (bootstrap_token !== undefined) return { kind: 'bootstrap', hash: hashOf(bootstrap_token) };
+  if (invitation_token !== undefined) return { kind: 'invitation', hash: hashOf(invitation_token) };
+  return undefined;
+}
+
+function invitationNeeded(): Problem {
+  return new Problem(
+    'registration_refused',
+    'Ask the operator for an invitation token and send it as invitation_token.',
+  );
+}

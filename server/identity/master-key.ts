@@ -1,0 +1,112 @@
+/** The master key: where it lies, how it is made at the first start, and when it is refused. */
+import { randomBytes } from 'node:crypto';
+import { link, mkdir, open, rm, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+
+/** What decides where the master key lies. */
+export interface MasterKeyPlace {
+  /** SERVICE_MASTER_KEY_FILE; null or absent where it is not set. */
+  readonly masterKeyFile?: string | null | undefined;
+  readonly dataDirectory: string;
+  readonly database: 'sqlite' | 'postgresql';
+}
+
+export interface MasterKey {
+  readonly key: Buffer;
+  /** For the start summary. */
+  readonly path: string;
+  /** Whether this start made it. */
+  readonly created: boolean;
+}
+
+const keyBytes = 32;
+const recipe = `head -c ${keyBytes} /dev/urandom | base64`;
+
+/** Reads the key; only the file in the data directory is made where it is missing. */
+export async function loadMasterKey(place: MasterKeyPlace): Promise<MasterKey> {
+  if (place.masterKeyFile) return { ...(await existing(place.masterKeyFile)), created: false };
+  if (place.database === 'postgresql') throw new Error(missingBesidePostgresql);
+  const path = join(resolve(place.dataDirectory), 'master.key');
+  const created = await makeIfMissing(path);
+  return { ...(await existing(path)), created };
+}
+
+/** Several servers may share the database, and none of their data directories is the one that lasts. */
+const missingBesidePostgresql = `With PostgreSQL the master key is not made by itself: set SERVICE_MASTER_KEY_FILE to a file that every server of this database can read. Make it once with: umask 077; ${recipe} > master.key`;
+
+async function existing(path: string): Promise<{ key: Buffer; path: string }> {
+  const text = await readPrivate(path);
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length !== keyBytes || key.toString('base64') !== text.trim()) {
+    throw new Error(
+      `${path} does not hold a master key: ${keyBytes} bytes in base64, as "${recipe}" writes them.`,
+    );
+  }
+  return { key, path: resolve(path) };
+}
+
+/** Checks the opened file itself, so that nothing can be put in its place between check and read. */
+async function readPrivate(path: string): Promise<string> {
+  const file = await openToRead(path);
+  try {
+    const facts = await file.stat();
+    if (!facts.isFile()) throw new Error(`The master key ${path} is not a file.`);
+    if ((facts.mode & 0o007) !== 0) {
+      throw new Error(
+        `Everybody on this machine can get at the master key ${path}: chmod 600 it, then start again.`,
+      );
+    }
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
+
+async function openToRead(path: string): ReturnType<typeof open> {
+  try {
+    return await open(path, 'r');
+  } catch (cause) {
+    throw new Error(
+      `The master key ${path} cannot be read: SERVICE_MASTER_KEY_FILE names a file that "${recipe}" made.`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+/** Complete or absent, and the first of several starting servers wins: a hard link never replaces a file. */
+async function makeIfMissing(path: string): Promise<boolean> {
+  if (await exists(path)) return false;
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const draft = `${path}.${randomBytes(6).toString('hex')}`;
+  await writeDurably(draft, `${randomBytes(keyBytes).toString('base64')}\n`);
+  try {
+    await link(draft, path);
+    return true;
+  } catch (error) {
+    if (await exists(path)) return false;
+    throw error;
+  } finally {
+    await rm(draft);
+  }
+}
+
+async function writeDurably(path: string, text: string): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(absent)) !== null;
+}
+
+function absent(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT') return null;
+  throw error;
+}

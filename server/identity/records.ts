@@ -1,0 +1,133 @@
+/** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
+import type { ApiKey, ApiKeyUpdate, Role, Scope, User } from '../contract/api.ts';
+
+export interface IdentityRecords {
+  readonly users: UserRecords;
+  readonly principals: PrincipalRecords;
+  readonly logins: LoginRecords;
+  readonly signingKeys: SigningKeyRecords;
+  readonly apiKeys: ApiKeyRecords;
+  readonly invitations: InvitationRecords;
+}
+
+export interface UserRecords {
+  count(): Promise<number>;
+  hasOperator(): Promise<boolean>;
+  /** Null where no account has this address. */
+  findForLogin(email: string): Promise<{ readonly user: User; readonly passwordHash: string } | null>;
+  /**
+   * Makes the account with its organization and workspace and uses up its token, all or nothing. With a bootstrap
+   * token it is the operator. Throws `registration_refused` or `email_taken`.
+   */
+  createAccount(account: NewAccount): Promise<User>;
+}
+
+export interface NewAccount {
+  readonly email: string;
+  readonly name: string;
+  readonly passwordHash: string;
+  readonly token?: RegistrationToken | undefined;
+}
+
+/** A token to register with, as the store knows it: only its hash. */
+export interface RegistrationToken {
+  readonly kind: 'bootstrap' | 'invitation';
+  readonly hash: string;
+}
+
+/** Who a credential belongs to at this moment; each is one query. */
+export interface PrincipalRecords {
+  byLogin(loginId: string, now: Date): Promise<LoginOwner | null>;
+  byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
+  byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** Notes the use of a key, at most once a minute. */
+  touchApiKey(id: string, now: Date): Promise<void>;
+}
+
+export interface CredentialOwner {
+  readonly user: User;
+  readonly memberships: readonly PrincipalMembership[];
+}
+
+export interface PrincipalMembership {
+  readonly organizationId: string;
+  readonly organizationName: string;
+  readonly role: Role;
+  readonly defaultWorkspaceId: string;
+}
+
+export interface LoginOwner extends CredentialOwner {
+  readonly login: { readonly id: string; readonly ended: boolean; readonly expired: boolean };
+}
+
+export interface ApiKeyOwner extends CredentialOwner {
+  readonly apiKey: {
+    readonly id: string;
+    readonly scopes: readonly Scope[];
+    readonly disabled: boolean;
+    readonly expired: boolean;
+    readonly lastUsedAt: Date | null;
+  };
+}
+
+export interface LoginRecords {
+  create(login: {
+    readonly userId: string;
+    readonly refreshHash: string;
+    readonly expiresAt: Date;
+  }): Promise<string>;
+  /** Exchanges a refresh token that was never used; one that was ends its login. */
+  rotate(oldHash: string, newHash: string, now: Date): Promise<Rotation>;
+  end(loginId: string): Promise<void>;
+  endAll(userId: string): Promise<void>;
+}
+
+export type Rotation =
+  | 'unknown'
+  | 'expired'
+  | 'reused'
+  | { readonly loginId: string; readonly userId: string };
+
+export interface SigningKeyRecord {
+  readonly kid: string;
+  readonly sealedPrivateKey: string;
+  readonly publicJwk: Readonly<Record<string, unknown>>;
+}
+
+export interface SigningKeyRecords {
+  /** The newest first. */
+  list(): Promise<readonly SigningKeyRecord[]>;
+  add(key: SigningKeyRecord): Promise<void>;
+}
+
+/** Whose keys: the store's `Reach`. */
+export interface Owner {
+  readonly userId: string;
+  readonly organizationIds: readonly string[];
+}
+
+export interface ApiKeyRecords {
+  create(owner: Owner, key: NewApiKey): Promise<TaggedApiKey>;
+  find(owner: Owner, id: string): Promise<TaggedApiKey | null>;
+  /** Throws `not_found` or `precondition_failed`. */
+  update(owner: Owner, id: string, change: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
+}
+
+export interface NewApiKey {
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly expires_at?: string | null;
+  readonly hash: string;
+  readonly prefix: string;
+}
+
+export interface TaggedApiKey {
+  readonly apiKey: ApiKey;
+  readonly etag: string;
+}
+
+export interface InvitationRecords {
+  add(token: RegistrationToken & { readonly expiresAt: Date }): Promise<void>;
+  /** Ends the unused tokens of a kind. */
+  withdraw(kind: RegistrationToken['kind']): Promise<number>;
+}

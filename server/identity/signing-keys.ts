@@ -1,0 +1,109 @@
+/** The keys that sign access tokens: made at the first start, private parts sealed, public parts kept in memory. */
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { calculateJwkThumbprint } from 'jose';
+import type { Clock } from '../clock.ts';
+import type { SigningKeyRecord, SigningKeyRecords } from './records.ts';
+import type { Sealing } from './sealing.ts';
+
+/** The newest key signs; every key verifies until it is removed. */
+export interface SigningKeys {
+  signer(): Promise<Signer>;
+  /** Null for a key that is unknown or was removed. */
+  verifier(kid: string): Promise<KeyObject | null>;
+}
+
+export interface Signer {
+  readonly kid: string;
+  readonly privateKey: KeyObject;
+}
+
+/** Within this time a rotation on one node reaches the others. */
+const freshForMs = 60_000;
+/** An unknown key id makes the server look again, but not more often: a stranger can invent as many as they like. */
+const lookAgainMs = 1_000;
+
+/** The form of our key ids: SHA-256 in base64url. */
+const thumbprint = /^[\w-]{43}$/;
+
+/** Reads the keys when they are needed, and makes the first one where there is none. */
+export function createSigningKeys(records: SigningKeyRecords, sealing: Sealing, clock: Clock): SigningKeys {
+  let held: { readonly since: number; readonly keys: Promise<Keys> } | null = null;
+  let nextLook: Promise<Keys> | null = null;
+
+  /** One read for all who ask at the same time; a failed one is not kept. */
+  function current(maximumAgeMs: number): Promise<Keys> {
+    if (held && age(held.since) < maximumAgeMs) return held.keys;
+    const reading = { since: clock.now().getTime(), keys: read(records, sealing) };
+    held = reading;
+    reading.keys.catch(() => {
+      if (held === reading) held = null;
+    });
+    return reading.keys;
+  }
+
+  /** Those who come too early wait together: the key may be one that another node has just made. */
+  async function lookedAgain(): Promise<Keys> {
+    const wait = held ? lookAgainMs - age(held.since) : 0;
+    if (wait <= 0) return current(lookAgainMs);
+    nextLook ??= delay(wait, undefined, { ref: false }).then(() => {
+      nextLook = null;
+      return current(0);
+    });
+    return nextLook;
+  }
+
+  function age(since: number): number {
+    // A clock that was set back makes what is held old, not eternal.
+    return Math.abs(clock.now().getTime() - since);
+  }
+
+  return {
+    async signer() {
+      return (await current(freshForMs)).signer;
+    },
+    async verifier(kid) {
+      if (!thumbprint.test(kid)) return null;
+      const known = (await current(freshForMs)).verifiers.get(kid);
+      return known ?? (await lookedAgain()).verifiers.get(kid) ?? null;
+    },
+  };
+}
+
+interface Keys {
+  readonly signer: Signer;
+  readonly verifiers: ReadonlyMap<string, KeyObject>;
+}
+
+/** Two servers that start at once may both make a key: then there are two good keys, and the newest signs. */
+async function read(records: SigningKeyRecords, sealing: Sealing): Promise<Keys> {
+  const stored = await records.list();
+  const [newest] = stored;
+  if (!newest) {
+    await records.add(await newSigningKey(sealing));
+    return read(records, sealing);
+  }
+  const pem = sealing.open(newest.sealedPrivateKey, rowId(newest.kid));
+  return {
+    signer: { kid: newest.kid, privateKey: createPrivateKey(pem) },
+    verifiers: new Map(
+      stored.map(({ kid, publicJwk }) => [kid, createPublicKey({ key: publicJwk, format: 'jwk' })]),
+    ),
+  };
+}
+
+/** A key pair as it is stored; its id is the thumbprint of its public part (RFC 7638). */
+export async function newSigningKey(sealing: Sealing): Promise<SigningKeyRecord> {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const kid = await calculateJwkThumbprint(publicKey);
+  const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
+  return {
+    kid,
+    publicJwk: { ...publicKey.export({ format: 'jwk' }) },
+    sealedPrivateKey: sealing.seal(Buffer.from(pem), rowId(kid)),
+  };
+}
+
+function rowId(kid: string): string {
+  return `signing_keys/${kid}`;
+}

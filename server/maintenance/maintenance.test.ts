@@ -1,0 +1,72 @@
+/** Maintenance from the command line, over the database of a real installation. */
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../clock.ts';
+import { createIdentity } from '../identity/identity.ts';
+import { createLog } from '../log.ts';
+import { openStore, type Store } from '../store/store.ts';
+import { createInvitation } from './maintenance.ts';
+
+const run = promisify(execFile);
+const command = join(import.meta.dirname, 'invite.ts');
+const person = { email: 'ada@example.com', password: 'correct-horse-battery' };
+
+let folder: string;
+let store: Store;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'service-maintenance-'));
+  store = await openStore(`sqlite:${join(folder, 'service.db')}`, {
+    clock: systemClock,
+    log: createLog('silent'),
+  });
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true });
+});
+
+test('an invitation lets one person register, for a week', async () => {
+  const identity = await invitingIdentity();
+  const { token, expiresAt } = await createInvitation({ databaseUrl: null, dataDirectory: folder });
+  expect(token).toMatch(/^inv_[\w-]{43}$/);
+  expect(Math.round((expiresAt.getTime() - Date.now()) / 86_400_000)).toBe(7);
+  const { user } = await identity.register({ ...person, invitation_token: token });
+  expect(user.operator).toBe(false);
+  const again = identity.register({ ...person, email: 'grace@example.com', invitation_token: token });
+  await expect(again).rejects.toMatchObject({ code: 'registration_refused' });
+});
+
+test('the command prints the token alone, so that a script can take it', async () => {
+  const { stdout, stderr } = await run(process.execPath, [command], { env: { SERVICE_DATA_DIR: folder } });
+  expect(stdout).toMatch(/^inv_[\w-]{43}\n$/);
+  expect(stderr).toContain('invitation_token');
+  const identity = await invitingIdentity();
+  await identity.register({ ...person, invitation_token: stdout.trim() });
+});
+
+test('a folder without a database stays as it is, and the message says what to do', async () => {
+  const elsewhere = await mkdtemp(join(tmpdir(), 'service-maintenance-'));
+  const invite = run(process.execPath, [command], { env: { SERVICE_DATA_DIR: elsewhere } });
+  await expect(invite).rejects.toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('SERVICE_DATA_DIR'),
+  });
+  expect(await readdir(elsewhere)).toEqual([]);
+  await rm(elsewhere, { recursive: true });
+});
+
+function invitingIdentity() {
+  return createIdentity({
+    records: store,
+    masterKey: randomBytes(32),
+    registration: 'invite',
+    clock: systemClock,
+    log: createLog('silent'),
+  });
+}
