@@ -6,7 +6,7 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => new Date() };
 
-const unitMs: Readonly<Record<string, number>> = {
+const millisecondsPer: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
   µs: 1e-3,
@@ -16,11 +16,37 @@ const unitMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Milliseconds of a duration such as `5s` or `1m30s`; a bare number is nanoseconds, as Go writes them. */
+/**
+ * The milliseconds of a duration. A bare number counts nanoseconds. Whatever is shorter than a millisecond is
+ * refused: it was almost surely meant as seconds.
+ */
 export function parseDuration(value: string | number): number {
-  if (typeof value === 'number') return value / 1e6;
-  const parts = [...value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g)];
-  if (parts.length === 0 || parts.map(([part]) => part).join('') !== value)
-    throw new RangeError(`${JSON.stringify(value)} is no duration; write it as 5s or 1m30s`);
-  return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (unitMs[unit ?? ''] ?? 0), 0);
+  const milliseconds = typeof value === 'number' ? value / 1e6 : millisecondsOf(value);
+  if (!Number.isFinite(milliseconds))
+    throw new RangeError(`${shown(value)} is no duration: write "5s" or "1m30s".`);
+  if (milliseconds < 1) {
+    throw new RangeError(
+      typeof value === 'number'
+        ? `${value} is less than a millisecond, since a bare number counts nanoseconds: write "${secondsLike(value)}s".`
+        : `${shown(value)} is less than a millisecond: write at least "1ms", for example "5s".`,
+    );
+  }
+  return milliseconds;
+}
+
+function millisecondsOf(text: string): number {
+  if (!/^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$/.test(text)) return Number.NaN;
+  return [...text.matchAll(/([0-9.]+)([^0-9.]+)/g)].reduce(
+    (total, [, amount, unit]) => total + Number(amount) * (millisecondsPer[unit ?? ''] ?? Number.NaN),
+    0,
+  );
+}
+
+/** A small whole number was meant as seconds; of anything else 5 is as good an example. */
+function secondsLike(value: number): number {
+  return Number.isInteger(value) && value > 0 && value <= 3600 ? value : 5;
+}
+
+function shown(text: string | number): string {
+  return JSON.stringify(text).slice(0, 40);
 }

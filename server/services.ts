@@ -109,7 +109,7 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
 }
 
 async function assemble(input: ServicesInput, store: Store, clock: Clock): Promise<OpenServices> {
-  const { settings, environment, log } = input;
+  const { settings, log } = input;
   const masterKey = await loadMasterKey({ ...settings, database: store.dialect });
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);

@@ -7,9 +7,8 @@ import { parseSettings } from './parse.ts';
 
 export type { Connection } from './connection.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
-export { parseDuration } from './duration.ts';
 export { discoverLocalProviders } from './local-providers.ts';
-export { checkModels, chooseModel, type ModelChoice } from './models.ts';
+export { checkModels } from './models.ts';
 export { type ParsedSettings, parseSettings } from './parse.ts';
 export {
   type CandidateModel,

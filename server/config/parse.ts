@@ -1,8 +1,9 @@
 /** Takes the bytes of a settings file to settings, or to all that keeps them from being settings. */
+
+import { parseDuration } from '../clock.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { pointerKeys, pointerPart, readDocument, type SettingsDocument } from './document.ts';
-import { parseDuration } from './duration.ts';
 import { nearest } from './nearest.ts';
 import { realProviderType } from './provider-type.ts';
 import { validate } from './validate.ts';

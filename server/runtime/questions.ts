@@ -1,4 +1,5 @@
 /** Puts a question to a person and waits: for the answer from any surface and any node, for its expiry, or for the run's end. */
+import { isAbsolute, relative, resolve } from 'node:path';
 import type { PermissionRequest, PromptRequest } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import type { EventLog } from './event-log.ts';
@@ -100,7 +101,7 @@ function permissionRequest(
     tool_name: call.name,
     action: need.action,
     description: need.description,
-    path: need.path,
+    path: withinWorkspace(need.path, scope.workspacePath),
     params: need.params,
     diff: need.diff ?? null,
     options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
@@ -134,4 +135,10 @@ function times(scope: RunScope) {
     expires_at: new Date(now.getTime() + scope.answerWithinMs).toISOString(),
     resolved_at: null,
   };
+}
+
+/** Where the server keeps workspaces is nobody's business: what lies inside one is named from its root. */
+function withinWorkspace(path: string, workspacePath: string): string {
+  const way = relative(workspacePath, resolve(workspacePath, path));
+  return way === '..' || way.startsWith('../') || isAbsolute(way) ? path : way || '.';
 }

@@ -202,25 +202,59 @@ function said(fail: { readonly kind: string }) {
   return speaks ? { ...fail, message: 'canary words' } : fail;
 }
 
-describe('the name of a model', () => {
-  const providers = createProviders({
-    definitions: [definition('openai-compat'), { ...definition('anthropic'), models: [{ id: 'a:b' }] }],
-    defaultModel: null,
-    demo: true,
-    timeouts: { silenceMs: 1000 },
-  });
+function known(id: string, ...models: string[]): ProviderDefinition {
+  return { id, type: 'openai-compat', models: models.map((model) => ({ id: model })), connect: () => ({}) };
+}
 
+const definitions = [
+  known('bare'),
+  known('ollama', 'qwen3:8b', 'llama4'),
+  known('openai', 'gpt-5.2', 'llama4'),
+];
+
+function named(defaultModel: string | null, given = definitions, demo = false) {
+  return createProviders({ definitions: given, defaultModel, demo, timeouts: { silenceMs: 1000 } });
+}
+
+describe('the name of a model', () => {
   test.each([
-    [null, 'openai-compat:scripted-1'],
-    ['anthropic:scripted-1', 'anthropic:scripted-1'],
-    ['scripted-1', 'openai-compat:scripted-1'],
-    ['a:b', 'anthropic:a:b'],
+    ['openai:gpt-5.2', 'openai:gpt-5.2'],
+    ['openai:not-listed', 'openai:not-listed'],
+    ['ollama:qwen3:8b', 'ollama:qwen3:8b'],
+    ['bare:anything', 'bare:anything'],
+    ['qwen3:8b', 'ollama:qwen3:8b'],
+    ['gpt-5.2', 'openai:gpt-5.2'],
+    ['llama4', 'ollama:llama4'],
     ['demo:demo-1', 'demo:demo-1'],
   ])('%s means %s', (name, full) => {
-    expect(providers.resolve(name)).toBe(full);
+    expect(named(null).resolve(name)).toBe(full);
   });
 
-  test.each(['unknown', 'nobody:scripted-1', 'demo:other'])('%s is not found', (name) => {
-    expect(() => providers.resolve(name)).toThrow(expect.objectContaining({ code: 'model_not_found' }));
+  test.each(['nowhere:model', 'unlisted', 'openai:', ':gpt-5.2', '', ':', 'demo:other'])(
+    '%j is not found',
+    (name) => {
+      expect(() => named(null).resolve(name)).toThrow(expect.objectContaining({ code: 'model_not_found' }));
+    },
+  );
+});
+
+describe('no name', () => {
+  test('means the large model of the settings, if its provider is there', () => {
+    expect(named('openai:chosen').resolve(null)).toBe('openai:chosen');
+    expect(named('gone:chosen').resolve(null)).toBe('ollama:qwen3:8b');
+  });
+
+  test('else the first model of the first provider that lists one', () => {
+    expect(named(null).resolve(null)).toBe('ollama:qwen3:8b');
+  });
+
+  test('means the demonstration only where nothing is configured and it may answer', () => {
+    expect(named(null, [], true).resolve(null)).toBe('demo:demo-1');
+    expect(() => named(null, []).resolve(null)).toThrow(
+      expect.objectContaining({ code: 'no_provider_configured' }),
+    );
+    expect(() => named(null, [known('bare')], true).resolve(null)).toThrow(
+      expect.objectContaining({ code: 'no_provider_configured' }),
+    );
   });
 });

@@ -109,18 +109,15 @@ function fullName(
   options: ProvidersOptions,
   demoAnswers: boolean,
 ): string | null {
-  const [provider] = split(name);
-  if (byId.has(provider)) return name;
+  const [provider, modelId] = split(name);
+  if (byId.has(provider) && modelId) return name;
   if (provider === demoProviderId) {
     if (name !== `${demoProviderId}:${demoModelId}`) throw unknownModel(name, [...byId.keys()]);
     return name;
   }
   const listing = options.definitions.find(({ models }) => models.some(({ id }) => id === name));
   if (listing) return `${listing.id}:${name}`;
-  const [first] = options.definitions;
-  // A server that imitates OpenAI seldom lists its models here; it knows best whether it has this one.
-  if (first && !name.includes(':') && first.models.length === 0) return `${first.id}:${name}`;
-  if (!first && !demoAnswers) return null;
+  if (byId.size === 0 && !demoAnswers) return null;
   throw unknownModel(name, demoAnswers ? [demoProviderId] : [...byId.keys()]);
 }
 

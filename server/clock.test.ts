@@ -1,6 +1,6 @@
 /** Durations as people and as Go programs write them. */
 import { describe, expect, test } from 'vitest';
-import { parseDuration } from './duration.ts';
+import { parseDuration } from './clock.ts';
 
 describe('a duration', () => {
   test.each([

@@ -1,0 +1,302 @@
+/** The settings of the server process: flags and SERVICE_* variables, nothing else. */
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
+import { createSettingSource, Fault, type SettingSource, type Variables } from './setting-source.ts';
+
+export { ServerSettingsError } from './setting-source.ts';
+
+/** How this process serves. */
+export interface ServerSettings {
+  readonly host: string;
+  /** 0 takes any free port. */
+  readonly port: number;
+  /** What was asked for; a second account turns `single` into `multi`. */
+  readonly mode: 'single' | 'multi';
+  /** Where database and files live; absolute. */
+  readonly dataDirectory: string;
+  /** The folder of the global service.json; absolute. */
+  readonly globalConfigDirectory: string;
+  readonly corsOrigins: readonly string[];
+  readonly debug: boolean;
+  readonly registration: 'open' | 'invite';
+  readonly adminEmail: string | null;
+  readonly adminPassword: string | null;
+  readonly masterKeyFile: string | null;
+  readonly metrics: 'public' | 'operator' | 'off';
+  readonly leaseSeconds: number;
+  readonly keepaliveSeconds: number;
+  /** Each workspace is a folder in here; absolute. */
+  readonly workspacesDirectory: string;
+  /** Null takes SQLite in the data directory. */
+  readonly databaseUrl: string | null;
+  /** How long runs at work may go on once the server is told to stop. */
+  readonly drainSeconds: number;
+  readonly streamsPerUser: number;
+  readonly streamsTotal: number;
+  /** Whether every answer is checked against the contract before it is sent. */
+  readonly strict: boolean;
+}
+
+/** The settings, and the help that shows them. */
+export interface ReadServerSettings {
+  readonly settings: ServerSettings;
+  /** Whether `--help` asks for the text instead of a start. */
+  readonly helpWanted: boolean;
+  /** Every setting with its value and where it came from; secrets are not shown. */
+  readonly help: string;
+}
+
+/** Throws ServerSettingsError with every fault at once. `--help` is answered even where something is wrong. */
+export function readServerSettings(argv: readonly string[], variables: Variables): ReadServerSettings {
+  const helpWanted = argv.includes('--help') || argv.includes('-h');
+  const flags = argv.filter((flag) => flag !== '--help' && flag !== '-h');
+  const source = createSettingSource(flags, variables);
+  const settings = readAll(source, variables);
+  if ((settings.adminEmail === null) !== (settings.adminPassword === null))
+    source.fault('SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD belong together; set both, or neither.');
+  if (settings.mode === 'single' && !isLoopback(settings.host))
+    source.fault(
+      `SERVICE_MODE single is for loopback only; ${settings.host} can be reached by others: use multi.`,
+    );
+  if (!helpWanted) source.finish();
+  const help = `Flags go before variables. Each setting with its value now, and where it came from:\n\n${source.describe()}\n`;
+  return { settings, helpWanted, help };
+}
+
+/** Whether only this machine can reach an address. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function readAll(source: SettingSource, variables: Variables): ServerSettings {
+  const bind = readBind(source);
+  const loopback = isLoopback(bind.host);
+  const folders = readFolders(source, variables);
+  return {
+    ...bind,
+    mode: source.read({
+      variable: 'SERVICE_MODE',
+      flag: 'mode',
+      meaning: 'single: one account on this machine. multi: many accounts; commands run in a sandbox only.',
+      fallback: loopback ? 'single' : 'multi',
+      parse: oneOf('single', 'multi'),
+    }),
+    ...folders,
+    ...readAccess(source, loopback),
+    ...readLimits(source),
+    databaseUrl: source.read({
+      variable: 'DATABASE_URL',
+      meaning: 'postgres://user:password@host/database; without it, SQLite in the data directory.',
+      fallback: null,
+      secret: true,
+      parse: databaseUrl,
+    }),
+  };
+}
+
+function readBind(source: SettingSource) {
+  return {
+    host: source.read({
+      variable: 'SERVICE_HOST',
+      flag: 'host',
+      meaning: 'The address to listen on.',
+      fallback: '127.0.0.1',
+      parse: notEmpty,
+    }),
+    port: source.read({
+      variable: 'SERVICE_PORT',
+      flag: 'port',
+      meaning: 'The port to listen on; 0 takes any free one.',
+      fallback: 8090,
+      parse: wholeNumber(0, 65_535, 8090),
+    }),
+    debug: source.read({
+      variable: 'SERVICE_DEBUG',
+      flag: 'debug',
+      meaning: 'Logs more, and lets web pages on this machine call (CORS).',
+      fallback: false,
+      parse: yesOrNo,
+    }),
+    strict: source.read({
+      variable: 'SERVICE_STRICT',
+      flag: 'strict',
+      meaning: 'Checks every answer against the contract before it is sent.',
+      fallback: false,
+      parse: yesOrNo,
+    }),
+  };
+}
+
+function readFolders(source: SettingSource, variables: Variables) {
+  const dataDirectory = source.read({
+    variable: 'SERVICE_DATA_DIR',
+    flag: 'data-dir',
+    meaning: 'Where database and files live.',
+    fallback: resolve('.data'),
+    parse: folder,
+  });
+  const named = variables.XDG_CONFIG_HOME;
+  // The XDG specification has relative paths ignored.
+  const configHome = named && isAbsolute(named) ? named : join(variables.HOME || homedir(), '.config');
+  return {
+    dataDirectory,
+    workspacesDirectory: source.read({
+      variable: 'SERVICE_WORKSPACES_DIR',
+      flag: 'workspaces-dir',
+      meaning: 'Each workspace is a folder in here; several nodes need a shared one.',
+      fallback: join(dataDirectory, 'workspaces'),
+      parse: folder,
+    }),
+    globalConfigDirectory: source.read({
+      variable: 'SERVICE_GLOBAL_CONFIG',
+      flag: 'global-config',
+      meaning: 'The folder of the global service.json.',
+      fallback: join(configHome, 'service'),
+      parse: folder,
+    }),
+    masterKeyFile: source.read<string | null>({
+      variable: 'SERVICE_MASTER_KEY_FILE',
+      flag: 'master-key-file',
+      meaning: 'The file of the key that seals stored secrets; needed with PostgreSQL.',
+      fallback: null,
+      fallbackText: '(master.key in the data directory, made at the first start)',
+      parse: folder,
+    }),
+  };
+}
+
+type AccessSettings = Pick<
+  ServerSettings,
+  'registration' | 'adminEmail' | 'adminPassword' | 'corsOrigins' | 'metrics'
+>;
+
+function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
+  return {
+    registration: source.read({
+      variable: 'SERVICE_REGISTRATION',
+      flag: 'registration',
+      meaning: 'open: anybody may register. invite: only with an invitation.',
+      fallback: loopback ? 'open' : 'invite',
+      parse: oneOf('open', 'invite'),
+    }),
+    adminEmail: source.read<string | null>({
+      variable: 'SERVICE_ADMIN_EMAIL',
+      flag: 'admin-email',
+      meaning: 'The operator to make at the first start, with SERVICE_ADMIN_PASSWORD.',
+      fallback: null,
+      parse: (text) => (/^[^\s@]+@[^\s@]+$/.test(text) ? text : new Fault('must be an e-mail address.')),
+    }),
+    adminPassword: source.read<string | null>({
+      variable: 'SERVICE_ADMIN_PASSWORD',
+      meaning: 'The password of that operator; SERVICE_ADMIN_PASSWORD_FILE names a file that holds it.',
+      fallback: null,
+      secret: true,
+      parse: (text) => (text.length >= 10 ? text : new Fault('must have at least 10 characters.')),
+    }),
+    corsOrigins: source.read<readonly string[]>({
+      variable: 'SERVICE_CORS_ORIGINS',
+      flag: 'cors-origins',
+      meaning: 'Web pages that may call, as https://app.example.com, several with commas between; * for any.',
+      fallback: [],
+      parse: origins,
+    }),
+    metrics: source.read({
+      variable: 'SERVICE_METRICS',
+      flag: 'metrics',
+      meaning: 'Who may read /metrics: public, operator, or nobody (off).',
+      fallback: 'public',
+      parse: oneOf('public', 'operator', 'off'),
+    }),
+  };
+}
+
+function readLimits(source: SettingSource) {
+  return {
+    leaseSeconds: source.read({
+      variable: 'SERVICE_LEASE_SECONDS',
+      flag: 'lease-seconds',
+      meaning: 'How long a run stays with a process that gives no sign of life.',
+      fallback: 10,
+      parse: seconds(1, 3600),
+    }),
+    keepaliveSeconds: source.read({
+      variable: 'SERVICE_KEEPALIVE_SECONDS',
+      flag: 'keepalive-seconds',
+      meaning: 'How often a stream is given a comment while nothing happens.',
+      fallback: 15,
+      parse: seconds(0.05, 3600),
+    }),
+    drainSeconds: source.read({
+      variable: 'SERVICE_DRAIN_SECONDS',
+      flag: 'drain-seconds',
+      meaning: 'How long runs at work may go on once the server is told to stop.',
+      fallback: 20,
+      parse: seconds(0, 25),
+    }),
+    streamsPerUser: source.read({
+      variable: 'SERVICE_STREAMS_PER_USER',
+      flag: 'streams-per-user',
+      meaning: 'How many streams one account may have open here.',
+      fallback: 100,
+      parse: wholeNumber(1, 1_000_000, 100),
+    }),
+    streamsTotal: source.read({
+      variable: 'SERVICE_STREAMS_TOTAL',
+      flag: 'streams-total',
+      meaning: 'How many streams may be open here in all.',
+      fallback: 1000,
+      parse: wholeNumber(1, 1_000_000, 1000),
+    }),
+  };
+}
+
+function oneOf<const Choice extends string>(...choices: readonly Choice[]) {
+  return (text: string): Choice | Fault =>
+    choices.find((choice) => choice === text) ?? new Fault(`must be ${choices.join(' or ')}.`);
+}
+
+function wholeNumber(minimum: number, maximum: number, example: number) {
+  return (text: string): number | Fault => {
+    const number = Number(text);
+    if (/^\d{1,9}$/.test(text) && number >= minimum && number <= maximum) return number;
+    return new Fault(`must be a whole number from ${minimum} to ${maximum}, for instance ${example}.`);
+  };
+}
+
+function seconds(minimum: number, maximum: number) {
+  return (text: string): number | Fault => {
+    const number = Number(text);
+    if (/^\d+(\.\d+)?$/.test(text) && number >= minimum && number <= maximum) return number;
+    return new Fault(`must be a number of seconds from ${minimum} to ${maximum}, for instance 15.`);
+  };
+}
+
+function yesOrNo(text: string): boolean | Fault {
+  if (/^(true|1|yes)$/i.test(text)) return true;
+  if (/^(false|0|no)$/i.test(text)) return false;
+  return new Fault('must be true or false.');
+}
+
+function notEmpty(text: string): string | Fault {
+  return text.trim() === '' ? new Fault('must not be empty.') : text;
+}
+
+function folder(text: string): string | Fault {
+  return text.trim() === '' ? new Fault('must name a place in the file system.') : resolve(text);
+}
+
+function databaseUrl(text: string): string | Fault {
+  if (/^postgres(ql)?:\/\/./.test(text)) return text;
+  return new Fault('must begin with postgres://, as postgres://user:password@host/database.');
+}
+
+function origins(text: string): readonly string[] | Fault {
+  const given = text.split(',').map((origin) => origin.trim().replace(/\/$/, ''));
+  const wrong = given.find((origin) => origin !== '*' && !isOrigin(origin));
+  if (wrong === undefined) return given;
+  return new Fault(`must list origins as https://app.example.com, with commas between; ${wrong} is none.`);
+}
+
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text;
+}
