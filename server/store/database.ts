@@ -1,5 +1,6 @@
 /** The one door to the database, whichever engine it is: reads, transactions, and errors that callers understand. */
 import knex, { type Knex } from 'knex';
+import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { problemOf } from './database-errors.ts';
 
@@ -18,9 +19,10 @@ export interface Database {
 const acquireTimeoutMs = 10_000;
 
 /** A pool of connections whose failures never quote bound values: they may be secrets. */
-export function connect(settings: Knex.Config): Knex {
+export function connect(settings: Knex.Config, log: Log): Knex {
   const pool = knex({
     ...settings,
+    log: { warn: told(log), error: told(log), deprecate: told(log), debug: () => undefined },
     acquireConnectionTimeout: acquireTimeoutMs,
     compileSqlOnError: false,
     useNullAsDefault: true,
@@ -29,6 +31,11 @@ export function connect(settings: Knex.Config): Knex {
     refuseBrokenText(bindings ?? []),
   );
   return pool;
+}
+
+/** What knex has to say of its connections; whoever waits for one is told by an error too. */
+function told(log: Log): (message: unknown) => void {
+  return (message) => log.warn({ database: String(message) }, 'the database gave trouble');
 }
 
 /** Reads go through `reader`, transactions through `writer`; both may be the same pool. */
@@ -52,19 +59,23 @@ async function translated<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function inTransaction<T>(pool: Knex, work: (sql: Knex.Transaction) => Promise<T>): Promise<T> {
-  let finished = false;
   let connection: Disposable | undefined;
+  let failure: { readonly error: unknown } | undefined;
   try {
     return await pool.transaction(async (sql) => {
       connection = await sql.client.acquireConnection();
-      const result = await work(sql);
-      finished = true;
-      return result;
+      try {
+        return await work(sql);
+      } catch (error) {
+        failure = { error };
+        throw error;
+      }
     });
   } catch (error) {
-    // A failed COMMIT may leave the transaction open on a connection that goes back to the pool.
-    if (finished && connection) connection.__knex__disposed = error;
-    throw error;
+    // COMMIT or ROLLBACK has failed itself: its connection may not go back to the pool with a transaction open.
+    if (connection && error !== failure?.error)
+      connection.__knex__disposed = 'a transaction that did not end';
+    throw failure ? failure.error : error;
   }
 }
 

@@ -9,7 +9,7 @@ import { requireSession } from './session-rows.ts';
 import { timestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `role`. */
-export type MessageQuery = NonNullable<operations['listMessages']['parameters']['query']>;
+export type MessageQuery = Partial<NonNullable<operations['listMessages']['parameters']['query']>>;
 
 export interface Messages {
   /** The oldest first. Throws `not_found` for a session out of reach. */

@@ -11,7 +11,9 @@ import { lockSession, requireSession } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `status`. */
-export type PermissionQuery = NonNullable<operations['listPermissionRequests']['parameters']['query']>;
+export type PermissionQuery = Partial<
+  NonNullable<operations['listPermissionRequests']['parameters']['query']>
+>;
 
 export interface Permissions {
   /** The newest first. Throws `not_found` for a session out of reach. */

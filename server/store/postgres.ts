@@ -1,5 +1,6 @@
 /** PostgreSQL through knex and `pg`: time limits on everything, and numbers that arrive as numbers. */
 import pg from 'pg';
+import type { Log } from '../log.ts';
 import { connect, type Database, databaseOf } from './database.ts';
 
 const limits = {
@@ -11,12 +12,13 @@ const limits = {
   keepAlive: true,
 };
 
-export function openPostgres(url: string): Database {
-  const pool = connect({
+export function openPostgres(url: string, log: Log): Database {
+  const settings = {
     client: 'pg',
     connection: { connectionString: url, application_name: 'service', ...limits, types: { getTypeParser } },
     pool: { min: 0, max: 10 },
-  });
+  };
+  const pool = connect(settings, log);
   return databaseOf('postgresql', pool, pool);
 }
 

@@ -10,7 +10,7 @@ import { lockSession, requireSession } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `status`. */
-export type PromptQuery = NonNullable<operations['listPromptRequests']['parameters']['query']>;
+export type PromptQuery = Partial<NonNullable<operations['listPromptRequests']['parameters']['query']>>;
 
 export interface Prompts {
   /** The newest first. Throws `not_found` for a session out of reach. */

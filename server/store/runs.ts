@@ -9,7 +9,7 @@ import { requireSession, toUsage } from './session-rows.ts';
 import { nullableTimestamp, timestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and the filters of the contract. */
-export type RunQuery = NonNullable<operations['listRuns']['parameters']['query']>;
+export type RunQuery = Partial<NonNullable<operations['listRuns']['parameters']['query']>>;
 
 export interface FoundRun {
   readonly run: Run;

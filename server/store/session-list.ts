@@ -6,7 +6,7 @@ import { type Page, readPage } from './page.ts';
 import type { Reach } from './reach.ts';
 import { type SessionRow, toSession } from './session-rows.ts';
 
-type SessionQuery = NonNullable<operations['listSessions']['parameters']['query']>;
+type SessionQuery = Partial<NonNullable<operations['listSessions']['parameters']['query']>>;
 
 export async function listSessions(
   sql: Knex,

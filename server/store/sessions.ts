@@ -21,7 +21,7 @@ import {
 import { findDefaultWorkspace, findWorkspace, type Workspace } from './workspaces.ts';
 
 /** `limit`, `cursor`, `sort` and the filters of the contract. */
-export type SessionQuery = NonNullable<operations['listSessions']['parameters']['query']>;
+export type SessionQuery = Partial<NonNullable<operations['listSessions']['parameters']['query']>>;
 
 export interface Sessions {
   /** In the default workspace unless one is named. Throws `not_found` for a workspace or parent out of reach. */

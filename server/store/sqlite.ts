@@ -1,7 +1,9 @@
 /** SQLite through knex: write-ahead log, foreign keys, one connection that writes and a few that read. */
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { Knex } from 'knex';
+import type { Log } from '../log.ts';
 import { connect, type Database, databaseOf } from './database.ts';
 
 const pragmas = `
@@ -17,35 +19,34 @@ const pragmas = `
 const readers = 4;
 
 /** Opens the file, and makes it readable for its owner alone if it is new. */
-export function openSqlite(file: string): Database {
+export function openSqlite(file: string, log: Log): Database {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   closeSync(openSync(file, 'a', 0o600));
-  const writer = pool(file, pragmas, 1);
+  const writer = pool({ filename: file, setUp: `${pragmas} pragma busy_timeout = 0;`, max: 1 }, log);
   lockAtBegin(writer);
-  return databaseOf('sqlite', pool(file, `${pragmas} pragma query_only = on;`, readers), writer);
+  const reader = pool({ filename: file, setUp: `${pragmas} pragma query_only = on;`, max: readers }, log);
+  return databaseOf('sqlite', reader, writer);
 }
 
 interface Connection {
   exec(sql: string, done: (error: Error | null) => void): void;
 }
 
-function pool(filename: string, setUp: string, max: number): Knex {
-  return connect({
-    client: 'sqlite3',
-    connection: { filename },
-    pool: {
-      min: 1,
-      max,
-      afterCreate: (connection: Connection, done: (error: Error | null, connection: Connection) => void) =>
-        connection.exec(setUp, (error) => done(error, connection)),
-    },
-  });
+function pool(
+  { filename, setUp, max }: { readonly filename: string; readonly setUp: string; readonly max: number },
+  log: Log,
+): Knex {
+  const afterCreate = (
+    connection: Connection,
+    done: (error: Error | null, connection: Connection) => void,
+  ): void => connection.exec(setUp, (error) => done(error, connection));
+  return connect({ client: 'sqlite3', connection: { filename }, pool: { min: 1, max, afterCreate } }, log);
 }
 
 /** What knex starts a transaction with. */
 interface Transaction {
+  readonly trxClient: { query(connection: unknown, sql: string): Promise<unknown> };
   begin(connection: unknown): Promise<unknown>;
-  query(connection: unknown, sql: string): Promise<unknown>;
 }
 
 /**
@@ -59,7 +60,23 @@ function lockAtBegin(writer: Knex): void {
   client.transaction = (...given) =>
     Object.assign(transaction(...given), {
       begin(this: Transaction, connection: unknown) {
-        return this.query(connection, 'BEGIN IMMEDIATE;');
+        return takeLock(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
       },
     });
+}
+
+const lockTimeoutMs = 5000;
+const lockRetryMs = 5;
+
+/** SQLite itself would wait within a thread, of which Node has four for everything: whoever is to end the wait may need it. */
+async function takeLock(begin: () => Promise<unknown>): Promise<unknown> {
+  for (const deadline = performance.now() + lockTimeoutMs; ; ) {
+    try {
+      return await begin();
+    } catch (error) {
+      const busy = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY';
+      if (!busy || performance.now() > deadline) throw error;
+      await setTimeout(lockRetryMs);
+    }
+  }
 }

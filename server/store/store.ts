@@ -69,7 +69,7 @@ export interface StoreOptions {
  * error named `NewerDatabase`.
  */
 export async function openStore(url: string, { clock, log }: StoreOptions): Promise<Store> {
-  const database = openDatabase(url);
+  const database = openDatabase(url, log);
   try {
     await migrate(database, { clock, log });
     const cursors = createCursors(await readCursorKey(database));
@@ -82,9 +82,9 @@ export async function openStore(url: string, { clock, log }: StoreOptions): Prom
 
 const pingTimeoutMs = 2000;
 
-function openDatabase(url: string): Database {
-  if (url.startsWith('sqlite:')) return openSqlite(url.slice('sqlite:'.length));
-  if (/^postgres(ql)?:\/\//.test(url)) return openPostgres(url);
+function openDatabase(url: string, log: Log): Database {
+  if (url.startsWith('sqlite:')) return openSqlite(url.slice('sqlite:'.length), log);
+  if (/^postgres(ql)?:\/\//.test(url)) return openPostgres(url, log);
   throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
 }
 

@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { describeStores, newAccount } from './test-stores.ts';
+
+describeStores('Logins', (store, engine) => {
+  const minutes = (count: number): Date => new Date(engine.clock.now().getTime() + count * 60_000);
+  const begin = async (userId?: string) => {
+    const refreshHash = randomUUID();
+    const owner = userId ?? (await newAccount(store())).userId;
+    const loginId = await store().logins.create({ userId: owner, refreshHash, expiresAt: minutes(10) });
+    return { userId: owner, loginId, refreshHash };
+  };
+  const isEnded = async (loginId: string) =>
+    (await store().principals.byLogin(loginId, engine.clock.now()))?.login.ended;
+
+  it('exchange each refresh token once', async () => {
+    const { userId, loginId, refreshHash } = await begin();
+    const second = randomUUID();
+    expect(await store().logins.rotate(refreshHash, second, minutes(1))).toEqual({ loginId, userId });
+    expect(await store().logins.rotate(second, randomUUID(), minutes(2))).toEqual({ loginId, userId });
+    expect(await store().logins.rotate('unknown', randomUUID(), minutes(1))).toBe('unknown');
+    expect(await isEnded(loginId)).toBe(false);
+  });
+
+  it('end as a whole when a token comes a second time', async () => {
+    const { loginId, refreshHash } = await begin();
+    const second = randomUUID();
+    await store().logins.rotate(refreshHash, second, minutes(1));
+    expect(await store().logins.rotate(refreshHash, randomUUID(), minutes(1))).toBe('reused');
+    expect(await isEnded(loginId)).toBe(true);
+    expect(await store().logins.rotate(second, randomUUID(), minutes(1))).toBe('unknown');
+  });
+
+  it('give a token to one of two that race for it', async () => {
+    const { refreshHash } = await begin();
+    const other = await engine.open();
+    const outcomes = await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        (index % 2 ? store() : other).logins.rotate(refreshHash, randomUUID(), minutes(1)),
+      ),
+    );
+    expect(outcomes.filter((outcome) => typeof outcome === 'object')).toHaveLength(1);
+    expect(outcomes.filter((outcome) => outcome === 'reused')).toHaveLength(9);
+  });
+
+  it('expire', async () => {
+    const { loginId, refreshHash } = await begin();
+    expect(await store().logins.rotate(refreshHash, randomUUID(), minutes(10))).toBe('expired');
+    const owner = await store().principals.byLogin(loginId, minutes(10));
+    expect(owner?.login).toEqual({ id: loginId, ended: false, expired: true });
+    expect(await store().principals.byLogin('lgn_unknown', minutes(0))).toBeNull();
+  });
+
+  it('end alone, or with all others of the user', async () => {
+    const first = await begin();
+    const second = await begin(first.userId);
+    const third = await begin(first.userId);
+    const stranger = await begin();
+    await store().logins.end(first.loginId);
+    expect([await isEnded(first.loginId), await isEnded(second.loginId)]).toEqual([true, false]);
+    expect(await store().logins.rotate(first.refreshHash, randomUUID(), minutes(1))).toBe('unknown');
+    await store().logins.endAll(first.userId);
+    expect([await isEnded(second.loginId), await isEnded(third.loginId)]).toEqual([true, true]);
+    expect(await isEnded(stranger.loginId)).toBe(false);
+  });
+
+  it('are forgotten with their tokens after they expired', async () => {
+    const { loginId, refreshHash } = await begin();
+    await store().logins.prune(minutes(10));
+    expect(await isEnded(loginId)).toBe(false);
+    await store().logins.prune(minutes(11));
+    expect(await isEnded(loginId)).toBeUndefined();
+    expect(await engine.sql()('refresh_tokens').where({ hash: refreshHash })).toEqual([]);
+  });
+});
+
+describeStores('Signing keys', (store, engine) => {
+  it('are listed with the newest first until they are removed', async () => {
+    await store().signingKeys.add({
+      kid: 'old',
+      sealedPrivateKey: 'sealed-1',
+      publicJwk: { kty: 'OKP', x: 'a' },
+    });
+    engine.clock.advance(1000);
+    await store().signingKeys.add({
+      kid: 'new',
+      sealedPrivateKey: 'sealed-2',
+      publicJwk: { kty: 'OKP', x: 'b' },
+    });
+    expect(await store().signingKeys.list()).toMatchObject([
+      {
+        kid: 'new',
+        sealedPrivateKey: 'sealed-2',
+        publicJwk: { kty: 'OKP', x: 'b' },
+        createdAt: engine.clock.now(),
+      },
+      { kid: 'old' },
+    ]);
+    await store().signingKeys.remove('old');
+    expect(await store().signingKeys.list()).toMatchObject([{ kid: 'new' }]);
+  });
+});
+
+describeStores('API keys', (store, engine) => {
+  const newKey = (name = 'Build server') => ({
+    name,
+    scopes: ['query', 'sessions:read'] as const,
+    hash: randomUUID(),
+    prefix: 'sk-3fK9aZ1q',
+  });
+
+  it('are found by their hash, with what they may do', async () => {
+    const reach = await newAccount(store());
+    const key = { ...newKey(), expires_at: '2026-11-21T10:00:00.5+01:00' };
+    const { apiKey } = await store().apiKeys.create(reach, key);
+    expect(apiKey).toMatchObject({ name: 'Build server', disabled: false, last_used_at: null });
+    expect(apiKey.expires_at).toBe('2026-11-21T09:00:00.500Z');
+    const before = new Date('2026-11-21T09:00:00.499Z');
+    const found = await store().principals.byApiKeyHash(key.hash, before);
+    expect(found).toMatchObject({
+      user: { id: reach.userId },
+      memberships: [{ organizationId: reach.organizationIds[0], role: 'owner' }],
+      apiKey: { id: apiKey.id, scopes: key.scopes, disabled: false, expired: false, lastUsedAt: null },
+    });
+    expect(await store().principals.byApiKey(apiKey.id, before)).toEqual(found);
+    const after = await store().principals.byApiKeyHash(key.hash, new Date('2026-11-21T09:00:00.500Z'));
+    expect(after?.apiKey.expired).toBe(true);
+    expect(await store().principals.byApiKeyHash('unknown', before)).toBeNull();
+  });
+
+  it('of one user are not there for another, whatever is asked', async () => {
+    const [owner, stranger] = [await newAccount(store()), await newAccount(store())];
+    const { apiKey, etag } = await store().apiKeys.create(owner, newKey());
+    // A colleague in the same organization is a stranger too: a key is a person's own.
+    for (const reach of [stranger, { ...stranger, organizationIds: owner.organizationIds }]) {
+      expect(await store().apiKeys.find(reach, apiKey.id)).toBeNull();
+      expect((await store().apiKeys.list(reach, {})).data).toEqual([]);
+      for (const ifMatch of [undefined, etag, '"other"']) {
+        const update = store().apiKeys.update(reach, apiKey.id, { disabled: true }, ifMatch);
+        await expect(update).rejects.toMatchObject({ code: 'not_found' });
+        const revoke = store().apiKeys.revoke(reach, apiKey.id, ifMatch);
+        await expect(revoke).rejects.toMatchObject({ code: 'not_found' });
+      }
+    }
+    expect(await store().apiKeys.find(owner, apiKey.id)).toEqual({ apiKey, etag });
+  });
+
+  it('change and end at once, if they are still as they were read', async () => {
+    const reach = await newAccount(store());
+    const key = newKey();
+    const { apiKey, etag } = await store().apiKeys.create(reach, key);
+    const patch = { disabled: true, scopes: ['query' as const], expires_at: '2030-01-01T00:00:00Z' };
+    const changed = await store().apiKeys.update(reach, apiKey.id, patch, etag);
+    expect(changed.apiKey).toMatchObject({
+      ...patch,
+      name: apiKey.name,
+      expires_at: '2030-01-01T00:00:00.000Z',
+    });
+    const found = await store().principals.byApiKeyHash(key.hash, engine.clock.now());
+    expect(found?.apiKey).toMatchObject({ disabled: true, scopes: ['query'] });
+    const stale = store().apiKeys.revoke(reach, apiKey.id, etag);
+    await expect(stale).rejects.toMatchObject({ code: 'precondition_failed' });
+    const forever = await store().apiKeys.update(reach, apiKey.id, { expires_at: null });
+    expect(forever.apiKey.expires_at).toBeNull();
+    await store().apiKeys.revoke(reach, apiKey.id, forever.etag);
+    expect(await store().apiKeys.find(reach, apiKey.id)).toBeNull();
+    expect(await store().principals.byApiKeyHash(key.hash, engine.clock.now())).toBeNull();
+  });
+
+  it('refuse a time that no calendar of ours can write', async () => {
+    const reach = await newAccount(store());
+    for (const expires_at of [
+      '9999-12-31T23:59:59-01:00',
+      '0000-01-01T00:00:00+01:00',
+      '2026-12-31T23:59:60Z',
+    ]) {
+      const refused = store().apiKeys.create(reach, { ...newKey(), expires_at });
+      await expect(refused).rejects.toMatchObject({
+        code: 'invalid_request',
+        errors: [{ in: 'body', pointer: '/expires_at' }],
+      });
+    }
+  });
+
+  it('remember their last use once a minute, and keep their ETag', async () => {
+    const reach = await newAccount(store());
+    const { apiKey, etag } = await store().apiKeys.create(reach, newKey());
+    const at = (seconds: number): Date => new Date(Date.UTC(2026, 10, 21, 9, 0, seconds));
+    for (const seconds of [0, 1, 59]) await store().principals.touchApiKey(apiKey.id, at(seconds));
+    const first = await store().apiKeys.find(reach, apiKey.id);
+    expect(first).toEqual({ apiKey: { ...apiKey, last_used_at: '2026-11-21T09:00:00.000Z' }, etag });
+    await store().principals.touchApiKey(apiKey.id, at(60));
+    const second = await store().apiKeys.find(reach, apiKey.id);
+    expect(second?.apiKey.last_used_at).toBe('2026-11-21T09:01:00.000Z');
+  });
+
+  it('are listed with the newest first, page by page', async () => {
+    const reach = await newAccount(store());
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    for (const name of names) await store().apiKeys.create(reach, newKey(name));
+    const first = await store().apiKeys.list(reach, { limit: 2 });
+    const second = await store().apiKeys.list(reach, { limit: 2, cursor: first.next_cursor ?? '' });
+    const third = await store().apiKeys.list(reach, { limit: 2, cursor: second.next_cursor ?? '' });
+    const listed = [first, second, third].flatMap(({ data }) => data.map(({ name }) => name));
+    expect(listed).toEqual(names.toReversed());
+    expect(third.next_cursor).toBeNull();
+  });
+});

@@ -1,0 +1,272 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Knex } from 'knex';
+import { afterAll, describe, expect, it } from 'vitest';
+import { createLog } from '../log.ts';
+import type { Database } from './database.ts';
+import { openPostgres } from './postgres.ts';
+import { openSqlite } from './sqlite.ts';
+import { openStore } from './store.ts';
+import { describeStore, describeStores, newAccount } from './test-stores.ts';
+
+const log = createLog('silent');
+
+describeStores('The database', (store, engine) => {
+  const openDatabase = (): Database =>
+    engine.dialect === 'sqlite'
+      ? openSqlite(engine.url().replace('sqlite:', ''), log)
+      : openPostgres(engine.url(), log);
+
+  it('says which one it is, and that it answers', async () => {
+    expect(store().dialect).toBe(engine.dialect);
+    await expect(store().ping()).resolves.toBeUndefined();
+  });
+
+  it('is the same after it was opened again', async () => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, { title: 'kept' });
+    const again = await engine.open();
+    expect((await again.sessions.find(reach, session.id))?.session).toEqual(session);
+  });
+
+  it('is migrated once by many that open it at once', async () => {
+    const stores = await Promise.all(Array.from({ length: 5 }, () => engine.open()));
+    await Promise.all(stores.map((one) => one.ping()));
+    const versions = await engine.sql()('schema_versions').orderBy('version').pluck('name');
+    expect(versions).toEqual(['accounts', 'sessions']);
+  });
+
+  it('of a newer version is refused with a message that helps, and not touched', async () => {
+    await engine.sql()('schema_versions').insert({ version: 99, name: 'later', applied_at: 0 });
+    const refused = openStore(engine.url(), { clock: engine.clock, log });
+    await expect(refused).rejects.toMatchObject({
+      name: 'NewerDatabase',
+      message: expect.stringMatching(
+        /newer version of service.*schema is 99.*knows 2\. Start that newer version/,
+      ),
+    });
+    await engine.sql()('schema_versions').where({ version: 99 }).delete();
+    await expect(engine.open()).resolves.toBeDefined();
+  });
+
+  it('undoes a transaction that throws, also when it has written before', async () => {
+    const database = openDatabase();
+    const insert = (sql: Knex) =>
+      sql('invitations').insert({ hash: 'undone', kind: 'invitation', created_at: 0, expires_at: 0 });
+    const failed = database.write(async (sql) => {
+      await insert(sql);
+      throw new TypeError('after the write');
+    });
+    await expect(failed).rejects.toThrow(new TypeError('after the write'));
+    const doubled = database.write(async (sql) => {
+      await insert(sql);
+      await insert(sql);
+    });
+    await expect(doubled).rejects.toThrow(/unique/i);
+    expect(await engine.sql()('invitations').where({ hash: 'undone' })).toEqual([]);
+    await database.write(insert);
+    expect(await engine.sql()('invitations').where({ hash: 'undone' })).toHaveLength(1);
+    await database.close();
+  });
+
+  it('quotes no bound value when a statement fails: it may be a secret', async () => {
+    const database = openDatabase();
+    const row = { hash: 'a-secret', kind: 'unknown kind', created_at: 0, expires_at: 0 };
+    const failure = await database
+      .write((sql) => sql('invitations').insert(row))
+      .catch((error: Error) => error);
+    expect(failure).toBeInstanceOf(Error);
+    expect(String(failure)).toContain('insert into');
+    expect(String(failure)).not.toContain('a-secret');
+    await database.close();
+  });
+
+  it('keeps every reference whole', async () => {
+    const reach = await newAccount(store());
+    const row = { organization_id: 'org_none', user_id: reach.userId, role: 'owner', created_at: 0 };
+    const database = openDatabase();
+    await expect(database.write((sql) => sql('memberships').insert(row))).rejects.toThrow(/foreign key/i);
+    await database.close();
+    if (engine.dialect !== 'sqlite') return;
+    expect(await engine.sql().raw('pragma integrity_check')).toEqual([{ integrity_check: 'ok' }]);
+    expect(await engine.sql().raw('pragma foreign_key_check')).toEqual([]);
+  });
+});
+
+describe('SQLite', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'service-sqlite-'));
+  const file = join(folder, 'new', 'service.db');
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('is made in a folder and a file that only their owner can read', async () => {
+    const database = openSqlite(file, log);
+    await database.write((sql) => sql.schema.createTable('notes', (table) => table.text('body')));
+    expect(statSync(join(folder, 'new')).mode & 0o777).toBe(0o700);
+    for (const name of [file, `${file}-wal`, `${file}-shm`]) expect(statSync(name).mode & 0o777).toBe(0o600);
+    await database.close();
+  });
+
+  it('writes ahead and checks references on each connection', async () => {
+    const database = openSqlite(file, log);
+    const read = (sql: Knex) =>
+      sql.raw('select * from pragma_journal_mode, pragma_foreign_keys, pragma_synchronous');
+    const settings = [{ journal_mode: 'wal', foreign_keys: 1, synchronous: 1 }];
+    expect(await database.read(read)).toEqual(settings);
+    expect(await database.write(read)).toEqual(settings);
+    await expect(database.read((sql) => sql('notes').insert({ body: 'by a reader' }))).rejects.toMatchObject({
+      code: 'database_unavailable',
+    });
+    await database.close();
+  });
+
+  it('lets two processes that read before they write take turns', async () => {
+    const [first, second] = [openSqlite(file, log), openSqlite(file, log)];
+    await first.write((sql) => sql('notes').insert({ body: '0' }));
+    const increment = (database: Database) =>
+      database.write(async (sql) => {
+        const [{ body } = { body: '' }] = await sql<{ body: string }>('notes').select('body');
+        await sql('notes').update({ body: String(Number(body) + 1) });
+      });
+    await Promise.all(Array.from({ length: 40 }, (_, index) => increment(index % 2 ? first : second)));
+    expect(await first.read((sql) => sql('notes').pluck('body'))).toEqual(['40']);
+    await Promise.all([first.close(), second.close()]);
+  });
+
+  it('reads on while somebody writes, and tells a writer that waits too long', {
+    timeout: 20_000,
+  }, async () => {
+    const [holder, other] = [openSqlite(file, log), openSqlite(file, log)];
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const holding = holder.write(async (sql) => {
+      await sql('notes').insert({ body: 'held' });
+      await held;
+    });
+    expect(await other.read((sql) => sql('notes').count({ count: '*' }))).toEqual([{ count: 1 }]);
+    const blocked = other.write((sql) => sql('notes').insert({ body: 'blocked' }));
+    await expect(blocked).rejects.toMatchObject({
+      code: 'database_unavailable',
+      headers: { 'Retry-After': '2' },
+    });
+    letGo();
+    await holding;
+    await other.write((sql) => sql('notes').insert({ body: 'free again' }));
+    await Promise.all([holder.close(), other.close()]);
+  });
+
+  it('says when the disk is full, and goes on when it is not', async () => {
+    const database = openSqlite(file, log);
+    const before = await database.read((sql) => sql('notes').count({ count: '*' }));
+    const limit = (pages: number) => database.write((sql) => sql.raw(`pragma max_page_count = ${pages}`));
+    await limit(10);
+    const big = database.write(async (sql) => {
+      for (let index = 0; index < 50; index += 1) await sql('notes').insert({ body: 'x'.repeat(4000) });
+    });
+    await expect(big).rejects.toMatchObject({ code: 'storage_full', status: 507 });
+    expect(await database.read((sql) => sql('notes').count({ count: '*' }))).toEqual(before);
+    await limit(1_000_000);
+    await database.write((sql) => sql('notes').insert({ body: 'x'.repeat(40_000) }));
+    await database.close();
+  });
+
+  it('is not made of a file that is something else', async () => {
+    const other = join(folder, 'other.db');
+    writeFileSync(other, 'This is no database, but a text that is long enough to look at.'.repeat(20));
+    await expect(openStore(`sqlite:${other}`, { clock: { now: () => new Date() }, log })).rejects.toThrow(
+      /not a database/,
+    );
+    await expect(openStore('mysql://x', { clock: { now: () => new Date() }, log })).rejects.toThrow(
+      /sqlite:<absolute file> or postgres:/,
+    );
+  });
+});
+
+describeStore('postgresql', 'A server', (_store, engine) => {
+  it('that is away is told of in time, and works again when it is back', { timeout: 20_000 }, async () => {
+    const relay = await relayTo(engine.url());
+    const store = await openStore(relay.url, { clock: engine.clock, log });
+    const reach = await newAccount(store);
+    relay.silence();
+    const begin = performance.now();
+    await expect(store.ping()).rejects.toMatchObject({ code: 'database_unavailable' });
+    expect(performance.now() - begin).toBeLessThan(2500);
+    await relay.cut();
+    await expect(store.ping()).rejects.toMatchObject({ code: 'database_unavailable' });
+    const cut = store.sessions.create(reach, {});
+    await expect(cut).rejects.toMatchObject({
+      code: 'database_unavailable',
+      headers: { 'Retry-After': '2' },
+    });
+    await relay.restore();
+    await store.ping();
+    await expect(store.sessions.create(reach, {})).resolves.toBeDefined();
+    await store.close();
+    await relay.cut();
+  });
+
+  it('tells of its limits: time, locks, space', async () => {
+    const database = openPostgres(engine.url(), log);
+    const raising = (code: string) =>
+      database.write((sql) =>
+        sql.raw(`do $$ begin raise exception 'full' using errcode = '${code}'; end $$`),
+      );
+    await expect(raising('53100')).rejects.toMatchObject({ code: 'storage_full' });
+    for (const code of ['53300', '57P01', '40P01', '40001', '55P03', '08006', '25006'])
+      await expect(raising(code), code).rejects.toMatchObject({ code: 'database_unavailable' });
+    await expect(raising('22012')).rejects.not.toHaveProperty('status');
+    const slow = database.write(async (sql) => {
+      await sql.raw("set local statement_timeout = '20ms'");
+      await sql.raw('select pg_sleep(5)');
+    });
+    await expect(slow).rejects.toMatchObject({ code: 'database_unavailable' });
+    const numbers = await database.read((sql) =>
+      sql.raw(
+        'select count(*) as count, sum(x) as sum, max(x) as max from (values (1::bigint), (2)) as t (x)',
+      ),
+    );
+    expect(numbers.rows).toEqual([{ count: 2, sum: 3, max: 2 }]);
+    await database.close();
+  });
+});
+
+/** A way to a database that can fall silent, be cut, and come back on the same port. */
+async function relayTo(url: string) {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  let server: Server;
+  let port = 0;
+  const listen = async (): Promise<void> => {
+    server = createServer((near) => {
+      const far = connect(Number(target.port), target.hostname);
+      for (const [socket, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        sockets.add(socket);
+        socket.pipe(other);
+        socket.on('close', () => other.destroy());
+        // The other end is closed too; whoever used the way is told by that.
+        socket.on('error', () => other.destroy());
+      }
+    });
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+    const address = server.address();
+    if (typeof address === 'object' && address) port = address.port;
+  };
+  await listen();
+  const way = new URL(url);
+  way.port = String(port);
+  return {
+    url: way.href,
+    silence: () => {
+      for (const socket of sockets) socket.unpipe().pause();
+    },
+    cut: async () => {
+      for (const socket of sockets) socket.destroy();
+      sockets.clear();
+      await new Promise((resolve) => server.close(resolve));
+    },
+    restore: listen,
+  };
+}

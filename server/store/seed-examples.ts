@@ -1,0 +1,162 @@
+/** Fills an empty database with what the contract's examples show, ids included, so that tests can hold them true. */
+import type { Knex } from 'knex';
+import type { ApiKey, Me, Message, PermissionRequest, PromptRequest, Run, Session } from '../contract/api.ts';
+import type { Database } from './database.ts';
+
+/** The examples that are stored, and what no example shows. */
+export interface ExampleSeed {
+  readonly me: Me;
+  readonly passwordHash: string;
+  /** Of the refresh token that the example of refreshing sends. */
+  readonly refreshTokenHash: string;
+  readonly apiKey: ApiKey;
+  readonly sessions: readonly Session[];
+  readonly runs: readonly Run[];
+  readonly messages: readonly Message[];
+  readonly permissions: readonly PermissionRequest[];
+  readonly prompts: readonly PromptRequest[];
+}
+
+const at = Date.parse('2026-11-21T08:00:00.000Z');
+/** Pending questions must not expire while a test runs. */
+const later = Date.now() + 3_600_000;
+
+/** Writes everything in one transaction. */
+export async function seedExamples(database: Database, seed: ExampleSeed): Promise<void> {
+  const organizationId = seed.me.memberships[0]?.organization_id;
+  if (!organizationId) throw new Error('the example of the account has no membership');
+  await database.write(async (sql) => {
+    await seedAccount(sql, seed);
+    for (const session of seed.sessions) await seedSession(sql, session, organizationId, seed.me.id);
+    for (const run of seed.runs) await seedRun(sql, run, organizationId, seed.me.id);
+    for (const [position, message] of seed.messages.entries())
+      await seedMessage(sql, message, organizationId, position);
+    for (const request of seed.permissions)
+      await sql('permission_requests').insert({
+        ...question(request, organizationId),
+        decision: request.decision,
+      });
+    for (const request of seed.prompts) {
+      const answers = request.answers ? JSON.stringify(request.answers) : null;
+      await sql('prompt_requests').insert({ ...question(request, organizationId), answers });
+    }
+  });
+}
+
+async function seedAccount(
+  sql: Knex.Transaction,
+  { me, passwordHash, refreshTokenHash, apiKey }: ExampleSeed,
+) {
+  const times = { created_at: at, updated_at: at };
+  await sql('users').insert({
+    ...times,
+    id: me.id,
+    email: me.email,
+    email_key: me.email.toLowerCase(),
+    name: me.name,
+    password_hash: passwordHash,
+    operator: me.operator,
+    revision: 1,
+  });
+  for (const { organization_id, organization_name, role, default_workspace_id } of me.memberships) {
+    await sql('organizations').insert({ ...times, id: organization_id, name: organization_name });
+    await sql('memberships').insert({ organization_id, user_id: me.id, role, created_at: at });
+    await sql('workspaces').insert({
+      ...times,
+      id: default_workspace_id,
+      organization_id,
+      name: 'Default',
+      is_default: true,
+    });
+  }
+  await sql('logins').insert({ id: 'lgn_example', user_id: me.id, created_at: at, expires_at: later });
+  await sql('refresh_tokens').insert({ hash: refreshTokenHash, login_id: 'lgn_example', created_at: at });
+  await sql('api_keys').insert({
+    ...times,
+    id: apiKey.id,
+    user_id: me.id,
+    name: apiKey.name,
+    hash: 'of a key that nobody has',
+    prefix: apiKey.prefix,
+    scopes: JSON.stringify(apiKey.scopes),
+    disabled: apiKey.disabled,
+    revision: 1,
+  });
+}
+
+async function seedSession(sql: Knex.Transaction, session: Session, organizationId: string, userId: string) {
+  const { usage, permission_rules, tags, metadata, ...columns } = session;
+  await sql('sessions').insert({
+    ...columns,
+    ...usage,
+    organization_id: organizationId,
+    user_id: userId,
+    permission_rules: JSON.stringify(permission_rules),
+    tags: JSON.stringify(tags),
+    metadata: JSON.stringify(metadata),
+    turn: 1,
+    revision: 1,
+    created_at: at,
+    updated_at: at,
+  });
+  for (const tag of tags)
+    await sql('session_tags').insert({
+      organization_id: organizationId,
+      session_id: session.id,
+      tag,
+      archived: session.archived,
+      created_at: at,
+      updated_at: at,
+    });
+}
+
+async function seedRun(sql: Knex.Transaction, run: Run, organizationId: string, userId: string) {
+  const { usage, error, ...columns } = run;
+  await sql('runs').insert({
+    ...columns,
+    ...usage,
+    error: error ? JSON.stringify(error) : null,
+    organization_id: organizationId,
+    user_id: userId,
+    turn: 1,
+    on_unanswered: 'wait',
+    pruned_event_id: run.last_event_id,
+    lease_owner: 'nobody',
+    lease_expires_at: later,
+    created_at: at,
+    started_at: at,
+    ended_at: run.ended_at ? at : null,
+  });
+}
+
+async function seedMessage(
+  sql: Knex.Transaction,
+  message: Message,
+  organizationId: string,
+  position: number,
+) {
+  const { parts, usage, ...columns } = message;
+  await sql('messages').insert({
+    ...columns,
+    organization_id: organizationId,
+    parts: JSON.stringify(parts),
+    usage: usage ? JSON.stringify(usage) : null,
+    turn: 1,
+    position,
+    created_at: at,
+  });
+}
+
+function question(request: PermissionRequest | PromptRequest, organizationId: string) {
+  return {
+    id: request.id,
+    organization_id: organizationId,
+    session_id: request.session_id,
+    run_id: request.run_id,
+    request: JSON.stringify(request),
+    status: request.status,
+    created_at: at,
+    expires_at: later,
+    resolved_at: request.resolved_at ? at : null,
+  };
+}

@@ -1,0 +1,115 @@
+/** Runs, messages and questions for the tests of the store. */
+import type { Message, PermissionRequest, PromptRequest, Question, ResponseChunk } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import type { NumberedEvent } from './run-events.ts';
+import type { Reach, Store } from './store.ts';
+
+export const noUsage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
+
+export function message(role: Message['role'], text: string, id = newId('message')) {
+  return { id, role, parts: [{ type: 'text' as const, text }], model: null, stop_reason: null, usage: null };
+}
+
+export function chunk(seq: number, text: string): NumberedEvent {
+  const data: ResponseChunk = { type: 'text_delta', message_id: 'msg', text };
+  return { seq, name: 'message', data };
+}
+
+/** A run of a new session, or of the given one. */
+export async function beginRun(
+  store: Store,
+  reach: Reach,
+  options: {
+    readonly sessionId?: string;
+    readonly owner?: string;
+    readonly expiresAt?: Date;
+    readonly prompt?: string;
+    readonly trigger?: 'api' | 'messages';
+  } = {},
+): Promise<{ readonly runId: string; readonly sessionId: string }> {
+  const sessionId = options.sessionId ?? (await store.sessions.create(reach, {})).session.id;
+  const runId = newId('run');
+  await store.transcript.beginRun({
+    id: runId,
+    sessionId,
+    userId: reach.userId,
+    trigger: options.trigger ?? 'api',
+    agentSlug: 'coder',
+    model: 'demo:demo-1',
+    permissionMode: 'ask',
+    onUnanswered: 'wait',
+    messages: [message('user', options.prompt ?? 'Say hello.')],
+    lease: {
+      owner: options.owner ?? 'this process',
+      expiresAt: options.expiresAt ?? new Date('2026-11-21T08:00:10Z'),
+    },
+    events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
+  });
+  return { runId, sessionId };
+}
+
+export async function endRun(
+  store: Store,
+  run: { readonly runId: string; readonly sessionId: string },
+  seq = 2,
+): Promise<void> {
+  await store.transcript.endRun({
+    ...run,
+    status: 'interrupted',
+    stopReason: 'interrupted',
+    interruptReason: 'requested',
+    error: null,
+    messages: [],
+    usage: noUsage,
+    events: [chunk(seq, 'end')],
+  });
+}
+
+interface Asked {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly createdAt: Date;
+  readonly expiresAt?: Date;
+}
+
+function askedIn({ runId, sessionId, createdAt, expiresAt }: Asked) {
+  return {
+    session_id: sessionId,
+    run_id: runId,
+    tool_call_id: 'call_1',
+    status: 'pending',
+    created_at: createdAt.toISOString(),
+    expires_at: (expiresAt ?? new Date(createdAt.getTime() + 60_000)).toISOString(),
+    resolved_at: null,
+  } as const;
+}
+
+export function permissionRequest(asked: Asked): PermissionRequest {
+  const id = newId('permissionRequest');
+  return {
+    ...askedIn(asked),
+    id,
+    tool_name: 'write',
+    action: 'write',
+    description: 'Write to a file.',
+    path: 'notes\0.txt',
+    params: { file_path: 'notes.txt', nothing: null },
+    diff: '-a\n+b\ud800',
+    options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
+    decision: null,
+    reply_path: `/api/v1/sessions/${asked.sessionId}/permissions/${id}/reply`,
+    reply_schema: 'PermissionReply',
+  };
+}
+
+export function promptRequest(asked: Asked, questions: Question[]): PromptRequest {
+  const id = newId('promptRequest');
+  return {
+    ...askedIn(asked),
+    id,
+    questions,
+    answers: null,
+    reply_path: `/api/v1/sessions/${asked.sessionId}/prompts/${id}/reply`,
+    reply_schema: 'PromptReply',
+  };
+}
