@@ -46,7 +46,6 @@ export const interruptSession: Handler<'interruptSession'> = async (
   { principal, path },
   { store, runtime },
 ) => {
-  await requireSession(store.sessions.find(principal, path.session_id));
   const active = await store.runs.activeOf(principal, path.session_id);
   if (active.length === 0) throw new Problem('run_ended', 'Nothing is running or queued in this session.');
   // The last in the queue first, so that none of them begins while the one before it stops.
@@ -58,12 +57,10 @@ export const interruptSession: Handler<'interruptSession'> = async (
 };
 
 export const listMessages: Handler<'listMessages'> = async ({ principal, path, query }, { store }) => {
-  await requireSession(store.sessions.find(principal, path.session_id));
   return { status: 200, body: await store.messages.list(principal, path.session_id, query) };
 };
 
 export const listPermissionRequests: Handler<'listPermissionRequests'> = async (call, { store }) => {
-  await requireSession(store.sessions.find(call.principal, call.path.session_id));
   return {
     status: 200,
     body: await store.permissions.list(call.principal, call.path.session_id, call.query),
@@ -80,7 +77,6 @@ export const replyPermission: Handler<'replyPermission'> = async (
 };
 
 export const listPromptRequests: Handler<'listPromptRequests'> = async (call, { store }) => {
-  await requireSession(store.sessions.find(call.principal, call.path.session_id));
   return { status: 200, body: await store.prompts.list(call.principal, call.path.session_id, call.query) };
 };
 
@@ -89,10 +85,6 @@ export const replyPrompt: Handler<'replyPrompt'> = async ({ principal, path, bod
   runtime.wake(request.run_id);
   return { status: 200, body: request };
 };
-
-async function requireSession(found: Promise<unknown>): Promise<void> {
-  if (!(await found)) throw missing();
-}
 
 function missing(): Problem {
   return new Problem('not_found', 'No session has this id, or it is not yours.');
