@@ -16,7 +16,7 @@ import { createEventLog } from './event-log.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
-import type { Generation, ModelMessage, ModelPart } from './model.ts';
+import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
 import { findProfile } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import { createProviders, type ProviderDefinition } from './providers/providers.ts';
@@ -218,8 +218,15 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       hub.notify(runId);
       if (active.has(runId)) void heedInterrupt(runId);
     },
-    complete({ model, system, messages, generation }, signal) {
-      return providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
+    async *complete({ model, system, messages, generation }, signal) {
+      try {
+        yield* providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
+      } catch (error) {
+        // Here no run keeps the failure: the caller is told, in the words that a run would have used.
+        throw error instanceof ModelFailure
+          ? new Problem(error.code, error.message, { cause: error })
+          : error;
+      }
     },
     async close() {
       closing = true;
