@@ -1,0 +1,96 @@
+/** The order in which a request meets the server, on one page. */
+import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
+import { accessOf, enforceAccess } from './http/access.ts';
+import { shareWithOrigins } from './http/cors.ts';
+import { authenticate } from './http/credential.ts';
+import { abortWithCaller, beginExchange, type Exchange, exchangeOf } from './http/exchange.ts';
+import { requireAcceptable } from './http/media-type.ts';
+import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
+import type { AnyCall, Caller, Ports } from './http/ports.ts';
+import { noSuchOperation } from './http/problems.ts';
+import { recordRequests } from './http/record.ts';
+import { createReplies, type Replies } from './http/replies.ts';
+import { readBody } from './http/request-body.ts';
+import { createValidation, type Validate } from './http/validation.ts';
+import type { AnyReply } from './http/wire.ts';
+import { type Operations, operations } from './operations/operations.ts';
+import type { Services } from './services.ts';
+
+// main.ts knows http/ through this page only.
+export { createMetrics } from './http/metrics.ts';
+export { createHttpServer, type HttpServer } from './http/server.ts';
+
+/** Everything between Node's HTTP server and the handlers. */
+export function createApp(services: Services, handlers: Operations = operations): Express {
+  const ports = portsOf(services, handlers);
+  const replies = createReplies(ports);
+  const validate = createValidation();
+  const app = express();
+  app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
+  app.set('query parser', false); // The contract says how a query is read.
+  app.use(beginExchange);
+  app.use(recordRequests(ports));
+  app.use(shareWithOrigins(ports.settings));
+  for (const path of paths) app.route(path.pattern).all(serve(path, ports, validate, replies));
+  app.use(refuseUnknownPath);
+  app.use(answerFailure(replies));
+  return app;
+}
+
+/** One path: what is meant, who calls, may they, what do they say, and what is the answer. */
+function serve(path: Path, ports: Ports, validate: Validate, replies: Replies): RequestHandler {
+  return async (request) => {
+    const exchange = exchangeOf(request);
+    if (request.method === 'OPTIONS') return answerOptions(path, exchange);
+    const route = operationFor(path, request.method);
+    exchange.route = route;
+    const principal = await identify(exchange, ports);
+    requireAcceptable(request, route);
+    const body = await readBody(exchange, route);
+    const input = await validate(exchange, route, body);
+    replies.admit(exchange, input.body, principal);
+    const call = { ...input, principal, requestId: exchange.requestId, signal: abortWithCaller(exchange) };
+    await replies.send(exchange, await ports.perform(route, call), principal);
+  };
+}
+
+/** Who calls, once the access table has let them in; null where the operation is public. */
+async function identify(exchange: Exchange, { identity, settings }: Ports): Promise<Caller | null> {
+  const { request, route } = exchange;
+  if (!route) return null;
+  const access = accessOf(route, settings);
+  if (access.allow === 'public') return null;
+  const caller = await authenticate(request, route, identity);
+  exchange.userId = caller.userId;
+  enforceAccess(access, caller);
+  return caller;
+}
+
+const refuseUnknownPath: RequestHandler = () => {
+  throw noSuchOperation();
+};
+
+/** Express knows a handler of failures by its four parameters. */
+function answerFailure(replies: Replies): ErrorRequestHandler {
+  return (error, request, _response, _next) => replies.fail(exchangeOf(request), error);
+}
+
+function portsOf(services: Services, handlers: Operations): Ports {
+  const { settings, log, metrics, identity, draining } = services;
+  return {
+    settings,
+    log,
+    metrics,
+    identity,
+    draining,
+    perform(route, call) {
+      // The route table and the type of the handlers come from the same contract: family and id fit together.
+      const family = handlers[route.family] as unknown as Readonly<Record<string, AnyHandler>>;
+      const handler = family[route.operationId];
+      if (!handler) throw new Error(`${route.operationId} has no handler`);
+      return handler(call, services);
+    },
+  };
+}
+
+type AnyHandler = (call: AnyCall, services: Services) => Promise<AnyReply>;

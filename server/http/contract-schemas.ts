@@ -1,0 +1,58 @@
+/** Validators for any schema of the contract, compiled by Ajv when they are first needed. */
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { contractDocument, isNode, type Node } from './contract-document.ts';
+
+const base = 'contract:';
+
+/** Compiles schemas of the contract; a fragment of it may be compiled wherever it stands. */
+export interface SchemaCompiler {
+  compile(schema: Node): ValidateFunction;
+}
+
+export interface CompilerOptions {
+  /** Collects everything that is wrong with a value; otherwise the first thing ends the search. */
+  readonly allErrors: boolean;
+  /** Reads numbers and booleans off texts. */
+  readonly coerceTypes?: boolean;
+}
+
+export function createSchemaCompiler({ allErrors, coerceTypes = false }: CompilerOptions): SchemaCompiler {
+  const ajv = new Ajv2020({
+    strict: false,
+    allErrors,
+    coerceTypes,
+    verbose: true,
+    discriminator: true,
+    validateSchema: false,
+  });
+  formats.default(ajv);
+  ajv.addSchema({ $id: base, ...absolute(contractDocument()) });
+  const compiled = new WeakMap<Node, ValidateFunction>();
+  return {
+    compile(schema) {
+      const present = compiled.get(schema);
+      if (present) return present;
+      const validate = ajv.compile(absolute(schema));
+      compiled.set(schema, validate);
+      return validate;
+    },
+  };
+}
+
+/** References as seen from outside the document, and discriminators as Ajv takes them: without a mapping. */
+function absolute(node: Node): Node {
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => {
+      if (key === '$ref' && typeof value === 'string')
+        return [key, value.startsWith('#') ? `${base}${value}` : value];
+      if (key === 'discriminator' && isNode(value)) return [key, { propertyName: value.propertyName }];
+      return [key, absoluteValue(value)];
+    }),
+  );
+}
+
+function absoluteValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(absoluteValue);
+  return isNode(value) ? absolute(value) : value;
+}

@@ -1,0 +1,89 @@
+/** One request and its answer, from the first byte on: its id, its path, and what is known of it so far. */
+import type { Request, RequestHandler, Response } from 'express';
+import type { Route } from '../contract/routes.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+
+/** `native` speaks problem+json, `messages` the vendor's error shape. */
+export type Surface = 'native' | 'messages';
+
+export interface Exchange {
+  readonly request: Request;
+  readonly response: Response;
+  readonly requestId: string;
+  /** The path as it came, without the query. */
+  readonly path: string;
+  /** The query as it came, without the question mark. */
+  readonly search: string;
+  readonly surface: Surface;
+  /** Known once the path and the method are matched. */
+  route: Route | null;
+  /** Known once the credential is checked. */
+  userId: string | null;
+  streamed: boolean;
+}
+
+const exchanges = new WeakMap<object, Exchange>();
+
+/** What a caller's own request id must look like to be taken over. */
+const saneRequestId = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** The first thing a request meets: it gets its id, and broken HTTP is refused. */
+export const beginExchange: RequestHandler = (request, response, next) => {
+  const target = originForm(request.url);
+  // The router, and whoever else reads the target, must see the same one.
+  request.url = target;
+  request.originalUrl = target;
+  const [path = '/', search = ''] = splitOnce(target, '?');
+  const surface: Surface = path.startsWith('/v1/') ? 'messages' : 'native';
+  const given = request.get('x-request-id');
+  const requestId = given !== undefined && saneRequestId.test(given) ? given : newId('request');
+  response.setHeader('X-Request-Id', requestId);
+  if (surface === 'messages') response.setHeader('request-id', requestId);
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  const exchange = { request, response, requestId, path, search, surface };
+  exchanges.set(request, { ...exchange, route: null, userId: null, streamed: false });
+  refuseDoubtfulHost(request);
+  next();
+};
+
+/** The exchange that this request belongs to. */
+export function exchangeOf(request: Request): Exchange {
+  const exchange = exchanges.get(request);
+  if (!exchange) throw new Error('beginExchange has not run');
+  return exchange;
+}
+
+/** Aborts when the caller goes away before the answer is out. */
+export function abortWithCaller({ response }: Exchange): AbortSignal {
+  const controller = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  if (response.destroyed) controller.abort();
+  return controller.signal;
+}
+
+/** Two hosts, or none, mean that somebody between us may read the request differently. */
+function refuseDoubtfulHost(request: Request): void {
+  const hosts = request.headersDistinct.host ?? [];
+  if (hosts.length === 1 || (hosts.length === 0 && request.httpVersion === '1.0')) return;
+  const count = hosts.length === 0 ? 'no Host header' : 'more than one Host header';
+  throw new Problem('malformed_http', `The request has ${count}; send exactly one.`, {
+    headers: { Connection: 'close' },
+  });
+}
+
+/** A target may name the whole URL, as to a proxy (RFC 9112, 3.2.2); fragments never belong there. */
+function originForm(target: string): string {
+  const [withoutFragment = '/'] = splitOnce(target, '#');
+  const absolute = /^https?:\/\/[^/?]*(.*)$/i.exec(withoutFragment);
+  if (!absolute) return withoutFragment;
+  const rest = absolute[1] ?? '';
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+function splitOnce(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
+}

@@ -1,0 +1,47 @@
+/** The failures of the Messages surface, in the shape and with the statuses that its clients know. */
+import type { MessagesError } from '../contract/api.ts';
+import type { Problem } from '../problem.ts';
+
+type ErrorType = MessagesError['error']['type'];
+
+/** Where the vendor's status is not ours. */
+const statuses: Partial<Record<Problem['code'], number>> = {
+  overloaded: 529,
+  provider_rate_limited: 529,
+  provider_timeout: 504,
+};
+
+const types: Readonly<Record<number, ErrorType>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  408: 'timeout_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  504: 'timeout_error',
+  529: 'overloaded_error',
+};
+
+/** The failure as an answer. */
+export function renderMessagesProblem(
+  problem: Problem,
+  requestId: string,
+): { readonly status: number; readonly type: string; readonly body: MessagesError } {
+  const status = statuses[problem.code] ?? problem.status;
+  const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+  return {
+    status,
+    type: 'application/json',
+    body: { type: 'error', error: { type, message: messageOf(problem) }, request_id: requestId },
+  };
+}
+
+/** Clients show the message alone, so that it names the places: `messages.0.content: must be string`. */
+function messageOf(problem: Problem): string {
+  if (!problem.errors || problem.errors.length === 0) return problem.message;
+  return problem.errors.map((error) => `${placeOf(error)}: ${error.message}`).join('; ');
+}
+
+function placeOf(error: { readonly pointer?: string; readonly name?: string }): string {
+  return error.name ?? (error.pointer?.slice(1).replaceAll('/', '.') || 'body');
+}

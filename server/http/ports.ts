@@ -1,0 +1,70 @@
+/** What http/ needs of the rest of the server; app.ts hands in the real things. */
+import type { Route } from '../contract/routes.ts';
+import type { Log } from '../log.ts';
+import type { AnyReply } from './wire.ts';
+
+/** Who calls, as far as the access table asks. */
+export interface Caller {
+  readonly userId: string;
+  readonly operator: boolean;
+  readonly credential: 'login' | 'api_key';
+  readonly credentialId: string;
+  readonly scopes: ReadonlySet<string>;
+}
+
+/** The settings that this folder reads. */
+export interface HttpSettings {
+  readonly corsOrigins: readonly string[];
+  readonly debug: boolean;
+  readonly metrics: 'public' | 'operator' | 'off';
+  readonly keepaliveSeconds: number;
+  readonly streamsPerUser: number;
+  readonly streamsTotal: number;
+  /** Whether every answer is checked against the contract before it is sent. */
+  readonly strict: boolean;
+}
+
+/** One finished request, as the metrics count it. */
+export interface RequestRecord {
+  /** The operationId, or `none` where no operation was met. */
+  readonly operation: string;
+  readonly status: number;
+  readonly seconds: number;
+  /** A stream is open as long as its run lasts, so its duration says nothing of the server. */
+  readonly streamed: boolean;
+}
+
+/** The counters that this folder raises. */
+export interface HttpMetrics {
+  requestEnded(record: RequestRecord): void;
+  streamOpened(userId: string): void;
+  streamClosed(userId: string): void;
+  openStreams(userId: string): number;
+  openStreamsInAll(): number;
+}
+
+/** A handler's input before its operation is known to the compiler. */
+export interface AnyCall {
+  readonly path: Readonly<Record<string, unknown>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body: unknown;
+  readonly principal: Caller | null;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** All that a request meets outside this folder. */
+export interface Ports {
+  readonly settings: HttpSettings;
+  readonly log: Log;
+  readonly metrics: HttpMetrics;
+  readonly identity: {
+    authenticate(credential: string): Promise<Caller>;
+    stillValid(caller: Caller): Promise<boolean>;
+  };
+  /** Whether the server is stopping. */
+  draining(): boolean;
+  /** Runs the handler of an operation. */
+  perform(route: Route, call: AnyCall): Promise<AnyReply>;
+}

@@ -1,0 +1,32 @@
+/** Reads the body of a request as its operation declares it, or refuses it. */
+import type { Route } from '../contract/routes.ts';
+import { Problem } from '../problem.ts';
+import { announcesBody, readBytes } from './body.ts';
+import type { Exchange } from './exchange.ts';
+import { readJson } from './json.ts';
+import { requireMediaType } from './media-type.ts';
+
+/** The JSON value of the body; undefined where none came. */
+export async function readBody({ request, response }: Exchange, route: Route): Promise<unknown> {
+  if (!announcesBody(request)) return undefined;
+  if (route.bodyLimit === null) {
+    // An empty chunked body is none; one byte of another is refused.
+    await readBytes(request, response, 0, unexpectedBody);
+    return undefined;
+  }
+  requireMediaType(request, route);
+  const bytes = await readBytes(request, response, route.bodyLimit, tooLarge);
+  return bytes.length === 0 ? undefined : readJson(bytes);
+}
+
+function tooLarge(limit: number): Problem {
+  return new Problem('body_too_large', `The body may have ${limit} bytes at the most, inflated.`);
+}
+
+/** What is not read is not obeyed, and a caller who sends something means it. */
+function unexpectedBody(): Problem {
+  const message = 'This operation takes no body; send none.';
+  return new Problem('invalid_request', message, {
+    errors: [{ in: 'body', pointer: '', message, code: 'unexpected' }],
+  });
+}

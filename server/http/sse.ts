@@ -1,0 +1,106 @@
+/** Server-sent events: framing, keepalive, back-pressure, disconnect, and the last `error` event. */
+import type { ServerResponse } from 'node:http';
+import type { ServerEvent } from '../handler.ts';
+
+/** How a stream is watched over. */
+export interface StreamWatch {
+  readonly keepaliveMs: number;
+  /** Aborts when the stream has to end early; the reason becomes its last event. */
+  readonly end: AbortSignal;
+  /** The last event of a stream that could not go on. */
+  lastEvent(error: unknown): ServerEvent;
+  /** Throws where an event must not be sent. */
+  check(event: ServerEvent): void;
+}
+
+/** The headers of every stream. The last one keeps nginx from holding events back. */
+export const streamHeaders = {
+  'Content-Type': 'text/event-stream',
+  'Cache-Control': 'no-store, no-transform',
+  'X-Accel-Buffering': 'no',
+} as const;
+
+/** Nothing may follow these. */
+const lastNames = new Set(['done', 'error', 'message_stop']);
+
+/** Sends the events until the last one, a failure, or the caller's leaving. */
+export async function sendEvents(
+  response: ServerResponse,
+  events: AsyncIterable<ServerEvent>,
+  watch: StreamWatch,
+): Promise<void> {
+  response.flushHeaders();
+  response.write(': keepalive\n\n');
+  // A reader that does not drain gets no comments either: they would pile up.
+  const keepalive = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': keepalive\n\n');
+  }, watch.keepaliveMs);
+  const iterator = events[Symbol.asyncIterator]();
+  try {
+    await relay(response, iterator, watch);
+  } catch (error) {
+    if (!response.destroyed) response.write(frame(watch.lastEvent(error)));
+  } finally {
+    clearInterval(keepalive);
+    // Not awaited: a source that hangs in its last step must not hold the answer.
+    iterator.return?.().catch(() => undefined);
+    response.end();
+    if (watch.end.aborted) destroyLater(response);
+  }
+}
+
+/** One event as it stands on the wire. JSON has no raw line breaks, so that one data line holds it. */
+export function frame(event: ServerEvent): string {
+  const id = event.seq === undefined ? '' : `id: ${event.seq}\n`;
+  const name = event.name === undefined || event.name === 'message' ? '' : `event: ${event.name}\n`;
+  return `${id}${name}data: ${JSON.stringify(event.data)}\n\n`;
+}
+
+async function relay(
+  response: ServerResponse,
+  iterator: AsyncIterator<ServerEvent>,
+  watch: StreamWatch,
+): Promise<void> {
+  while (!response.destroyed) {
+    const next = await unlessEnded(iterator.next(), response, watch.end);
+    if (next === null || next.done) return;
+    watch.check(next.value);
+    if (!response.write(frame(next.value))) await unlessEnded(drained(response), response, watch.end);
+    if (next.value.name !== undefined && lastNames.has(next.value.name)) return;
+  }
+}
+
+/** Waits, but not beyond the end of the stream: null where the caller has gone, a throw where it has to end. */
+function unlessEnded<T>(pending: Promise<T>, response: ServerResponse, end: AbortSignal): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const settle = () => {
+      response.off('close', onClose);
+      end.removeEventListener('abort', onEnd);
+    };
+    const onClose = () => {
+      settle();
+      resolve(null);
+    };
+    const onEnd = () => {
+      settle();
+      reject(end.reason);
+    };
+    if (response.destroyed) return resolve(null);
+    if (end.aborted) return reject(end.reason);
+    response.once('close', onClose);
+    end.addEventListener('abort', onEnd);
+    pending.finally(settle).then(resolve, reject);
+  });
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => response.once('drain', resolve));
+}
+
+const stalledMs = 2_000;
+
+/** A reader that takes nothing would hold a stream that has to end, for ever. */
+function destroyLater(response: ServerResponse): void {
+  const timer = setTimeout(() => response.destroy(), stalledMs);
+  response.once('close', () => clearTimeout(timer));
+}
