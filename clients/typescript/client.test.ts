@@ -1,0 +1,269 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { type ClientOptions, createServiceClient, type ServiceClient } from './client.ts';
+import { ConnectionError, ServiceError } from './errors.ts';
+import {
+  type Script,
+  type ScriptedServer,
+  sendJson,
+  sendProblem,
+  startScriptedServer,
+} from './scripted-server.ts';
+
+const session = { id: 'ses_1', title: 'First' };
+
+async function talk(
+  script: Script,
+  options: Partial<ClientOptions> = {},
+): Promise<{ client: ServiceClient; server: ScriptedServer }> {
+  const server = await startScriptedServer(script);
+  onTestFinished(server.close);
+  const retries = { limit: 3, baseDelayMs: 1, maxDelayMs: 20_000 };
+  return { server, client: createServiceClient({ baseUrl: server.url, retries, ...options }) };
+}
+
+async function errorOf(call: Promise<unknown>): Promise<ServiceError> {
+  const error: unknown = await call.then(
+    () => 'it succeeded',
+    (reason: unknown) => reason,
+  );
+  if (error instanceof ServiceError) return error;
+  throw new Error(`Not a ServiceError: ${error}`, { cause: error });
+}
+
+test('a call sends path, query, body, credential and headers, and gives data and response', async () => {
+  const { client, server } = await talk(
+    (_, response) => sendJson(response, 201, session, { ETag: '"1"', Location: '/api/v1/sessions/ses_1' }),
+    { token: 'sk-test', headers: { 'X-Request-Id': 'mine' } },
+  );
+  const { data, response } = await client.POST('/api/v1/sessions', { body: { title: 'First' } });
+  expect(data.title).toBe('First');
+  expect(response.headers.get('ETag')).toBe('"1"');
+  const [received] = server.received;
+  expect(received).toMatchObject({ method: 'POST', url: '/api/v1/sessions', body: '{"title":"First"}' });
+  expect(received?.headers).toMatchObject({
+    authorization: 'Bearer sk-test',
+    'content-type': 'application/json',
+    'x-request-id': 'mine',
+  });
+});
+
+test('a token function is asked for each request', async () => {
+  let asked = 0;
+  const token = async () => `token-${++asked}`;
+  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), { token });
+  await client.GET('/health');
+  await client.GET('/health');
+  expect(server.received.map(({ headers }) => headers.authorization)).toEqual([
+    'Bearer token-1',
+    'Bearer token-2',
+  ]);
+});
+
+test('a credential given for one request is the only one sent', async () => {
+  const { client, server } = await talk((_, response) => sendJson(response, 200, {}), { token: 'sk-mine' });
+  await client.GET('/health', { headers: { Authorization: 'Bearer other' } });
+  await client.GET('/health', { headers: { 'x-api-key': 'sk-other' } });
+  expect(server.received[0]?.headers.authorization).toBe('Bearer other');
+  expect(server.received[1]?.headers.authorization).toBeUndefined();
+});
+
+test('a PATCH is sent as a merge patch, and its path parameters are encoded', async () => {
+  const { client, server } = await talk((_, response) => sendJson(response, 200, session));
+  const path = { session_id: 'a/../b?c' };
+  await client.PATCH('/api/v1/sessions/{session_id}', { params: { path }, body: { title: 'New' } });
+  expect(server.received[0]).toMatchObject({ url: '/api/v1/sessions/a%2F..%2Fb%3Fc' });
+  expect(server.received[0]?.headers['content-type']).toBe('application/merge-patch+json');
+});
+
+test.each(['', '.', '..'])('the id "%s" is refused, since it would name another path', async (session_id) => {
+  const { client, server } = await talk((_, response) => sendJson(response, 204, {}));
+  const call = client.DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id } } });
+  await expect(call).rejects.toThrow('session_id is');
+  expect(server.received).toEqual([]);
+});
+
+test('an answer without a body gives undefined', async () => {
+  const { client } = await talk((_, response) => void response.writeHead(204).end());
+  const path = { session_id: 'ses_1' };
+  const { data } = await client.DELETE('/api/v1/sessions/{session_id}', { params: { path } });
+  expect(data).toBeUndefined();
+});
+
+test('a problem is thrown with all that it says', async () => {
+  const errors = [{ in: 'body', pointer: '/title', message: 'must be string', code: 'type' }];
+  const problem = {
+    type: '/docs#invalid_request',
+    title: 'The request does not match the contract.',
+    status: 400,
+    detail: 'body/title: must be string',
+    instance: '/api/v1/sessions',
+    code: 'invalid_request',
+    request_id: 'req_7',
+    errors,
+  };
+  const { client, server } = await talk((_, response) => sendJson(response, 400, problem));
+  const error = await errorOf(client.POST('/api/v1/sessions', { body: {} }));
+  expect(error).toMatchObject({
+    status: 400,
+    code: 'invalid_request',
+    title: problem.title,
+    requestId: 'req_7',
+  });
+  expect(error).toMatchObject({ detail: problem.detail, errors, retryAfterSeconds: null });
+  expect(error.message).toBe(
+    'POST /api/v1/sessions: 400 invalid_request: body/title: must be string (request req_7)',
+  );
+  expect(server.received).toHaveLength(1);
+});
+
+test('an error of the Messages surface is understood', async () => {
+  const { client } = await talk((_, response) =>
+    sendJson(response, 401, {
+      type: 'error',
+      error: { type: 'authentication_error', message: 'The credential is not valid.' },
+      request_id: 'req_8',
+    }),
+  );
+  const body = { model: 'demo:demo-1', max_tokens: 5, messages: [{ role: 'user' as const, content: 'Hi' }] };
+  const error = await errorOf(client.POST('/v1/messages', { body }));
+  expect(error).toMatchObject({ status: 401, code: 'authentication_error', requestId: 'req_8' });
+  expect(error.message).toContain('The credential is not valid.');
+});
+
+test.each([
+  ['text/html', '<h1>Bad gateway</h1>'],
+  ['application/json', '{"error":'],
+  ['application/json', '{"error":"boom"}'],
+  ['application/json', 'null'],
+])('an error of a proxy, %s %s, says that it is not from the service', async (type, body) => {
+  const { client } = await talk((_, response) => {
+    response.writeHead(418, { 'Content-Type': type, 'X-Request-Id': 'req_9' }).end(body);
+  });
+  const error = await errorOf(client.GET('/health'));
+  expect(error).toMatchObject({ status: 418, code: 'unrecognized_answer', requestId: 'req_9' });
+  expect(error.message).toContain(`GET /health: 418 unrecognized_answer: The answer is ${type}`);
+  expect(error.message).not.toContain('Bad gateway');
+});
+
+test('a page of a proxy in place of JSON is an error, and text can be asked for', async () => {
+  const { client } = await talk((_, response) => {
+    response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8' }).end('<h1>Welcome</h1>');
+  });
+  const error = await errorOf(client.GET('/health'));
+  expect(error).toMatchObject({ status: 200, code: 'unrecognized_answer' });
+  expect(error.message).toContain('text/html, not JSON');
+  expect((await client.GET('/docs', { parseAs: 'text' })).data).toBe('<h1>Welcome</h1>');
+});
+
+test('an answer that has not changed is thrown as not_modified', async () => {
+  const { client } = await talk((_, response) => void response.writeHead(304, { ETag: '"1"' }).end());
+  const params = { path: { session_id: 'ses_1' }, header: { 'If-None-Match': '"1"' } };
+  const error = await errorOf(client.GET('/api/v1/sessions/{session_id}', { params }));
+  expect(error).toMatchObject({ status: 304, code: 'not_modified' });
+  expect(error.headers.get('ETag')).toBe('"1"');
+});
+
+test('an address that cannot be one is refused at once', () => {
+  expect(() => createServiceClient({ baseUrl: 'localhost:8090' })).toThrow('baseUrl is "localhost:8090"');
+});
+
+test('a server that is not there is a ConnectionError that says where, and never shows the token', async () => {
+  const { client, server } = await talk(() => undefined, { token: 'sk-secret' });
+  await server.close();
+  const call = client.GET('/api/v1/sessions', { params: { query: { tag: 'private' } } });
+  const error: unknown = await call.catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(ConnectionError);
+  expect(String(error)).toContain(`GET /api/v1/sessions: no answer from ${server.url} (connect ECONNREFUSED`);
+  expect(`${String(error)} ${JSON.stringify(error)}`).not.toMatch(/sk-secret|private/);
+});
+
+test.each([
+  ['GET', 502, 'bad_gateway', 2],
+  ['GET', 503, 'database_unavailable', 2],
+  ['DELETE', 504, 'gateway_timeout', 2],
+  ['POST', 429, 'too_many_streams', 2],
+  ['POST', 503, 'draining', 2],
+  ['POST', 503, 'overloaded', 2],
+  ['PATCH', 503, 'draining', 2],
+  ['POST', 502, 'provider_failed', 1],
+  ['POST', 503, 'database_unavailable', 1],
+  ['POST', 503, 'no_provider_configured', 1],
+  ['PATCH', 503, 'database_unavailable', 1],
+  ['GET', 500, 'internal_error', 1],
+  ['GET', 404, 'not_found', 1],
+] as const)('%s answered with %i %s is sent %i time(s)', async (method, status, code, times) => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count === 0) sendProblem(response, status, code);
+    else sendJson(response, 200, session);
+  });
+  const calls = {
+    GET: () => client.GET('/health'),
+    DELETE: () =>
+      client.DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id: 'ses_1' } } }),
+    POST: () => client.POST('/api/v1/query', { body: { prompt: 'Hi' } }),
+    PATCH: () => client.PATCH('/api/v1/users/me', { body: { name: 'Grace' } }),
+  };
+  if (times === 1) expect(await errorOf(calls[method]())).toMatchObject({ status, code });
+  else await calls[method]();
+  expect(server.received).toHaveLength(times);
+  expect(new Set(server.received.map(({ body }) => body)).size).toBe(1);
+});
+
+test.each([
+  ['GET', 2],
+  ['POST', 1],
+] as const)('a %s whose connection is cut is sent %i time(s)', async (method, times) => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count === 0) response.destroy();
+    else sendJson(response, 200, session);
+  });
+  if (method === 'GET') await client.GET('/health');
+  else
+    await expect(client.POST('/api/v1/query', { body: { prompt: 'Hi' } })).rejects.toThrow(ConnectionError);
+  expect(server.received).toHaveLength(times);
+});
+
+test('repetition ends at its limit with the last error', async () => {
+  const { client, server } = await talk((_, response) => sendProblem(response, 503, 'draining'));
+  expect(await errorOf(client.GET('/ready'))).toMatchObject({ code: 'draining' });
+  expect(server.received).toHaveLength(4);
+});
+
+test.each([
+  ['seconds', () => '1', 990],
+  // A date has no fractions of a second, so that two seconds ahead is more than one from now.
+  ['a date', () => new Date(Date.now() + 2_000).toUTCString(), 990],
+])('Retry-After in %s is waited for', async (_, value, atLeastMs) => {
+  const { client } = await talk((_request, response, count) => {
+    if (count === 0) sendProblem(response, 429, 'too_many_streams', { 'Retry-After': value() });
+    else sendJson(response, 200, {});
+  });
+  const start = performance.now();
+  await client.GET('/health');
+  expect(performance.now() - start).toBeGreaterThan(atLeastMs);
+});
+
+test('a wait longer than the longest allowed is left to the caller', async () => {
+  const { client, server } = await talk((_, response) =>
+    sendProblem(response, 429, 'too_many_streams', { 'Retry-After': '21' }),
+  );
+  const error = await errorOf(client.GET('/health'));
+  expect(error.retryAfterSeconds).toBe(21);
+  expect(error.message).toContain('Try again in 21 s.');
+  expect(server.received).toHaveLength(1);
+});
+
+test('a signal ends the wait for a repetition, and a call under way, with its own reason', async () => {
+  const { client } = await talk((request, response) => {
+    if (request.url === '/health') sendProblem(response, 429, 'too_many_streams', { 'Retry-After': '19' });
+    // Any other request gets no answer.
+  });
+  const start = performance.now();
+  for (const path of ['/health', '/ready'] as const) {
+    const signal = AbortSignal.timeout(50);
+    await expect(client.GET(path, { signal })).rejects.toThrow(
+      expect.objectContaining({ name: 'TimeoutError' }),
+    );
+  }
+  expect(performance.now() - start).toBeLessThan(5_000);
+});

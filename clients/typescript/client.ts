@@ -1,0 +1,137 @@
+/** The client: one typed call per method, by path, over the generated types; what is no success is thrown. */
+import createClient, {
+  type Client,
+  type ClientPathsWithMethod,
+  defaultPathSerializer,
+  type FetchOptions,
+  type HeadersOptions,
+  type Middleware,
+} from 'openapi-fetch';
+import { callOf, serviceErrorOf, unexpectedForm } from './errors.ts';
+import type { paths } from './generated/api.ts';
+import { defaultRetries, type RetryPolicy, type Send, withRetries } from './retries.ts';
+
+/** Where the service is, and how to speak to it. */
+export interface ClientOptions {
+  /** The address of the server, for instance `http://127.0.0.1:8090`. */
+  readonly baseUrl: string;
+  /**
+   * An access token or an API key; a function is asked before each request, so that it can renew the token. To renew
+   * it, it calls with another client, which has no token, or it would ask itself.
+   */
+  readonly token?: string | (() => string | Promise<string>);
+  /** Instead of the global `fetch`. */
+  readonly fetch?: Send;
+  /** How calls are repeated; what is not given is as in `defaultRetries`. */
+  readonly retries?: Partial<RetryPolicy>;
+  /** Sent with every request. */
+  readonly headers?: Record<string, string>;
+}
+
+// Calls go by path, as openapi-fetch has them, and not by a method for each operation: the path and the method are what
+// the contract, the logs and curl speak of, the generated types alone check them, and no table of operations has to be
+// generated, shipped and kept in step. What openapi-fetch leaves to the caller is settled here: failures are thrown, so
+// that `data` is always there, and the body is not inferred but prescribed, so that an unknown member does not compile.
+type Method = 'get' | 'put' | 'post' | 'patch' | 'delete';
+type PathOf<M extends Method> = ClientPathsWithMethod<Client<paths>, M>;
+type Operation<P extends keyof paths, M extends Method> = paths[P][M & keyof paths[P]];
+
+/** What a body can be read as besides JSON. */
+interface Forms {
+  text: string;
+  blob: Blob;
+  arrayBuffer: ArrayBuffer;
+  stream: ReadableStream<Uint8Array> | null;
+}
+type ParseAs = 'json' | keyof Forms;
+
+type Init<Op, As extends ParseAs> = Omit<FetchOptions<Op>, 'parseAs' | 'headers'> & {
+  headers?: HeadersOptions;
+  /** How the body is read: JSON unless said otherwise; `stream` leaves it unread. */
+  parseAs?: As;
+};
+/** The second argument may be left out where nothing in it is needed. */
+type Rest<I> = Record<never, never> extends I ? [init?: I] : [init: I];
+
+type Success<Op> = Op extends { responses: infer R } ? R[keyof R & (200 | 201 | 202 | 204)] : never;
+type Json<Response> = Response extends { content: infer C } ? C[keyof C & `${string}json`] : undefined;
+type Data<Op, As extends ParseAs> = As extends keyof Forms ? Forms[As] : Json<Success<Op>>;
+
+/** A success: the body as the contract describes it, and the response for its headers. */
+export interface Answer<D> {
+  readonly data: D;
+  readonly response: Response;
+}
+
+type Call<M extends Method> = <P extends PathOf<M> & keyof paths, As extends ParseAs = 'json'>(
+  path: P,
+  ...rest: Rest<Init<Operation<P, M>, As>>
+) => Promise<Answer<Data<Operation<P, M>, As>>>;
+
+/**
+ * `client.GET('/api/v1/sessions/{session_id}', { params: { path: { session_id } } })` and so on. An answer that is no
+ * success is thrown as `ServiceError` (304, which only a caller who sent `If-None-Match` can get, as `not_modified`);
+ * no answer at all as `ConnectionError`; an abort with the signal's own reason.
+ */
+export type ServiceClient = { readonly [M in Method as Uppercase<M>]: Call<M> } & {
+  readonly retries: RetryPolicy;
+};
+
+/** Makes a client. It holds no connection and need not be closed. */
+export function createServiceClient(options: ClientOptions): ServiceClient {
+  const retries = { ...defaultRetries, ...options.retries };
+  const client = createClient<paths>({
+    baseUrl: absolute(options.baseUrl),
+    headers: options.headers ?? {},
+    pathSerializer: serializePath,
+    fetch: withRetries(options.fetch ?? ((request) => fetch(request)), retries),
+  });
+  client.use(authorize(options.token), mergePatch, refuse);
+  // The same functions; their type says that failures are thrown, as `refuse` does.
+  const { GET, PUT, POST, PATCH, DELETE } = client as unknown as ServiceClient;
+  return { GET, PUT, POST, PATCH, DELETE, retries };
+}
+
+function absolute(baseUrl: string): string {
+  if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl))
+    throw new TypeError(`baseUrl is "${baseUrl}"; it has to be an address such as http://127.0.0.1:8090.`);
+  return baseUrl.replace(/\/+$/, '');
+}
+
+/** An empty id, or one of dots alone, would make the path of another operation. */
+function serializePath(path: string, parameters: Record<string, unknown>): string {
+  for (const [name, value] of Object.entries(parameters))
+    if (/^\.{0,2}$/.test(String(value)))
+      throw new TypeError(`${name} is "${String(value)}", which cannot stand in ${path}.`);
+  return defaultPathSerializer(path, parameters);
+}
+
+/** A credential that the caller set for one request stays: two in one request are refused. */
+function authorize(token: ClientOptions['token']): Middleware {
+  return {
+    async onRequest({ request }) {
+      if (token === undefined || request.headers.has('Authorization') || request.headers.has('x-api-key'))
+        return;
+      const credential = typeof token === 'string' ? token : await token();
+      request.headers.set('Authorization', `Bearer ${credential}`);
+    },
+  };
+}
+
+/** Every PATCH of the contract is a JSON merge patch; openapi-fetch calls all that it sends plain JSON. */
+const mergePatch: Middleware = {
+  onRequest({ request }) {
+    if (request.method === 'PATCH') request.headers.set('Content-Type', 'application/merge-patch+json');
+  },
+};
+
+const refuse: Middleware = {
+  async onResponse({ request, response, options }) {
+    if (!response.ok) throw await serviceErrorOf(request, response);
+    if (options.parseAs !== 'json' || response.status === 204) return;
+    const type = response.headers.get('Content-Type');
+    if (type === null || /^[^;]*[/+]json\s*(;|$)/i.test(type)) return;
+    await response.body?.cancel();
+    throw unexpectedForm(callOf(request), response, "JSON; text is read with parseAs: 'text'");
+  },
+};

@@ -1,0 +1,123 @@
+/** Repeats what may be repeated: calls that were refused before they acted, and calls that do the same twice as once. */
+import { ConnectionError, callOf, retryAfterSeconds } from './errors.ts';
+
+/** How often and how patiently a call is repeated. */
+export interface RetryPolicy {
+  /** How many times a call is repeated at the most; 0 never repeats. */
+  readonly limit: number;
+  /** The wait before the first repetition; it doubles with each further one. */
+  readonly baseDelayMs: number;
+  /** The longest wait. A server that asks for more by `Retry-After` is not asked again: the call fails. */
+  readonly maxDelayMs: number;
+}
+
+export const defaultRetries: RetryPolicy = { limit: 4, baseDelayMs: 250, maxDelayMs: 30_000 };
+
+/** Sends one request. */
+export type Send = (request: Request) => Promise<Response>;
+
+/** What an attempt gave: an answer, or what the network said instead. */
+type Outcome = { readonly response: Response } | { readonly failure: unknown };
+
+const idempotentMethods = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
+/** What a server or a proxy says when the next attempt may find it well. */
+const passingStatuses = new Set([429, 502, 503, 504]);
+/** The codes of a 503 that is given before the operation begins; under any other a POST may have acted. */
+const refusedBeforeActing = new Set<unknown>(['draining', 'overloaded']);
+
+/** Whether a status is one that passes by itself. */
+export function isPassing(status: number): boolean {
+  return passingStatuses.has(status);
+}
+
+/** Wraps `send` so that it repeats by the policy. Network failures leave it as `ConnectionError`. */
+export function withRetries(send: Send, policy: RetryPolicy): Send {
+  return async (request) => {
+    for (let attempt = 0; ; attempt += 1) {
+      const isLast = attempt >= policy.limit;
+      // A body can be sent once; the copy is spent, the original stays for the next attempt.
+      const outcome = await outcomeOf(send, isLast ? request : request.clone());
+      request.signal.throwIfAborted();
+      const delay = isLast ? null : await delayBeforeNext(request.method, outcome, attempt, policy);
+      if (delay === null) return answerOf(request, outcome);
+      if ('response' in outcome) await outcome.response.body?.cancel();
+      await sleep(delay, request.signal);
+    }
+  };
+}
+
+/** The wait before a repetition: exponential, of which the upper half is chance, so that clients do not come in step. */
+export function backOffMs(attempt: number, { baseDelayMs, maxDelayMs }: RetryPolicy): number {
+  const longest = Math.min(maxDelayMs, baseDelayMs * 2 ** attempt);
+  return longest * (0.5 + Math.random() / 2);
+}
+
+/** Waits, but not longer than the signal lets it. */
+export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort);
+      resolve();
+    }, milliseconds);
+    signal?.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+async function outcomeOf(send: Send, request: Request): Promise<Outcome> {
+  try {
+    return { response: await send(request) };
+  } catch (failure) {
+    return { failure };
+  }
+}
+
+function answerOf(request: Request, outcome: Outcome): Response {
+  if ('response' in outcome) return outcome.response;
+  const { origin } = new URL(request.url);
+  const message = `${callOf(request)}: no answer from ${origin} (${reasonOf(outcome.failure)}). Is the server running there?`;
+  throw new ConnectionError(message, outcome.failure);
+}
+
+/** fetch says only "fetch failed"; what happened stands in the cause. */
+function reasonOf(failure: unknown): string {
+  if (!(failure instanceof Error)) return String(failure);
+  if (failure.cause instanceof Error) return reasonOf(failure.cause);
+  // A host with several addresses fails once for each, without a sentence of its own.
+  const code = 'code' in failure ? String(failure.code) : failure.name;
+  return failure.message || code;
+}
+
+/** How long to wait before the next attempt; null where there must be none. */
+async function delayBeforeNext(
+  method: string,
+  outcome: Outcome,
+  attempt: number,
+  policy: RetryPolicy,
+): Promise<number | null> {
+  const backOff = backOffMs(attempt, policy);
+  if ('failure' in outcome) return idempotentMethods.has(method) ? backOff : null;
+  if (!(await mayBeRepeated(method, outcome.response))) return null;
+  const asked = retryAfterSeconds(outcome.response.headers);
+  if (asked === null) return backOff;
+  const askedMs = asked * 1000;
+  return askedMs > policy.maxDelayMs ? null : askedMs + Math.random() * policy.baseDelayMs;
+}
+
+async function mayBeRepeated(method: string, response: Response): Promise<boolean> {
+  if (idempotentMethods.has(method)) return isPassing(response.status);
+  if (response.status === 429) return true;
+  return response.status === 503 && refusedBeforeActing.has(await problemCode(response));
+}
+
+async function problemCode(response: Response): Promise<unknown> {
+  const body: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null); // Not ours, then: nothing is known of what was done.
+  return typeof body === 'object' && body !== null && 'code' in body ? body.code : null;
+}

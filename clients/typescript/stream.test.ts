@@ -1,0 +1,379 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { createServiceClient, type ServiceClient } from './client.ts';
+import { BrokenStreamError } from './errors.ts';
+import {
+  frame,
+  openStream,
+  type Script,
+  type ScriptedServer,
+  sendJson,
+  sendProblem,
+  startScriptedServer,
+} from './scripted-server.ts';
+import { type RunEvent, streamQuery, streamRunEvents } from './stream.ts';
+
+const text = (words: string) => ({ type: 'text_delta', message_id: 'msg_1', text: words });
+const started = {
+  type: 'run_started',
+  run_id: 'run_1',
+  session_id: 'ses_1',
+  model: 'demo:demo-1',
+  agent_slug: 'coder',
+};
+const result = { id: 'msg_1', run_id: 'run_1', status: 'completed' };
+
+/** The run of most tests: events 1 to 4. */
+const whole = [
+  frame(1, 'runtime', started),
+  frame(2, null, text('Hel')),
+  frame(3, null, text('lo')),
+  frame(4, 'done', result),
+];
+const names = ['1 runtime', '2 message', '3 message', '4 done'];
+const query = { prompt: 'Say hello.' };
+
+async function talk(
+  script: Script,
+  maxDelayMs = 2,
+): Promise<{ client: ServiceClient; server: ScriptedServer }> {
+  const server = await startScriptedServer(script);
+  onTestFinished(server.close);
+  const retries = { limit: 1, baseDelayMs: 1, maxDelayMs };
+  return { server, client: createServiceClient({ baseUrl: server.url, token: 'sk-test', retries }) };
+}
+
+function named(events: readonly RunEvent[]): string[] {
+  return events.map(({ id, event }) => `${id} ${event}`);
+}
+
+/** Sends pieces of a stream, each of them by itself, and cuts the connection. */
+async function sendAndCut(response: ServerResponse, pieces: readonly (string | Buffer)[]): Promise<void> {
+  openStream(response);
+  for (const piece of pieces) await new Promise((resolve) => response.write(piece, resolve));
+  await nextTurn();
+  response.destroy();
+}
+
+/** What was read before the stream failed, and how it failed. */
+async function readUntilFailure(
+  events: AsyncIterable<RunEvent>,
+): Promise<{ read: string[]; error: unknown }> {
+  const read: RunEvent[] = [];
+  try {
+    for await (const event of events) read.push(event);
+  } catch (error) {
+    return { read: named(read), error };
+  }
+  throw new Error('The stream did not fail.');
+}
+
+test('a query yields its typed events up to done, and sends the query once', async () => {
+  const { client, server } = await talk((_, response) => {
+    openStream(response);
+    response.end(whole.join(''));
+  });
+  const events = await Array.fromAsync(streamQuery(client, query));
+  expect(named(events)).toEqual(names);
+  const written = events.map((event) =>
+    event.event === 'message' && event.data.type === 'text_delta' ? event.data.text : '',
+  );
+  expect(written.join('')).toBe('Hello');
+  expect(events.at(-1)?.data).toEqual(result);
+  expect(server.received).toHaveLength(1);
+  expect(server.received[0]).toMatchObject({
+    method: 'POST',
+    url: '/api/v1/query/stream',
+    body: '{"prompt":"Say hello."}',
+  });
+});
+
+test.each([
+  ['is cut', (response: ServerResponse) => response.destroy()],
+  ['ends too early', (response: ServerResponse) => response.end()],
+  [
+    'is cut within an event',
+    (response: ServerResponse) => response.write('id: 3\nda', () => response.destroy()),
+  ],
+  [
+    'is cut after an event without its empty line',
+    (response: ServerResponse) => response.write(`id: 3\ndata: {}\n`, () => response.destroy()),
+  ],
+])('a stream that %s is continued after the last event, without a second query', async (_, cut) => {
+  const { client, server } = await talk((request, response) => {
+    openStream(response);
+    if (request.method === 'GET') response.end(whole.slice(2).join(''));
+    else response.write(whole.slice(0, 2).join(''), () => setImmediate(cut, response));
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(names);
+  expect(server.received.map(({ method, url }) => `${method} ${url}`)).toEqual([
+    'POST /api/v1/query/stream',
+    'GET /api/v1/runs/run_1/events?follow=true',
+  ]);
+  expect(server.received[1]?.headers).toMatchObject({
+    'last-event-id': '2',
+    authorization: 'Bearer sk-test',
+  });
+});
+
+test('a stream that is cut after every event still gives each once and in order', async () => {
+  const { client, server } = await talk(async (request, response) => {
+    const seen = Number(request.headers['last-event-id'] ?? 0);
+    await sendAndCut(response, whole.slice(seen, seen + 1));
+  });
+  const options = { reconnectLimit: 1 };
+  expect(named(await Array.fromAsync(streamQuery(client, query, options)))).toEqual(names);
+  expect(server.received.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '1', '2', '3']);
+});
+
+test('events that come again are not delivered again', async () => {
+  const { client } = await talk(async (request, response) => {
+    if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
+    openStream(response);
+    response.end(whole.join('') + frame(3, null, text('late')));
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(names);
+});
+
+test('what follows the last event is not read', async () => {
+  const { client } = await talk((_, response) => {
+    openStream(response);
+    response.end(whole.join('') + frame(5, null, text('stray')));
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(names);
+});
+
+test.each([
+  ['in the query stream', 'POST'],
+  ['after a reconnection', 'GET'],
+])('a missing event %s is an error that says where the run can be read on', async (_, method) => {
+  const { client } = await talk(async (request, response) => {
+    if (request.method !== method) return sendAndCut(response, whole.slice(0, 1));
+    const missing = method === 'GET' ? [whole[2], whole[3]] : [whole[0], whole[2], whole[3]];
+    openStream(response);
+    response.end(missing.join(''));
+  });
+  const { read, error } = await readUntilFailure(streamQuery(client, query));
+  expect(read).toEqual(['1 runtime']);
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(error).toMatchObject({ runId: 'run_1', lastEventId: 1 });
+  expect(String(error)).toContain('Event 3 came where 2 was due. Run run_1 was read up to event 1');
+});
+
+test('events and members of later versions are passed over, and leave no gap', async () => {
+  const { client } = await talk((_, response) => {
+    openStream(response);
+    const later = [frame(1, 'runtime', { ...started, later: true }), frame(2, 'telemetry', 'not for us')];
+    response.end(`${later.join('')}unknown-field: x\nretry: 5\n\n${frame(3, 'done', result)}`);
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(['1 runtime', '3 done']);
+});
+
+test('an error event ends the stream, also one that is not stored', async () => {
+  const failure = { error: 'draining: The server is stopping.' };
+  const { client, server } = await talk((_, response) => {
+    openStream(response);
+    response.end(whole[0] + frame(null, 'error', failure));
+  });
+  const events = await Array.fromAsync(streamQuery(client, query));
+  expect(events.at(-1)).toEqual({ id: null, event: 'error', data: failure });
+  expect(server.received).toHaveLength(1);
+});
+
+test.each([
+  ['LF', '\n'],
+  ['CR', '\r'],
+  ['CRLF', '\r\n'],
+])(
+  'lines may end with %s, bytes arrive one by one, and characters split between them',
+  async (_, lineEnd) => {
+    const words = 'Grüße 👋 \u2028 \u2029 \u0085 naïve';
+    const body = [':', ': keepalive', '', 'id: 1', `data: ${JSON.stringify(text(words)).slice(0, 20)}`];
+    // A JSON text may be spread over data lines where it may hold a line break.
+    const spread = [
+      'id: 1',
+      'data: {"type":"text_delta","message_id":"msg_1",',
+      `data: "text":${JSON.stringify(words)}}`,
+    ];
+    const lines = [
+      ...body.slice(0, 3),
+      ...spread,
+      '',
+      'id:2',
+      'event:done',
+      `data:${JSON.stringify(result)}`,
+      '',
+      '',
+    ];
+    const bytes = Buffer.from(lines.join(lineEnd));
+    const { client } = await talk(async (_request, response) => {
+      openStream(response);
+      for (const byte of bytes) {
+        response.write(Buffer.from([byte]));
+        await nextTurn();
+      }
+      response.end();
+    });
+    const events = await Array.fromAsync(streamQuery(client, query));
+    expect(named(events)).toEqual(['1 message', '2 done']);
+    expect(events[0]?.data).toEqual(text(words));
+  },
+);
+
+test.each([
+  ['that is not JSON', 'id: 1\ndata: {"type":\n\n', 'An event is not JSON.'],
+  ['whose id is no number', 'id: one\ndata: {}\n\n', 'An event has the id "one"'],
+  ['with an empty id', 'id:\ndata: {}\n\n', 'An event has the id ""'],
+])('an event %s is an error', async (_, event, message) => {
+  const { client } = await talk((_request, response) => {
+    openStream(response);
+    response.end(event);
+  });
+  await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow(message);
+});
+
+test('a stream that brings nothing new any more is given up, and says so', async () => {
+  const { client, server } = await talk(async (request, response) => {
+    if (request.method === 'POST') await sendAndCut(response, whole.slice(0, 2));
+    else await sendAndCut(response, [': keepalive\n\n']);
+  });
+  const { read, error } = await readUntilFailure(streamQuery(client, query, { reconnectLimit: 3 }));
+  expect(read).toEqual(['1 runtime', '2 message']);
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(String(error)).toContain('could not be continued. Run run_1 was read up to event 2');
+  expect(server.received).toHaveLength(4);
+});
+
+test('a reconnection survives a server that is starting, and stops at one that refuses', async () => {
+  const { client, server } = await talk(async (request, response, count) => {
+    if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 1));
+    if (count < 6) return sendProblem(response, 503, 'database_unavailable');
+    sendProblem(response, 410, 'events_expired');
+  });
+  const { error } = await readUntilFailure(streamQuery(client, query));
+  expect(error).toMatchObject({ status: 410, code: 'events_expired' });
+  expect(server.received).toHaveLength(7);
+});
+
+test('connections that last are no failures, however many there are', async () => {
+  const { client, server } = await talk((request, response, count) => {
+    openStream(response);
+    if (count === 6) response.end(whole.join(''));
+    else setTimeout(() => response.write(': keepalive\n\n', () => response.destroy()), 120);
+    expect(request.url).toContain('/events');
+  });
+  const events = await Array.fromAsync(
+    streamRunEvents(client, 'run_1', { reconnectLimit: 1, idleTimeoutMs: 200 }),
+  );
+  expect(named(events)).toEqual(names);
+  expect(server.received).toHaveLength(7);
+});
+
+test('a silent connection counts as lost', async () => {
+  const { client, server } = await talk((request, response) => {
+    openStream(response);
+    if (request.method === 'GET') response.end(whole.slice(1).join(''));
+    else response.write(whole[0]);
+  });
+  const events = streamQuery(client, query, { idleTimeoutMs: 50 });
+  expect(named(await Array.fromAsync(events))).toEqual(names);
+  expect(server.received).toHaveLength(2);
+});
+
+test('a query that is refused, or whose connection is cut before the answer, is not sent again', async () => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count === 0) response.destroy();
+    else sendProblem(response, 503, 'no_provider_configured');
+  });
+  await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow('no answer from');
+  await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow('no_provider_configured');
+  expect(server.received).toHaveLength(2);
+});
+
+test('a stream whose run has no name cannot be continued', async () => {
+  const { client, server } = await talk((_, response) => {
+    openStream(response, null);
+    response.end(whole[0]);
+  });
+  await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow(
+    'the server named no run to continue',
+  );
+  expect(server.received).toHaveLength(1);
+});
+
+test.each([
+  ['of another version', { 'Content-Type': 'text/event-stream', 'X-SSE-Version': '2' }, 'Update the client'],
+  ['that is no stream', { 'Content-Type': 'application/json' }, 'not a stream'],
+])('an answer %s is an error', async (_, headers, message) => {
+  const { client } = await talk((_request, response) => void response.writeHead(200, headers).end('{}'));
+  await expect(Array.fromAsync(streamQuery(client, query))).rejects.toThrow(message);
+});
+
+test.each([
+  ['the signal', (controller: AbortController): unknown => controller.abort()],
+  ['breaking out of the loop', () => 'break'],
+])('%s closes the connection, and nothing reconnects', async (_, stop) => {
+  const closed = Promise.withResolvers<void>();
+  const { client, server } = await talk(async (_request, response) => {
+    openStream(response);
+    response.write(whole[0]);
+    await once(response, 'close');
+    closed.resolve();
+  });
+  const controller = new AbortController();
+  const read = async () => {
+    for await (const _event of streamQuery(client, query, { signal: controller.signal }))
+      if (stop(controller) === 'break') return 'left';
+    return 'ended';
+  };
+  const outcome = await read().catch((error: unknown) => (error as Error).name); // Only errors are thrown there.
+  expect(['AbortError', 'left']).toContain(outcome);
+  await closed.promise;
+  expect(server.received).toHaveLength(1);
+});
+
+test('the signal ends the pause before a reconnection', async () => {
+  const { client, server } = await talk((_, response) => sendAndCut(response, whole.slice(0, 1)), 20_000);
+  const slow = { ...client, retries: { ...client.retries, baseDelayMs: 20_000 } };
+  const start = performance.now();
+  const events = streamQuery(slow, query, { signal: AbortSignal.timeout(200) });
+  await expect(Array.fromAsync(events)).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }));
+  expect(performance.now() - start).toBeLessThan(5_000);
+  expect(server.received).toHaveLength(1);
+});
+
+test('the events of a run are read after a number, with or without following it', async () => {
+  const { client, server } = await talk((request, response) => {
+    openStream(response);
+    const seen = Number(request.headers['last-event-id'] ?? 0);
+    response.end(whole.slice(seen, request.url.endsWith('false') ? 3 : 4).join(''));
+  });
+  const stored = await Array.fromAsync(streamRunEvents(client, 'run_1', { follow: false }));
+  const followed = await Array.fromAsync(streamRunEvents(client, 'run_1', { after: 2 }));
+  expect(named(stored)).toEqual(names.slice(0, 3));
+  expect(named(followed)).toEqual(names.slice(2));
+  expect(server.received.map(({ url }) => url)).toEqual([
+    '/api/v1/runs/run_1/events?follow=false',
+    '/api/v1/runs/run_1/events?follow=true',
+  ]);
+});
+
+test.each([
+  ['has ended', '2026-11-21T08:00:00.000Z', 2],
+  ['goes on', null, 3],
+])(
+  'nothing after the last event of a run that %s is told from a lost connection',
+  async (_, ended_at, requests) => {
+    const { client, server } = await talk((request, response, count) => {
+      if (request.url === '/api/v1/runs/run_1')
+        return sendJson(response, 200, { ended_at, last_event_id: 3 });
+      openStream(response);
+      response.end(count === 0 ? '' : whole[3]);
+    });
+    const events = await Array.fromAsync(streamRunEvents(client, 'run_1', { after: 3 }));
+    expect(named(events)).toEqual(ended_at === null ? ['4 done'] : []);
+    expect(server.received).toHaveLength(requests);
+  },
+);

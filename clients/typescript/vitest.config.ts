@@ -1,0 +1,6 @@
+// How the client's tests run: from this folder, with time for the mock to start as a child process.
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: { include: ['**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
+});
