@@ -1,4 +1,5 @@
 /** The order in which a request meets the server, on one page. */
+import type { EventEmitter } from 'node:events';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { accessOf, enforceAccess } from './http/access.ts';
 import { shareWithOrigins } from './http/cors.ts';
@@ -34,6 +35,8 @@ export function createApp(services: Services, handlers: Operations = operations)
   for (const path of paths) app.route(path.pattern).all(serve(path, ports, validate, replies));
   app.use(refuseUnknownPath);
   app.use(answerFailure(replies));
+  // http/server.ts tells when; Express types only the one event of its own.
+  (app as EventEmitter).on('drain', replies.endStreams);
   return app;
 }
 

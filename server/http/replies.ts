@@ -11,6 +11,8 @@ export interface Replies {
   admit(exchange: Exchange, body: unknown, caller: Caller | null): void;
   send(exchange: Exchange, reply: AnyReply, caller: Caller | null): Promise<void>;
   fail(exchange: Exchange, error: unknown): void;
+  /** Ends every stream with an `error` event: the server stops. */
+  endStreams(): void;
 }
 
 export function createReplies(ports: Ports): Replies {
@@ -25,6 +27,7 @@ export function createReplies(ports: Ports): Replies {
       if (events && caller) await streams.send(exchange, reply, events, caller);
       else sendReply(exchange, reply, ports, strict);
     },
+    endStreams: streams.endAll,
     fail: (exchange, error) => sendFailure(exchange, error, ports, strict),
   };
 }

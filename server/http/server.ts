@@ -25,7 +25,7 @@ const defaultLimits: ArrivalLimits = { headersMs: 20_000, requestMs: 50_000, che
 
 export interface HttpServer {
   readonly server: Server;
-  /** Takes no new connection, lets open answers end, and cuts off what is left when the time is over. */
+  /** Takes no new connection, lets answers end, tells the streams that are left, cuts off when the time is over. */
   drain(timeoutMs: number): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export function createHttpServer(app: Express, limits: ArrivalLimits = defaultLi
       socket.destroy();
     else refuseRaw(socket, problemOf(error));
   });
-  return { server, drain: (timeoutMs) => drain(server, timeoutMs) };
+  return { server, drain: (timeoutMs) => drain(server, app, timeoutMs) };
 }
 
 function problemOf(error: NodeJS.ErrnoException): Problem {
@@ -91,12 +91,17 @@ function refuseRaw(socket: Socket, problem: Problem): void {
   setTimeout(() => socket.destroy(), lingerMs).unref();
 }
 
-function drain(server: Server, timeoutMs: number): Promise<void> {
+/** Runs that are stopped end their streams at once; what follows the runs of other nodes has to be told. */
+const untilToldMs = 1_000;
+
+function drain(server: Server, app: Express, timeoutMs: number): Promise<void> {
   return new Promise((resolve) => {
+    const tell = setTimeout(() => app.emit('drain'), Math.min(untilToldMs, timeoutMs / 2));
     const cut = setTimeout(() => server.closeAllConnections(), timeoutMs);
     // A connection that falls idle during the drain would hold the close until its keep-alive ends.
     const sweep = setInterval(() => server.closeIdleConnections(), 100);
     server.close(() => {
+      clearTimeout(tell);
       clearTimeout(cut);
       clearInterval(sweep);
       resolve();

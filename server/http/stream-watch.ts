@@ -4,48 +4,49 @@ import type { Caller, Ports } from './ports.ts';
 
 /** Revocation has to act on open streams within five seconds. */
 const checkMs = 2_500;
-/** How long streams may go on once the server drains; the runs of this process end theirs before. */
-const drainMs = 10_000;
 
 interface Watched {
   readonly caller: Caller;
   readonly end: AbortController;
 }
 
-/** Watches a stream from now on: `end` aborts when it has to end, with the reason. */
-export type WatchStream = (caller: Caller) => { readonly end: AbortSignal; readonly forget: () => void };
+export interface StreamWatch {
+  /** Watches a stream from now on: `end` aborts when it has to end, with the reason. */
+  watch(caller: Caller): { readonly end: AbortSignal; readonly forget: () => void };
+  /** The server stops: what is still open is told so, and ends. */
+  endAll(): void;
+}
 
-export function watchStreams(ports: Ports): WatchStream {
+export function createStreamWatch(ports: Ports): StreamWatch {
   const watched = new Set<Watched>();
   const check = createCheck(watched, ports);
   setInterval(check, checkMs).unref();
-  return (caller) => {
-    const entry = { caller, end: new AbortController() };
-    watched.add(entry);
-    return { end: entry.end.signal, forget: () => watched.delete(entry) };
+  return {
+    watch(caller) {
+      const entry = { caller, end: new AbortController() };
+      watched.add(entry);
+      return { end: entry.end.signal, forget: () => watched.delete(entry) };
+    },
+    endAll() {
+      const reason = new Problem(
+        'draining',
+        'The server is stopping; connect again, and continue after the last id.',
+      );
+      for (const { end } of watched) end.abort(reason);
+    },
   };
 }
 
+/** A slow database must not pile up questions. */
 function createCheck(watched: ReadonlySet<Watched>, ports: Ports): () => void {
-  let drainingSince: number | null = null;
   let busy = false;
   return () => {
-    if (ports.draining()) drainingSince ??= Date.now();
-    if (drainingSince !== null && Date.now() - drainingSince >= drainMs) return endForGood(watched);
     if (busy || watched.size === 0) return;
     busy = true;
     void endRevoked(watched, ports).finally(() => {
       busy = false;
     });
   };
-}
-
-function endForGood(watched: ReadonlySet<Watched>): void {
-  const reason = new Problem(
-    'draining',
-    'The server is stopping; connect again and continue after the last id.',
-  );
-  for (const { end } of watched) end.abort(reason);
 }
 
 /** Asks once a credential, however many streams it has open. */

@@ -8,11 +8,13 @@ import type { Caller, Ports } from './ports.ts';
 import { toProblem } from './problems.ts';
 import { setHeaders } from './reply.ts';
 import { sendEvents, streamHeaders } from './sse.ts';
-import { watchStreams } from './stream-watch.ts';
+import { createStreamWatch } from './stream-watch.ts';
 import type { Strictness } from './strict.ts';
 import { type AnyReply, textHeaders } from './wire.ts';
 
 export interface Streams {
+  /** Ends every stream with an `error` event: the server stops. */
+  endAll(): void;
   /** Takes a place for a stream before its handler begins anything; it is free again when the answer closes. */
   admit(exchange: Exchange, caller: Caller): void;
   /** Sends the events until the last one. */
@@ -32,8 +34,9 @@ export function isStreamed(route: Route, body: unknown): boolean {
 }
 
 export function createStreams(ports: Ports, strict: Strictness | null): Streams {
-  const watch = watchStreams(ports);
+  const { watch, endAll } = createStreamWatch(ports);
   return {
+    endAll,
     admit: (exchange, caller) => admit(exchange, caller, ports),
     async send(exchange, reply, events, caller) {
       exchange.streamed = true;

@@ -31,6 +31,8 @@ export interface TestServer {
   request(method: string, path: string, options?: RequestOptions): Promise<TestAnswer>;
   /** Sends bytes as they are, and reads until the server closes. */
   raw(...parts: readonly (string | Buffer)[]): Promise<string>;
+  /** The text of the metrics. */
+  metrics(): Promise<string>;
   drain(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -98,6 +100,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     state,
     request: (method, path, request) => send(url + path, method, request ?? {}),
     raw: (...parts) => sendRaw(port, parts),
+    metrics: () => services.metrics.render(),
     drain,
     close: async () => {
       server.closeAllConnections();

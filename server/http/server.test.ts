@@ -1,0 +1,177 @@
+/** What breaks HTTP itself, what does not arrive, and how the server stops: over raw sockets. */
+import { connect } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { createSchemaCompiler } from './contract-schemas.ts';
+import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
+
+let server: TestServer;
+afterEach(() => server.close());
+
+const handlers: TestServerOptions['handlers'] = {
+  getHealth: async () => ({ status: 200, body: { status: 'ok' } }),
+};
+
+/** The body of a raw answer, which has to be a whole Problem. */
+function problemIn(answer: string): Record<string, unknown> {
+  const [head = '', body = ''] = answer.split('\r\n\r\n');
+  expect(head).toMatch(/content-type: application\/problem\+json/i);
+  expect(head).toMatch(/connection: close/i);
+  expect(head).toMatch(/x-request-id: req_/i);
+  const problem = JSON.parse(body);
+  const schema = { $ref: '#/components/schemas/Problem' };
+  const validate = createSchemaCompiler({ allErrors: false }).compile(schema);
+  expect(validate(problem) || validate.errors).toBe(true);
+  return problem;
+}
+
+describe('broken HTTP gets a problem, and the connection is closed', () => {
+  const post =
+    'POST /api/v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\nContent-Type: application/json\r\n';
+
+  test.each([
+    ['no HTTP', 'nonsense\r\n\r\n', 400, 'malformed_http'],
+    ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400, 'malformed_http'],
+    ['no Host', 'GET /health HTTP/1.1\r\n\r\n', 400, 'malformed_http'],
+    ['two Hosts', 'GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n', 400, 'malformed_http'],
+    ['two Hosts alike', 'GET /health HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n', 400, 'malformed_http'],
+    [
+      'length and chunks',
+      `${post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      400,
+      'malformed_http',
+    ],
+    ['two lengths', `${post}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`, 400, 'malformed_http'],
+    ['a negative length', `${post}Content-Length: -1\r\n\r\n`, 400, 'malformed_http'],
+    [
+      'a chunk size that is none',
+      `${post}Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n`,
+      400,
+      'malformed_http',
+    ],
+    [
+      'a chunk longer than it says',
+      `${post}Transfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n`,
+      400,
+      'malformed_http',
+    ],
+    ['a folded header', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: 1\r\n 2\r\n\r\n', 400, 'malformed_http'],
+    ['a bare CR', 'GET /health HTTP/1.1\r\nHost: x\rX-A: 1\r\n\r\n', 400, 'malformed_http'],
+    ['a space before the colon', 'GET /health HTTP/1.1\r\nHost : x\r\n\r\n', 400, 'malformed_http'],
+    ['a NUL in a header', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A: \0\r\n\r\n', 400, 'malformed_http'],
+    [
+      'headers too large',
+      `GET /health HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(17_000)}\r\n\r\n`,
+      431,
+      'headers_too_large',
+    ],
+    [
+      'a target too large',
+      `GET /${'a'.repeat(17_000)} HTTP/1.1\r\nHost: x\r\n\r\n`,
+      431,
+      'headers_too_large',
+    ],
+  ])('%s', async (_title, bytes, status, code) => {
+    server = await startTestServer({ handlers });
+    const answer = await server.raw(bytes);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(problemIn(answer)).toMatchObject({ status, code });
+    expect((await server.request('GET', '/health')).status).toBe(200);
+  });
+
+  test('HTTP/1.0 needs no Host', async () => {
+    server = await startTestServer({ handlers });
+    expect(await server.raw('GET /health HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1.1 200 /);
+  });
+});
+
+describe('what does not arrive', () => {
+  const limits = { headersMs: 200, requestMs: 400, checkMs: 50 };
+
+  test.each([
+    ['headers', 'GET /health HTTP/1.1\r\nHost: x\r\nX-A'],
+    [
+      'a body',
+      'POST /api/v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{',
+    ],
+  ])('%s cut in the middle are given up', async (_title, bytes) => {
+    server = await startTestServer({ handlers, limits });
+    const started = Date.now();
+    const answer = await server.raw(bytes);
+    expect(problemIn(answer)).toMatchObject({ status: 408, code: 'request_timeout' });
+    expect(Date.now() - started).toBeLessThan(3000);
+  });
+
+  test('400 of them leave the server free, and are gone', async () => {
+    server = await startTestServer({ handlers, limits });
+    const sockets = Array.from({ length: 400 }, () => {
+      const socket = connect(server.port, '127.0.0.1', () => socket.write('GET /health HTTP/1.1\r\nX-'));
+      socket.on('error', () => undefined).resume();
+      return new Promise((resolve) => socket.on('close', resolve));
+    });
+    const started = performance.now();
+    expect((await server.request('GET', '/health')).status).toBe(200);
+    expect(performance.now() - started).toBeLessThan(2000);
+    await Promise.all(sockets);
+  });
+
+  test('an answer may take longer than a request', async () => {
+    const slow = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return { status: 200, body: { status: 'ok' } };
+    };
+    server = await startTestServer({ handlers: { getHealth: slow }, limits });
+    expect((await server.request('GET', '/health')).status).toBe(200);
+  });
+});
+
+describe('draining', () => {
+  const run = 'run_01k9w6r3h2e7xv5q0c8m4b1tza';
+  const streaming: TestServerOptions['handlers'] = {
+    ...handlers,
+    streamRunEvents: async () => ({
+      status: 200,
+      type: 'text/event-stream',
+      headers: { 'X-Run-Id': run },
+      body: (async function* () {
+        await new Promise(() => undefined);
+        yield { data: {} };
+      })(),
+    }),
+    listTools: async () => {
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return { status: 200, body: { data: [], next_cursor: null } };
+    },
+  };
+
+  test('open answers are ended, idle connections are closed, new ones are refused', async () => {
+    server = await startTestServer({ handlers: streaming });
+    await server.request('GET', '/health');
+    const open = server.request('GET', '/api/v1/tools');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    server.state.draining = true;
+    const drained = server.drain(5000);
+    const answer = await open;
+    expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close']);
+    await drained;
+    await expect(server.request('GET', '/health')).rejects.toThrow();
+  });
+
+  test('streams that go on are told why they end', async () => {
+    server = await startTestServer({ handlers: streaming });
+    const stream = server.request('GET', `/api/v1/runs/${run}/events`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const started = Date.now();
+    await server.drain(10_000);
+    expect((await stream).text).toMatch(/event: error\ndata: \{"error":"draining: [^"]+"\}\n\n$/);
+    expect(Date.now() - started).toBeLessThan(4000);
+  });
+
+  test('what does not end is cut off', async () => {
+    const stuck = { ...handlers, listTools: () => new Promise<never>(() => undefined) };
+    server = await startTestServer({ handlers: stuck });
+    const open = server.request('GET', '/api/v1/tools').catch(() => 'cut');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.drain(300);
+    expect(await open).toBe('cut');
+  });
+});
