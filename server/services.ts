@@ -7,12 +7,12 @@ import {
   checkModels,
   type Diagnostic,
   discoverLocalProviders,
+  type LoadedSettings,
   loadGlobalConfig,
   type ProviderCandidate,
   resolveProviders,
   type ServerSettings,
 } from './config/config.ts';
-import type { ClientConfig } from './contract/config.ts';
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { createRuntime, type Runtime } from './runtime/runtime.ts';
@@ -97,29 +97,38 @@ const discoveryMs = 500;
 /** Opens the database, reads the settings file, finds providers, and puts the parts together. */
 export async function openServices(input: ServicesInput): Promise<OpenServices> {
   const { settings, log, clock = systemClock } = input;
+  // Read before anything is made: a fault in the file then leaves nothing behind.
+  const loaded = await readSettingsFile(input);
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
   const store = await openStore(databaseUrl, { clock, log });
   try {
-    return await assemble(input, store, clock);
+    return await assemble(input, loaded, store, clock);
   } catch (error) {
     await store.close();
     throw error;
   }
 }
 
-async function assemble(input: ServicesInput, store: Store, clock: Clock): Promise<OpenServices> {
+async function assemble(
+  input: ServicesInput,
+  loaded: LoadedSettings,
+  store: Store,
+  clock: Clock,
+): Promise<OpenServices> {
   const { settings, log } = input;
   const masterKey = await loadMasterKey({ ...settings, database: store.dialect });
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
-  const { config, candidates, diagnostics } = await readSettings(input, mode);
-  const runtime = await createRuntime(config, {
+  const { candidates, diagnostics } = await findProviders(loaded, input.environment, mode);
+  const runtime = await createRuntime(loaded.config, {
     transcript: store.transcript,
     providers: candidates,
     demo: mode === 'single',
     shared: mode === 'multi',
     hiddenPaths: [settings.dataDirectory],
+    answerWithinMs: settings.answerSeconds * 1000,
+    providerSilenceMs: settings.providerSilenceSeconds * 1000,
     workspacePath: (workspaceId) => workspaceFolder(settings, workspaceId),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
@@ -158,25 +167,24 @@ async function assemble(input: ServicesInput, store: Store, clock: Clock): Promi
   };
 }
 
-async function readSettings(
-  { settings, environment }: ServicesInput,
-  mode: 'single' | 'multi',
-): Promise<{
-  config: ClientConfig;
-  candidates: readonly ProviderCandidate[];
-  diagnostics: readonly Diagnostic[];
-}> {
+function readSettingsFile({ settings, environment }: ServicesInput): Promise<LoadedSettings> {
   const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
-  const loaded = await loadGlobalConfig(place, homedir());
-  const resolved = resolveProviders(loaded.config, environment);
+  return loadGlobalConfig(place, homedir());
+}
+
+async function findProviders(
+  { config, diagnostics }: LoadedSettings,
+  environment: ServicesInput['environment'],
+  mode: 'single' | 'multi',
+): Promise<{ candidates: readonly ProviderCandidate[]; diagnostics: readonly Diagnostic[] }> {
+  const resolved = resolveProviders(config, environment);
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   const local = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
   const known = new Set(resolved.candidates.map(({ id }) => id));
   const candidates = [...resolved.candidates, ...local.filter(({ id }) => !known.has(id))];
   return {
-    config: loaded.config,
     candidates,
-    diagnostics: [...loaded.diagnostics, ...resolved.diagnostics, ...checkModels(loaded.config, candidates)],
+    diagnostics: [...diagnostics, ...resolved.diagnostics, ...checkModels(config, candidates)],
   };
 }
 

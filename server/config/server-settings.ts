@@ -29,6 +29,10 @@ export interface ServerSettings {
   readonly workspacesDirectory: string;
   /** Null takes SQLite in the data directory. */
   readonly databaseUrl: string | null;
+  /** How long a person has to answer what a run asks. */
+  readonly answerSeconds: number;
+  /** How long a model provider may be silent. */
+  readonly providerSilenceSeconds: number;
   /** How long runs at work may go on once the server is told to stop. */
   readonly drainSeconds: number;
   readonly streamsPerUser: number;
@@ -224,6 +228,20 @@ function readLimits(source: SettingSource) {
       flag: 'keepalive-seconds',
       meaning: 'How often a stream is given a comment while nothing happens.',
       fallback: 15,
+      parse: seconds(0.05, 3600),
+    }),
+    answerSeconds: source.read({
+      variable: 'SERVICE_ANSWER_SECONDS',
+      flag: 'answer-seconds',
+      meaning: 'How long a person has to answer what a run asks.',
+      fallback: 900,
+      parse: seconds(0.05, 86_400),
+    }),
+    providerSilenceSeconds: source.read({
+      variable: 'SERVICE_PROVIDER_SILENCE_SECONDS',
+      flag: 'provider-silence-seconds',
+      meaning: 'How long a model provider may be silent before its answer counts as lost.',
+      fallback: 120,
       parse: seconds(0.05, 3600),
     }),
     drainSeconds: source.read({

@@ -34,7 +34,8 @@ export const streamRunEvents: Handler<'streamRunEvents'> = async (call, { store,
       'events_expired',
       `The events up to ${firstEventId - 1} are no longer kept; read the run and the messages of session ${run.session_id} instead.`,
     );
-  const follow = call.query.follow;
+  // All that an ended run will ever say is stored: there is nothing to wait for.
+  const follow = call.query.follow && run.ended_at === null;
   return {
     status: 200,
     type: 'text/event-stream',

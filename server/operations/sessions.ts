@@ -1,5 +1,5 @@
 /** Persisted conversations: their messages, and the questions that their runs ask. */
-import type { Handler } from '../handler.ts';
+import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
@@ -16,9 +16,10 @@ export const createSession: Handler<'createSession'> = async ({ principal, body 
   return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
 };
 
-export const getSession: Handler<'getSession'> = async ({ principal, path }, { store }) => {
+export const getSession: Handler<'getSession'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw missing();
+  if (isCurrent(headers['If-None-Match'], found.etag)) return { status: 304, headers: { ETag: found.etag } };
   return { status: 200, headers: { ETag: found.etag }, body: found.session };
 };
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Handler } from '../handler.ts';
+import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { referencePage } from './reference-page.ts';
 
@@ -82,7 +82,7 @@ const programVersion = once((): string => JSON.parse(read('../package.json')).ve
 
 function serve<const Type extends string>(served: Served, type: Type, ifNoneMatch: string | undefined) {
   const headers = { ETag: served.etag };
-  if (matches(served.etag, ifNoneMatch)) return { status: 304, headers } as const;
+  if (isCurrent(ifNoneMatch, served.etag)) return { status: 304, headers } as const;
   return { status: 200, headers, type, body: served.text } as const;
 }
 
@@ -92,12 +92,6 @@ function serveDocument(served: Served, ifNoneMatch: string | undefined) {
   if (reply.status === 304) return reply;
   // http/ writes bytes as they are; the contract's type can only say that they are an object.
   return { ...reply, body: Buffer.from(reply.body) as unknown as Record<string, unknown> };
-}
-
-/** RFC 9110, 13.1.2: weak comparison, and * for whatever there is. */
-function matches(etag: string, ifNoneMatch: string | undefined): boolean {
-  if (ifNoneMatch === undefined) return false;
-  return ifNoneMatch.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === etag);
 }
 
 function contractFile(name: string): Served {
