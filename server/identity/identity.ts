@@ -20,12 +20,9 @@ import type { IdentityRecords, TaggedApiKey } from './records.ts';
 import { createSealing } from './sealing.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
-export type { Registration } from './accounts.ts';
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
-export { loadMasterKey, type MasterKey, type MasterKeyPlace } from './master-key.ts';
+export { loadMasterKey } from './master-key.ts';
 export type { Principal } from './principal.ts';
-export type { IdentityRecords } from './records.ts';
-export { createSealing, type Sealing } from './sealing.ts';
 
 /** Everything the server knows about who may come in. */
 export interface Identity {
