@@ -1,0 +1,315 @@
+/** The Messages surface over HTTP: the vendor's shapes, sessions behind them, cancels, and failures in its own words. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import {
+  type Account,
+  type RequestOptions,
+  readEvents,
+  type StreamedEvent,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let ada: Account;
+let mallory: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  app = await testApp({
+    config: {
+      providers: {
+        scripted: {
+          type: 'anthropic',
+          base_url: `${upstream.url}/v1`,
+          api_key: 'k',
+          models: [{ id: 'scripted-1' }],
+        },
+      },
+    },
+  });
+  ada = await app.register('ada');
+  mallory = await app.register('mallory');
+});
+
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+beforeEach(() => upstream.script([{ reply: { text: 'You said: {{last_user}}' } }]));
+
+function say(content: unknown, more: Record<string, unknown> = {}) {
+  return { model: 'scripted:scripted-1', max_tokens: 100, messages: [{ role: 'user', content }], ...more };
+}
+
+function post(body: unknown, options: RequestOptions = {}) {
+  return app.request('POST', '/v1/messages', { token: ada.token, body, ...options });
+}
+
+async function newSession(body: Record<string, unknown> = {}): Promise<string> {
+  return (await app.request('POST', '/api/v1/sessions', { token: ada.token, body })).body.id;
+}
+
+async function messagesOf(session: string): Promise<string[]> {
+  const { body } = await app.request('GET', `/api/v1/sessions/${session}/messages?limit=100`, {
+    token: ada.token,
+  });
+  return body.data.map(
+    ({ role, parts }: { role: string; parts: { text?: string }[] }) => `${role}: ${parts[0]?.text}`,
+  );
+}
+
+describe('a message', () => {
+  test("is answered in the vendor's shape, and nothing is stored", async () => {
+    const answer = await post(say('Hello'));
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({
+      type: 'message',
+      role: 'assistant',
+      model: 'scripted:scripted-1',
+      content: [{ type: 'text', text: 'You said: Hello' }],
+      stop_reason: 'end_turn',
+      stop_sequence: null,
+    });
+    expect(answer.headers.get('request-id')).toBe(answer.headers.get('x-request-id'));
+    expect((await app.request('GET', '/api/v1/sessions', { token: mallory.token })).body.data).toEqual([]);
+  });
+
+  test('is streamed in the exact order that clients expect, with the usage of the plain answer', async () => {
+    const plain = await post(say('Hello'));
+    const response = await app.stream('POST', '/v1/messages', {
+      token: ada.token,
+      body: say('Hello', { stream: true }),
+    });
+    const events: StreamedEvent[] = [];
+    for await (const event of readEvents(response)) events.push(event);
+    expect(events.map(({ event }) => event).filter((name, index, all) => name !== all[index - 1])).toEqual([
+      'message_start',
+      'content_block_start',
+      'content_block_delta',
+      'content_block_stop',
+      'message_delta',
+      'message_stop',
+    ]);
+    expect(events.every(({ event, data }) => data.type === event)).toBe(true);
+    expect(events.map(({ data }) => data.delta?.text ?? '').join('')).toBe('You said: Hello');
+    expect(events.at(-2)?.data).toMatchObject({
+      delta: { stop_reason: 'end_turn' },
+      usage: plain.body.usage,
+    });
+  });
+
+  test('takes a key in either header, and refuses two that differ', async () => {
+    const { body } = await app.request('POST', '/api/v1/auth/api-keys', {
+      token: ada.token,
+      body: { name: 'k', scopes: ['messages'] },
+    });
+    const withKey = (headers: Record<string, string>) =>
+      app.request('POST', '/v1/messages', { body: say('Hi'), headers });
+    expect((await withKey({ 'x-api-key': body.key })).status).toBe(200);
+    expect((await withKey({ authorization: `Bearer ${body.key}` })).status).toBe(200);
+    expect((await withKey({ authorization: `Bearer ${body.key}`, 'x-api-key': body.key })).status).toBe(200);
+    const both = await withKey({ authorization: `Bearer ${ada.token}`, 'x-api-key': body.key });
+    expect(both).toMatchObject({
+      status: 401,
+      body: { type: 'error', error: { type: 'authentication_error' } },
+    });
+  });
+
+  test('carries instructions, wherever they stand, and limits', async () => {
+    await post({
+      ...say('Hi'),
+      system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+      messages: [
+        { role: 'user', content: 'Hi' },
+        { role: 'system', content: 'And kind.' },
+      ],
+      temperature: 0.3,
+      stop_sequences: ['END'],
+      metadata: { user_id: 'x' },
+    });
+    const sent = await upstream.latest(() => true);
+    expect(sent.body).toMatchObject({ max_tokens: 100, temperature: 0.3, stop_sequences: ['END'] });
+    expect(JSON.stringify((sent.body as { system: unknown }).system)).toMatch(/Be brief\..*And kind\./);
+  });
+
+  test.each<[string, unknown, RegExp]>([
+    ['a wrong type', { ...say('Hi'), max_tokens: 'many' }, /max_tokens/],
+    ['no messages', { model: 'm', max_tokens: 1 }, /messages/],
+    ['a wrong role', { ...say('Hi'), messages: [{ role: 'robot', content: 'x' }] }, /messages.*role/],
+    ['an unknown block', say([{ type: 'hologram' }]), /messages.*content/],
+    [
+      'tools, which this release does not carry',
+      { ...say('Hi'), tools: [{ name: 'x', input_schema: {} }] },
+      /tools/,
+    ],
+    ['a thread, which would be lost', { ...say('Hi'), thread: { type: 'create' } }, /thread/],
+    ['broken JSON', '{"model": ', /JSON/],
+  ])('with %s is refused with the place', async (_what, body, place) => {
+    const answer = await post(body);
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { type: 'error', error: { type: 'invalid_request_error' } },
+    });
+    expect(answer.body.error.message).toMatch(place);
+    expect(answer.body.request_id).toBe(answer.headers.get('request-id'));
+  });
+
+  test.each([
+    [{ kind: 'status', status: 401 }, 'api_error'],
+    [{ kind: 'status', status: 429 }, 'overloaded_error'],
+    [{ kind: 'status', status: 529 }, 'overloaded_error'],
+    [{ kind: 'status', status: 500 }, 'api_error'],
+    [{ kind: 'cut', after_chunks: 2 }, 'api_error'],
+  ])("fails in the vendor's words: %o", async (fail, type) => {
+    await upstream.script([{ reply: { text: 'A long enough answer to be cut.' }, fail }]);
+    const plain = await post(say('Hi'));
+    expect(plain.body).toMatchObject({ type: 'error', error: { type } });
+    expect(plain.status).toBeGreaterThanOrEqual(500);
+  });
+
+  test('that fails in the middle of its stream ends with an error event, and nothing after it', async () => {
+    await upstream.script([
+      { reply: { text: 'A long enough answer to be cut.' }, fail: { kind: 'cut', after_chunks: 6 } },
+    ]);
+    const response = await app.stream('POST', '/v1/messages', {
+      token: ada.token,
+      body: say('Hi', { stream: true }),
+    });
+    const events: StreamedEvent[] = [];
+    for await (const event of readEvents(response)) events.push(event);
+    expect(events.at(-1)).toMatchObject({
+      event: 'error',
+      data: { type: 'error', error: { type: 'api_error' } },
+    });
+  });
+
+  test.each([
+    ['plain, before the first byte', {}, undefined],
+    ['streamed, before the first byte', { stream: true }, undefined],
+    ['streamed, in the middle', { stream: true }, 4],
+  ])('whose client goes away closes the call of the provider: %s', async (_how, more, after_chunks) => {
+    await upstream.script([
+      {
+        reply: { text: 'A long enough answer to hang in its middle.' },
+        fail: { kind: 'hang', ...(after_chunks && { after_chunks }) },
+      },
+    ]);
+    const controller = new AbortController();
+    const call = fetch(`${app.url}/v1/messages`, {
+      method: 'POST',
+      signal: controller.signal,
+      headers: { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(say('Hi', more)),
+    }).then((response) => response.text());
+    await upstream.latest(() => true);
+    setTimeout(() => controller.abort(), 100);
+    await expect(call).rejects.toThrow();
+    const started = performance.now();
+    await upstream.latest(({ outcome }) => outcome === 'aborted');
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+});
+
+describe('a message in a session', () => {
+  test('is stored there, and the next one need not repeat it', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const first = await post(say('One'), { headers });
+    expect(first.headers.get('x-service-session-id')).toBe(session);
+    const second = await post(say('Two'), { headers });
+    expect(second.headers.get('x-service-session-id')).toBe(session);
+    const sent = await upstream.latest(() => true);
+    expect((sent.body as { messages: unknown[] }).messages).toHaveLength(3);
+    expect(await messagesOf(session)).toEqual([
+      'user: One',
+      'assistant: You said: One',
+      'user: Two',
+      'assistant: You said: Two',
+    ]);
+  });
+
+  test('is recognised where the client repeats the whole history', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const first = await post(say('One'), { headers });
+    const history = [
+      { role: 'user', content: 'One' },
+      { role: 'assistant', content: first.body.content },
+      { role: 'user', content: [{ type: 'text', text: 'Two' }] },
+    ];
+    const second = await post({ ...say('Two'), messages: history }, { headers });
+    expect(second.headers.get('x-service-session-id')).toBe(session);
+    expect(await messagesOf(session)).toHaveLength(4);
+  });
+
+  test('with another history continues in a fork, and leaves the session as it was', async () => {
+    const session = await newSession({ title: 'Original' });
+    const headers = { 'x-service-session-id': session };
+    await post(say('One'), { headers });
+    const history = [
+      { role: 'user', content: 'One' },
+      { role: 'assistant', content: 'Something that was never said.' },
+      { role: 'user', content: 'Two' },
+    ];
+    const forked = await post({ ...say('x'), messages: history }, { headers });
+    const fork = forked.headers.get('x-service-session-id') ?? '';
+    expect(fork).not.toBe(session);
+    const { body } = await app.request('GET', `/api/v1/sessions/${fork}`, { token: ada.token });
+    expect(body).toMatchObject({ parent_id: session, title: 'Original' });
+    expect(await messagesOf(fork)).toEqual([
+      'user: One',
+      'assistant: Something that was never said.',
+      'user: Two',
+      'assistant: You said: Two',
+    ]);
+    expect(await messagesOf(session)).toHaveLength(2);
+  });
+
+  test('has no tools, unless the session allows them without asking', async () => {
+    const clean = await newSession();
+    await post(say('Hi'), { headers: { 'x-service-session-id': clean } });
+    expect((await upstream.latest(() => true)).body).not.toHaveProperty('tools');
+    const ruled = await newSession({ permission_rules: [{ tool: 'ls', decision: 'allow' }] });
+    await upstream.script([
+      { when: { step: 0 }, reply: { text: 'I look. ', tool_calls: [{ name: 'ls', arguments: {} }] } },
+      { reply: { text: 'Seen.' } },
+    ]);
+    const answer = await post(say('Look'), { headers: { 'x-service-session-id': ruled } });
+    expect(answer.body.content).toEqual([{ type: 'text', text: 'I look. Seen.' }]);
+  });
+
+  test("is nobody else's", async () => {
+    const session = await newSession();
+    const answer = await post(say('Hi'), {
+      token: mallory.token,
+      headers: { 'x-service-session-id': session },
+    });
+    expect(answer).toMatchObject({ status: 404, body: { error: { type: 'not_found_error' } } });
+  });
+
+  test('whose client goes away ends as interrupted', async () => {
+    await upstream.script([
+      {
+        reply: { text: 'A long enough answer to hang in its middle.' },
+        fail: { kind: 'hang', after_chunks: 4 },
+      },
+    ]);
+    const session = await newSession();
+    const response = await app.stream('POST', '/v1/messages', {
+      token: ada.token,
+      body: say('Hi', { stream: true }),
+      headers: { 'x-service-session-id': session },
+    });
+    await response.body?.cancel();
+    await upstream.latest(({ outcome }) => outcome === 'aborted');
+    await expect
+      .poll(
+        async () =>
+          (await app.request('GET', `/api/v1/runs?session_id=${session}`, { token: ada.token })).body.data[0],
+      )
+      .toMatchObject({ status: 'interrupted', interrupt_reason: 'client_disconnected', trigger: 'messages' });
+  });
+});
