@@ -145,7 +145,7 @@ afterAll(async () => {
 async function seed(file: string): Promise<void> {
   // Opening it migrates it.
   await (await openStore(`sqlite:${file}`, { clock: systemClock, log: createLog('silent') })).close();
-  const database = openSqlite(file);
+  const database = openSqlite(file, createLog('silent'));
   const [session] = answerOf<{ data: Session[] }>('listSessions').data;
   const run = answerOf<Run>('getRun');
   if (!session) throw new Error('the list of sessions is an empty example');

@@ -54,6 +54,11 @@ export async function startServer(
     draining: () => state.draining,
   });
   try {
+    // Before anybody can reach the server: the operator is made by its start, and by nobody who is faster.
+    const firstCredential = await services.identity.bootstrap({
+      ...settings,
+      loopback: isLoopback(settings.host),
+    });
     const http = createHttpServer(createApp(services));
     const url = await listen(http, settings);
     const housekeeping = setInterval(() => void pruneEvents(services), housekeepingMs);
@@ -61,20 +66,19 @@ export async function startServer(
     return {
       url,
       services,
-      firstCredential: await services.identity.bootstrap({
-        ...settings,
-        loopback: isLoopback(settings.host),
-      }),
+      firstCredential,
       async stop() {
         state.draining = true;
         clearInterval(housekeeping);
         await idle(services, settings.drainSeconds * 1000);
-        const closed = services.close();
+        await services.runtime.close();
+        // Open streams still read their last events from the store: it closes after them.
         await http.drain(closingMs);
-        await closed;
+        await services.close();
       },
     };
   } catch (error) {
+    await http.drain(0);
     await services.close();
     throw error;
   }
@@ -115,8 +119,9 @@ async function serve(): Promise<void> {
     return;
   }
   const server = await startServer(settings);
-  process.stdout.write(startSummary(settings, server, version()));
+  // Whoever reads the summary may send a signal at once.
   stopOnSignals(server);
+  process.stdout.write(startSummary(settings, server, version()));
 }
 
 /** The first signal drains, the second ends at once. */

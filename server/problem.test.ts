@@ -1,0 +1,292 @@
+/** Every problem code has a request that provokes it: the list in the contract, the map in the code, and the server agree. */
+import { type AddressInfo, connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
+import { createApp, createHttpServer } from './app.ts';
+import { type ProblemCode, problemCodeValues } from './contract/api.ts';
+import contract from './contract/openapi.json' with { type: 'json' };
+import { Problem, problems } from './problem.ts';
+import type { OpenServices } from './services.ts';
+import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from './test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+/** A second server: for a provider that fails, tight limits, and a clock of its own. */
+let tight: TestApp;
+let bare: TestApp;
+let ada: Account;
+let now = new Date();
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const provider = {
+    type: 'openai-compat' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'm' }],
+  };
+  app = await testApp({ config: { providers: { scripted: provider } } });
+  tight = await testApp({
+    config: { providers: { scripted: provider } },
+    settings: {
+      streamsPerUser: 1,
+      streamsTotal: 1,
+      registration: 'invite',
+      metrics: 'operator',
+      answerSeconds: 0.2,
+      providerSilenceSeconds: 0.3,
+    },
+    clock: { now: () => now },
+  });
+  bare = await testApp({ settings: { mode: 'multi', metrics: 'operator' } });
+  ada = await app.register('ada');
+});
+
+afterAll(async () => {
+  await Promise.all([app.close(), tight.close(), bare.close()]);
+  await upstream.stop();
+});
+
+type Provocation = () => Promise<Pick<Answer, 'status' | 'body'>>;
+
+const ask = (method: string, path: string, options: RequestOptions = {}) =>
+  app.request(method, path, { token: ada.token, ...options });
+const query = (body: Record<string, unknown>, on = app, token = ada.token) =>
+  on.request('POST', '/api/v1/query', { token, body });
+const missing = 'ses_01k9w6r3h2e7xv5q0c8m4b1tza';
+
+/** A query whose provider fails as told. */
+async function failing(fail: object, on = app, token = ada.token) {
+  await upstream.script([{ reply: { text: 'A long enough answer.' }, fail }]);
+  return query({ prompt: 'x' }, on, token);
+}
+
+/** Bytes that no client library would send. */
+function raw(request: string, url = app.url): Promise<Pick<Answer, 'status' | 'body'>> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(Number(port), hostname, () => socket.write(request));
+    socket.on('data', (bytes) => {
+      answer += bytes;
+    });
+    socket.on('error', reject);
+    socket.on('close', () => {
+      const [head = '', body = ''] = answer.split('\r\n\r\n');
+      resolve({ status: Number(head.split(' ')[1]), body: JSON.parse(body) });
+    });
+  });
+}
+
+/** A tool call that waits for a person, and how to go on from there. */
+async function pending(on = app, token = ada.token) {
+  await upstream.script([
+    {
+      when: { step: 0 },
+      reply: {
+        tool_calls: [{ name: 'write', arguments: { file_path: `${Math.random()}.txt`, content: '' } }],
+      },
+    },
+    { reply: { text: 'Done.' } },
+  ]);
+  const { body } = await on.request('POST', '/api/v1/sessions', { token, body: {} });
+  const response = await on.stream('POST', '/api/v1/query/stream', {
+    token,
+    body: { prompt: 'x', session_id: body.id },
+  });
+  const path = `/api/v1/sessions/${body.id}`;
+  await expect
+    .poll(async () => (await on.request('GET', `${path}/permissions`, { token })).body.data.length)
+    .toBe(1);
+  const [request] = (await on.request('GET', `${path}/permissions`, { token })).body.data;
+  return { path, replyPath: request.reply_path, runId: request.run_id, response };
+}
+
+/** The same server with some part replaced, or with less patience. */
+async function elsewhere(
+  change: Partial<OpenServices>,
+  send: (url: string) => Promise<Pick<Answer, 'status' | 'body'>>,
+  limits?: { readonly headersMs: number; readonly requestMs: number; readonly checkMs: number },
+) {
+  const http = createHttpServer(createApp({ ...app.services, ...change }), limits);
+  await new Promise<void>((resolve) => http.server.listen(0, '127.0.0.1', resolve));
+  const { port } = http.server.address() as AddressInfo; // it listens on a port
+  try {
+    return await send(`http://127.0.0.1:${port}`);
+  } finally {
+    await http.drain(0);
+  }
+}
+
+async function readFrom(url: string, path: string) {
+  const response = await fetch(url + path, { headers: { authorization: `Bearer ${ada.token}` } });
+  return { status: response.status, body: await response.json() };
+}
+
+/** The database fails in a way that the tests of the store provoke for real; here the answer counts. */
+function sessionsFail(error: Error) {
+  const { store } = app.services;
+  const sessions = { ...store.sessions, list: () => Promise.reject(error) };
+  return elsewhere({ store: { ...store, sessions } }, (url) => readFrom(url, '/api/v1/sessions'));
+}
+
+const provocations: Readonly<Record<ProblemCode, Provocation>> = {
+  invalid_request: () => ask('POST', '/api/v1/query', { body: { prompt: 5 } }),
+  invalid_json: () => ask('POST', '/api/v1/query', { body: '{"prompt": ' }),
+  invalid_encoding: () => ask('POST', '/api/v1/query', { body: Buffer.from('{"prompt": "\xff"}', 'latin1') }),
+  invalid_cursor: () => ask('GET', '/api/v1/sessions?cursor=forged'),
+  malformed_http: () => raw('GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n'),
+  credential_missing: () => app.request('GET', '/api/v1/users/me'),
+  credential_invalid: () => app.request('GET', '/api/v1/users/me', { token: 'sk-nobody' }),
+  credential_expired: async () => {
+    const { body } = await tight.request('POST', '/api/v1/auth/api-keys', {
+      token: tight.operatorKey,
+      body: { name: 'short', expires_at: new Date(now.getTime() + 60_000).toISOString() },
+    });
+    now = new Date(now.getTime() + 120_000);
+    return tight.request('GET', '/api/v1/users/me', { token: body.key });
+  },
+  credential_conflict: () =>
+    app.request('POST', '/v1/messages', { token: ada.token, headers: { 'x-api-key': 'sk-other' }, body: {} }),
+  login_failed: () =>
+    app.request('POST', '/api/v1/auth/login', { body: { email: ada.email, password: 'wrong' } }),
+  refresh_token_invalid: () =>
+    app.request('POST', '/api/v1/auth/refresh', { body: { refresh_token: 'rt_unknown' } }),
+  role_required: async () => {
+    const { token } = await bare.register('nobody');
+    return bare.request('GET', '/metrics', { token });
+  },
+  scope_required: async () => {
+    const { body } = await ask('POST', '/api/v1/auth/api-keys', {
+      body: { name: 'r', scopes: ['sessions:read'] },
+    });
+    return app.request('POST', '/api/v1/sessions', { token: body.key, body: {} });
+  },
+  login_required: async () => {
+    const { body } = await ask('POST', '/api/v1/auth/api-keys', { body: { name: 'k' } });
+    return app.request('POST', '/api/v1/auth/logout', { token: body.key, body: {} });
+  },
+  registration_refused: () =>
+    tight.request('POST', '/api/v1/auth/register', {
+      body: { email: 'eve@example.com', password: 'long enough' },
+    }),
+  permission_mode_refused: () => query({ prompt: 'x', permission_mode: 'bypass' }),
+  not_found: () => ask('GET', `/api/v1/sessions/${missing}`),
+  operation_not_found: () => ask('GET', '/api/v1/nothing'),
+  corpus_not_found: () => query({ prompt: 'x', corpus_id: 'none' }),
+  agent_not_found: () => query({ prompt: 'x', agent_slug: 'poet' }),
+  model_not_found: () => query({ prompt: 'x', model: 'nobody:none' }),
+  method_not_allowed: () => ask('PUT', '/api/v1/sessions', { body: {} }),
+  not_acceptable: () => ask('GET', '/api/v1/sessions', { headers: { accept: 'image/png' } }),
+  request_timeout: () =>
+    elsewhere({}, (url) => raw('GET /health HTTP/1.1\r\nHost: a\r\nX-Half', url), {
+      headersMs: 100,
+      requestMs: 200,
+      checkMs: 50,
+    }),
+  email_taken: () =>
+    app.request('POST', '/api/v1/auth/register', {
+      body: { email: ada.email.toUpperCase(), password: 'long enough' },
+    }),
+  session_busy: async () => {
+    const { path, response } = await pending();
+    const answer = await ask('DELETE', path);
+    await ask('POST', `${path}/interrupt`);
+    await response.text();
+    return answer;
+  },
+  run_ended: async () => {
+    await upstream.script([{ reply: { text: 'Done.' } }]);
+    const { body } = await query({ prompt: 'x' });
+    return ask('POST', `/api/v1/runs/${body.run_id}/interrupt`);
+  },
+  already_answered: async () => {
+    const { replyPath, response } = await pending();
+    await ask('POST', replyPath, { body: { decision: 'deny' } });
+    await response.text();
+    return ask('POST', replyPath, { body: { decision: 'allow_once' } });
+  },
+  request_expired: async () => {
+    const token = tight.operatorKey;
+    const { replyPath, response } = await pending(tight, token);
+    now = new Date(now.getTime() + 1000);
+    await response.text();
+    return tight.request('POST', replyPath, { token, body: { decision: 'allow_once' } });
+  },
+  events_expired: async () => {
+    await upstream.script([{ reply: { text: 'Done.' } }]);
+    const { body } = await query({ prompt: 'x' });
+    await app.services.store.runs.pruneEvents(new Date(Date.now() + 60_000));
+    return ask('GET', `/api/v1/runs/${body.run_id}/events?after=1`);
+  },
+  precondition_failed: async () => {
+    const { body } = await ask('POST', '/api/v1/sessions', { body: {} });
+    return ask('PATCH', `/api/v1/sessions/${body.id}`, {
+      body: { title: 'x' },
+      headers: { 'if-match': '"0"' },
+    });
+  },
+  body_too_large: () =>
+    ask('POST', '/api/v1/sessions', {
+      body: gzipSync(Buffer.alloc(5_000_000, ' ')),
+      headers: { 'content-encoding': 'gzip' },
+    }),
+  unsupported_media_type: () =>
+    ask('POST', '/api/v1/sessions', { body: '<a/>', headers: { 'content-type': 'text/xml' } }),
+  headers_too_large: () => raw(`GET /health HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
+  too_many_streams: async () => {
+    const token = tight.operatorKey;
+    const { path, response } = await pending(tight, token);
+    const answer = await tight.request('POST', '/api/v1/query/stream', { token, body: { prompt: 'x' } });
+    await tight.request('POST', `${path}/interrupt`, { token });
+    await response.text();
+    return answer;
+  },
+  internal_error: () => sessionsFail(new Error('canary of the inside')),
+  provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
+  provider_refused: () => failing({ kind: 'status', status: 401 }),
+  provider_rate_limited: () => failing({ kind: 'status', status: 429 }),
+  provider_timeout: () => failing({ kind: 'hang' }, tight, tight.operatorKey),
+  no_provider_configured: () => query({ prompt: 'x' }, bare, bare.operatorKey),
+  draining: () => elsewhere({ draining: () => true }, (url) => readFrom(url, '/ready')),
+  overloaded: () =>
+    elsewhere({ settings: { ...app.services.settings, streamsTotal: 0 } }, async (url) => {
+      await upstream.script([{ reply: { text: 'Done.' } }]);
+      const { body } = await query({ prompt: 'x' });
+      return readFrom(url, `/api/v1/runs/${body.run_id}/events`);
+    }),
+  database_unavailable: () =>
+    sessionsFail(new Problem('database_unavailable', 'The database does not answer; try again.')),
+  storage_full: () => sessionsFail(new Problem('storage_full', 'The disk is full; free some room.')),
+};
+
+describe('each code of the contract', () => {
+  test.each(Object.entries(provocations))(
+    '%s is provoked, and answered with its status',
+    async (code, provoke) => {
+      const { status, body } = await provoke();
+      // Under /v1 the vendor's shape has no place for the code.
+      if (body.type === 'error') expect(status).toBe(problems[code as ProblemCode].status);
+      else expect(body).toMatchObject({ code, status, title: problems[code as ProblemCode].title });
+      expect(status).toBe(problems[code as ProblemCode].status);
+      const said: string = body.detail ?? body.error.message;
+      expect(said.length).toBeGreaterThan(10);
+      expect(JSON.stringify(body)).not.toMatch(/canary|node_modules|\bat .*\.ts:|SELECT|service\.db/);
+    },
+  );
+
+  test('stands in the documentation with the status of the map, and nothing else does', () => {
+    const { description } = contract.components.schemas.ProblemCode;
+    const documented = [...description.matchAll(/^\| `(\w+)` \| (\d+) \|/gm)].map(([, code, status]) => [
+      code,
+      Number(status),
+    ]);
+    expect(documented).toEqual(problemCodeValues.map((code) => [code, problems[code].status]));
+  });
+
+  test('has a place on the reference page, where its type leads', async () => {
+    const { body } = await app.request('GET', '/docs');
+    for (const code of problemCodeValues) expect(body).toContain(`id="${code}"`);
+  });
+});
