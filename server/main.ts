@@ -78,7 +78,6 @@ export async function startServer(
       },
     };
   } catch (error) {
-    await http.drain(0);
     await services.close();
     throw error;
   }
