@@ -138,18 +138,20 @@ describe('SQLite', () => {
     timeout: 20_000,
   }, async () => {
     const [holder, other] = [openSqlite(file, log), openSqlite(file, log)];
-    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const [locked, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const holding = holder.write(async (sql) => {
       await sql('notes').insert({ body: 'held' });
-      await held;
+      locked.resolve();
+      await letGo.promise;
     });
+    await locked.promise;
     expect(await other.read((sql) => sql('notes').count({ count: '*' }))).toEqual([{ count: 1 }]);
     const blocked = other.write((sql) => sql('notes').insert({ body: 'blocked' }));
     await expect(blocked).rejects.toMatchObject({
       code: 'database_unavailable',
       headers: { 'Retry-After': '2' },
     });
-    letGo();
+    letGo.resolve();
     await holding;
     await other.write((sql) => sql('notes').insert({ body: 'free again' }));
     await Promise.all([holder.close(), other.close()]);
