@@ -1,8 +1,7 @@
 /** Continues a session through the Messages surface: recognises what is stored, appends the rest, forks where history differs. */
 import type { CreateMessageRequest, Message, Session } from '../contract/api.ts';
-import type { Call } from '../handler.ts';
+import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import type { Generation, Services } from '../services.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
 
 type Turn = { readonly role: 'user' | 'assistant'; readonly text: string };

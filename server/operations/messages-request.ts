@@ -1,6 +1,6 @@
 /** Reads a Messages request in our words, and says what an answer to it is made of. */
 import type { CreateMessageRequest, StopReason, Usage } from '../contract/api.ts';
-import type { Generation } from '../services.ts';
+import type { Generation } from '../handler.ts';
 
 /** What either source of an answer yields: text as it comes, then how it ended. */
 export type AnswerPart =

@@ -1,6 +1,6 @@
 /** Anthropic's Messages API. */
 import { createAnthropic } from '@ai-sdk/anthropic';
-import type { ProviderFactory } from './providers.ts';
+import type { ProviderFactory } from './provider-factory.ts';
 
 export const anthropic: ProviderFactory = ({ baseUrl, apiKey, headers }) => {
   const provider = createAnthropic({

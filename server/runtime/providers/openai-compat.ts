@@ -1,6 +1,6 @@
 /** Servers that imitate OpenAI's chat completions: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import type { ProviderFactory } from './providers.ts';
+import type { ProviderFactory } from './provider-factory.ts';
 
 export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, extraBody }) => {
   const provider = createOpenAICompatible({

@@ -1,6 +1,6 @@
 /** OpenAI's own API, over its chat completions, which every server that imitates it speaks too. */
 import { createOpenAI } from '@ai-sdk/openai';
-import type { ProviderFactory } from './providers.ts';
+import type { ProviderFactory } from './provider-factory.ts';
 
 export const openai: ProviderFactory = ({ baseUrl, apiKey, headers }) => {
   const provider = createOpenAI({

@@ -1,5 +1,5 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
-import type { LanguageModelV4, SharedV4ProviderOptions } from '@ai-sdk/provider';
+import type { SharedV4ProviderOptions } from '@ai-sdk/provider';
 import { Problem } from '../../problem.ts';
 import type { Model } from '../model.ts';
 import { aiSdkModel, type ModelTimeouts } from './ai-sdk.ts';
@@ -7,6 +7,7 @@ import { anthropic } from './anthropic.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
 import { openai } from './openai.ts';
 import { openaiCompat } from './openai-compat.ts';
+import type { ProviderConnection, ProviderFactory } from './provider-factory.ts';
 
 /** A provider as it was found in settings or environment. */
 export interface ProviderDefinition {
@@ -21,19 +22,6 @@ export interface ProviderDefinition {
   /** Stands before the system prompt of each call. */
   readonly systemPromptPrefix?: string;
 }
-
-/** Where and how to reach a provider. */
-export interface ProviderConnection {
-  readonly baseUrl?: string;
-  readonly apiKey?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly extraBody?: Readonly<Record<string, unknown>>;
-}
-
-/** Opens the models of one provider type. */
-export type ProviderFactory = (
-  connection: ProviderConnection & { readonly id: string },
-) => (modelId: string) => LanguageModelV4;
 
 export interface ProvidersOptions {
   readonly definitions: readonly ProviderDefinition[];

@@ -1,0 +1,188 @@
+/** The settings of the process: where they come from, what goes before what, and every fault at once. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { readServerSettings, ServerSettingsError } from './server-settings.ts';
+
+const read = (argv: string[] = [], variables: Record<string, string> = {}) =>
+  readServerSettings(argv, { HOME: '/home/ada', ...variables }).settings;
+
+function faultsOf(argv: string[], variables: Record<string, string> = {}): readonly string[] {
+  try {
+    read(argv, variables);
+  } catch (error) {
+    if (error instanceof ServerSettingsError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+function file(content: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'service-settings-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'secret');
+  writeFileSync(path, content);
+  return path;
+}
+
+describe('defaults', () => {
+  test('are for one person on this machine', () => {
+    expect(read()).toMatchObject({
+      host: '127.0.0.1',
+      port: 8090,
+      mode: 'single',
+      registration: 'open',
+      dataDirectory: resolve('.data'),
+      workspacesDirectory: resolve('.data/workspaces'),
+      globalConfigDirectory: '/home/ada/.config/service',
+      corsOrigins: [],
+      debug: false,
+      strict: false,
+      metrics: 'public',
+      leaseSeconds: 10,
+      keepaliveSeconds: 15,
+      streamsPerUser: 100,
+      streamsTotal: 1000,
+      databaseUrl: null,
+      adminPassword: null,
+    });
+  });
+
+  test.each([
+    ['127.0.0.1', 'single', 'open'],
+    ['localhost', 'single', 'open'],
+    ['::1', 'single', 'open'],
+    ['127.1.2.3', 'single', 'open'],
+    ['0.0.0.0', 'multi', 'invite'],
+    ['::', 'multi', 'invite'],
+    ['10.0.0.1', 'multi', 'invite'],
+    ['127.evil.example', 'multi', 'invite'],
+  ])('at %s the mode is %s and registration is %s', (host, mode, registration) => {
+    expect(read(['--host', host])).toMatchObject({ mode, registration });
+  });
+
+  test('what is set stays, wherever the server listens', () => {
+    expect(read([], { SERVICE_HOST: '0.0.0.0', SERVICE_REGISTRATION: 'open' }).registration).toBe('open');
+    expect(read([], { SERVICE_MODE: 'multi', SERVICE_REGISTRATION: 'invite' })).toMatchObject({
+      mode: 'multi',
+      registration: 'invite',
+    });
+  });
+});
+
+describe('where a value comes from', () => {
+  test('flags go before variables, in both of their forms', () => {
+    const variables = { SERVICE_PORT: '1', SERVICE_STRICT: 'true' };
+    expect(read(['--port', '2'], variables).port).toBe(2);
+    expect(read(['--port=3', '--strict=no'], variables)).toMatchObject({ port: 3, strict: false });
+    expect(read(['--debug', '--strict'])).toMatchObject({ debug: true, strict: true });
+    expect(read([], variables)).toMatchObject({ port: 1, strict: true });
+  });
+
+  test('an empty variable is none', () => {
+    expect(read([], { SERVICE_PORT: '', DATABASE_URL: '' })).toMatchObject({ port: 8090, databaseUrl: null });
+  });
+
+  test('a secret may stand in a file, and in one place only', () => {
+    const password = file('correct-horse-battery\n');
+    const admin = { SERVICE_ADMIN_EMAIL: 'ada@example.com' };
+    expect(read([], { ...admin, SERVICE_ADMIN_PASSWORD_FILE: password }).adminPassword).toBe(
+      'correct-horse-battery',
+    );
+    expect(read([], { DATABASE_URL_FILE: file('postgres://a:b@c/d') }).databaseUrl).toBe(
+      'postgres://a:b@c/d',
+    );
+    const both = {
+      ...admin,
+      SERVICE_ADMIN_PASSWORD_FILE: password,
+      SERVICE_ADMIN_PASSWORD: 'another-password',
+    };
+    expect(faultsOf([], both)).toEqual([
+      'SERVICE_ADMIN_PASSWORD and SERVICE_ADMIN_PASSWORD_FILE are both set; keep one of them.',
+    ]);
+    expect(faultsOf([], { DATABASE_URL_FILE: '/nowhere' })).toEqual([
+      'DATABASE_URL_FILE names a file that cannot be read (ENOENT): /nowhere',
+    ]);
+  });
+
+  test('folders are made absolute, and the settings folder follows XDG', () => {
+    expect(read(['--data-dir', 'x'])).toMatchObject({
+      dataDirectory: resolve('x'),
+      workspacesDirectory: resolve('x/workspaces'),
+    });
+    expect(read([], { XDG_CONFIG_HOME: '/xdg' }).globalConfigDirectory).toBe('/xdg/service');
+    expect(read([], { XDG_CONFIG_HOME: 'relative' }).globalConfigDirectory).toBe('/home/ada/.config/service');
+    expect(read([], { XDG_CONFIG_HOME: '/xdg', SERVICE_GLOBAL_CONFIG: '/own' }).globalConfigDirectory).toBe(
+      '/own',
+    );
+  });
+
+  test('origins are a list', () => {
+    const variables = { SERVICE_CORS_ORIGINS: 'https://a.example, http://localhost:3000/' };
+    expect(read([], variables).corsOrigins).toEqual(['https://a.example', 'http://localhost:3000']);
+  });
+});
+
+describe('faults', () => {
+  test.each([
+    [{ SERVICE_PORT: '99999' }, 'SERVICE_PORT must be a whole number from 0 to 65535, for instance 8090.'],
+    [{ SERVICE_PORT: '80.5' }, 'SERVICE_PORT must be a whole number from 0 to 65535, for instance 8090.'],
+    [{ SERVICE_MODE: 'many' }, 'SERVICE_MODE must be single or multi.'],
+    [
+      { SERVICE_MODE: 'single', SERVICE_HOST: '0.0.0.0' },
+      'SERVICE_MODE single is for loopback only; 0.0.0.0 can be reached by others: use multi.',
+    ],
+    [{ SERVICE_DEBUG: 'maybe' }, 'SERVICE_DEBUG must be true or false.'],
+    [{ SERVICE_METRICS: 'private' }, 'SERVICE_METRICS must be public or operator or off.'],
+    [
+      { SERVICE_KEEPALIVE_SECONDS: '0' },
+      'SERVICE_KEEPALIVE_SECONDS must be a number of seconds from 0.05 to 3600, for instance 15.',
+    ],
+    [
+      { DATABASE_URL: 'mysql://x' },
+      'DATABASE_URL must begin with postgres://, as postgres://user:password@host/database.',
+    ],
+    [
+      { SERVICE_CORS_ORIGINS: 'app.example' },
+      'SERVICE_CORS_ORIGINS must list origins as https://app.example.com, with commas between; app.example is none.',
+    ],
+    [
+      { SERVICE_ADMIN_EMAIL: 'ada@example.com' },
+      'SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD belong together; set both, or neither.',
+    ],
+  ])('%j', (variables, fault) => {
+    expect(faultsOf([], variables as Record<string, string>)).toEqual([fault]);
+  });
+
+  test('all are told at once, flags that are none included', () => {
+    const faults = faultsOf(['--port', 'x', '--nonsense', '1', 'stray', '--mode=y'], { SERVICE_DEBUG: 'z' });
+    expect(faults).toHaveLength(5);
+    expect(faults.join('\n')).toMatch(
+      /"stray"[\s\S]*--port[\s\S]*SERVICE_DEBUG[\s\S]*--mode[\s\S]*--nonsense/,
+    );
+  });
+
+  test('no fault shows a secret', () => {
+    const faults = faultsOf([], { DATABASE_URL: 'mysql://u:hunter2@h/d', SERVICE_ADMIN_PASSWORD: 'hunter2' });
+    expect(faults.join()).not.toContain('hunter2');
+  });
+});
+
+describe('the help', () => {
+  test('shows every setting with its value and its source, and no secret', () => {
+    const variables = { SERVICE_PORT: '1234', DATABASE_URL: 'postgres://u:hunter2@h/d' };
+    const { help, helpWanted, settings } = readServerSettings(['--help', '--host', '::1'], variables);
+    expect(helpWanted).toBe(true);
+    expect(help).toMatch(/--port, SERVICE_PORT\n {6}.*\n {6}= 1234 \(from SERVICE_PORT\)/);
+    expect(help).toMatch(/--host, SERVICE_HOST\n {6}.*\n {6}= ::1 \(from --host\)/);
+    expect(help).toMatch(/DATABASE_URL\n {6}.*\n {6}= \(set, not shown\) \(from DATABASE_URL\)/);
+    expect(help).toMatch(/SERVICE_MODE\n {6}.*\n {6}= single \(default\)/);
+    expect(help).not.toContain('hunter2');
+    expect(help.match(/^ {6}= /gm)).toHaveLength(Object.keys(settings).length);
+  });
+
+  test('is given even where something is wrong', () => {
+    expect(readServerSettings(['--port', 'x', '-h'], {}).helpWanted).toBe(true);
+  });
+});
