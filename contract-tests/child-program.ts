@@ -1,0 +1,76 @@
+/** Runs a program as a child process: waits for the line that says it is ready, keeps what it prints, ends it by its id. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+export interface ProgramOptions {
+  readonly environment?: NodeJS.ProcessEnv;
+  readonly directory?: string;
+  /** What the program prints once it can be used. */
+  readonly ready: RegExp;
+  readonly timeoutMs?: number;
+}
+
+export interface ChildProgram {
+  readonly pid: number;
+  /** What the program said when it was ready. */
+  readonly ready: RegExpExecArray;
+  /** All that it has printed so far. */
+  output(): string;
+  /** The exit code once it has ended, null before and after a signal. */
+  exitCode(): number | null;
+  /** Ends it by its id and waits; resolves with the exit code, null after a signal that it did not handle. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts `command` and waits until it is ready; if it ends first or takes too long, fails with what it printed. */
+export async function startProgram(
+  command: readonly [string, ...string[]],
+  { environment, directory, ready, timeoutMs = 30_000 }: ProgramOptions,
+): Promise<ChildProgram> {
+  const [file, ...args] = command;
+  const child = spawn(file, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(environment && { env: environment }),
+    ...(directory && { cwd: directory }),
+  });
+  const exited = once(child, 'exit');
+  const killWithUs = () => child.kill('SIGKILL');
+  process.once('exit', killWithUs);
+  child.once('exit', () => process.off('exit', killWithUs));
+  const { output, match } = watch(child, ready);
+  const found = await Promise.race([match, exited.then(() => null), late(timeoutMs)]);
+  if (!found) {
+    child.kill('SIGKILL');
+    throw new Error(`${command.join(' ')} was not ready within ${timeoutMs} ms:\n${output()}`);
+  }
+  return {
+    pid: child.pid ?? 0,
+    ready: found,
+    output,
+    exitCode: () => child.exitCode,
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      await exited;
+      return child.exitCode;
+    },
+  };
+}
+
+function watch(child: ChildProcess, ready: RegExp) {
+  let printed = '';
+  const { promise: match, resolve } = Promise.withResolvers<RegExpExecArray>();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+      const found = ready.exec(printed);
+      if (found) resolve(found);
+    });
+  }
+  return { output: () => printed, match };
+}
+
+function late(ms: number): Promise<null> {
+  const { promise, resolve } = Promise.withResolvers<null>();
+  setTimeout(() => resolve(null), ms).unref();
+  return promise;
+}

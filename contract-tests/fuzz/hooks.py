@@ -1,0 +1,295 @@
+"""What the fuzzer cannot invent: ids of real resources, and credentials that may be destroyed.
+
+Half of the valid cases keep what the fuzzer made up, which mostly names nothing; the other half are pointed at
+resources that were made for them. What an operation ends (a login, a key, a session, a run) is made for that one
+call, so that the fuzzer never loses what it works with.
+"""
+
+import atexit
+import json
+import os
+import re
+from collections import Counter, defaultdict
+
+import requests
+import schemathesis
+from schemathesis.generation import GenerationMode
+from schemathesis.openapi.checks import RejectedPositiveData
+
+URL = os.environ["FUZZ_URL"]
+KEY = os.environ["FUZZ_KEY"]
+OWN_KEY_ID = os.environ["FUZZ_KEY_ID"]
+EMAIL = os.environ["FUZZ_EMAIL"]
+PASSWORD = os.environ["FUZZ_PASSWORD"]
+MODEL = os.environ["FUZZ_MODEL"]
+STATUSES_FILE = os.environ["FUZZ_STATUSES_FILE"]
+
+http = requests.Session()
+statuses: dict[str, Counter] = defaultdict(Counter)
+calls: Counter = Counter()
+kept: dict[str, object] = {}
+
+
+# Making what a case needs
+
+
+def post(path, body, token=KEY, **options):
+    response = http.post(URL + path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=10, **options)
+    response.raise_for_status()
+    return response
+
+
+def once(name, make):
+    if name not in kept:
+        kept[name] = make()
+    return kept[name]
+
+
+def log_in():
+    return http.post(f"{URL}/api/v1/auth/login", json={"email": EMAIL, "password": PASSWORD}, timeout=10).json()
+
+
+def new_session():
+    return post("/api/v1/sessions", {"title": "Made for the fuzzer"}).json()["id"]
+
+
+def new_key():
+    return post("/api/v1/auth/api-keys", {"name": "Made for the fuzzer"}).json()["api_key"]["id"]
+
+
+def finished_query():
+    """A session with messages, and its run, which has ended."""
+    return once("query", lambda: post("/api/v1/query", {"prompt": "Hello", "model": MODEL}).json())
+
+
+def waiting_run(prompt, question, token=KEY):
+    """Starts a run and leaves it where it asks a person; it goes on waiting although nobody listens."""
+    with post("/api/v1/query/stream", {"prompt": prompt, "model": MODEL}, token, stream=True) as response:
+        for line in response.iter_lines():
+            if not line.startswith(b"data: "):
+                continue
+            data = json.loads(line[6:])
+            if data.get("type") == question:
+                return data["request"]
+    raise RuntimeError(f"The run ended without {question}")
+
+
+def register():
+    body = {"email": f"fuzz-{calls['register']}@example.com", "password": PASSWORD}
+    calls["register"] += 1
+    return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()["access_token"]
+
+
+def run_asking_permission(token):
+    # A new file each time: one that the session has not read may not be written over, and nobody is asked.
+    calls["file"] += 1
+    arguments = json.dumps({"file_path": f"fuzz-{calls['file']}.txt", "content": "x"})
+    return waiting_run(f"use tool write with {arguments}", "permission_requested", token)
+
+
+def run_asking_a_question():
+    questions = [{"id": "colour", "type": "free_text", "text": "Which colour?"}]
+    return waiting_run(f"use tool ask_user with {json.dumps({'questions': questions})}", "prompt_requested")
+
+
+# Pointing cases at it
+
+
+def point_at_session(case):
+    case.path_parameters["session_id"] = finished_query()["session_id"]
+
+
+def point_at_doomed_session(case):
+    case.path_parameters["session_id"] = new_session()
+
+
+def point_at_run(case):
+    case.path_parameters["run_id"] = finished_query()["run_id"]
+
+
+def point_at_waiting_run(case):
+    case.path_parameters["run_id"] = run_asking_a_question()["run_id"]
+
+
+def point_at_waiting_session(case):
+    case.path_parameters["session_id"] = run_asking_a_question()["session_id"]
+
+
+def point_at_permission_request(case):
+    """Asks as somebody else: what is allowed for a whole workspace is never asked again in it."""
+    token = once("asker", register)
+    request = run_asking_permission(token)
+    case.path_parameters.update(session_id=request["session_id"], request_id=request["id"])
+    case.headers["Authorization"] = f"Bearer {token}"
+    if case.body["decision"] == "allow_workspace":
+        kept.pop("asker")
+
+
+def point_at_prompt_request(case):
+    request = run_asking_a_question()
+    case.path_parameters.update(session_id=request["session_id"], request_id=request["id"])
+    if "answers" in case.body:
+        case.body = {"answers": [{"question_id": "colour", "fill_in_text": "green"}]}
+
+
+def point_at_key(case):
+    case.path_parameters["key_id"] = once("key", new_key)
+
+
+def point_at_doomed_key(case):
+    case.path_parameters["key_id"] = new_key()
+
+
+def name_real_things(case):
+    """In a body, what names a thing that must exist names one, or is left out."""
+    body = dict(case.body)
+    for name in ("workspace_id", "corpus_id", "permission_mode"):
+        body.pop(name, None)
+    for name, value in {"agent_slug": "coder", "model": MODEL, "session_id": finished_query()["session_id"]}.items():
+        if name in body:
+            body[name] = value
+    if body:
+        case.body = body
+
+
+def name_real_model(case):
+    """The demonstration takes any settings; the vendor whose dialect the upstream speaks refuses some."""
+    case.body = {**case.body, "model": "demo:demo-1"}
+    if "x-service-session-id" in case.headers:
+        case.headers["x-service-session-id"] = once("conversation", new_session)
+
+
+def register_with_plain_data(case):
+    case.body = {name: value for name, value in case.body.items() if not name.endswith("_token")}
+
+
+def log_in_as_ourselves(case):
+    case.body = {"email": EMAIL, "password": PASSWORD}
+
+
+def use_fresh_refresh_token(case):
+    # Each answer holds the token for the next call.
+    case.body = {"refresh_token": kept.pop("refresh_token", None) or log_in()["refresh_token"]}
+
+
+def use_fresh_login(case):
+    case.headers["Authorization"] = f"Bearer {log_in()['access_token']}"
+
+
+POINTERS = {
+    "getSession": point_at_session,
+    "updateSession": lambda case: (point_at_session(case), name_real_things(case)),
+    "listMessages": point_at_session,
+    "listPermissionRequests": point_at_session,
+    "listPromptRequests": point_at_session,
+    "deleteSession": point_at_doomed_session,
+    "interruptSession": point_at_waiting_session,
+    "replyPermission": point_at_permission_request,
+    "replyPrompt": point_at_prompt_request,
+    "getRun": point_at_run,
+    "streamRunEvents": point_at_run,
+    "interruptRun": point_at_waiting_run,
+    "getApiKey": point_at_key,
+    "updateApiKey": point_at_key,
+    "revokeApiKey": point_at_doomed_key,
+    "createSession": name_real_things,
+    "createQuery": name_real_things,
+    "streamQuery": name_real_things,
+    "createMessage": name_real_model,
+    "registerUser": register_with_plain_data,
+    "login": log_in_as_ourselves,
+    "refreshToken": use_fresh_refresh_token,
+    "logout": use_fresh_login,
+}
+
+
+def operation_id(case):
+    return case.operation.definition.raw["operationId"]
+
+
+def is_valid(case):
+    return case.meta is not None and case.meta.generation.mode == GenerationMode.POSITIVE
+
+
+def is_linked(case):
+    """In the stateful phase the ids come from the answers before; to change them would blind its checks."""
+    return case.meta is not None and case.meta.phase.name.value == "stateful"
+
+
+def drop_broken_headers(case):
+    """The coverage phase takes "0" for a valid value of any header, whatever its pattern is."""
+    for parameter in case.operation.headers:
+        sent = (case.headers or {}).get(parameter.name)
+        pattern = schema_of(case, parameter).get("pattern")
+        if sent is not None and pattern is not None and not re.search(pattern, str(sent)):
+            del case.headers[parameter.name]
+
+
+def schema_of(case, parameter):
+    schema = parameter.definition["schema"]
+    if "$ref" in schema:
+        return case.operation.schema.raw_schema["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    return schema
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    name = operation_id(case)
+    if case.path_parameters and case.path_parameters.get("key_id") == OWN_KEY_ID:
+        point_at_doomed_key(case)
+    if not is_valid(case):
+        return
+    drop_broken_headers(case)
+    if name not in POINTERS or is_linked(case):
+        return
+    calls[name] += 1
+    if calls[name] % 2 == 1:
+        POINTERS[name](case)
+
+
+# Failures that are none
+
+
+def cursor_is_invented(case, response):
+    """A cursor is opaque and bound to its list: one that nobody was given is refused."""
+    return b'"code":"invalid_cursor"' in response.content
+
+
+def event_is_yet_to_come(case, response):
+    """A stream continues after an event that exists: the contract cannot say how many there are."""
+    return operation_id(case) == "streamRunEvents" and b"has no event" in response.content
+
+
+def unknown_member_holds_nul(case, response):
+    """Under /v1 members that the contract does not know pass, but a NUL is refused in every text."""
+    return operation_id(case) == "createMessage" and b"holds a NUL character" in response.content
+
+
+def moment_has_passed(case, response):
+    """A key expires in the future: the contract cannot say what time it is."""
+    return operation_id(case) in ("createApiKey", "updateApiKey") and b"a moment in the future" in response.content
+
+
+NO_FAILURES = (cursor_is_invented, event_is_yet_to_come, moment_has_passed, unknown_member_holds_nul)
+
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    excused = isinstance(failure, RejectedPositiveData) and response.status_code == 400
+    return not (excused and any(excuse(case, response) for excuse in NO_FAILURES))
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    name = operation_id(case)
+    # Requests with another method come along, to see that the path refuses it.
+    if response.request.method == case.operation.method.upper():
+        statuses[name][response.status_code] += 1
+    if name == "refreshToken" and response.status_code == 200:
+        kept["refresh_token"] = response.json()["refresh_token"]
+
+
+@atexit.register
+def write_statuses():
+    with open(STATUSES_FILE, "w", encoding="utf-8") as file:
+        json.dump(statuses, file)

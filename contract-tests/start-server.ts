@@ -1,0 +1,78 @@
+/** Starts the real server as a process of its own, on a free port and in a folder of its own. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startProgram } from './child-program.ts';
+
+export interface Server {
+  readonly url: string;
+  readonly pid: number;
+  /** The key that the first start made for the operator. */
+  readonly operatorKey: string;
+  /** What the server printed and logged, for failures. */
+  log(): string;
+  /** Whether the process still lives. */
+  running(): boolean;
+  /** Tells it to stop, and removes its folder. */
+  stop(): Promise<number | null>;
+}
+
+export interface ServerOptions {
+  /** The scripted upstream that plays the provider of `scripted:scripted-1`, the default model. */
+  readonly upstreamUrl?: string;
+  /** SERVICE_* variables beyond those that every test wants. */
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
+
+export async function startServer({ upstreamUrl, variables }: ServerOptions = {}): Promise<Server> {
+  const folder = await mkdtemp(join(tmpdir(), 'service-contract-'));
+  await writeSettings(folder, upstreamUrl);
+  const started = await startProgram(
+    [process.execPath, program, '--port', '0', '--data-dir', join(folder, 'data'), '--strict'],
+    {
+      // Nothing of the surroundings: a provider's key there would be found and used.
+      environment: {
+        PATH: process.env.PATH,
+        HOME: folder,
+        SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
+        SERVICE_STREAMS_PER_USER: '100000',
+        SERVICE_STREAMS_TOTAL: '100000',
+        SERVICE_DRAIN_SECONDS: '1',
+        ...variables,
+      },
+      ready: /^service \S+ is listening on (?<url>http:\S+)\n[\s\S]*\b(?<key>sk-[A-Za-z0-9_-]{43,})/m,
+    },
+  );
+  return {
+    url: started.ready.groups?.url ?? '',
+    operatorKey: started.ready.groups?.key ?? '',
+    pid: started.pid,
+    log: started.output,
+    running: () => started.exitCode() === null,
+    async stop() {
+      const code = await started.stop();
+      await rm(folder, { recursive: true, force: true });
+      return code;
+    },
+  };
+}
+
+async function writeSettings(folder: string, upstreamUrl: string | undefined): Promise<void> {
+  await mkdir(join(folder, 'config'));
+  if (!upstreamUrl) return;
+  const settings = {
+    providers: {
+      scripted: {
+        type: 'openai-compat',
+        base_url: `${upstreamUrl}/v1`,
+        api_key: 'the-key-of-the-upstream',
+        models: [{ id: 'scripted-1' }],
+      },
+    },
+    models: { large: { provider: 'scripted', model: 'scripted-1' } },
+  };
+  await writeFile(join(folder, 'config/service.json'), JSON.stringify(settings));
+}
