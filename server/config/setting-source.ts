@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** One setting, as the help shows it and the source looks for it. */
-export interface SettingDefinition<Value> {
+interface SettingDefinition<Value> {
   /** The environment variable; a secret has a twin that ends in _FILE. */
   readonly variable: string;
   /** Absent for secrets: other users of the machine can read a command line. */

@@ -5,7 +5,7 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 
 /** `native` speaks problem+json, `messages` the vendor's error shape. */
-export type Surface = 'native' | 'messages';
+type Surface = 'native' | 'messages';
 
 export interface Exchange {
   readonly request: Request;

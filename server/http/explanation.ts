@@ -14,7 +14,7 @@ export interface Explanation {
 }
 
 /** The values of the parameters by where they stood. */
-export type GivenParameters = Readonly<Record<DeclaredParameter['in'], Readonly<Record<string, unknown>>>>;
+type GivenParameters = Readonly<Record<DeclaredParameter['in'], Readonly<Record<string, unknown>>>>;
 
 /**
  * Collecting every error costs the square of their number, so that only bodies of this size are searched to the end;

@@ -25,7 +25,7 @@ export interface HttpSettings {
 }
 
 /** One finished request, as the metrics count it. */
-export interface RequestRecord {
+interface RequestRecord {
   /** The operationId, or `none` where no operation was met. */
   readonly operation: string;
   readonly status: number;

@@ -55,9 +55,15 @@ export function setHeaders(
   ports: Ports,
 ): void {
   const { response } = exchange;
-  if (exchange.userId !== null) response.setHeader('Cache-Control', 'private, no-cache');
+  response.setHeader('Cache-Control', cachingOf(exchange));
   if (ports.draining()) response.setHeader('Connection', 'close');
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+}
+
+/** Answers to a POST may hold a secret that is shown once; what is read may be kept, and asked for again by ETag. */
+function cachingOf({ request, userId }: Exchange): string {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return 'no-store';
+  return userId === null ? 'no-cache' : 'private, no-cache';
 }
 
 function write(exchange: Exchange, wire: WireReply, ports: Ports): void {

@@ -122,6 +122,14 @@ test('no answer names the software behind it', async () => {
   for (const name of ['x-powered-by', 'server', 'etag']) expect(answer.headers.get(name)).toBeNull();
 });
 
+test.each([
+  ['GET', '/health', 'no-cache'],
+  ['GET', '/api/v1/sessions', 'private, no-cache'],
+  ['POST', '/api/v1/auth/login', 'no-store'],
+])('%s %s is cached as %s', async (method, path, caching) => {
+  expect((await server.request(method, path)).headers.get('cache-control')).toBe(caching);
+});
+
 test('a request is logged with its route, status, id and user, and nothing of its query', async () => {
   const answer = await server.request('GET', '/api/v1/sessions/ses_01k9w6r3h2e7xv5q0c8m4b1tza');
   await expect.poll(() => server.log.at(-1)?.request_id).toBe(answer.headers.get('x-request-id'));

@@ -50,7 +50,7 @@ export async function sendEvents(
 }
 
 /** One event as it stands on the wire. JSON has no raw line breaks, so that one data line holds it. */
-export function frame(event: ServerEvent): string {
+function frame(event: ServerEvent): string {
   const id = event.seq === undefined ? '' : `id: ${event.seq}\n`;
   const name = event.name === undefined || event.name === 'message' ? '' : `event: ${event.name}\n`;
   return `${id}${name}data: ${JSON.stringify(event.data)}\n\n`;

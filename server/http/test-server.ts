@@ -37,7 +37,7 @@ export interface TestServer {
   close(): Promise<void>;
 }
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly token?: string | null;
   readonly body?: unknown;
   readonly headers?: Record<string, string>;
@@ -52,7 +52,7 @@ export interface TestAnswer {
   readonly json: any;
 }
 
-export const everyone = {
+const everyone = {
   login: caller('usr_01k9w6r3h2e7xv5q0c8m4b1tza', { credential: 'login', scopes: allScopes() }),
   key: caller('usr_01k9w6r3h2e7xv5q0c8m4b1tza', {
     credential: 'api_key',
@@ -107,11 +107,6 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       if (server.listening) await new Promise((resolve) => server.close(resolve));
     },
   };
-}
-
-/** A problem whose answer is checked for its shape besides its code. */
-export function codeOf(answer: TestAnswer): string {
-  return answer.json.code;
 }
 
 const defaults: HttpSettings = {

@@ -18,7 +18,7 @@ import { invalidRequest } from './field-errors.ts';
 import { type ReadQuery, readQuery, writeQuery } from './query-string.ts';
 
 /** What the contract lets in, with types and defaults filled in. */
-export interface ValidInput {
+interface ValidInput {
   readonly path: Readonly<Record<string, unknown>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, unknown>>;
