@@ -144,6 +144,7 @@ describeStores('The list of sessions', (store, engine) => {
       'x',
       'AAAA',
       `${next_cursor}A`,
+      `${next_cursor}=`,
       (next_cursor ?? '').slice(0, -1),
       tampered.toString('base64url'),
       genuine.subarray(16).toString('base64url'),

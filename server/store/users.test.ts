@@ -108,6 +108,9 @@ describeStores('Accounts', (store, engine) => {
     expect(await register(used)).toMatchObject({ operator: false });
     for (const hash of [used, expired, withdrawn, 'unknown'])
       await expect(register(hash)).rejects.toMatchObject({ code: 'registration_refused' });
+    const forOperators = { kind: 'bootstrap', hash: randomUUID(), expiresAt: later() } as const;
+    await store().invitations.add(forOperators);
+    await expect(register(forOperators.hash)).rejects.toMatchObject({ code: 'registration_refused' });
     await expect(register(wrongKind, 'bootstrap')).rejects.toMatchObject({ code: 'registration_refused' });
     expect((await rows()).users).toBe((before.users ?? 0) + 1);
   });
