@@ -1,14 +1,16 @@
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import type { Knex } from 'knex';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import type { Database } from './database.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
-import { openStore } from './store.ts';
+import { openStore, type Reach } from './store.ts';
 import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
@@ -49,6 +51,26 @@ describeStores('The database', (store, engine) => {
     });
     await engine.sql()('schema_versions').where({ version: 99 }).delete();
     await expect(engine.open()).resolves.toBeDefined();
+  });
+
+  it('has all that was acknowledged before a process was killed, and nothing half', async () => {
+    const reach = await newAccount(store());
+    const child = writeUntilKilled(engine.url(), reach);
+    const acknowledged: string[] = [];
+    for await (const id of createInterface({ input: child.stdout })) {
+      acknowledged.push(id);
+      if (acknowledged.length === 60) child.kill('SIGKILL');
+    }
+    const again = await engine.open();
+    for (const id of acknowledged)
+      expect((await again.sessions.find(reach, id))?.session.tags).toEqual(['a', 'b']);
+    const [half] = await engine
+      .sql()('sessions')
+      .leftJoin('session_tags', 'session_tags.session_id', 'sessions.id')
+      .where({ 'sessions.title': 'killed', 'session_tags.tag': null })
+      .count({ count: '*' });
+    expect(Number(half?.count)).toBe(0);
+    expect(acknowledged.length).toBeGreaterThanOrEqual(60);
   });
 
   it('undoes a transaction that throws, also when it has written before', async () => {
@@ -231,6 +253,22 @@ describeStore('postgresql', 'A server', (_store, engine) => {
     await database.close();
   });
 });
+
+/** Another process, which makes sessions and writes the id of each as soon as it is stored. */
+function writeUntilKilled(url: string, reach: Reach) {
+  const program = `
+    import { openStore } from ${JSON.stringify(import.meta.resolve('./store.ts'))};
+    import { createLog } from ${JSON.stringify(import.meta.resolve('../log.ts'))};
+    const options = { clock: { now: () => new Date() }, log: createLog('silent') };
+    const store = await openStore(${JSON.stringify(url)}, options);
+    for (;;) {
+      const input = { title: 'killed', tags: ['a', 'b'] };
+      const { session } = await store.sessions.create(${JSON.stringify(reach)}, input);
+      console.log(session.id);
+    }`;
+  const flags = ['--input-type=module-typescript', '--eval', program];
+  return spawn(process.execPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
+}
 
 /** A way to a database that can fall silent, be cut, and come back on the same port. */
 async function relayTo(url: string) {

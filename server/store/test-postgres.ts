@@ -1,5 +1,6 @@
 /** Starts one PostgreSQL for a test run: from the wheel in .venv, on a free loopback port, never as root. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
@@ -31,12 +32,12 @@ const nobody = 65534;
 const isRoot = process.getuid?.() === 0;
 
 /** The whole test run waits for this before it begins, and calls what it answers with in the end. */
-export async function setup(project: TestProject): Promise<() => void> {
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env.TEST_DATABASE_URL;
   const installation = given === undefined ? findInstallation() : null;
   if (given !== undefined || installation === null) {
     project.provide('postgresUrl', given ?? null);
-    return () => undefined;
+    return async () => undefined;
   }
   const folder = cachedInstallation(installation);
   const data = mkdtempSync(join(tmpdir(), 'service-postgres-data-'));
@@ -46,9 +47,10 @@ export async function setup(project: TestProject): Promise<() => void> {
   const server = startServer(folder, data, port);
   await whenReady(server);
   project.provide('postgresUrl', `postgres://postgres@127.0.0.1:${port}/postgres`);
-  return () => {
+  return async () => {
+    const exited = once(server, 'exit');
     server.stdin?.end();
-    server.once('exit', () => rmSync(data, { recursive: true, force: true }));
+    await exited;
   };
 }
 
@@ -102,7 +104,7 @@ function published(draft: string, folder: string): string {
   return folder;
 }
 
-/** Ends with this process, however that ends: the shell waits for its standard input to close. */
+/** Ends with this process, however that ends: the shell waits for its standard input to close, and then cleans up. */
 function startServer(folder: string, data: string, port: number): ChildProcess {
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -115,10 +117,12 @@ function startServer(folder: string, data: string, port: number): ChildProcess {
     max_connections: '200',
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const script = '"$@" & server=$!; read -r _; kill -QUIT $server; wait $server';
+  const script = '"$@" & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf "$0"';
   const command = [join(folder, installedAt, 'bin/postgres'), '-D', data, ...flags];
-  return spawn('/bin/sh', ['-c', script, 'postgres', ...command], {
+  return spawn('/bin/sh', ['-c', script, data, ...command], {
     ...unprivileged(),
+    // A group of its own, or an interrupt from the keyboard would end the shell before it has cleaned up.
+    detached: true,
     stdio: ['pipe', 'ignore', 'pipe'],
   });
 }
