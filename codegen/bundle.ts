@@ -26,7 +26,10 @@ export async function bundleContract(root: string): Promise<Contract> {
       join(root, 'codegen/redocly.yaml'),
     ]);
     const contract = JSON.parse(await readFile(file, 'utf8')) as Contract; // the linter vouches for the shape
-    await writeIfChanged(join(root, 'server/contract/openapi.json'), `${JSON.stringify(contract, null, 1)}\n`);
+    await writeIfChanged(
+      join(root, 'server/contract/openapi.json'),
+      `${JSON.stringify(contract, null, 1)}\n`,
+    );
     await writeIfChanged(
       join(root, 'server/contract/openapi.yaml'),
       `# Generated from openapi/. Do not edit.\n${stringify(contract, { aliasDuplicateObjects: false })}`,

@@ -44,7 +44,11 @@ export async function generateRoutes(root: string, contract: Contract): Promise<
     `export type PublicOperation = ${publicIds(placed)};\n`,
     declarations,
     '\nexport const routes: readonly Route[] = ',
-    `${JSON.stringify(placed.map((place) => routeOf(contract, place)), null, 2)};\n`,
+    `${JSON.stringify(
+      placed.map((place) => routeOf(contract, place)),
+      null,
+      2,
+    )};\n`,
   ].join('');
   await writeIfChanged(join(root, 'server/contract/routes.ts'), text);
 }
@@ -88,7 +92,8 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
 }
 
 function credentialsOf(contract: Contract, operation: Operation): string[] {
-  const declared = 'security' in operation ? operation.security : 'security' in contract ? contract.security : [];
+  const declared =
+    'security' in operation ? operation.security : 'security' in contract ? contract.security : [];
   return (declared as Record<string, unknown>[]).flatMap((scheme) => Object.keys(scheme)); // OpenAPI's own shape
 }
 

@@ -4,7 +4,16 @@ import { type Logger, pino } from 'pino';
 export type Log = Logger;
 
 /** What may never reach a log, wherever it stands in an entry. */
-const secrets = ['authorization', 'cookie', 'password', 'token', 'access_token', 'refresh_token', 'api_key', 'key'];
+const secrets = [
+  'authorization',
+  'cookie',
+  'password',
+  'token',
+  'access_token',
+  'refresh_token',
+  'api_key',
+  'key',
+];
 
 /** Writes to standard error, so that standard output stays free for what a command answers. */
 export function createLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent' = 'info'): Log {

@@ -5,25 +5,16 @@ import { type Diagnostic, SettingsError } from './diagnostic.ts';
 import { globalSettingsFile } from './find.ts';
 import { parseSettings } from './parse.ts';
 
-export type { Connection } from './connection.ts';
-export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
+export { type Diagnostic, formatDiagnostic, SettingsError } from './diagnostic.ts';
 export { discoverLocalProviders } from './local-providers.ts';
 export { checkModels } from './models.ts';
-export { type ParsedSettings, parseSettings } from './parse.ts';
-export {
-  type CandidateModel,
-  type ProviderCandidate,
-  type ResolvedProviders,
-  resolveProviders,
-} from './providers.ts';
+export { type ProviderCandidate, resolveProviders } from './providers.ts';
 export {
   isLoopback,
-  type ReadServerSettings,
   readServerSettings,
   type ServerSettings,
   ServerSettingsError,
 } from './server-settings.ts';
-export { type Environment, ExpansionError, expandVariables } from './variables.ts';
 
 /** The global settings and where they were found. */
 export interface LoadedSettings {

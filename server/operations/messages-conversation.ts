@@ -84,7 +84,7 @@ export async function continueConversation(
  * The turns of the request that the session does not hold yet; null where the histories differ.
  * A client may send the whole history, or only its newest message and leave the rest to the session.
  */
-export function newTurns(stored: readonly Turn[], sent: readonly Turn[]): readonly Turn[] | null {
+function newTurns(stored: readonly Turn[], sent: readonly Turn[]): readonly Turn[] | null {
   for (let known = Math.min(stored.length, sent.length); known > 0; known -= 1) {
     const tail = stored.slice(stored.length - known);
     if (tail.every((turn, index) => sameTurn(turn, sent[index])) && known < sent.length)

@@ -20,9 +20,6 @@ const profiles: readonly Profile[] = [
   },
 ];
 
-/** The profile that answers where none is named. */
-export const defaultProfile = 'coder';
-
 /** Throws Problem agent_not_found. */
 export function findProfile(slug: string): Profile {
   const profile = profiles.find((candidate) => candidate.slug === slug);

@@ -134,7 +134,7 @@ async function pruneSome(sql: Knex.Transaction, before: number): Promise<number>
   return ids.length;
 }
 
-export function toRun(row: RunRow): Run {
+function toRun(row: RunRow): Run {
   return {
     id: row.id,
     session_id: row.session_id,

@@ -21,7 +21,7 @@ export interface TestWorkspace {
 }
 
 export const SECRET = 'the-secret-of-another-tenant';
-export const NO_SANDBOX: SandboxUnavailable = { unavailable: 'not part of this test' };
+const NO_SANDBOX: SandboxUnavailable = { unavailable: 'not part of this test' };
 export const TOOL_OPTIONS: BuiltInToolsOptions = {
   sandbox: NO_SANDBOX,
   ls: { max_depth: 0, max_items: 1000 },

@@ -31,7 +31,7 @@ const PROTECTED_NAMES = [
 ] as const;
 
 /** On Linux an open folder or file can be addressed and asked for its path, which no swapped link can fool. */
-export const HAS_PROC_FD = process.platform === 'linux';
+const HAS_PROC_FD = process.platform === 'linux';
 
 const MAX_PATH_LENGTH = 4096;
 
@@ -47,7 +47,7 @@ export async function resolvePath(given: string, workspacePath: string): Promise
 }
 
 /** Whether `path` is `folder` or lies below it; both absolute and real. */
-export function isWithin(folder: string, path: string): boolean {
+function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
