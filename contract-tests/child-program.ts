@@ -38,10 +38,10 @@ export async function startProgram(
   process.once('exit', killWithUs);
   child.once('exit', () => process.off('exit', killWithUs));
   const { output, match } = watch(child, ready);
-  const found = await Promise.race([match, exited.then(() => null), late(timeoutMs)]);
-  if (!found) {
+  const found = await Promise.race([match, exited.then(() => 'ended'), late(timeoutMs)]);
+  if (typeof found === 'string') {
     child.kill('SIGKILL');
-    throw new Error(`${command.join(' ')} was not ready within ${timeoutMs} ms:\n${output()}`);
+    throw new Error(`${command.join(' ')} ${found} before it was ready:\n${output()}`);
   }
   return {
     pid: child.pid ?? 0,
@@ -69,8 +69,8 @@ function watch(child: ChildProcess, ready: RegExp) {
   return { output: () => printed, match };
 }
 
-function late(ms: number): Promise<null> {
-  const { promise, resolve } = Promise.withResolvers<null>();
-  setTimeout(() => resolve(null), ms).unref();
+function late(ms: number): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  setTimeout(() => resolve(`took more than ${ms} ms`), ms).unref();
   return promise;
 }

@@ -1,0 +1,33 @@
+/** One suite of journeys through the client, made against the mock of the contract and against the live server. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { operations } from '../contract.ts';
+import { accountJourneys } from './accounts.ts';
+import { runJourneys } from './runs.ts';
+import { sessionJourneys } from './sessions.ts';
+import { systemJourneys } from './system.ts';
+import { openTarget, type Target } from './target.ts';
+
+describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
+  let opened: Target;
+  const target = () => opened;
+
+  beforeAll(async () => {
+    opened = await openTarget(kind);
+  }, 60_000);
+  afterAll(async () => {
+    console.log(
+      `${opened.liveOnlyCount()} groups of assertions on state are made against the live server only`,
+    );
+    await opened.stop();
+  });
+
+  accountJourneys(target);
+  sessionJourneys(target);
+  runJourneys(target);
+  systemJourneys(target);
+
+  test('the journeys came to every operation of the contract', () => {
+    const missed = operations.map(({ operationId }) => operationId).filter((id) => !opened.visited.has(id));
+    expect(missed).toEqual([]);
+  });
+});

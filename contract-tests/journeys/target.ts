@@ -1,0 +1,112 @@
+/** What the journeys are made against: the mock of the contract, or the live server, through the same client. */
+import { type ClientOptions, createServiceClient, type ServiceClient } from '@service/client';
+import { ServiceError } from '@service/client/errors';
+import { expect } from 'vitest';
+import { faults, operations } from '../contract.ts';
+import { startMock } from '../start-mock.ts';
+import { startServer } from '../start-server.ts';
+import { startUpstream } from '../upstream/start-upstream.ts';
+
+export interface Target {
+  readonly url: string;
+  /** A client without a credential. */
+  readonly visitor: ServiceClient;
+  /** A client with the access token of an account of its own. */
+  readonly client: ServiceClient;
+  clientWith(token: string): ServiceClient;
+  /** The operations that were called so far. */
+  readonly visited: ReadonlySet<string>;
+  /** What holds only where calls change something: the mock always answers with its examples. */
+  liveOnly(assertions: () => void | Promise<void>): Promise<void>;
+  /** How many times `liveOnly` was asked. */
+  liveOnlyCount(): number;
+  stop(): Promise<void>;
+}
+
+/** The ids of the contract's examples, which is what the mock knows. */
+export const example = {
+  session: 'ses_01k9w6r3h2e7xv5q0c8m4b1tza',
+  run: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
+  key: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
+  permission: 'prm_01k9w6r3h2e7xv5q0c8m4b1tzb',
+  prompt: 'prq_01k9w6r3h2e7xv5q0c8m4b1tzb',
+};
+
+/** An id of the right form that names nothing. */
+export const nobodys = '01k9w6r3h2e7xv5q0c8m4b1tzz';
+
+let accounts = 0;
+
+/** The body of a registration that nobody has made before. */
+export function newAccount() {
+  accounts += 1;
+  return { email: `journey-${accounts}@example.com`, password: 'correct-horse-battery', name: 'Grace' };
+}
+
+export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
+  const { url, stop } = kind === 'mock' ? await startMock() : await startLive();
+  const visited = new Set<string>();
+  let asked = 0;
+  const make = (options: Partial<ClientOptions>) =>
+    createServiceClient({ baseUrl: url, fetch: recording(visited), ...options });
+  const visitor = make({});
+  const { data } = await visitor.POST('/api/v1/auth/register', { body: newAccount() });
+  return {
+    url,
+    visitor,
+    client: make({ token: data.access_token }),
+    clientWith: (token) => make({ token }),
+    visited,
+    async liveOnly(assertions) {
+      asked += 1;
+      if (kind === 'live') await assertions();
+    },
+    liveOnlyCount: () => asked,
+    stop,
+  };
+}
+
+async function startLive() {
+  const upstream = await startUpstream();
+  const server = await startServer({ upstreamUrl: upstream.url });
+  return {
+    url: server.url,
+    async stop() {
+      await server.stop();
+      await upstream.stop();
+    },
+  };
+}
+
+function recording(visited: Set<string>): (request: Request) => Promise<Response> {
+  const known = operations.map(({ operationId, label }) => ({
+    operationId,
+    pattern: new RegExp(`^${label.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+  }));
+  return (request) => {
+    const label = `${request.method} ${new URL(request.url).pathname}`;
+    const found = known.find(({ pattern }) => pattern.test(label));
+    if (found) visited.add(found.operationId);
+    return fetch(request);
+  };
+}
+
+/** Expects that a value is as a schema of the contract says. */
+export function expectShape(schema: string, value: unknown): void {
+  expect(faults(schema, value), `by the schema ${schema}`).toEqual([]);
+}
+
+/** Makes the mock answer with this status; a live server heeds no such wish. */
+export function preferring(status: number): { headers: Record<string, string> } {
+  return { headers: { Prefer: `code=${status}` } };
+}
+
+/** The error that a call fails with, which is none of another kind. */
+export async function refusal(call: Promise<unknown>): Promise<ServiceError> {
+  const outcome: unknown = await call.then(
+    () => 'it succeeded',
+    (reason: unknown) => reason,
+  );
+  if (outcome instanceof ServiceError) return outcome;
+  throw new Error('A ServiceError was due', { cause: outcome });
+}

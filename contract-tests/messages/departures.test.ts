@@ -1,0 +1,73 @@
+/** A client of the Messages surface that goes away ends its call, down to the provider. */
+import Anthropic from '@anthropic-ai/sdk';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isEvent, readFrames } from '../wire-stream.ts';
+import { hello, startVendor, type Vendor } from './vendor.ts';
+
+let live: Vendor['live'];
+let sdk: Vendor['sdk'];
+beforeAll(async () => {
+  ({ live, sdk } = await startVendor());
+}, 60_000);
+afterAll(() => live?.stop());
+
+const inTheMiddle = {
+  reply: { text: 'Half an answer', chunk_size: 2 },
+  fail: { kind: 'hang', after_chunks: 4 },
+};
+const beforeTheFirst = { fail: { kind: 'hang' } };
+
+test.each([
+  ['waits for a whole answer', false, beforeTheFirst],
+  ['waits for a whole answer that has begun', false, inTheMiddle],
+  ['waits for the first piece of a stream', true, beforeTheFirst],
+  ['reads a stream', true, inTheMiddle],
+] as const)(
+  'a client that %s and goes away ends the call of the model within five seconds',
+  async (_, stream, rule) => {
+    await live.upstream.script([rule]);
+    const controller = new AbortController();
+    const call = leftAlone(live.post('/v1/messages', { ...hello, stream }, controller.signal));
+    await live.upstream.latest(
+      ({ outcome, chunks_written }) => outcome === 'open' && chunks_written >= ('reply' in rule ? 4 : 0),
+    );
+    const left = Date.now();
+    controller.abort();
+    const record = await live.upstream.latest(({ outcome }) => outcome !== 'open');
+    expect(record.outcome).toBe('aborted');
+    expect((record.ended_at ?? Number.POSITIVE_INFINITY) - left).toBeLessThan(5000);
+    expect(await live.upstream.requests()).toHaveLength(1);
+    await call;
+  },
+);
+
+test('a client that goes away in a session leaves an interrupted run that says so', async () => {
+  await live.upstream.script([inTheMiddle]);
+  const { data: session } = await live.client.POST('/api/v1/sessions', { body: {} });
+  const controller = new AbortController();
+  const headers = { 'x-service-session-id': session.id };
+  const stream = sdk.messages.stream(hello, { headers, signal: controller.signal });
+  const ended = stream.done().catch((error: unknown) => error);
+  await live.upstream.latest(({ chunks_written }) => chunks_written >= 4);
+  controller.abort();
+  expect(await ended).toBeInstanceOf(Anthropic.APIUserAbortError);
+  await live.upstream.latest(({ outcome }) => outcome === 'aborted');
+  const query = { session_id: session.id };
+  await expect
+    .poll(async () => (await live.client.GET('/api/v1/runs', { params: { query } })).data.data[0])
+    .toMatchObject({ status: 'interrupted', interrupt_reason: 'client_disconnected' });
+});
+
+test('a client that waits in silence is kept alive by comments', async () => {
+  await live.upstream.script([{ reply: { text: 'Late', first_byte_delay_ms: 2800 } }]);
+  const frames = await Array.fromAsync(
+    readFrames(await live.post('/v1/messages', { ...hello, stream: true })),
+  );
+  expect(frames.filter((frame) => !isEvent(frame)).length).toBeGreaterThan(2);
+  expect(frames.filter(isEvent).at(-1)?.event).toBe('message_stop');
+});
+
+/** Reads what comes and takes the abort for an end. */
+async function leftAlone(call: Promise<Response>): Promise<void> {
+  await call.then((response) => response.text()).catch((error: unknown) => error);
+}
