@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import type { WireEvent } from './wire-stream.ts';
 
 interface Operation {
   readonly operationId: string;
@@ -53,10 +54,7 @@ export function faults(schema: string, value: unknown): string[] {
  * What is wrong with a server-sent event by a schema of the contract that describes events: the frame, and the data
  * by the `contentSchema` of the branch that the name of the event chooses, which Ajv itself only annotates.
  */
-export function eventFaults(
-  schema: string,
-  event: { readonly event: string; readonly data: string },
-): string[] {
+export function eventFaults(schema: string, event: WireEvent): string[] {
   const branch = references(document.components.schemas[schema]?.oneOf).find(
     (name) => document.components.schemas[name]?.properties.event.const === event.event,
   );
