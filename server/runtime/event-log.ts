@@ -22,44 +22,55 @@ export function createEventLog(
   stored: (seq: number) => void,
 ): EventLog {
   let seq = lastEventId;
-  const waiting: NumberedEvent[] = [];
-  let writing: Promise<void> | null = null;
+  const waiting: RunEvent[] = [];
+  let scheduled: Promise<void> | null = null;
+  let last: Promise<void> = Promise.resolve();
 
-  const number = (event: RunEvent): NumberedEvent => {
-    seq += 1;
-    return { ...event, seq };
+  /** One write after the other: a number is given when it is written, so that a failed write leaves no gap. */
+  const inTurn = (write: () => Promise<void>): Promise<void> => {
+    const written = last.then(write);
+    last = written.catch(() => undefined);
+    return written;
+  };
+
+  const write = async (
+    events: readonly RunEvent[],
+    store: (events: readonly NumberedEvent[]) => Promise<void>,
+  ): Promise<void> => {
+    await store(events.map((event, index) => ({ ...event, seq: seq + 1 + index })));
+    seq += events.length;
+    stored(seq);
   };
 
   const writeWaiting = async (): Promise<void> => {
     while (waiting.length > 0) {
       const batch = [...waiting];
-      await transcript.appendEvents(runId, batch);
+      await write(batch, (events) => transcript.appendEvents(runId, events));
       // Only now: a batch that could not be written is tried again with the next.
       waiting.splice(0, batch.length);
-      stored(batch.at(-1)?.seq ?? seq);
     }
   };
 
-  const flush = (): Promise<void> => {
-    writing ??= writeWaiting().finally(() => {
-      writing = null;
+  const schedule = (): Promise<void> => {
+    scheduled ??= inTurn(() => {
+      scheduled = null;
+      return writeWaiting();
     });
-    return writing;
+    return scheduled;
   };
 
   return {
     async push(event) {
-      waiting.push(number(event));
-      const written = flush();
+      waiting.push(event);
+      const written = schedule();
       if (waiting.length >= waitingLimit) await written;
       // What could not be written is tried again by the next commit, which fails the run if need be.
       else written.catch(() => undefined);
     },
-    async commit(events, store) {
-      await flush();
-      const numbered = events.map(number);
-      await store(numbered);
-      stored(seq);
-    },
+    commit: (events, store) =>
+      inTurn(async () => {
+        await writeWaiting();
+        await write(events, store);
+      }),
   };
 }
