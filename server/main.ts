@@ -53,14 +53,17 @@ export async function startServer(
     ...(options.clock && { clock: options.clock }),
     draining: () => state.draining,
   });
+  const opened = Promise.withResolvers<void>();
+  const http = createHttpServer(createApp(services), undefined, opened.promise);
   try {
-    // Before anybody can reach the server: the operator is made by its start, and by nobody who is faster.
+    // The port first: a start that fails for want of it must not use up a credential that is shown once. The operator
+    // next, before anybody is answered: it is made by its start, and by nobody who is faster.
+    const url = await listen(http, settings);
     const firstCredential = await services.identity.bootstrap({
       ...settings,
       loopback: isLoopback(settings.host),
     });
-    const http = createHttpServer(createApp(services));
-    const url = await listen(http, settings);
+    opened.resolve();
     const housekeeping = setInterval(() => void pruneEvents(services), housekeepingMs);
     housekeeping.unref();
     return {
@@ -78,6 +81,7 @@ export async function startServer(
       },
     };
   } catch (error) {
+    await http.drain(0);
     await services.close();
     throw error;
   }

@@ -29,7 +29,12 @@ export interface HttpServer {
   drain(timeoutMs: number): Promise<void>;
 }
 
-export function createHttpServer(app: Express, limits: ArrivalLimits = defaultLimits): HttpServer {
+/** Requests that come before `opened` wait for it: a port can be taken before anybody is answered. */
+export function createHttpServer(
+  app: Express,
+  limits: ArrivalLimits = defaultLimits,
+  opened: Promise<void> = Promise.resolve(),
+): HttpServer {
   const server = createServer({
     headersTimeout: limits.headersMs,
     requestTimeout: limits.requestMs,
@@ -43,7 +48,7 @@ export function createHttpServer(app: Express, limits: ArrivalLimits = defaultLi
   const answers = new WeakMap<Socket, ServerResponse>();
   const handle = (request: IncomingMessage, response: ServerResponse) => {
     answers.set(request.socket, response);
-    app(request, response);
+    void opened.then(() => app(request, response));
   };
   // An expected 100 Continue is sent by whoever reads the body, once nothing stands against reading it.
   server.on('request', handle).on('checkContinue', handle).on('checkExpectation', handle);

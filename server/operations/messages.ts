@@ -6,10 +6,9 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
-import type { Call, Handler, ServerEvent } from '../handler.ts';
+import type { Call, Handler, ServerEvent, Services } from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import type { Services } from '../services.ts';
 import { continueConversation } from './messages-conversation.ts';
 import { type Answer, type AnswerPart, generationOf, spoken } from './messages-request.ts';
 
@@ -17,6 +16,7 @@ import { type Answer, type AnswerPart, generationOf, spoken } from './messages-r
 const firstPieceMs = 2000;
 
 export const createMessage: Handler<'createMessage'> = async (call, services) => {
+  if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   refuseWhatIsNotCarried(call.body);
   const model = services.runtime.resolveModel(call.body.model);
   const answer = await openAnswer(call, model, services);

@@ -1,8 +1,7 @@
 /** Ask an agent: one answer, or a stream of what it does. */
 import type { QueryRequest } from '../contract/api.ts';
-import type { Handler } from '../handler.ts';
+import type { Handler, Principal, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import type { Principal, Services, StartedRun } from '../services.ts';
 
 export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
   const { runId } = await startQuery(principal, body, 'deny', services);
@@ -29,8 +28,9 @@ async function startQuery(
   principal: Principal,
   body: QueryRequest,
   onUnanswered: 'wait' | 'deny',
-  { runtime, store }: Services,
+  { runtime, store, draining }: Services,
 ): Promise<StartedRun> {
+  if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   if (body.corpus_id !== undefined)
     throw new Problem('corpus_not_found', 'No corpus has this id, or it is not yours; leave corpus_id out.');
   if (body.permission_mode === 'bypass' && !principal.operator)

@@ -31,11 +31,14 @@ export interface LeaseKeeper {
 }
 
 export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
-  let turn: Promise<void> = Promise.resolve();
+  let turn: Promise<void> | null = null;
   const tick = () => {
-    turn = keep(options).catch((error: unknown) => {
-      options.log.error({ err: error }, 'leases could not be renewed');
-    });
+    // A store that is slow is not asked again before it has answered.
+    turn ??= keep(options)
+      .catch((error: unknown) => options.log.error({ err: error }, 'leases could not be renewed'))
+      .finally(() => {
+        turn = null;
+      });
   };
   const timer = setInterval(tick, options.renewMs);
   timer.unref();
@@ -61,7 +64,12 @@ async function keep(options: LeaseKeeperOptions): Promise<void> {
   // A lease that is gone belongs to another process by now: this one must stop touching the run.
   for (const runId of active) if (!held.has(runId)) options.interrupt(runId, 'lease_lost');
   const abandoned = await options.transcript.takeAbandonedRuns(options.clock.now(), leaseOf(options));
-  for (const run of abandoned) await endAbandoned(options, run);
+  for (const run of abandoned) {
+    await endAbandoned(options, run).catch((error: unknown) => {
+      // One run that cannot be ended must not keep the others from it; its lease runs out again.
+      options.log.error({ err: error, run_id: run.runId }, 'a run whose process had died could not be ended');
+    });
+  }
 }
 
 /** Nobody works on the run any more: it ends as interrupted, with all that was streamed of it stored. */

@@ -102,10 +102,14 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
     signal: scope.signal,
     files: scope.files,
     progress: (text) => {
-      void log.push({
-        name: 'runtime',
-        data: { type: 'tool_progress', tool_call_id: call.id, tool_name: call.name, text: storable(text) },
-      });
+      const data = {
+        type: 'tool_progress',
+        tool_call_id: call.id,
+        tool_name: call.name,
+        text: storable(text),
+      } as const;
+      // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
+      log.push({ name: 'runtime', data }).catch(() => undefined);
     },
     ask: (questions) => askPrompt(scope, log, call.id, questions),
     todos: {

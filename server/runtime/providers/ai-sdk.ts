@@ -16,11 +16,12 @@ export interface ModelTimeouts {
   readonly silenceMs: number;
 }
 
-/** A model of ours over one of the AI SDK's. */
+/** A model of ours over one of the AI SDK's. `secrets` are those of the connection: no failure will quote them. */
 export function aiSdkModel(
   name: string,
   model: LanguageModelV4,
   timeouts: ModelTimeouts,
+  secrets: readonly string[],
   providerOptions?: SharedV4ProviderOptions,
 ): Model {
   return {
@@ -38,8 +39,9 @@ export function aiSdkModel(
       } catch (error) {
         // Whoever aborted knows why, and wants no second reason.
         if (signal.aborted) return;
-        if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, error);
-        throw failure(error);
+        const cause = withoutSecrets(error, secrets);
+        if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, cause);
+        throw failure(cause);
       } finally {
         silence.end();
       }
@@ -197,7 +199,17 @@ function statusOf(error: unknown): number | undefined {
   return typeof error.statusCode === 'number' ? error.statusCode : undefined;
 }
 
-/** The provider's own words stay in the log: they may quote the request, and with it a key. */
+/** Providers quote the credential that they refuse, and their words go to the log. */
+function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
+  const quotes = (text: string) => secrets.some((secret) => text.includes(secret));
+  const said =
+    typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
+  if (!quotes(said) || error instanceof ModelFailure) return error;
+  const message = secrets.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), said);
+  return Object.assign(new Error(message), { statusCode: statusOf(error) });
+}
+
+/** The provider's own words stay in the log: they may quote the request. */
 function failure(error: unknown): ModelFailure {
   if (error instanceof ModelFailure) return error;
   const status = statusOf(error);

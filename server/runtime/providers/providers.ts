@@ -72,8 +72,10 @@ export function createProviders(options: ProvidersOptions): Providers {
 }
 
 function openModel(definition: ProviderDefinition, modelId: string, timeouts: ModelTimeouts): Model {
-  const model = factories[definition.type]({ id: definition.id, ...definition.connect() })(modelId);
-  const opened = aiSdkModel(`${definition.id}:${modelId}`, model, timeouts, optionsOf(definition));
+  const connection = definition.connect();
+  const model = factories[definition.type]({ id: definition.id, ...connection })(modelId);
+  const name = `${definition.id}:${modelId}`;
+  const opened = aiSdkModel(name, model, timeouts, secretsOf(connection), optionsOf(definition));
   const prefix = definition.systemPromptPrefix;
   if (!prefix) return opened;
   return {
@@ -81,6 +83,12 @@ function openModel(definition: ProviderDefinition, modelId: string, timeouts: Mo
     stream: (request, signal) =>
       opened.stream({ ...request, system: `${prefix}\n${request.system}` }, signal),
   };
+}
+
+/** Any header may be a credential. What is very short is none, and would blot out half a sentence. */
+function secretsOf({ apiKey, headers }: ProviderConnection): readonly string[] {
+  const given = [apiKey ?? '', ...Object.values(headers ?? {})];
+  return given.flatMap((value) => [value, value.replace(/^\w+ /, '')]).filter(({ length }) => length >= 8);
 }
 
 /** The SDK keeps the options of each vendor under that vendor's name; a compatible server's under its id. */
