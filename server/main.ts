@@ -64,7 +64,7 @@ export async function startServer(
       loopback: isLoopback(settings.host),
     });
     opened.resolve();
-    const housekeeping = setInterval(() => void pruneEvents(services), housekeepingMs);
+    const housekeeping = setInterval(() => void forgetTheOld(services), housekeepingMs);
     housekeeping.unref();
     return {
       url,
@@ -99,12 +99,15 @@ function listen({ server }: HttpServer, { host, port }: ServerSettings): Promise
   return promise;
 }
 
-async function pruneEvents({ store, clock, log }: OpenServices): Promise<void> {
+/** What nobody can use any more: the events of runs that ended long ago, and logins that are over. */
+async function forgetTheOld({ store, clock, log }: OpenServices): Promise<void> {
   try {
-    const runs = await store.runs.pruneEvents(new Date(clock.now().getTime() - eventRetentionMs));
-    if (runs > 0) log.info({ runs }, 'events of old runs were deleted');
+    const now = clock.now();
+    const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
+    const logins = await store.logins.prune(now);
+    if (runs + logins > 0) log.info({ runs, logins }, 'events of old runs and ended logins were deleted');
   } catch (error) {
-    log.error({ err: error }, 'events of old runs could not be deleted; the next hour tries again');
+    log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');
   }
 }
 

@@ -216,6 +216,21 @@ function named(defaultModel: string | null, given = definitions, demo = false) {
   return createProviders({ definitions: given, defaultModel, demo, timeouts: { silenceMs: 1000 } });
 }
 
+test('a provider whose settings cannot be used is refused without their words', () => {
+  const broken = (): never => {
+    throw new Error('canary: $SECRET is not set');
+  };
+  const providers = createProviders({
+    definitions: [{ ...definition('openai'), connect: broken }],
+    defaultModel: null,
+    demo: false,
+    timeouts: { silenceMs: 1000 },
+  });
+  const open = () => providers.open('openai:scripted-1');
+  expect(open).toThrow(expect.objectContaining({ code: 'provider_refused' }));
+  expect(open).not.toThrow('canary');
+});
+
 describe('the name of a model', () => {
   test.each([
     ['openai:gpt-5.2', 'openai:gpt-5.2'],

@@ -72,7 +72,7 @@ export function createProviders(options: ProvidersOptions): Providers {
 }
 
 function openModel(definition: ProviderDefinition, modelId: string, timeouts: ModelTimeouts): Model {
-  const connection = definition.connect();
+  const connection = connectionOf(definition);
   const model = factories[definition.type]({ id: definition.id, ...connection })(modelId);
   const name = `${definition.id}:${modelId}`;
   const opened = aiSdkModel(name, model, timeouts, secretsOf(connection), optionsOf(definition));
@@ -83,6 +83,21 @@ function openModel(definition: ProviderDefinition, modelId: string, timeouts: Mo
     stream: (request, signal) =>
       opened.stream({ ...request, system: `${prefix}\n${request.system}` }, signal),
   };
+}
+
+/** What the settings say is wrong with them is for the operator's log, not for whoever asks a question. */
+function connectionOf({ id, connect }: ProviderDefinition): ProviderConnection {
+  try {
+    return connect();
+  } catch (cause) {
+    throw new Problem(
+      'provider_refused',
+      `The settings of the provider ${id} cannot be used; its operator's log says why.`,
+      {
+        cause,
+      },
+    );
+  }
 }
 
 /** Any header may be a credential. What is very short is none, and would blot out half a sentence. */
