@@ -12,8 +12,9 @@ import type {
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { interruptedResult, todosOf, toModelMessages } from './conversation.ts';
+import { assistantMessage, type Draft, newDraft, unfinishedMessages, writeDraft } from './draft.ts';
 import type { EventLog } from './event-log.ts';
-import { ModelFailure, type ModelMessage, type ModelPart, noUsage } from './model.ts';
+import { ModelFailure, type ModelMessage, noUsage } from './model.ts';
 import type { RunScope } from './run-scope.ts';
 import { callTool, type RunMemory } from './tool-call.ts';
 import type { NewMessage } from './transcript.ts';
@@ -27,13 +28,6 @@ interface Progress {
   messageId: string;
   /** The newest answer of the model. */
   answer: readonly MessagePart[];
-}
-
-/** A model's answer as far as it has come. */
-interface Draft {
-  readonly messageId: string;
-  readonly parts: MessagePart[];
-  finish: Extract<ModelPart, { type: 'finish' }> | null;
 }
 
 /** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
@@ -81,7 +75,7 @@ async function takeSteps(
   draft: { current: Draft | null },
 ): Promise<StopReason> {
   for (let step = 1; step <= scope.stepLimit; step += 1) {
-    draft.current = { messageId: newId('message'), parts: [], finish: null };
+    draft.current = newDraft();
     await writeDraft(scope, log, messages, draft.current);
     if (scope.signal.aborted) return 'interrupted';
     const { parts } = draft.current;
@@ -94,57 +88,6 @@ async function takeSteps(
     if (scope.signal.aborted) return 'interrupted';
   }
   return 'step_limit';
-}
-
-/** Streams one answer of the model into the draft and to whoever watches. */
-async function writeDraft(
-  scope: RunScope,
-  log: EventLog,
-  messages: readonly ModelMessage[],
-  draft: Draft,
-): Promise<void> {
-  const request = {
-    ...scope.generation,
-    system: systemPrompt(scope),
-    messages,
-    tools: scope.tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
-  };
-  for await (const part of scope.model.stream(request, scope.signal)) {
-    addPart(draft, part);
-    const chunk = chunkOf(draft.messageId, part);
-    if (chunk) await log.push({ name: 'message', data: chunk });
-  }
-}
-
-function systemPrompt({ profile, systemPrompt, workspacePath, tools }: RunScope): string {
-  const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
-  return [profile.instructions, place, systemPrompt ?? ''].filter(Boolean).join('\n\n');
-}
-
-function addPart(draft: Draft, part: ModelPart): void {
-  const last = draft.parts.at(-1);
-  if (part.type === 'text' || part.type === 'reasoning') {
-    if (last?.type === part.type) last.text += part.text;
-    else draft.parts.push({ type: part.type, text: part.text });
-  } else if (part.type === 'tool_use') {
-    draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
-  } else if (part.type === 'finish') {
-    draft.finish = part;
-  }
-}
-
-function chunkOf(messageId: string, part: ModelPart) {
-  if (part.type === 'text') return { type: 'text_delta', message_id: messageId, text: part.text } as const;
-  if (part.type === 'reasoning')
-    return { type: 'reasoning_delta', message_id: messageId, text: part.text } as const;
-  if (part.type !== 'tool_input') return null;
-  return {
-    type: 'tool_input_delta',
-    message_id: messageId,
-    tool_call_id: part.id,
-    tool_name: part.name,
-    json: part.json,
-  } as const;
 }
 
 async function commitAnswer(
@@ -275,24 +218,6 @@ function runError(cause: unknown): RunError {
   if (cause instanceof ModelFailure || cause instanceof Problem)
     return { code: cause.code, message: cause.message };
   return { code: 'internal_error', message: 'A fault of the server ended this run; try again.' };
-}
-
-/** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
-function unfinishedMessages(scope: RunScope, draft: Draft | null, stopReason: StopReason): NewMessage[] {
-  const parts = (draft?.parts ?? []).filter((part) => part.type !== 'tool_use');
-  if (!draft || parts.length === 0) return [];
-  return [assistantMessage(scope, { ...draft, parts }, stopReason)];
-}
-
-function assistantMessage({ model }: RunScope, draft: Draft, stopReason: StopReason): NewMessage {
-  return {
-    id: draft.messageId,
-    role: 'assistant',
-    parts: draft.parts,
-    model: model.name,
-    stop_reason: stopReason,
-    usage: draft.finish?.usage ?? noUsage,
-  };
 }
 
 function contentOf(parts: readonly MessagePart[]): QueryResponse['content'] {

@@ -1,0 +1,91 @@
+/** An answer of the model as it is written: streamed to whoever watches, and kept for the transcript. */
+import type { MessagePart, StopReason } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import type { EventLog } from './event-log.ts';
+import { type ModelMessage, type ModelPart, noUsage } from './model.ts';
+import type { RunScope } from './run-scope.ts';
+import type { NewMessage } from './transcript.ts';
+
+/** A model's answer as far as it has come. */
+export interface Draft {
+  readonly messageId: string;
+  readonly parts: MessagePart[];
+  finish: Extract<ModelPart, { type: 'finish' }> | null;
+}
+
+export function newDraft(): Draft {
+  return { messageId: newId('message'), parts: [], finish: null };
+}
+
+/** Streams one answer of the model into the draft and to whoever watches. */
+export async function writeDraft(
+  scope: RunScope,
+  log: EventLog,
+  messages: readonly ModelMessage[],
+  draft: Draft,
+): Promise<void> {
+  const request = {
+    ...scope.generation,
+    system: systemPrompt(scope),
+    messages,
+    tools: scope.tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+  };
+  for await (const part of scope.model.stream(request, scope.signal)) {
+    addPart(draft, part);
+    const chunk = chunkOf(draft.messageId, part);
+    if (chunk) await log.push({ name: 'message', data: chunk });
+  }
+}
+
+function systemPrompt({ profile, systemPrompt, workspacePath, tools }: RunScope): string {
+  const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
+  return [profile.instructions, place, systemPrompt ?? ''].filter(Boolean).join('\n\n');
+}
+
+function addPart(draft: Draft, part: ModelPart): void {
+  const last = draft.parts.at(-1);
+  if (part.type === 'text' || part.type === 'reasoning') {
+    if (last?.type === part.type) last.text += part.text;
+    else draft.parts.push({ type: part.type, text: part.text });
+  } else if (part.type === 'tool_use') {
+    draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
+  } else if (part.type === 'finish') {
+    draft.finish = part;
+  }
+}
+
+function chunkOf(messageId: string, part: ModelPart) {
+  if (part.type === 'text') return { type: 'text_delta', message_id: messageId, text: part.text } as const;
+  if (part.type === 'reasoning')
+    return { type: 'reasoning_delta', message_id: messageId, text: part.text } as const;
+  if (part.type !== 'tool_input') return null;
+  return {
+    type: 'tool_input_delta',
+    message_id: messageId,
+    tool_call_id: part.id,
+    tool_name: part.name,
+    json: part.json,
+  } as const;
+}
+
+/** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
+export function unfinishedMessages(
+  scope: RunScope,
+  draft: Draft | null,
+  stopReason: StopReason,
+): NewMessage[] {
+  const parts = (draft?.parts ?? []).filter((part) => part.type !== 'tool_use');
+  if (!draft || parts.length === 0) return [];
+  return [assistantMessage(scope, { ...draft, parts }, stopReason)];
+}
+
+export function assistantMessage({ model }: RunScope, draft: Draft, stopReason: StopReason): NewMessage {
+  return {
+    id: draft.messageId,
+    role: 'assistant',
+    parts: draft.parts,
+    model: model.name,
+    stop_reason: stopReason,
+    usage: draft.finish?.usage ?? noUsage,
+  };
+}
