@@ -5,6 +5,8 @@ import { once } from 'node:events';
 export interface ProgramOptions {
   readonly environment?: NodeJS.ProcessEnv;
   readonly directory?: string;
+  /** The user to run as, where this one is root. */
+  readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** What the program prints once it can be used. */
   readonly ready: RegExp;
   readonly timeoutMs?: number;
@@ -25,13 +27,14 @@ export interface ChildProgram {
 /** Starts `command` and waits until it is ready; if it ends first or takes too long, fails with what it printed. */
 export async function startProgram(
   command: readonly [string, ...string[]],
-  { environment, directory, ready, timeoutMs = 30_000 }: ProgramOptions,
+  { environment, directory, user, ready, timeoutMs = 30_000 }: ProgramOptions,
 ): Promise<ChildProgram> {
   const [file, ...args] = command;
   const child = spawn(file, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(environment && { env: environment }),
     ...(directory && { cwd: directory }),
+    ...user,
   });
   const exited = once(child, 'exit');
   const killWithUs = () => child.kill('SIGKILL');

@@ -9,12 +9,11 @@ export function findExecutable(name: string): string | null {
 }
 
 function isExecutable(path: string): boolean {
-  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return false;
   try {
     accessSync(path, constants.X_OK);
-    return true;
+    return statSync(path).isFile();
   } catch {
-    // Not for us to run is the same as not there.
+    // Not for us to run, or in a folder that we may not look into, is the same as not there.
     return false;
   }
 }
