@@ -30,6 +30,7 @@ const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
 export async function startServer({ upstreamUrl, variables }: ServerOptions = {}): Promise<Server> {
   const folder = await mkdtemp(join(tmpdir(), 'service-contract-'));
   await writeSettings(folder, upstreamUrl);
+  const removeFolder = () => rm(folder, { recursive: true, force: true });
   const started = await startProgram(
     [process.execPath, program, '--port', '0', '--data-dir', join(folder, 'data'), '--strict'],
     {
@@ -45,7 +46,10 @@ export async function startServer({ upstreamUrl, variables }: ServerOptions = {}
       },
       ready: /^service \S+ is listening on (?<url>http:\S+)\n[\s\S]*\b(?<key>sk-[A-Za-z0-9_-]{43,})/m,
     },
-  );
+  ).catch(async (error: unknown) => {
+    await removeFolder();
+    throw error;
+  });
   return {
     url: started.ready.groups?.url ?? '',
     operatorKey: started.ready.groups?.key ?? '',
@@ -54,7 +58,7 @@ export async function startServer({ upstreamUrl, variables }: ServerOptions = {}
     running: () => started.exitCode() === null,
     async stop() {
       const code = await started.stop();
-      await rm(folder, { recursive: true, force: true });
+      await removeFolder();
       return code;
     },
   };
