@@ -60,14 +60,18 @@ const ids: Readonly<Record<string, string>> = {
   run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
   key_id: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
 };
-/** The questions that can still be answered stand in the second session. */
-const replyIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+/** What can still be answered or stopped stands in sessions of its own. */
+const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  interruptSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzd' },
+  interruptRun: { run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tze' },
   replyPermission: {
     session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzb',
     request_id: 'prm_01k9w6r3h2e7xv5q0c8m4b1tzb',
   },
   replyPrompt: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzb', request_id: 'prq_01k9w6r3h2e7xv5q0c8m4b1tzb' },
 };
+/** A page as short as its example. */
+const queries: Readonly<Record<string, readonly string[]>> = { listTools: ['limit=1'] };
 /** Registering another account turns the server into one for many, where the demonstration must be named. */
 const last = ['registerUser'];
 
@@ -106,10 +110,11 @@ function examplesOf(path: string, method: string, operation: Operation): Example
 }
 
 function fill(path: string, { operationId, parameters }: Operation): string {
-  const values = { ...ids, ...replyIds[operationId] };
-  const query = (parameters ?? []).flatMap(({ name, in: where, example }) =>
+  const values = { ...ids, ...ownIds[operationId] };
+  const shown = (parameters ?? []).flatMap(({ name, in: where, example }) =>
     where === 'query' && example ? [`${name}=${example}`] : [],
   );
+  const query = [...shown, ...(queries[operationId] ?? [])];
   return (
     path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? name) +
     (query.length > 0 ? `?${query.join('&')}` : '')
@@ -149,8 +154,9 @@ async function seed(file: string): Promise<void> {
   const [session] = answerOf<{ data: Session[] }>('listSessions').data;
   const run = answerOf<Run>('getRun');
   if (!session) throw new Error('the list of sessions is an empty example');
+  const active = [...answerOf<{ data: Run[] }>('interruptSession').data, answerOf<Run>('interruptRun')];
   const second = {
-    session_id: replyIds.replyPermission?.session_id ?? '',
+    session_id: ownIds.replyPermission?.session_id ?? '',
     run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tzb',
   };
   await seedExamples(database, {
@@ -158,8 +164,12 @@ async function seed(file: string): Promise<void> {
     passwordHash: await hashPassword('correct-horse-battery'),
     refreshTokenHash: hashOf('rt_c2VjcmV0'),
     apiKey: answerOf<ApiKey>('getApiKey'),
-    sessions: [session, { ...session, id: second.session_id, tags: [], title: 'With questions' }],
-    runs: [run, { ...run, id: second.run_id, session_id: second.session_id }],
+    sessions: [
+      session,
+      { ...session, id: second.session_id, tags: [], title: 'With questions' },
+      ...active.map(({ session_id: id }) => ({ ...session, id, tags: [], status: 'running' as const })),
+    ],
+    runs: [run, { ...run, id: second.run_id, session_id: second.session_id }, ...active],
     messages: answerOf<{ data: Message[] }>('listMessages').data,
     permissions: [
       ...answerOf<{ data: PermissionRequest[] }>('listPermissionRequests').data,

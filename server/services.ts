@@ -143,7 +143,8 @@ async function assemble(
     onRegistered(accounts) {
       if (mode === 'multi' || accounts < 2) return;
       mode = 'multi';
-      runtime.share();
+      // Whoever sits at this machine may use its model servers; everybody who has an account may not.
+      runtime.share(candidates.filter(({ origin }) => origin !== 'discovered'));
       log.warn('a second account has registered: from now on commands run in a sandbox only (mode multi)');
     },
   });

@@ -99,8 +99,11 @@ export interface Runtime {
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
   tools(): readonly ToolListing[];
-  /** From now on many people share this runtime: see `shared`; the demonstration answers only when named. */
-  share(): void;
+  /**
+   * From now on many people share this runtime, and these providers: see `shared`. The demonstration answers only when
+   * it is named.
+   */
+  share(providers: readonly ProviderDefinition[]): void;
   /** How many runs are at work in this process. */
   activeRuns(): number;
   /** Interrupts what is at work, waits until it is stored, stops. */
@@ -126,15 +129,15 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const transcript = options.transcript ?? createMemoryTranscript();
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog('warn');
-  const providersWith = (demo: boolean) =>
+  const providersOf = (definitions: readonly ProviderDefinition[], demo: boolean) =>
     createProviders({
-      definitions: options.providers ?? literalProviders(config),
+      definitions,
       defaultModel: largeModel(config),
       demo,
       timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
     });
   const toolsetOf = await prepareToolsets(config, options.hiddenPaths ?? []);
-  let providers = providersWith(options.demo ?? false);
+  let providers = providersOf(options.providers ?? literalProviders(config), options.demo ?? false);
   let toolset = toolsetOf(options.shared ?? false);
   const hub = createEventHub();
   const queue = createSessionQueue();
@@ -177,8 +180,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     tools: () => toolset.list(),
     resolveModel: (name) => providers.resolve(name),
-    share() {
-      providers = providersWith(false);
+    share(definitions) {
+      providers = providersOf(definitions, false);
       toolset = toolsetOf(true);
     },
     activeRuns: () => active.size,
