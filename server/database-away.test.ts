@@ -46,6 +46,25 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
     expect(stream.events.at(-1)?.name).toBe('done');
   });
 
+  test('a stop tells each of 100 streams how its run ended', async () => {
+    const { folder, variables } = await installation(await newDatabase());
+    const server = await startServer({ folder, variables: { ...variables, SERVICE_DRAIN_SECONDS: '0' } });
+    const client = clientOf(server, server.key);
+    const prompt = 'Write a file named hello.txt';
+    const streams = await Promise.all(
+      Array.from({ length: 100 }, () => client.stream('/api/v1/query/stream', { prompt })),
+    );
+    await Promise.all(
+      streams.map((stream) =>
+        stream.until(({ data }) => 'type' in data && data.type === 'permission_requested'),
+      ),
+    );
+    expect(await server.stop()).toBe(0);
+    await Promise.all(streams.map(({ ended }) => ended));
+    for (const { events } of streams)
+      expect(events.at(-1)).toMatchObject({ name: 'done', data: { interrupt_reason: 'shutdown' } });
+  }, 60_000);
+
   test('a database that nobody reaches stops the start in one sentence, without its password', async () => {
     const { folder, variables } = await installation('postgres://ada:canary-password@127.0.0.1:1/service');
     const { code, stdout, stderr } = await runToEnd({ folder, variables });
