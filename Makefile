@@ -1,6 +1,6 @@
 # The only list of commands. Everything runs on the Node that package.json pins; the system's Node only installs it.
 SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
+.SHELLFLAGS := --norc -eu -o pipefail -c
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 # Where the pinned Node keeps its headers: native modules are built against them, without a download.
