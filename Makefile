@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite test check types contract mock bench clients format clean
+.PHONY: help install python generate serve invite test check types contract mock bench chaos clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -69,6 +69,9 @@ mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 
 bench: $(generated.stamp) ## CPU per request and throughput, as ratios to a bare Express in the same run
 	@node server/bench/bench.ts
+
+chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
+	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
 
 clients: $(generated.stamp) ## Build the clients for publication
 	@$(TSC) -p clients/typescript/tsconfig.build.json
