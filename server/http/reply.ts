@@ -76,10 +76,10 @@ function write(exchange: Exchange, wire: WireReply, ports: Ports): void {
     response.end();
     return;
   }
-  const payload = Buffer.from(wire.payload as Uint8Array); // from() takes text as well; its overloads do not say so
-  response.setHeader('Content-Length', String(payload.length));
-  if (!leavesBodyUnread(exchange)) response.end(payload);
-  else endAfterLinger(exchange, request.method === 'HEAD' ? null : payload);
+  response.setHeader('Content-Length', String(Buffer.byteLength(wire.payload)));
+  // Text stays text: Node sends it in one piece with the headers, and bytes apart from them.
+  if (!leavesBodyUnread(exchange)) response.end(wire.payload);
+  else endAfterLinger(exchange, request.method === 'HEAD' ? null : wire.payload);
 }
 
 /** How much of an unread body is worth reading to keep the connection. */
@@ -97,7 +97,7 @@ function leavesBodyUnread({ request }: Exchange): boolean {
  * Closing a socket with unread input resets the connection, and the caller may never see the answer. So the answer
  * goes out whole, what still comes is dropped, and the connection is closed when the caller stops, or soon.
  */
-function endAfterLinger({ request, response }: Exchange, payload: Buffer | null): void {
+function endAfterLinger({ request, response }: Exchange, payload: string | Uint8Array | null): void {
   response.setHeader('Connection', 'close');
   response.flushHeaders();
   if (payload) response.write(payload);
