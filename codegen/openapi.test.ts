@@ -1,0 +1,142 @@
+/** Holds the HTTP contract to rules that no linter knows: shown by examples, closed where it must be, free of stray references. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  type Contract,
+  type MediaType,
+  operationsOf,
+  type PlacedOperation,
+  resolve,
+  type Schema,
+} from './contract.ts';
+
+const bundle = join(import.meta.dirname, '../server/contract/openapi.json');
+const contract = JSON.parse(await readFile(bundle, 'utf8')) as Contract; // generated from a linted contract
+const operations = operationsOf(contract);
+
+test('every operation has a summary, a description, and a word about who may call it', () => {
+  expect(operations.length).toBeGreaterThan(30);
+  const bare = operations.filter(
+    ({ operation }) => !isSentence(textOf(operation, 'description')) || !textOf(operation, 'summary'),
+  );
+  expect(names(bare)).toEqual([]);
+  expect(names(operations.filter(({ operation }) => !operation['x-access']?.allow))).toEqual([]);
+});
+
+test('every body has its limit, and only a body has one', () => {
+  const wrong = operations.filter(
+    ({ operation }) => (operation.requestBody === undefined) !== (operation['x-body-limit'] === undefined),
+  );
+  expect(names(wrong)).toEqual([]);
+});
+
+test('every request and every success is shown by an example', () => {
+  const unseen = operations.flatMap((place) =>
+    [...requestsOf(place), ...successesOf(place)]
+      .filter(({ type, media }) => !hasExample(type, media))
+      .map(({ at, type }) => `${place.operation.operationId} ${at} ${type}`),
+  );
+  expect(unseen).toEqual([]);
+});
+
+test('every object that /api/v1 answers with is closed, so that no member can leak unseen', () => {
+  const open = new Set<string>();
+  for (const place of operations.filter(({ path }) => path.startsWith('/api/v1/')))
+    for (const { media, at } of answersOf(place))
+      findOpen(media.schema, `${place.operation.operationId} ${at}`, open, new Set());
+  // What a tool takes is the tool's own matter: here its input and the schema of it pass as they are.
+  expect([...open].sort()).toEqual([
+    '#/components/schemas/PermissionRequest/properties/params',
+    '#/components/schemas/Tool/properties/input_schema',
+    '#/components/schemas/ToolStarted/properties/input',
+    '#/components/schemas/ToolUse/properties/input',
+  ]);
+});
+
+test('an open object would be found wherever it hides', () => {
+  const schema: Schema = {
+    oneOf: [{ type: 'array', items: { type: 'object', properties: { id: { type: 'string' } } } }],
+  };
+  const open = new Set<string>();
+  findOpen(schema, 'hidden', open, new Set());
+  expect([...open]).toEqual(['hidden/oneOf/0/items']);
+});
+
+test('no extension of the contract holds a reference, which only some readers would follow', () => {
+  expect(extensionsOf(contract).filter((value) => JSON.stringify(value).includes('"$ref"'))).toEqual([]);
+  expect(extensionsOf(contract).length).toBeGreaterThan(30);
+});
+
+interface Content {
+  readonly at: string;
+  readonly type: string;
+  readonly media: MediaType;
+}
+
+function requestsOf({ operation }: PlacedOperation): Content[] {
+  return contentsOf('request', operation.requestBody?.content);
+}
+
+function successesOf(place: PlacedOperation): Content[] {
+  return answersOf(place).filter(({ at }) => at.startsWith('2'));
+}
+
+function answersOf({ operation }: PlacedOperation): Content[] {
+  return Object.entries(operation.responses).flatMap(([status, response]) =>
+    contentsOf(status, resolve(contract, response).content),
+  );
+}
+
+function contentsOf(at: string, content: Record<string, MediaType> = {}): Content[] {
+  return Object.entries(content).map(([type, media]) => ({ at, type, media }));
+}
+
+function hasExample(type: string, media: MediaType): boolean {
+  if (type === 'text/event-stream') return (media['x-example-events']?.length ?? 0) > 0;
+  return 'example' in media || Object.keys(media.examples ?? {}).length > 0;
+}
+
+/** Collects the objects that would take any member, following references and every branch of the schema. */
+function findOpen(written: Schema, at: string, open: Set<string>, seen: Set<Schema>): void {
+  const schema = resolve(contract, written);
+  if (seen.has(schema)) return;
+  seen.add(schema);
+  const name = typeof written.$ref === 'string' ? written.$ref : at;
+  // A map says what its values are; `true` says nothing.
+  const closed = (schema.additionalProperties ?? schema.unevaluatedProperties ?? true) !== true;
+  if (([schema.type].flat().includes('object') || schema.properties) && !closed) open.add(name);
+  for (const [keyword, value] of Object.entries(schema))
+    for (const [part, child] of partsOf(keyword, value)) findOpen(child, `${name}/${part}`, open, seen);
+}
+
+function partsOf(keyword: string, value: unknown): [string, Schema][] {
+  const isOne = ['items', 'contentSchema', 'contains', 'not', 'if', 'then', 'else', 'additionalProperties'].includes(keyword);
+  const isMany = ['properties', 'patternProperties', 'oneOf', 'anyOf', 'allOf', 'prefixItems'].includes(
+    keyword,
+  );
+  if (value === null || typeof value !== 'object') return [];
+  if (isOne) return [[keyword, value as Schema]]; // these keywords hold a schema
+  // …and these a list or a map of schemas.
+  return isMany ? Object.entries(value).map(([key, child]) => [`${keyword}/${key}`, child as Schema]) : [];
+}
+
+/** The values of all extensions, at any depth; in a map of headers a name with `x-` is none. */
+function extensionsOf(node: unknown, inHeaders = false): unknown[] {
+  if (node === null || typeof node !== 'object') return [];
+  return Object.entries(node).flatMap(([key, value]) =>
+    key.startsWith('x-') && !inHeaders ? [value] : extensionsOf(value, key === 'headers'),
+  );
+}
+
+function textOf(operation: object, member: string): string {
+  return String((operation as Record<string, unknown>)[member] ?? ''); // prose that no generator reads
+}
+
+function isSentence(text: string): boolean {
+  return /^[A-Z`].*\.$/s.test(text.trim());
+}
+
+function names(places: readonly PlacedOperation[]): string[] {
+  return places.map(({ operation }) => operation.operationId);
+}
