@@ -110,15 +110,14 @@ function findOpen(written: Schema, at: string, open: Set<string>, seen: Set<Sche
     for (const [part, child] of partsOf(keyword, value)) findOpen(child, `${name}/${part}`, open, seen);
 }
 
+const holdOne = 'items contentSchema contains not if then else additionalProperties'.split(' ');
+const holdMany = 'properties patternProperties oneOf anyOf allOf prefixItems'.split(' ');
+
 function partsOf(keyword: string, value: unknown): [string, Schema][] {
-  const isOne = ['items', 'contentSchema', 'contains', 'not', 'if', 'then', 'else', 'additionalProperties'].includes(keyword);
-  const isMany = ['properties', 'patternProperties', 'oneOf', 'anyOf', 'allOf', 'prefixItems'].includes(
-    keyword,
-  );
   if (value === null || typeof value !== 'object') return [];
-  if (isOne) return [[keyword, value as Schema]]; // these keywords hold a schema
-  // …and these a list or a map of schemas.
-  return isMany ? Object.entries(value).map(([key, child]) => [`${keyword}/${key}`, child as Schema]) : [];
+  if (holdOne.includes(keyword)) return [[keyword, value as Schema]]; // these keywords hold a schema
+  if (!holdMany.includes(keyword)) return [];
+  return Object.entries(value).map(([key, child]) => [`${keyword}/${key}`, child as Schema]); // and these, several
 }
 
 /** The values of all extensions, at any depth; in a map of headers a name with `x-` is none. */
