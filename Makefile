@@ -14,6 +14,7 @@ help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 node_modules/.installed: package.json package-lock.json $(wildcard */package.json clients/*/package.json) Makefile
+	@echo 'Installing the packages, once; compiling the driver of SQLite takes a minute.'
 	@npm ci --ignore-scripts --loglevel=error
 	@# No package may run a script of its own at installation, but for these two: the pinned Node, and SQLite's driver.
 	@npm rebuild node --loglevel=error

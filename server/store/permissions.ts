@@ -3,11 +3,10 @@ import type { Knex } from 'knex';
 import type { operations, PermissionReply, PermissionRequest } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { insertGrant } from './grants.ts';
-import { type Page, readPage } from './page.ts';
+import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { requirePending } from './pending.ts';
+import { listQuestions, lockQuestion } from './questions.ts';
 import { notFound, type Reach } from './reach.ts';
-import { lockSession, requireSession } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `status`. */
@@ -49,17 +48,12 @@ export function permissionRepository({ database, clock, cursors }: StoreParts): 
   return {
     list: (reach, sessionId, query) =>
       database.read(async (sql) => {
-        await requireSession(sql, reach, sessionId);
-        const { status } = query;
-        const listing = {
-          name: 'permissions',
-          reach,
-          filters: { sessionId, status },
-          columns: ['created_at', 'id'],
-          direction: 'desc',
-          parts: [sql('permission_requests').where({ session_id: sessionId, ...(status && { status }) })],
-        } as const;
-        const { data, next_cursor } = await readPage<PermissionRow>(sql, cursors, listing, query);
+        const { data, next_cursor } = await listQuestions<PermissionRow>(
+          sql,
+          cursors,
+          'permission_requests',
+          { reach, sessionId, query },
+        );
         return { data: data.map(toPermission), next_cursor };
       }),
     answer: (reach, sessionId, requestId, reply) =>
@@ -74,13 +68,7 @@ async function answer(
   now: number,
 ): Promise<PermissionRequest> {
   const { decision, message } = given.reply;
-  const session = await lockSession(sql, reach, given.sessionId);
-  const row = await sql<PermissionRow>('permission_requests')
-    .where({ id: given.requestId, session_id: session.id })
-    .forUpdate()
-    .first();
-  if (!row) throw notFound('permission request');
-  requirePending(row, now);
+  const { session, row } = await lockQuestion<PermissionRow>(sql, reach, 'permission_requests', given, now);
   const request = toPermission(row);
   requireOption(request, decision);
   const answered = {

@@ -1,12 +1,11 @@
 /** Prompt requests: the agent asks a person something, and the first answer stands. */
 import type { Knex } from 'knex';
 import type { operations, PromptReply, PromptRequest } from '../contract/api.ts';
-import { type Page, readPage } from './page.ts';
+import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { requirePending } from './pending.ts';
 import { requireAnswers } from './prompt-answers.ts';
+import { listQuestions, lockQuestion } from './questions.ts';
 import { notFound, type Reach } from './reach.ts';
-import { lockSession, requireSession } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `status`. */
@@ -40,17 +39,11 @@ export function promptRepository({ database, clock, cursors }: StoreParts): Prom
   return {
     list: (reach, sessionId, query) =>
       database.read(async (sql) => {
-        await requireSession(sql, reach, sessionId);
-        const { status } = query;
-        const listing = {
-          name: 'prompts',
+        const { data, next_cursor } = await listQuestions<PromptRow>(sql, cursors, 'prompt_requests', {
           reach,
-          filters: { sessionId, status },
-          columns: ['created_at', 'id'],
-          direction: 'desc',
-          parts: [sql('prompt_requests').where({ session_id: sessionId, ...(status && { status }) })],
-        } as const;
-        const { data, next_cursor } = await readPage<PromptRow>(sql, cursors, listing, query);
+          sessionId,
+          query,
+        });
         return { data: data.map(toPrompt), next_cursor };
       }),
     answer: (reach, sessionId, requestId, reply) =>
@@ -64,13 +57,7 @@ async function answer(
   given: { readonly sessionId: string; readonly requestId: string; readonly reply: PromptReply },
   now: number,
 ): Promise<PromptRequest> {
-  const session = await lockSession(sql, reach, given.sessionId);
-  const row = await sql<PromptRow>('prompt_requests')
-    .where({ id: given.requestId, session_id: session.id })
-    .forUpdate()
-    .first();
-  if (!row) throw notFound('prompt request');
-  requirePending(row, now);
+  const { row } = await lockQuestion<PromptRow>(sql, reach, 'prompt_requests', given, now);
   const answers = 'answers' in given.reply ? given.reply.answers : null;
   if (answers) requireAnswers(toPrompt(row).questions, answers);
   const answered = {
