@@ -20,7 +20,7 @@ const { data: session } = await client.POST('/api/v1/sessions', { body: { title:
 let written = '';
 let asked = 0;
 let stopReason: string | null = null;
-const prompt = 'Please write a file named hello.txt';
+const prompt = `Please write a file named hello-${Date.now()}.txt`;
 const query = { prompt, session_id: session.id, model: 'demo:demo-1' };
 for await (const { event, data } of streamQuery(client, query, { signal })) {
   if (event === 'message' && data.type === 'text_delta') {

@@ -90,6 +90,19 @@ describe('a run of the demonstration', () => {
     expect(doneOf(events).tool_results).toMatchObject([{ name: 'write', is_error: false }]);
   });
 
+  test('views a file that is there already before it writes it again', async () => {
+    for (let time = 0; time < 2; time += 1) {
+      const { runId } = await runtime.start(
+        query('Please write a file named hello.txt', { permissionMode: 'accept_edits' }),
+      );
+      const { tool_results } = doneOf(await watch(runId));
+      expect(tool_results.at(-1)).toMatchObject({ name: 'write', is_error: false });
+      // A new process has read nothing yet.
+      await runtime.close();
+      runtime = await createRuntime({}, { transcript, demo: true, workspacePath: async () => folder });
+    }
+  });
+
   test('does not write what a person denies', async () => {
     const { runId } = await runtime.start(query('Please write a file named hello.txt'));
     const events = await watch(runId, ({ data }) => {

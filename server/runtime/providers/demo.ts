@@ -1,6 +1,6 @@
 /** The built-in demonstration: a script that streams like a model, says that it is none, and can be asked to use a tool. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MessagePart, Usage } from '../../contract/api.ts';
+import type { MessagePart, ToolResult, Usage } from '../../contract/api.ts';
 import type { Model, ModelMessage, ModelPart, ModelRequest } from '../model.ts';
 
 export const demoProviderId = 'demo';
@@ -30,7 +30,11 @@ const toolScripts: readonly {
   {
     tool: 'write',
     pattern: /\b(?:write|create)\b.*?\bfile\b(?:\s+(?:named|called))?\s+[`"']?([\w./-]+\w)[`"']?/is,
-    input: ([, path]) => ({ file_path: path, content: 'Hello from the demonstration.\n' }),
+    // With the time in it, so that writing it again is a change to be seen.
+    input: ([, path]) => ({
+      file_path: path,
+      content: `Hello from the demonstration, at ${new Date().toISOString()}.\n`,
+    }),
   },
   {
     tool: 'view',
@@ -51,14 +55,29 @@ export function demoModel(): Model {
     name: `${demoProviderId}:${demoModelId}`,
     async *stream(request, signal) {
       const results = resultsSincePrompt(request.messages);
-      const call = results.length === 0 ? toolCall(request) : null;
+      const call = nextCall(request, results);
       if (call) yield* writeCall(call, request, signal);
       else yield* writeAnswer(answer(request, results), request, signal);
     },
   };
 }
 
-function toolCall(request: ModelRequest): { name: string; input: Record<string, unknown> } | null {
+interface Call {
+  readonly name: string;
+  readonly input: Record<string, unknown>;
+}
+
+/** One call of the tool that the prompt names. A file that is there already is viewed first, as the tool demands. */
+function nextCall(request: ModelRequest, results: readonly ToolResult[]): Call | null {
+  const call = toolCall(request);
+  const [first, second] = results;
+  if (!call || !first) return call;
+  const stood = call.name === 'write' && first.is_error && !first.content.startsWith('Permission denied');
+  if (!stood || results.length > 2) return null;
+  return second ? call : { name: 'view', input: { file_path: call.input.file_path } };
+}
+
+function toolCall(request: ModelRequest): Call | null {
   const prompt = lastPrompt(request.messages);
   for (const { tool, pattern, input } of toolScripts) {
     const match = pattern.exec(prompt);
@@ -67,15 +86,15 @@ function toolCall(request: ModelRequest): { name: string; input: Record<string, 
   return null;
 }
 
-function answer(request: ModelRequest, results: readonly MessagePart[]): string {
-  const [result] = results;
-  if (result?.type !== 'tool_result') return `${introduction} You said: ${lastPrompt(request.messages)}`;
+function answer(request: ModelRequest, results: readonly ToolResult[]): string {
+  const result = results.at(-1);
+  if (!result) return `${introduction} You said: ${lastPrompt(request.messages)}`;
   const outcome = result.is_error ? 'did not succeed' : 'answered';
   return `${introduction} The tool ${result.name} ${outcome}: ${result.content.slice(0, readLimit)}`;
 }
 
 async function* writeCall(
-  { name, input }: { name: string; input: Record<string, unknown> },
+  { name, input }: Call,
   request: ModelRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ModelPart> {
@@ -134,10 +153,8 @@ function lastPrompt(messages: readonly ModelMessage[]): string {
     .slice(0, readLimit);
 }
 
-function resultsSincePrompt(messages: readonly ModelMessage[]): MessagePart[] {
+function resultsSincePrompt(messages: readonly ModelMessage[]): ToolResult[] {
   const start = messages.findLastIndex(({ role }) => role === 'user');
-  return messages
-    .slice(start + 1)
-    .filter(({ role }) => role === 'tool')
-    .flatMap(({ parts }) => parts);
+  const parts = messages.slice(start + 1).flatMap((message) => message.parts);
+  return parts.filter((part) => part.type === 'tool_result');
 }
