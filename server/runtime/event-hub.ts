@@ -8,11 +8,15 @@ export interface EventHub {
   notify(runId: string): void;
   /** Takes a ticket before looking at the store: `wait` then returns at once if anything happened since. */
   ticket(runId: string): Ticket;
+  /** How many tickets are out. */
+  waiting(): number;
 }
 
 export interface Ticket {
   /** Resolves when the run was notified, when it is time to look at the store again, or when the signal aborts. */
   wait(signal: AbortSignal): Promise<void>;
+  /** Gives the ticket back, waited on or not: an ended run is never notified again, and would be remembered for ever. */
+  drop(): void;
 }
 
 export function createEventHub(): EventHub {
@@ -27,8 +31,9 @@ export function createEventHub(): EventHub {
       const { promise, resolve } = Promise.withResolvers<void>();
       const waiting = waiters.get(runId) ?? new Set();
       waiters.set(runId, waiting.add(resolve));
-      return { wait: (signal) => waitFor(promise, signal, () => forget(waiters, runId, resolve)) };
+      return { wait: (signal) => waitFor(promise, signal), drop: () => forget(waiters, runId, resolve) };
     },
+    waiting: () => [...waiters.values()].reduce((sum, { size }) => sum + size, 0),
   };
 }
 
@@ -38,12 +43,14 @@ function forget(waiters: Map<string, Set<() => void>>, runId: string, wake: () =
   if (waiting?.size === 0) waiters.delete(runId);
 }
 
-async function waitFor(news: Promise<void>, signal: AbortSignal, done: () => void): Promise<void> {
+async function waitFor(news: Promise<void>, signal: AbortSignal): Promise<void> {
   const { promise: woken, resolve } = Promise.withResolvers<void>();
+  const onAbort = () => resolve();
   const timer = setTimeout(resolve, pollMs);
-  signal.addEventListener('abort', () => resolve(), { once: true });
+  signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) resolve();
   await Promise.race([news, woken]);
   clearTimeout(timer);
-  done();
+  // A run waits on one signal for as long as a person thinks: each listener left there would stay as long.
+  signal.removeEventListener('abort', onAbort);
 }

@@ -23,14 +23,18 @@ export async function* followEvents(
   let cursor = after;
   while (!signal.aborted) {
     const ticket = hub.ticket(runId);
-    const events = await transcript.readEvents(runId, cursor, batchSize);
-    for (const event of events) {
-      yield event;
-      cursor = event.seq;
-      if (event.name === 'done' || event.name === 'error') return;
+    try {
+      const events = await transcript.readEvents(runId, cursor, batchSize);
+      for (const event of events) {
+        yield event;
+        cursor = event.seq;
+        if (event.name === 'done' || event.name === 'error') return;
+      }
+      if (events.length === batchSize) continue;
+      if (!follow) return;
+      await ticket.wait(signal);
+    } finally {
+      ticket.drop();
     }
-    if (events.length === batchSize) continue;
-    if (!follow) return;
-    await ticket.wait(signal);
   }
 }

@@ -78,10 +78,14 @@ function promptEnd({ id, status }: PromptRequest, toolCallId: string) {
 async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T | null>): Promise<T | null> {
   while (!scope.signal.aborted) {
     const ticket = scope.hub.ticket(scope.runId);
-    const found = await look();
-    if (found) return found;
-    if (scope.clock.now().getTime() >= until) return null;
-    await ticket.wait(scope.signal);
+    try {
+      const found = await look();
+      if (found) return found;
+      if (scope.clock.now().getTime() >= until) return null;
+      await ticket.wait(scope.signal);
+    } finally {
+      ticket.drop();
+    }
   }
   return null;
 }

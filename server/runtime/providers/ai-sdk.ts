@@ -99,14 +99,27 @@ function options(request: ModelRequest) {
 
 function prompt({ system, messages }: ModelRequest): LanguageModelV4Prompt {
   const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
-  return [...head, ...messages.map(message)];
+  return [
+    ...head,
+    ...messages.filter((said, index) => index === messages.length - 1 || says(said)).map(message),
+  ];
+}
+
+/**
+ * A thought that was cut off leaves a message without words, and providers refuse a conversation in which there is one:
+ * its session could never go on. Only the newest is sent as it is, for the provider to judge.
+ */
+function says({ parts }: ModelMessage): boolean {
+  return parts.some((part) => (part.type === 'text' ? part.text.trim() !== '' : part.type !== 'reasoning'));
 }
 
 function message({ role, parts }: ModelMessage): LanguageModelV4Message {
   if (role === 'user') return { role, content: parts.flatMap(textPart) };
   if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
-  // Reasoning is not sent back: without the provider's signature over it, it would be refused.
-  return { role, content: parts.flatMap((part) => [...textPart(part), ...callPart(part)]) };
+  // Reasoning is not sent back: without the provider's signature over it, it would be refused. So would empty lines
+  // before a call.
+  const said = parts.filter((part) => part.type !== 'text' || part.text.trim() !== '');
+  return { role, content: said.flatMap((part) => [...textPart(part), ...callPart(part)]) };
 }
 
 function textPart(part: MessagePart) {
@@ -137,7 +150,6 @@ async function* parts(
   silence: Silence,
 ): AsyncGenerator<ModelPart> {
   const toolNames = new Map<string, string>();
-  let finished = false;
   for await (const part of stream) {
     silence.heard();
     if (part.type === 'text-delta' && part.delta) yield { type: 'text', text: part.delta };
@@ -149,11 +161,12 @@ async function* parts(
       yield { type: 'tool_use', id: part.toolCallId, name: part.toolName, input: toolInput(part.input) };
     else if (part.type === 'error') throw part.error;
     else if (part.type === 'finish') {
-      finished = true;
       yield { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
+      // Some servers keep the connection open behind it; the answer does not wait for its end.
+      return;
     }
   }
-  if (!finished) throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
+  throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */

@@ -134,6 +134,20 @@ describe.each(types)('the provider type %s', (type) => {
     expect(textOf(second)).toBe('Last result: content of b.txt');
   });
 
+  test('is sent no message that says nothing: a thought that was cut off, or nothing but space', async () => {
+    const messages: ModelRequest['messages'] = [
+      ...request('One').messages,
+      { role: 'assistant', parts: [{ type: 'reasoning', text: 'Let me think' }] },
+      ...request('Two').messages,
+      { role: 'assistant', parts: [{ type: 'text', text: '\n\n' }] },
+      ...request('Three').messages,
+    ];
+    await collect(open(type).stream(request('', { messages }), AbortSignal.timeout(5000)));
+    const { body } = await upstream.latest(() => true);
+    expect(JSON.stringify(body)).not.toMatch(/"role":"assistant"/);
+    expect(JSON.stringify(body)).toMatch(/One.*Two.*Three/);
+  });
+
   test('gives a tool with broken arguments an empty input', async () => {
     await upstream.script([{ reply: { tool_calls: [{ name: 'view', arguments: '{"path": ' }] } }]);
     const parts = await collect(
@@ -194,6 +208,14 @@ describe.each(types)('the provider type %s', (type) => {
       await upstream.latest(({ outcome }) => outcome === 'aborted');
     }
   });
+});
+
+test('an answer is complete when its vendor says so, though the connection stays open', async () => {
+  await upstream.script([{ reply: { text: 'All of it.' }, fail: { kind: 'hang', after_chunks: 1000 } }]);
+  const parts = await collect(open('anthropic', 300).stream(request('Hi'), AbortSignal.timeout(5000)));
+  expect(textOf(parts)).toBe('All of it.');
+  expect(parts.at(-1)).toMatchObject({ type: 'finish', stopReason: 'end_turn' });
+  await upstream.latest(({ outcome }) => outcome === 'aborted');
 });
 
 /** Failures that speak say something that no caller may read. */
