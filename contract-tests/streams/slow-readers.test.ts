@@ -1,0 +1,90 @@
+/** Readers that take nothing cost the server next to nothing, and hold a provider back where nobody keeps its answer. */
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Live, startLive } from '../live.ts';
+
+const readers = 20;
+const megabyte = 1_000_000;
+
+let live: Live;
+beforeAll(async () => {
+  live = await startLive();
+}, 60_000);
+afterAll(() => live?.stop());
+
+test(`${readers} readers that take nothing hold less than half a megabyte each`, async () => {
+  // Far more than the buffers of a connection hold, in pieces as large as a tool's output.
+  await live.upstream.script([{ reply: { text: 'x'.repeat(4000), repeat: 4000, chunk_size: 2000 } }]);
+  const { data: answer } = await live.client.POST('/api/v1/query', { body: { prompt: 'Much' } });
+  expect(answer.content[0]?.text).toHaveLength(16 * megabyte);
+  const before = await memory();
+  const path = `/api/v1/runs/${answer.run_id}/events`;
+  const open = await Promise.all(Array.from({ length: readers }, () => openWithoutReading('GET', path)));
+  await sleep(2000);
+  const started = performance.now();
+  expect((await live.client.GET('/health')).data).toEqual({ status: 'ok' });
+  expect(performance.now() - started).toBeLessThan(1000);
+  // What a collector has not yet collected is not held; it is at most what one young generation has room for.
+  expect((await memory()) - before).toBeLessThan(readers * 0.5 * megabyte + 40 * megabyte);
+  for (const reader of open) reader.destroy();
+}, 120_000);
+
+test('a caller of /v1/messages that takes nothing holds the provider back', async () => {
+  await live.upstream.script([{ reply: { text: 'x'.repeat(4000), repeat: 20_000, chunk_size: 40_000 } }]);
+  const body = {
+    model: 'scripted:scripted-1',
+    max_tokens: 9,
+    stream: true,
+    messages: [{ role: 'user', content: 'x' }],
+  };
+  const lazy = await openWithoutReading('POST', '/v1/messages', body);
+  let written = -1;
+  for (let now = await chunksWritten(); now > written; now = await chunksWritten()) {
+    written = now;
+    await sleep(1000);
+  }
+  // Eighty megabytes in all: most of it is still where it comes from.
+  expect(written).toBeGreaterThan(0);
+  expect(written).toBeLessThan(1000);
+  expect(await live.upstream.requests()).toMatchObject([{ outcome: 'open' }]);
+  lazy.destroy();
+  await live.upstream.latest(({ outcome }) => outcome === 'aborted');
+}, 120_000);
+
+async function chunksWritten(): Promise<number> {
+  const [record] = await live.upstream.requests();
+  return record?.chunks_written ?? 0;
+}
+
+/** The least of some readings: a collection lies between them. */
+async function memory(): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let reading = 0; reading < 20; reading += 1) {
+    const text = await (await fetch(`${live.server.url}/metrics`)).text();
+    least = Math.min(
+      least,
+      gauge(text, 'nodejs_heap_size_used_bytes') + gauge(text, 'nodejs_external_memory_bytes'),
+    );
+    await sleep(100);
+  }
+  return least;
+}
+
+function gauge(metrics: string, name: string): number {
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1]);
+}
+
+/** Asks, reads the headers, and leaves the body where it is. */
+async function openWithoutReading(method: string, path: string, body?: object): Promise<IncomingMessage> {
+  const headers = {
+    Authorization: `Bearer ${live.server.operatorKey}`,
+    'Content-Type': 'application/json',
+  };
+  const asked = request(live.server.url + path, { method, headers });
+  asked.end(body && JSON.stringify(body));
+  const [response] = (await once(asked, 'response')) as [IncomingMessage]; // as Node documents the event
+  response.pause();
+  return response;
+}
