@@ -3,6 +3,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
 import type { NumberedEvent } from './transcript.ts';
@@ -158,6 +160,94 @@ describe('a run of the demonstration', () => {
     });
     const stored = (await transcript.readMessages('ses_1')).at(-1);
     expect(stored).toMatchObject({ role: 'assistant', parts: done.content });
+  });
+});
+
+describe('a run that waits its turn', () => {
+  test('ends at once when it is interrupted, and the one before it goes on', async () => {
+    const first = await runtime.start(query('Please write a file named hello.txt'));
+    const second = await runtime.start(query('Second.'));
+    let asked = '';
+    const one = watch(first.runId, ({ data }) => {
+      if ('type' in data && data.type === 'permission_requested') asked = data.request.id;
+    });
+    await expect.poll(() => asked).not.toBe('');
+    transcript.requestInterrupt(second.runId);
+    runtime.wake(second.runId);
+    const events = await watch(second.runId);
+    expect(types(events)).toEqual(['run_queued', 'done']);
+    expect(doneOf(events)).toMatchObject({ status: 'interrupted', interrupt_reason: 'requested' });
+    transcript.answerPermission(asked, 'deny');
+    runtime.wake(first.runId);
+    expect(doneOf(await one)).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('a runtime that closes', () => {
+  test('ends also the run that is just being stored', async () => {
+    const stored = Promise.withResolvers<void>();
+    const slow: typeof transcript = {
+      ...transcript,
+      beginRun: async (run) => {
+        await stored.promise;
+        await transcript.beginRun(run);
+      },
+    };
+    const closing = await createRuntime(
+      {},
+      { transcript: slow, demo: true, workspacePath: async () => folder },
+    );
+    const started = closing.start(query('Say hello.'));
+    // By now it has passed the door, and stands before the store.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const closed = closing.close();
+    stored.resolve();
+    const { runId } = await started;
+    await closed;
+    expect((await transcript.readEvents(runId, 0, 100)).at(-1)).toMatchObject({
+      name: 'done',
+      data: { status: 'interrupted', interrupt_reason: 'shutdown' },
+    });
+  });
+});
+
+describe('a run that another process has taken over', () => {
+  test('carries out no further tool call', async () => {
+    const upstream = await startUpstream();
+    await upstream.script([
+      {
+        reply: {
+          tool_calls: [
+            { name: 'bash', arguments: { command: 'touch first' } },
+            { name: 'write', arguments: { file_path: 'second.txt', content: 'x' } },
+          ],
+        },
+      },
+    ]);
+    const taken: typeof transcript = {
+      ...transcript,
+      openPermission: async () => {
+        throw Object.assign(new Error('taken over'), { name: 'LeaseLost' });
+      },
+    };
+    const models = [{ id: 'scripted-1', name: 'scripted-1' }];
+    const other = await createRuntime(
+      {
+        providers: { scripted: { type: 'anthropic', base_url: `${upstream.url}/v1`, api_key: 'k', models } },
+      },
+      { transcript: taken, workspacePath: async () => folder, log: createLog('silent') },
+    );
+    try {
+      const rule = { tool: 'write', decision: 'allow' } as const;
+      const { session } = query('');
+      const { runId } = await other.start(query('Go', { session: { ...session, permissionRules: [rule] } }));
+      await expect.poll(() => other.activeRuns()).toBe(0);
+      expect(types(await transcript.readEvents(runId, 0, 100))).not.toContain('tool_finished');
+      await expect(readFile(join(folder, 'second.txt'))).rejects.toThrow('ENOENT');
+    } finally {
+      await other.close();
+      await upstream.stop();
+    }
   });
 });
 

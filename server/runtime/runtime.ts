@@ -142,6 +142,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const hub = createEventHub();
   const queue = createSessionQueue();
   const active = new Map<string, ActiveRun>();
+  const starting = new Set<Promise<unknown>>();
   let closing = false;
 
   const interrupt = (runId: string, reason: InterruptReason) =>
@@ -161,7 +162,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const work = async (scope: RunScope, promptMessageId: string): Promise<void> => {
     const events = createEventLog(scope.runId, transcript, 1, () => hub.notify(scope.runId));
     try {
-      await queue.turn(scope.sessionId, () => executeRun(scope, events, promptMessageId));
+      await queue.turn(scope.sessionId, scope.signal, () => executeRun(scope, events, promptMessageId));
     } catch (error) {
       // The lease runs out, and whichever process is well then ends the run.
       log.error({ err: error, run_id: scope.runId }, 'a run could not be stored');
@@ -169,6 +170,35 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       active.delete(scope.runId);
       hub.notify(scope.runId);
     }
+  };
+
+  const begin = async (query: Query): Promise<StartedRun> => {
+    const controller = new AbortController();
+    const scope = await scopeOf(query, controller.signal);
+    const messages = query.messages.map(newMessage);
+    await transcript.beginRun({
+      id: scope.runId,
+      sessionId: scope.sessionId,
+      userId: query.userId,
+      trigger: query.trigger,
+      agentSlug: scope.profile.slug,
+      model: scope.model.name,
+      permissionMode: scope.permissionMode,
+      onUnanswered: query.onUnanswered,
+      messages,
+      lease: keeper.lease(),
+      events: [
+        {
+          seq: 1,
+          name: 'runtime',
+          data: { type: 'run_queued', run_id: scope.runId, session_id: scope.sessionId },
+        },
+      ],
+    });
+    active.set(scope.runId, { controller, finished: work(scope, messages.at(-1)?.id ?? '') });
+    // The order to stop was given to those at work while this one was being stored.
+    if (closing) interrupt(scope.runId, 'shutdown');
+    return { runId: scope.runId, sessionId: scope.sessionId, model: scope.model.name };
   };
 
   return {
@@ -191,30 +221,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     async start(query) {
       if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
-      const controller = new AbortController();
-      const scope = await scopeOf(query, controller.signal);
-      const messages = query.messages.map(newMessage);
-      await transcript.beginRun({
-        id: scope.runId,
-        sessionId: scope.sessionId,
-        userId: query.userId,
-        trigger: query.trigger,
-        agentSlug: scope.profile.slug,
-        model: scope.model.name,
-        permissionMode: scope.permissionMode,
-        onUnanswered: query.onUnanswered,
-        messages,
-        lease: keeper.lease(),
-        events: [
-          {
-            seq: 1,
-            name: 'runtime',
-            data: { type: 'run_queued', run_id: scope.runId, session_id: scope.sessionId },
-          },
-        ],
-      });
-      active.set(scope.runId, { controller, finished: work(scope, messages.at(-1)?.id ?? '') });
-      return { runId: scope.runId, sessionId: scope.sessionId, model: scope.model.name };
+      const begun = begin(query);
+      starting.add(begun);
+      return begun.finally(() => starting.delete(begun));
     },
     follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
     wake(runId) {
@@ -234,6 +243,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     async close() {
       closing = true;
       for (const runId of active.keys()) interrupt(runId, 'shutdown');
+      await Promise.allSettled(starting);
       await Promise.all([...active.values()].map(({ finished }) => finished));
       await keeper.stop();
     },

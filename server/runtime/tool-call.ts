@@ -18,7 +18,7 @@ export interface RunMemory {
   todos: readonly Todo[];
 }
 
-/** Never throws for what a model or a tool did wrong: that is a result the model can act on. */
+/** Never throws for what a model or a tool did wrong: that is a result the model can act on. Rejects when the store does. */
 export async function callTool(
   scope: RunScope,
   log: EventLog,
@@ -55,11 +55,26 @@ async function outputOf(
     return refusal(
       `There is no tool ${call.name}; there are: ${scope.tools.map(({ name }) => name).join(', ')}.`,
     );
+  const prepared = await attempt(scope, call, () =>
+    tool.prepare(call.input, toolContext(scope, log, memory, call)),
+  );
+  if ('content' in prepared) return prepared;
+  // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
+  const refused = await refusalOf(scope, log, call, prepared);
+  return refused ?? (await attempt(scope, call, () => prepared.run()));
+}
+
+/** Turns what goes wrong in a tool into a result. */
+async function attempt<Outcome>(
+  scope: RunScope,
+  call: ToolUse,
+  work: () => Promise<Outcome>,
+): Promise<Outcome | ToolOutput> {
   try {
-    const prepared = await tool.prepare(call.input, toolContext(scope, log, memory, call));
-    const refused = await refusalOf(scope, log, call, prepared);
-    return refused ?? (await prepared.run());
+    return await work();
   } catch (error) {
+    // Another process works on the run by now: this one must not go on to the next call.
+    if (error instanceof Error && error.name === 'LeaseLost') throw error;
     if (error instanceof ToolInputError) return refusal(error.message);
     if (scope.signal.aborted) return refusal('Interrupted.');
     scope.log.error({ err: error, run_id: scope.runId, tool_name: call.name }, 'a tool failed');
