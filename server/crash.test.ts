@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex from 'knex';
 import { expect, test } from 'vitest';
-import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Message, PermissionRequest, QueryResponse, Run, Session } from './contract/api.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 import {
@@ -88,6 +88,7 @@ test(
         await expectKept(clientOf(server, key), ledger, since, folder);
         await expectSound(join(folder, 'data/service.db'));
       }
+      await expectToldOfInterruption(clientOf(server, key), lastAsked(ledger).runId, upstream);
       const reasons = await interruptReasons(clientOf(server, key));
       // Otherwise the kills would have met nothing at work, and would prove nothing.
       expect(reasons.lease_lost ?? 0).toBeGreaterThanOrEqual(kills);
@@ -282,6 +283,28 @@ async function expectNoOpenQuestion(client: Client, run: Run): Promise<void> {
     const late = await client.post(`${path}/${id}/reply`, { decision: 'allow_once' });
     expect([409, 410]).toContain(late.status);
   }
+}
+
+/** The newest stream on which a person was asked before the server died. */
+function lastAsked({ streams }: Ledger): TestStream {
+  const asked = ({ data }: NumberedEvent) => 'type' in data && data.type === 'permission_requested';
+  const found = streams.findLast(({ stream }) => stream.events.some(asked));
+  if (!found) throw new Error('nobody was asked anything');
+  return found.stream;
+}
+
+/** E7: a call that was in flight is not made again; the model hears that nobody knows what came of it. */
+async function expectToldOfInterruption(client: Client, runId: string, upstream: Upstream): Promise<void> {
+  const { body: run } = await client.get<Run>(`/api/v1/runs/${runId}`);
+  const { body } = await client.post<QueryResponse>('/api/v1/query', {
+    prompt: 'Go on',
+    session_id: run.session_id,
+  });
+  expect(body).toMatchObject({ status: 'completed', tool_uses: [] });
+  const asked = await upstream.latest(() => true);
+  expect(JSON.stringify(asked.body)).toContain(
+    'The call was interrupted; whether it had an effect is not known.',
+  );
 }
 
 /** E9, seen by a reader of its own beside the running server. */

@@ -22,7 +22,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new Problem('invalid_encoding', 'The body is not UTF-8.', { cause: error });
+    throw new Problem('invalid_encoding', 'The body is not UTF-8; encode it so.', { cause: error });
   }
 }
 
@@ -98,7 +98,8 @@ function refuseUnsafe(value: unknown): void {
 }
 
 function refuseBrokenText(text: string): void {
-  if (text.includes('\0')) throw new Problem('invalid_encoding', 'A text of the body holds a NUL character.');
+  if (text.includes('\0'))
+    throw new Problem('invalid_encoding', 'A text of the body holds a NUL character; leave it out.');
   if (!text.isWellFormed())
     throw new Problem('invalid_encoding', 'A text of the body holds half a surrogate pair.');
 }
