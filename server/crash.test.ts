@@ -88,11 +88,14 @@ test(
         await expectKept(clientOf(server, key), ledger, since, folder);
         await expectSound(join(folder, 'data/service.db'));
       }
-      await expectToldOfInterruption(clientOf(server, key), lastAsked(ledger).runId, upstream);
       const reasons = await interruptReasons(clientOf(server, key));
       // Otherwise the kills would have met nothing at work, and would prove nothing.
       expect(reasons.lease_lost ?? 0).toBeGreaterThanOrEqual(kills);
       expect(Object.keys(reasons)).toEqual(['lease_lost']);
+      const asked = await waitingStream(clientOf(server, key));
+      await server.kill9();
+      server = await start(folder);
+      await expectToldOfInterruption(clientOf(server, key), asked.runId, upstream);
     } finally {
       await upstream.stop();
     }
@@ -285,17 +288,17 @@ async function expectNoOpenQuestion(client: Client, run: Run): Promise<void> {
   }
 }
 
-/** The newest stream on which a person was asked before the server died. */
-function lastAsked({ streams }: Ledger): TestStream {
-  const asked = ({ data }: NumberedEvent) => 'type' in data && data.type === 'permission_requested';
-  const found = streams.findLast(({ stream }) => stream.events.some(asked));
-  if (!found) throw new Error('nobody was asked anything');
-  return found.stream;
+/** A run in the middle of a tool call, which asks a person. */
+async function waitingStream(client: Client): Promise<TestStream> {
+  const body = { prompt: 'ask at-the-end', permission_mode: 'ask' };
+  const stream = await client.stream('/api/v1/query/stream', body);
+  await stream.until(({ data }) => 'type' in data && data.type === 'permission_requested');
+  return stream;
 }
 
 /** E7: a call that was in flight is not made again; the model hears that nobody knows what came of it. */
 async function expectToldOfInterruption(client: Client, runId: string, upstream: Upstream): Promise<void> {
-  const { body: run } = await client.get<Run>(`/api/v1/runs/${runId}`);
+  const run = await ended(client, runId, performance.now());
   const { body } = await client.post<QueryResponse>('/api/v1/query', {
     prompt: 'Go on',
     session_id: run.session_id,
