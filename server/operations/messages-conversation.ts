@@ -1,10 +1,9 @@
-/** Continues a session through the Messages surface: recognises what is stored, appends the rest, forks where history differs. */
-import type { CreateMessageRequest, Message, Session } from '../contract/api.ts';
+/** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
+import type { CreateMessageRequest, Session } from '../contract/api.ts';
 import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { histories, newTurns, type Turn } from './messages-history.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
-
-type Turn = { readonly role: 'user' | 'assistant'; readonly text: string };
 
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
 export async function continueConversation(
@@ -18,7 +17,13 @@ export async function continueConversation(
   const found = await store.sessions.find(principal, sessionId);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
   const { system, messages } = spoken(body);
-  const fresh = newTurns(turnsOf(await store.transcript.readMessages(sessionId)), requestTurns(body));
+  if (messages.length === 0)
+    throw new Problem(
+      'invalid_request',
+      'messages: holds instructions only; add a message of the role user.',
+    );
+  const stored = await store.transcript.readMessages(sessionId);
+  const fresh = newTurns(histories(stored, found.session), requestTurns(body));
   const session = fresh ? found.session : await fork(found.session);
   const { runId } = await runtime.start({
     session: {
@@ -78,38 +83,6 @@ export async function continueConversation(
     await store.runs.requestInterrupt(principal, runId, 'client_disconnected');
     runtime.wake(runId);
   }
-}
-
-/**
- * The turns of the request that the session does not hold yet; null where the histories differ.
- * A client may send the whole history, or only its newest message and leave the rest to the session.
- */
-function newTurns(stored: readonly Turn[], sent: readonly Turn[]): readonly Turn[] | null {
-  for (let known = Math.min(stored.length, sent.length); known > 0; known -= 1) {
-    const tail = stored.slice(stored.length - known);
-    if (tail.every((turn, index) => sameTurn(turn, sent[index])) && known < sent.length)
-      return sent.slice(known);
-  }
-  // What a client remembers of the assistant must be what was said; its own words may be new.
-  return stored.length === 0 || sent.every(({ role }) => role === 'user') ? sent : null;
-}
-
-function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
-  return stored.role === sent?.role && stored.text.trim() === sent.text.trim();
-}
-
-/** Steps and tool results between two prompts are one answer to the client. */
-function turnsOf(messages: readonly Message[]): Turn[] {
-  const turns: Turn[] = [];
-  for (const message of messages) {
-    if (message.role === 'tool') continue;
-    const text = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-    const last = turns.at(-1);
-    if (message.role === 'assistant' && last?.role === 'assistant')
-      turns[turns.length - 1] = { ...last, text: last.text + text };
-    else turns.push({ role: message.role, text });
-  }
-  return turns;
 }
 
 function requestTurns(body: CreateMessageRequest): Turn[] {

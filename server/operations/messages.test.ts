@@ -268,6 +268,66 @@ describe('a message in a session', () => {
     expect(await messagesOf(session)).toHaveLength(2);
   });
 
+  test.each<[string, object]>([
+    ['failed at once', { fail: { kind: 'status', status: 529 } }],
+    [
+      'was cut in the middle',
+      { reply: { text: 'A long enough answer.' }, fail: { kind: 'cut', after_chunks: 6 } },
+    ],
+  ])('that is sent again after it %s stays in its session, and so does what follows', async (_how, rule) => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const history: { role: string; content: unknown }[] = [];
+    const ask = async (content: string) => {
+      const messages = [...history, { role: 'user', content }];
+      const answer = await post({ ...say(content), messages }, { headers });
+      if (answer.status !== 200) return answer;
+      expect(answer.headers.get('x-service-session-id')).toBe(session);
+      history.push({ role: 'user', content }, { role: 'assistant', content: answer.body.content });
+      return answer;
+    };
+    await ask('One');
+    await upstream.script([{ times: 1, ...rule }, { reply: { text: 'Well.' } }]);
+    expect((await ask('Two')).status).toBeGreaterThanOrEqual(500);
+    await ask('Two');
+    await ask('Three');
+    expect((await messagesOf(session)).slice(-3)).toEqual([
+      'assistant: Well.',
+      'user: Three',
+      'assistant: Well.',
+    ]);
+  });
+
+  test('beside one that is still being answered continues in a fork', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const first = await post(say('One'), { headers });
+    const messages = (content: string) => [
+      { role: 'user', content: 'One' },
+      { role: 'assistant', content: first.body.content },
+      { role: 'user', content },
+    ];
+    await upstream.script([
+      { when: { last_user: 'Two' }, reply: { text: 'Slow.', hold_after_chunks: 3 } },
+      { reply: { text: 'You said: {{last_user}}' } },
+    ]);
+    const slow = post({ ...say('x'), messages: messages('Two') }, { headers });
+    await upstream.latest(() => true);
+    const beside = await post({ ...say('x'), messages: messages('Three') }, { headers });
+    expect(beside.headers.get('x-service-session-id')).not.toBe(session);
+    await upstream.release();
+    expect((await slow).headers.get('x-service-session-id')).toBe(session);
+  });
+
+  test('that holds nothing but instructions is refused', async () => {
+    const headers = { 'x-service-session-id': await newSession() };
+    const answer = await post(
+      { ...say(''), messages: [{ role: 'system', content: 'Be kind.' }] },
+      { headers },
+    );
+    expect(answer).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+  });
+
   test('has no tools, unless the session allows them without asking', async () => {
     const clean = await newSession();
     await post(say('Hi'), { headers: { 'x-service-session-id': clean } });

@@ -1,0 +1,88 @@
+/** Recognises what a session holds already of the history that a client sends. */
+import type { Message, Session } from '../contract/api.ts';
+
+/** What one side said before the other spoke again. */
+export interface Turn {
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+}
+
+/**
+ * What a client may hold for the session's history: all of it, or all but the questions that no answer came of. A client
+ * that is told of a failure asks again and forgets the first time. While a run is at work, its answer may still come.
+ */
+export function histories(stored: readonly Message[], { status }: Session): readonly (readonly Turn[])[] {
+  return status === 'idle' ? [turnsOf(stored), turnsOf(answered(stored))] : [turnsOf(stored)];
+}
+
+function answered(messages: readonly Message[]): Message[] {
+  const ends = new Map<string | null, Message['stop_reason']>();
+  for (const { role, run_id, stop_reason } of messages)
+    if (role === 'assistant') ends.set(run_id, stop_reason);
+  return messages.filter(({ run_id }) => {
+    const end = ends.get(run_id);
+    // Without a run are those that a client brought along.
+    return run_id === null || (end !== undefined && end !== 'error' && end !== 'interrupted');
+  });
+}
+
+/**
+ * The turns of the request that the session does not hold yet; null where the histories differ.
+ * A client may send the whole history, or only its newest message and leave the rest to the session.
+ */
+export function newTurns(
+  histories: readonly (readonly Turn[])[],
+  sent: readonly Turn[],
+): readonly Turn[] | null {
+  // The newest turn is new, even where somebody says the same again.
+  const repeated = sent.slice(0, -1);
+  for (const stored of histories) {
+    const known = overlap(stored, repeated);
+    if (known > 0) return sent.slice(known);
+  }
+  // What a client remembers of the assistant must be what was said; its own words may be new.
+  const untold = histories.every((stored) => stored.length === 0);
+  return untold || sent.every(({ role }) => role === 'user') ? sent : null;
+}
+
+/**
+ * How many turns at the end of the one are the begin of the other, at most. By the algorithm of Knuth, Morris and Pratt:
+ * to try each length would take minutes for histories that a client is free to send.
+ */
+function overlap(stored: readonly Turn[], sent: readonly Turn[]): number {
+  const shorter = borders(sent);
+  let known = 0;
+  for (const turn of stored) known = extended(known, turn, sent, shorter);
+  return known;
+}
+
+/** For each begin of the turns: how many turns at its end are a shorter begin again. */
+function borders(turns: readonly Turn[]): number[] {
+  const shorter: number[] = [0];
+  for (const turn of turns.slice(1)) shorter.push(extended(shorter.at(-1) ?? 0, turn, turns, shorter));
+  return shorter;
+}
+
+function extended(known: number, turn: Turn, turns: readonly Turn[], shorter: readonly number[]): number {
+  let matched = known;
+  while (matched > 0 && !sameTurn(turn, turns[matched])) matched = shorter[matched - 1] ?? 0;
+  return sameTurn(turn, turns[matched]) ? matched + 1 : 0;
+}
+
+function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
+  return stored.role === sent?.role && stored.text.trim() === sent.text.trim();
+}
+
+/** Steps and tool results between two prompts are one answer to the client. */
+function turnsOf(messages: readonly Message[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const message of messages) {
+    if (message.role === 'tool') continue;
+    const text = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const last = turns.at(-1);
+    if (message.role === 'assistant' && last?.role === 'assistant')
+      turns[turns.length - 1] = { ...last, text: last.text + text };
+    else turns.push({ role: message.role, text });
+  }
+  return turns;
+}
