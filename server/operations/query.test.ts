@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
+import { interruptSession } from './sessions.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -353,6 +354,32 @@ describe('an interrupt', () => {
     const idle = await app.request('POST', `${session}/interrupt`, { token: ada.token });
     expect(idle).toMatchObject({ status: 409, body: { code: 'run_ended' } });
     expect((await app.request('DELETE', session, { token: ada.token })).status).toBe(204);
+  });
+
+  test('of a session stops the others where one has ended by itself meanwhile', async () => {
+    await upstream.script([{ reply: { text: 'Slow.', hold_after_chunks: 1 } }]);
+    const session_id = (await app.request('POST', '/api/v1/sessions', { token: ada.token, body: {} })).body
+      .id;
+    const body = { prompt: 'x', session_id };
+    const [first, second] = [stream(body), stream(body)];
+    const { store, identity } = app.services;
+    const principal = await identity.authenticate(ada.token);
+    const activeOf = () => store.runs.activeOf(principal, session_id);
+    await expect
+      .poll(async () => (await activeOf()).map(({ status }) => status))
+      .toEqual(['running', 'queued']);
+    const active = await activeOf();
+    const [atWork] = active;
+    await app.request('POST', `/api/v1/runs/${atWork?.id}/interrupt`, { token: ada.token });
+    await first;
+    // As the handler sees it that has looked a moment earlier.
+    const services = {
+      ...app.services,
+      store: { ...store, runs: { ...store.runs, activeOf: async () => active } },
+    };
+    const call = { principal, path: { session_id } } as Parameters<typeof interruptSession>[0]; // all that it reads
+    await expect(interruptSession(call, services)).resolves.toMatchObject({ status: 202 });
+    expect(lastOf(await second).data).toMatchObject({ status: 'interrupted' });
   });
 
   test('a session with a run at work cannot be deleted', async () => {

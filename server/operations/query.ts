@@ -2,6 +2,7 @@
 import type { QueryRequest } from '../contract/api.ts';
 import type { Handler, Principal, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { titleOf } from './session-title.ts';
 
 export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
   const { runId } = await startQuery(principal, body, 'deny', services);
@@ -61,13 +62,6 @@ async function startQuery(
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
     onUnanswered,
   });
-}
-
-/** The begin of the prompt, in one line: a title that a person recognises. */
-function titleOf(prompt: string): string {
-  const line = prompt.replaceAll(/\s+/g, ' ').trim();
-  const begin = [...line].slice(0, 80).join('');
-  return begin || 'New session';
 }
 
 async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {

@@ -51,7 +51,7 @@ export const interruptSession: Handler<'interruptSession'> = async (
   if (active.length === 0) throw new Problem('run_ended', 'Nothing is running or queued in this session.');
   // The last in the queue first, so that none of them begins while the one before it stops.
   for (const run of active.toReversed()) {
-    await store.runs.requestInterrupt(principal, run.id, 'requested');
+    await store.runs.requestInterrupt(principal, run.id, 'requested').catch(unlessEnded);
     runtime.wake(run.id);
   }
   return { status: 202, body: { data: active, next_cursor: null } };
@@ -86,6 +86,11 @@ export const replyPrompt: Handler<'replyPrompt'> = async ({ principal, path, bod
   runtime.wake(request.run_id);
   return { status: 200, body: request };
 };
+
+/** A run that has ended by itself meanwhile is no reason to leave the others at work. */
+function unlessEnded(error: unknown): void {
+  if (!(error instanceof Problem && error.code === 'run_ended')) throw error;
+}
 
 function missing(): Problem {
   return new Problem('not_found', 'No session has this id, or it is not yours.');

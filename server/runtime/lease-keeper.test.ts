@@ -56,7 +56,40 @@ test('a store that is slow is asked by one at a time', async () => {
   expect(asking).toBe(0);
 });
 
-function startKeeper(transcript: Transcript, ended: (runId: string) => void = () => undefined) {
+test('leases are renewed while many abandoned runs are being ended', async () => {
+  const transcript = createMemoryTranscript();
+  await transcript.beginRun(abandoned('run_1'));
+  const ending = Promise.withResolvers<void>();
+  let taken = 0;
+  let renewals = 0;
+  const keeper = startKeeper(
+    {
+      ...transcript,
+      renewLeases: async () => {
+        renewals += 1;
+        return [{ runId: 'run_2', interrupt: null }];
+      },
+      takeAbandonedRuns: async () => {
+        taken += 1;
+        return [{ runId: 'run_1', sessionId: 'ses_of_run_1', model: 'demo:demo-1', lastEventId: 0 }];
+      },
+      endRun: () => ending.promise,
+    },
+    undefined,
+    ['run_2'],
+  );
+  await expect.poll(() => taken).toBe(1);
+  await expect.poll(() => renewals).toBeGreaterThan(3);
+  expect(taken).toBe(1);
+  ending.resolve();
+  await keeper.stop();
+});
+
+function startKeeper(
+  transcript: Transcript,
+  ended: (runId: string) => void = () => undefined,
+  active: readonly string[] = [],
+) {
   return startLeaseKeeper({
     leaseMs: 100,
     renewMs: 20,
@@ -64,7 +97,7 @@ function startKeeper(transcript: Transcript, ended: (runId: string) => void = ()
     transcript,
     clock: systemClock,
     log: createLog('silent'),
-    activeRuns: () => [],
+    activeRuns: () => active,
     interrupt: () => undefined,
     ended,
   });

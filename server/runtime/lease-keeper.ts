@@ -31,24 +31,34 @@ export interface LeaseKeeper {
 }
 
 export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
-  let turn: Promise<void> | null = null;
-  const tick = () => {
-    // A store that is slow is not asked again before it has answered.
-    turn ??= keep(options)
-      .catch((error: unknown) => options.log.error({ err: error }, 'leases could not be renewed'))
-      .finally(() => {
-        turn = null;
-      });
-  };
-  const timer = setInterval(tick, options.renewMs);
+  const failed = (error: unknown) => options.log.error({ err: error }, 'leases could not be renewed');
+  // A process may leave many runs behind: while they are ended one after the other, the leases of those at work here are
+  // renewed all the same.
+  const ending = oneAtATime(() => endAbandonedRuns(options).catch(failed));
+  const renewing = oneAtATime(() => renew(options).then(ending.start).catch(failed));
+  const timer = setInterval(renewing.start, options.renewMs);
   timer.unref();
-  tick();
+  renewing.start();
   return {
     lease: () => leaseOf(options),
     async stop() {
       clearInterval(timer);
-      await turn;
+      await renewing.settled();
+      await ending.settled();
     },
+  };
+}
+
+/** A store that is slow is not asked again before it has answered. */
+function oneAtATime(work: () => Promise<void>) {
+  let turn: Promise<void> | null = null;
+  return {
+    start: () => {
+      turn ??= work().finally(() => {
+        turn = null;
+      });
+    },
+    settled: async () => turn,
   };
 }
 
@@ -56,13 +66,17 @@ function leaseOf({ owner, clock, leaseMs }: LeaseKeeperOptions): Lease {
   return { owner, expiresAt: new Date(clock.now().getTime() + leaseMs) };
 }
 
-async function keep(options: LeaseKeeperOptions): Promise<void> {
+async function renew(options: LeaseKeeperOptions): Promise<void> {
   const active = options.activeRuns();
   const kept = active.length > 0 ? await options.transcript.renewLeases(leaseOf(options), active) : [];
   const held = new Set(kept.map(({ runId }) => runId));
   for (const { runId, interrupt } of kept) if (interrupt) options.interrupt(runId, interrupt);
   // A lease that is gone belongs to another process by now: this one must stop touching the run.
   for (const runId of active) if (!held.has(runId)) options.interrupt(runId, 'lease_lost');
+}
+
+/** To be called just after the leases were renewed, so that none of those taken is at work here. */
+async function endAbandonedRuns(options: LeaseKeeperOptions): Promise<void> {
   const abandoned = await options.transcript.takeAbandonedRuns(options.clock.now(), leaseOf(options));
   for (const run of abandoned) {
     await endAbandoned(options, run).catch((error: unknown) => {

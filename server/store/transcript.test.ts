@@ -189,6 +189,23 @@ describeStores('A run', (store, engine) => {
     expect((await readRun(reach, runId))?.last_event_id).toBe(4);
   });
 
+  it('tells of its end, also where the answer to the write before it was lost', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach);
+    await store().transcript.commitStep({
+      ...run,
+      messages: [],
+      usage,
+      steps: 1,
+      events: [chunk(2, 'a'), chunk(3, 'b')],
+    });
+    // Whoever never heard of it still counts from before it.
+    await endRun(store(), run, 2);
+    const events = await store().transcript.readEvents(run.runId, 1, 9);
+    expect(events).toEqual([chunk(2, 'a'), chunk(3, 'b'), chunk(4, 'end')]);
+    expect(await readRun(reach, run.runId)).toMatchObject({ status: 'interrupted', last_event_id: 4 });
+  });
+
   it('keeps its messages together while later ones wait', async () => {
     const reach = await newAccount(store());
     const first = await beginRun(store(), reach, { prompt: 'one' });

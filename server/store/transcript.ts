@@ -137,10 +137,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
     readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
     endRun: async (end) => {
-      await change(end, async (sql) => {
+      await change(end, async (sql, _session, run) => {
         await cancelPermissions(sql, end.runId, now());
         await cancelPrompts(sql, end.runId, now());
-        return { ...end, end };
+        return { ...end, events: behind(run, end.events), end };
       });
       held.release(end.runId);
     },
@@ -153,6 +153,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       }),
     takeAbandonedRuns: (at, lease) => held.takeAbandoned(at, lease),
   };
+}
+
+/**
+ * The last event is always a new one, since a run ends only once. A process that never had the answer to its write before
+ * counts from before it; taken for that write's repetition, the end would be told to nobody.
+ */
+function behind({ last_event_id }: RunRow, events: readonly NumberedEvent[]): NumberedEvent[] {
+  return events.map((event, index) => ({ ...event, seq: Math.max(event.seq, last_event_id + 1 + index) }));
 }
 
 /** What may happen to a run in one transaction. */
