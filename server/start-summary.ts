@@ -17,7 +17,7 @@ export function startSummary(
     '',
     ...table(rows(settings, services)),
     ...services.diagnostics.map((diagnostic) => `\n${formatDiagnostic(diagnostic)}`),
-    ...(firstCredential ? ['', ...introduction(firstCredential, url)] : []),
+    ...(firstCredential ? ['', ...introduction(firstCredential, url, services)] : []),
     '',
   ].join('\n');
 }
@@ -56,7 +56,11 @@ function table(entries: readonly [string, string][]): string[] {
   return entries.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`);
 }
 
-function introduction(credential: FirstCredential, url: string): string[] {
+function introduction(
+  credential: FirstCredential,
+  url: string,
+  { capabilities }: Pick<OpenServices, 'capabilities'>,
+): string[] {
   if (credential.kind === 'admin')
     return [`The operator ${credential.email} was made from the settings; log in with that password.`];
   if (credential.kind === 'token')
@@ -68,6 +72,8 @@ function introduction(credential: FirstCredential, url: string): string[] {
       `    curl ${url}/api/v1/auth/register -H 'Content-Type: application/json' \\`,
       `      -d '{"email": "you@example.com", "password": "at least ten characters", "bootstrap_token": "${credential.token}"}'`,
     ];
+  // In multi the demonstration answers only who names it, and this line has to work as it is pasted.
+  const model = capabilities.providers.length === 0 ? ', "model": "demo:demo-1"' : '';
   return [
     `You are the operator, ${credential.email}. This API key is yours; it is shown once:`,
     '',
@@ -78,6 +84,6 @@ function introduction(credential: FirstCredential, url: string): string[] {
     `    curl -N ${url}/api/v1/query/stream \\`,
     `      -H 'Authorization: Bearer ${credential.apiKey}' \\`,
     `      -H 'Content-Type: application/json' \\`,
-    `      -d '{"prompt": "Write a file named hello.txt"}'`,
+    `      -d '{"prompt": "Write a file named hello.txt"${model}}'`,
   ];
 }

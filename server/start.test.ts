@@ -34,25 +34,33 @@ describe('the first start on loopback', () => {
     expect(still.status).toBe(200);
   });
 
-  test('prints a curl that streams an answer as it stands', async () => {
-    const server = await startServer({ folder: await temporaryFolder() });
-    const [, url, key, body] =
-      /curl -N (\S+) \\\n\s+-H 'Authorization: Bearer (\S+)' \\\n\s+-H 'Content-Type: application\/json' \\\n\s+-d '(.+)'/.exec(
-        server.printed(),
-      ) ?? [];
-    expect(url).toBe(`${server.url}/api/v1/query/stream`);
-    const client = clientOf({ url: '' }, key);
-    const stream = await client.stream(url ?? '', JSON.parse(body ?? ''));
-    const asked = await stream.until(
-      ({ name, data }) => name === 'runtime' && 'type' in data && data.type === 'permission_requested',
-    );
-    if (!('request' in asked.data)) throw new Error('The event holds no request.');
-    const replied = await client.post(server.url + asked.data.request.reply_path, { decision: 'allow_once' });
-    expect(replied.status).toBe(200);
-    await stream.ended;
-    expect(stream.events.at(-1)).toMatchObject({ name: 'done', data: { status: 'completed' } });
-    expect(textOf(stream.events)).toContain('a script answers, not a model');
-  });
+  test.each(['single', 'multi'])(
+    'prints a curl that streams an answer as it stands, in the mode %s',
+    async (mode) => {
+      const server = await startServer({
+        folder: await temporaryFolder(),
+        variables: { SERVICE_MODE: mode },
+      });
+      const [, url, key, body] =
+        /curl -N (\S+) \\\n\s+-H 'Authorization: Bearer (\S+)' \\\n\s+-H 'Content-Type: application\/json' \\\n\s+-d '(.+)'/.exec(
+          server.printed(),
+        ) ?? [];
+      expect(url).toBe(`${server.url}/api/v1/query/stream`);
+      const client = clientOf({ url: '' }, key);
+      const stream = await client.stream(url ?? '', JSON.parse(body ?? ''));
+      const asked = await stream.until(
+        ({ name, data }) => name === 'runtime' && 'type' in data && data.type === 'permission_requested',
+      );
+      if (!('request' in asked.data)) throw new Error('The event holds no request.');
+      const replied = await client.post(server.url + asked.data.request.reply_path, {
+        decision: 'allow_once',
+      });
+      expect(replied.status).toBe(200);
+      await stream.ended;
+      expect(stream.events.at(-1)).toMatchObject({ name: 'done', data: { status: 'completed' } });
+      expect(textOf(stream.events)).toContain('a script answers, not a model');
+    },
+  );
 
   test('does not lose the key where the port is taken: one sentence, and the next start prints it', async () => {
     const folder = await temporaryFolder();

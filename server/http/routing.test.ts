@@ -29,6 +29,20 @@ describe('paths', () => {
     expect(answer.headers.get('content-type')).toBe('application/problem+json');
   });
 
+  test.each([
+    '/docs/../../etc/passwd',
+    '/docs/..%2f..%2fetc%2fpasswd',
+    '/schemas/..%5c..%5cservice.json',
+    '/schemas/service.json%00',
+    '/schemas/%2e%2e/service.json',
+    '/%2e%2e/%2e%2e/etc/passwd',
+    '/openapi.json/..',
+  ])('%s, sent as it stands, leads to no file', async (path) => {
+    const text = await server.raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    expect(text).toMatch(/^HTTP\/1.1 404 /);
+    expect(text).toContain('"code":"operation_not_found"');
+  });
+
   test('a path that cannot be decoded is refused, not a fault', async () => {
     const answer = await server.request('GET', '/api/v1/sessions/%ff');
     expect([answer.status, answer.json.code]).toEqual([400, 'invalid_encoding']);
