@@ -1,0 +1,98 @@
+/** What belongs to somebody else is answered exactly as what does not exist, on every operation of the contract with an id. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import contract from './contract/openapi.json' with { type: 'json' };
+import { routes } from './contract/routes.ts';
+import { type Account, type Json, readEvents, type TestApp, testApp } from './test-app.ts';
+
+let app: TestApp;
+let ada: Account;
+let mallory: Account;
+/** What Ada has, by the place in a path that names it; `request_id` stands for two kinds. */
+let ids: Record<string, string>;
+
+beforeAll(async () => {
+  app = await testApp();
+  [ada, mallory] = [await app.register('ada'), await app.register('mallory')];
+  const key = await app.request('POST', '/api/v1/auth/api-keys', { token: ada.token, body: { name: 'k' } });
+  const permission = await askedBy('Write a file named a.txt', 'permission_requested');
+  const prompt = await askedBy('Ask me: what is your name?', 'prompt_requested');
+  ids = {
+    session_id: permission.session_id,
+    run_id: permission.run_id,
+    key_id: key.body.api_key.id,
+    'permissions/request_id': permission.id,
+    'prompts/request_id': prompt.id,
+    'prompts/session_id': prompt.session_id,
+  };
+});
+afterAll(() => app.close());
+
+const withIds = routes.filter(({ path }) => path.includes('{'));
+
+test.each(withIds.map(({ operationId, ...route }) => [operationId, route] as const))(
+  '%s',
+  async (_, { method, path }) => {
+    const before = await owned();
+    const ask = (filled: string) =>
+      app.request(method.toUpperCase(), filled, { token: mallory.token, ...bodyOf(path, method) });
+    const foreign = await ask(fill(path, (id) => id));
+    const missing = await ask(fill(path, (id) => id.replace(/.{6}$/, '000000')));
+    expect(foreign.status).toBe(404);
+    const plain = ({ body }: { body: Json }) => ({ ...body, instance: '', request_id: '' });
+    expect(plain(foreign)).toEqual(plain(missing));
+    expect(await owned()).toEqual(before);
+  },
+);
+
+test('there are such operations, and their owner gets through', async () => {
+  expect(withIds.length).toBeGreaterThan(10);
+  for (const { path } of withIds.filter(
+    ({ method, operationId }) => method === 'get' && !operationId.startsWith('stream'),
+  ))
+    expect(
+      (
+        await app.request(
+          'GET',
+          fill(path, (id) => id),
+          { token: ada.token },
+        )
+      ).status,
+      path,
+    ).toBe(200);
+});
+
+/** Streams a query of Ada's until it asks her something, and leaves it waiting. */
+async function askedBy(prompt: string, type: string): Promise<Json> {
+  const response = await app.stream('POST', '/api/v1/query/stream', {
+    token: ada.token,
+    body: { prompt, model: 'demo:demo-1' },
+  });
+  for await (const { data } of readEvents(response)) if (data.type === type) return data.request;
+  throw new Error(`${prompt}: no ${type}`);
+}
+
+function fill(path: string, change: (id: string) => string): string {
+  const kind = /(permissions|prompts)\/\{/.exec(path)?.[1];
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const id = ids[`${kind}/${name}`] ?? ids[name];
+    if (id === undefined) throw new Error(`${path}: make a ${name} of Ada's in beforeAll`);
+    return change(id);
+  });
+}
+
+/** The first example of the contract, so that nothing but the id is wrong. */
+function bodyOf(path: string, method: string): { body?: Json; headers?: Record<string, string> } {
+  const item: Json = contract.paths[path as keyof typeof contract.paths]; // a path of the route table
+  const [media] = Object.entries<Json>(item[method].requestBody?.content ?? {});
+  if (!media) return {};
+  const [example] = Object.values<Json>(media[1].examples);
+  return { body: example.value, headers: { 'content-type': media[0] } };
+}
+
+/** All that Ada has and Mallory might have changed. */
+async function owned(): Promise<Json[]> {
+  const paths = ['/api/v1/sessions', '/api/v1/runs', '/api/v1/auth/api-keys'];
+  const questions = ['permissions', 'prompts'].map((kind) => `/api/v1/sessions/${ids.session_id}/${kind}`);
+  const answers = [...paths, ...questions].map((path) => app.request('GET', path, { token: ada.token }));
+  return (await Promise.all(answers)).map(({ body }) => body.data);
+}
