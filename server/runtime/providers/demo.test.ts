@@ -1,0 +1,24 @@
+/** The built-in demonstration, where it is given more than a demonstration needs. */
+import { expect, test } from 'vitest';
+import type { ModelPart } from '../model.ts';
+import { demoModel } from './demo.ts';
+
+async function answerTo(text: string): Promise<ModelPart[]> {
+  const parts: ModelPart[] = [];
+  const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text }] }];
+  const request = { system: '', messages, tools: [], maxTokens: 2 };
+  for await (const part of demoModel().stream(request, AbortSignal.timeout(10_000))) parts.push(part);
+  return parts;
+}
+
+test('counts the words that it read and wrote', async () => {
+  const parts = await answerTo('  one two\n\nthree ');
+  expect(parts.at(-1)).toMatchObject({ usage: { input_tokens: 3, output_tokens: 2 } });
+});
+
+test('keeps nobody waiting over megabytes of words', async () => {
+  const started = performance.now();
+  const parts = await answerTo('a '.repeat(16 << 20));
+  expect(parts.at(-1)).toMatchObject({ usage: { input_tokens: 16 << 20 } });
+  expect(performance.now() - started).toBeLessThan(1000);
+});
