@@ -40,6 +40,10 @@ function rows(
     ['master key', masterKeyPath],
     ['database', database === 'sqlite' ? `SQLite in ${settings.dataDirectory}` : 'PostgreSQL'],
     ...off.map((what): [string, string] => ['off', what]),
+    ...settings.ignoredVariables.map((name): [string, string] => [
+      'ignored',
+      `${name}: not a setting of this release; --help lists them all`,
+    ]),
   ];
 }
 

@@ -39,6 +39,8 @@ export interface ServerSettings {
   readonly streamsTotal: number;
   /** Whether every answer is checked against the contract before it is sent. */
   readonly strict: boolean;
+  /** SERVICE_* variables that are no settings of this release. */
+  readonly ignoredVariables: readonly string[];
 }
 
 /** The settings, and the help that shows them. */
@@ -55,7 +57,7 @@ export function readServerSettings(argv: readonly string[], variables: Variables
   const helpWanted = argv.includes('--help') || argv.includes('-h');
   const flags = argv.filter((flag) => flag !== '--help' && flag !== '-h');
   const source = createSettingSource(flags, variables);
-  const settings = readAll(source, variables);
+  const settings = { ...readAll(source, variables), ignoredVariables: source.unread() };
   if ((settings.adminEmail === null) !== (settings.adminPassword === null))
     source.fault('SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD belong together; set both, or neither.');
   if (settings.mode === 'single' && !isLoopback(settings.host))
@@ -72,7 +74,7 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-function readAll(source: SettingSource, variables: Variables): ServerSettings {
+function readAll(source: SettingSource, variables: Variables): Omit<ServerSettings, 'ignoredVariables'> {
   const bind = readBind(source);
   const loopback = isLoopback(bind.host);
   const folders = readFolders(source, variables);

@@ -47,6 +47,8 @@ export interface SettingSource {
   finish(): void;
   /** Every setting that was read, with its value and where it came from. */
   describe(): string;
+  /** Variables that look like settings and were not read: typing mistakes, and what other releases know. */
+  unread(): readonly string[];
 }
 
 interface Found {
@@ -58,8 +60,11 @@ export function createSettingSource(argv: readonly string[], variables: Variable
   const faults: string[] = [];
   const flags = readFlags(argv, faults);
   const lines: string[] = [];
+  const known = new Set<string>();
   return {
     read(definition) {
+      known.add(definition.variable);
+      if (definition.secret) known.add(`${definition.variable}_FILE`);
       const found = find(definition, flags, variables, faults);
       const parsed = found ? definition.parse(found.text) : definition.fallback;
       const value = parsed instanceof Fault ? definition.fallback : parsed;
@@ -73,6 +78,7 @@ export function createSettingSource(argv: readonly string[], variables: Variable
       if (faults.length > 0) throw new ServerSettingsError(faults);
     },
     describe: () => lines.join('\n'),
+    unread: () => Object.keys(variables).filter((name) => name.startsWith('SERVICE_') && !known.has(name)),
   };
 }
 
