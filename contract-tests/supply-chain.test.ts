@@ -89,3 +89,9 @@ function commands(text: string, pattern: RegExp): string[] {
 function read(path: string): string {
   return readFileSync(join(root, path), 'utf8');
 }
+
+test('everything runs on the Node that is pinned, whichever the system has', () => {
+  const pinned: string = JSON.parse(read('package.json')).dependencies.node;
+  expect(process.version).toBe(`v${pinned}`);
+  expect(process.execPath.startsWith(join(root, 'node_modules'))).toBe(true);
+});
