@@ -2,8 +2,8 @@
 import type { EventHub } from './event-hub.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
-/** How many events are read at once: a slow reader holds no more than these. */
-const batchSize = 200;
+/** How many events are read at once: a slow reader holds no more than these, and one may hold a whole file. */
+const batchSize = 32;
 
 export interface FollowOptions {
   /** The number of the last event already seen; 0 for none. */
