@@ -361,13 +361,15 @@ describe('an interrupt', () => {
     const session_id = (await app.request('POST', '/api/v1/sessions', { token: ada.token, body: {} })).body
       .id;
     const body = { prompt: 'x', session_id };
-    const [first, second] = [stream(body), stream(body)];
     const { store, identity } = app.services;
     const principal = await identity.authenticate(ada.token);
     const activeOf = () => store.runs.activeOf(principal, session_id);
-    await expect
-      .poll(async () => (await activeOf()).map(({ status }) => status))
-      .toEqual(['running', 'queued']);
+    const statuses = async () => (await activeOf()).map(({ status }) => status);
+    const first = stream(body);
+    // Sent at once, either might be the one that runs.
+    await expect.poll(statuses).toEqual(['running']);
+    const second = stream(body);
+    await expect.poll(statuses).toEqual(['running', 'queued']);
     const active = await activeOf();
     const [atWork] = active;
     await app.request('POST', `/api/v1/runs/${atWork?.id}/interrupt`, { token: ada.token });
