@@ -13,7 +13,7 @@ export async function continueConversation(
   generation: Generation,
   services: Services,
 ): Promise<Answer> {
-  const { store, runtime } = services;
+  const { store, runtime, log } = services;
   const found = await store.sessions.find(principal, sessionId);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
   const { system, messages } = spoken(body);
@@ -41,6 +41,9 @@ export async function continueConversation(
     generation,
     onUnanswered: 'deny',
   });
+  // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
+  if (signal.aborted) await stop(runId);
+  else signal.addEventListener('abort', () => void stop(runId), { once: true });
   return { parts: runParts(runId), sessionId: session.id };
 
   async function fork(parent: Session): Promise<Session> {
@@ -58,16 +61,12 @@ export async function continueConversation(
   }
 
   async function* runParts(runId: string): AsyncGenerator<AnswerPart> {
-    try {
-      for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
-        if (event.name === 'message' && event.data.type === 'text_delta')
-          yield { type: 'text', text: event.data.text };
-        if (event.name === 'done')
-          yield { type: 'finish', stopReason: event.data.stop_reason, usage: event.data.usage };
-        if (event.name === 'error') throw await failure(runId);
-      }
-    } finally {
-      if (signal.aborted) await stop(runId);
+    for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
+      if (event.name === 'message' && event.data.type === 'text_delta')
+        yield { type: 'text', text: event.data.text };
+      if (event.name === 'done')
+        yield { type: 'finish', stopReason: event.data.stop_reason, usage: event.data.usage };
+      if (event.name === 'error') throw await failure(runId);
     }
   }
 
@@ -78,10 +77,15 @@ export async function continueConversation(
 
   /** A client of this surface that goes away wants its call cancelled; a run that has ended needs no cancelling. */
   async function stop(runId: string): Promise<void> {
-    const found = await store.runs.find(principal, runId);
-    if (!found || found.run.ended_at) return;
-    await store.runs.requestInterrupt(principal, runId, 'client_disconnected');
-    runtime.wake(runId);
+    try {
+      const found = await store.runs.find(principal, runId);
+      if (!found || found.run.ended_at) return;
+      await store.runs.requestInterrupt(principal, runId, 'client_disconnected');
+      runtime.wake(runId);
+    } catch (error) {
+      // It may have ended by itself meanwhile; otherwise it goes on, and its result stands in the session.
+      log.warn({ err: error, run_id: runId }, 'a run whose client went away could not be stopped');
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 /** The Messages surface over HTTP: the vendor's shapes, sessions behind them, cancels, and failures in its own words. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import {
@@ -9,6 +10,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { createMessage } from './messages.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -348,6 +350,28 @@ describe('a message in a session', () => {
       headers: { 'x-service-session-id': session },
     });
     expect(answer).toMatchObject({ status: 404, body: { error: { type: 'not_found_error' } } });
+  });
+
+  test('whose client goes away before its answer is read ends as interrupted, too', async () => {
+    await upstream.script([
+      { reply: { text: 'A long enough answer to hang.' }, fail: { kind: 'hang', after_chunks: 4 } },
+    ]);
+    const session = await newSession();
+    const controller = new AbortController();
+    const call = {
+      principal: await app.services.identity.authenticate(ada.token),
+      headers: { 'x-service-session-id': session },
+      body: say('Hi', { stream: true }),
+      signal: controller.signal,
+    } as unknown as Parameters<typeof createMessage>[0]; // all that the handler reads
+    await createMessage(call, app.services);
+    controller.abort();
+    await expect
+      .poll(
+        async () =>
+          (await app.request('GET', `/api/v1/runs?session_id=${session}`, { token: ada.token })).body.data[0],
+      )
+      .toMatchObject({ status: 'interrupted', interrupt_reason: 'client_disconnected' });
   });
 
   test('whose client goes away ends as interrupted', async () => {
