@@ -53,7 +53,7 @@ check: $(generated.stamp) ## Types, format, lint, import directions, unused code
 	@knip
 
 types: $(generated.stamp)
-	@for folder in codegen server clients/typescript contract-tests; do $(TSC) -p $$folder; done
+	@for folder in codegen server clients/typescript clients/terminal contract-tests; do $(TSC) -p $$folder; done
 
 test: $(generated.stamp) .venv/.installed ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY

@@ -32,7 +32,8 @@ const keywords = new Set([
     'pattern',
   ],
   ...['minimum', 'maximum', 'exclusiveMinimum', 'description', 'default', 'examples'],
-  ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-merge', 'x-restricted'],
+  ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-alias-of', 'x-aliases'],
+  ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'x-secret'],
 ]);
 
 test('it uses only keywords that draft-07 and 2020-12 read alike', () => {

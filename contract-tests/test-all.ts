@@ -14,7 +14,7 @@ import {
 
 const root = join(import.meta.dirname, '..');
 const vitest = join(root, 'node_modules/vitest/vitest.mjs');
-const workspaces = ['codegen', 'server', 'clients/typescript', 'contract-tests'];
+const workspaces = ['codegen', 'server', 'clients/typescript', 'clients/terminal', 'contract-tests'];
 
 const reports = await mkdtemp(join(tmpdir(), 'service-test-reports-'));
 const parts: PartResult[] = [await check()];

@@ -8,7 +8,9 @@ import { pointerPart, type SettingsDocument } from './document.ts';
 import { nearest } from './nearest.ts';
 
 const ajv = new Ajv2020({ allErrors: true, verbose: true, allowUnionTypes: true });
-ajv.addVocabulary(['deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-merge', 'x-restricted']);
+ajv.addVocabulary(['deprecationMessage', 'enumDescriptions', 'errorMessage']);
+ajv.addVocabulary(['x-alias-of', 'x-aliases', 'x-confined', 'x-expand', 'x-merge', 'x-regexp']);
+ajv.addVocabulary(['x-replaced-by', 'x-restricted', 'x-secret']);
 const check = ajv.compile(schema);
 
 /** The parts of a schema that explain what should have been written. */

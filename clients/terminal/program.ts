@@ -1,0 +1,338 @@
+/** The command line: every subcommand with its options, its help and an example. What it does is in `commands/`. */
+import { Command, Option } from 'commander';
+
+/** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
+export function buildProgram(): Command {
+  const program = new Command('service')
+    .description('An open backend for AI agents, and the agent itself in your terminal.')
+    .showHelpAfterError('(service --help lists the commands)')
+    .enablePositionalOptions()
+    .exitOverride()
+    .option('-C, --cwd <folder>', 'work in this folder instead of the current one')
+    .action(async () => (await import('./commands/interface.ts')).openInterface());
+  addRun(program);
+  addServer(program);
+  addTrust(program);
+  addConfig(program);
+  addListings(program);
+  addSessions(program);
+  addLogin(program);
+  addUpkeep(program);
+  return program;
+}
+
+function addRun(program: Command): void {
+  withExample(
+    program
+      .command('run')
+      .description(
+        'Ask the agent something and print its answer; without a prompt it is read from standard input.',
+      )
+      .argument('[prompt...]', 'what to ask')
+      .option('-m, --model <name>', 'the model, as <provider>:<model_id>')
+      .option('-s, --session <id>', 'go on in this session')
+      .addOption(new Option('-c, --continue', 'go on in the latest session').conflicts('session'))
+      .option('-q, --quiet', 'print the answer alone')
+      .option('--json', 'print every event as one line of JSON')
+      .option('-y, --yolo', 'let every tool call pass without asking')
+      .option('--require-trust', 'end with exit code 3 instead of leaving out what is not trusted')
+      .addOption(serverOption())
+      .action(async (prompt: string[], options) => (await import('./commands/run.ts')).run(prompt, options)),
+    'git diff | service run "Write a commit message for this change"',
+  );
+}
+
+function addServer(program: Command): void {
+  withExample(
+    program
+      .command('serve')
+      .description('Start the server in the foreground; service serve --help lists its settings.')
+      .helpOption(false)
+      .allowUnknownOption()
+      .argument('[flags...]')
+      .action(async (flags: string[]) => (await import('./commands/serve.ts')).serve(flags)),
+    'service serve --port 8090',
+  );
+  withExample(
+    program
+      .command('invite')
+      .description('Print a token that lets one person register on the server of this machine.')
+      .helpOption(false)
+      .allowUnknownOption()
+      .argument('[flags...]')
+      .action(async (flags: string[]) => (await import('./commands/serve.ts')).invite(flags)),
+    'service invite --data-dir /var/lib/service',
+  );
+}
+
+function addTrust(program: Command): void {
+  withExample(
+    program
+      .command('trust')
+      .description('Show what the settings files of this project would run or reach, and let them.')
+      .addOption(
+        new Option('-y, --yes', 'trust without asking, and print what was trusted').conflicts([
+          'list',
+          'show',
+          'revoke',
+        ]),
+      )
+      .addOption(new Option('--list', 'list every file that is trusted').conflicts(['show', 'revoke']))
+      .addOption(
+        new Option('--show', 'show what there is to trust here, and change nothing').conflicts('revoke'),
+      )
+      .option('--revoke [file]', 'trust a file no longer; without one, every file of this project')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/trust.ts')).trust(options)),
+    'service trust --show',
+  );
+}
+
+function addConfig(program: Command): void {
+  const config = program.command('config').description('See and change settings.');
+  withExample(
+    config
+      .command('show')
+      .description('Print the settings as they count here.')
+      .option('--origin', 'print beside each value the file and line that says so')
+      .option('--defaults', 'print also what nobody wrote')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/config-show.ts')).showConfig(options)),
+    'service config show --origin',
+  );
+  withExample(
+    config
+      .command('explain')
+      .description('Say what a setting means, what it is here, and which files say so.')
+      .argument('<key>', 'as options.tui.diff_mode, or as a JSON pointer')
+      .addOption(jsonOption())
+      .action(async (key: string, options) =>
+        (await import('./commands/config-explain.ts')).explainConfig(key, options),
+      ),
+    'service config explain tools.grep.timeout',
+  );
+  withExample(
+    config
+      .command('set')
+      .description(
+        'Change a setting of this project, or with --global of all projects. Comments and order stay.',
+      )
+      .argument('<key>', 'as models.large.model')
+      .argument('<value>', 'text, a number, true or false, or JSON')
+      .option('-g, --global', 'in the global file')
+      .action(async (key: string, value: string, options) =>
+        (await import('./commands/config-edit.ts')).setConfig(key, value, options),
+      ),
+    'service config set options.tui.diff_mode split',
+  );
+  withExample(
+    config
+      .command('unset')
+      .description('Remove a setting from the file of this project, or with --global from the global one.')
+      .argument('<key>', 'as models.large.model')
+      .option('-g, --global', 'from the global file')
+      .action(async (key: string, options) =>
+        (await import('./commands/config-edit.ts')).unsetConfig(key, options),
+      ),
+    'service config unset options.tui.diff_mode',
+  );
+  withExample(
+    config
+      .command('check')
+      .description('Check settings files and say everything that is wrong with them.')
+      .argument('[files...]', 'the files; without any, those that count here')
+      .addOption(jsonOption())
+      .action(async (files: string[], options) =>
+        (await import('./commands/config-check.ts')).checkConfig(files, options),
+      ),
+    'service config check service.json',
+  );
+  withExample(
+    config
+      .command('path')
+      .description('Print where settings files are looked for here, and which are there.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/config-path.ts')).printConfigPaths(options)),
+    'service config path',
+  );
+}
+
+function addListings(program: Command): void {
+  withExample(
+    program
+      .command('schema')
+      .description('Print the JSON Schema of service.json.')
+      .action(async () => (await import('./commands/schema.ts')).printSchema()),
+    'service schema > service.schema.json',
+  );
+  withExample(
+    program
+      .command('models')
+      .description('List the models that can be asked here, and which are large and small.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/models.ts')).listModels(options)),
+    'service models',
+  );
+  withExample(
+    program
+      .command('providers')
+      .description('List the model providers, where each comes from, and why one cannot be used.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/providers.ts')).listProviders(options)),
+    'service providers',
+  );
+  const mcp = program.command('mcp').description('MCP servers of the settings.');
+  withExample(
+    mcp
+      .command('list')
+      .description('List the MCP servers that the settings name.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/mcp.ts')).listMcpServers(options)),
+    'service mcp list',
+  );
+  const lsp = program.command('lsp').description('Language servers of the settings.');
+  withExample(
+    lsp
+      .command('list')
+      .description('List the language servers that the settings name.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/lsp.ts')).listLanguageServers(options)),
+    'service lsp list',
+  );
+}
+
+function addSessions(program: Command): void {
+  const sessions = program.command('sessions').description('Sessions of this project, or of a server.');
+  withExample(
+    sessions
+      .command('list')
+      .description('List the sessions, the latest first.')
+      .option('-n, --limit <number>', 'how many', '20')
+      .addOption(jsonOption())
+      .addOption(serverOption())
+      .action(async (options) => (await import('./commands/sessions.ts')).listSessions(options)),
+    'service sessions list',
+  );
+  withExample(
+    sessions
+      .command('show')
+      .description('Print what was said in a session.')
+      .argument('<id>', 'the id, or enough of its end to tell it apart')
+      .addOption(jsonOption())
+      .addOption(serverOption())
+      .action(async (id: string, options) =>
+        (await import('./commands/sessions.ts')).showSession(id, options),
+      ),
+    'service sessions show ses_01m7yptq6cecw9v07dmzv0nnhz',
+  );
+  withExample(
+    sessions
+      .command('rename')
+      .description('Give a session another title.')
+      .argument('<id>')
+      .argument('<title>')
+      .addOption(serverOption())
+      .action(async (id: string, title: string, options) =>
+        (await import('./commands/sessions.ts')).renameSession(id, title, options),
+      ),
+    'service sessions rename v0nnhz "The flaky test"',
+  );
+  withExample(
+    sessions
+      .command('delete')
+      .description('Delete a session with all that was said in it.')
+      .argument('<id>')
+      .option('-y, --yes', 'without asking')
+      .addOption(serverOption())
+      .action(async (id: string, options) =>
+        (await import('./commands/sessions.ts')).deleteSession(id, options),
+      ),
+    'service sessions delete v0nnhz --yes',
+  );
+}
+
+function addLogin(program: Command): void {
+  withExample(
+    program
+      .command('login')
+      .description(
+        'Log in to a server, for --server. The login is kept in the keyring of the system, or in a file that only you can read.',
+      )
+      .argument('<server>', 'its address, as https://service.example.com')
+      .option('-e, --email <email>', 'your account; the password is asked for, or read from standard input')
+      .option('--api-key', 'read an API key from standard input instead')
+      .action(async (server: string, options) =>
+        (await import('./commands/login.ts')).login(server, options),
+      ),
+    'service login https://service.example.com --email you@example.com',
+  );
+  withExample(
+    program
+      .command('logout')
+      .description('End the login to a server, there and here.')
+      .argument('[server]', 'its address; may be left out where there is one login')
+      .action(async (server: string | undefined) => (await import('./commands/login.ts')).logout(server)),
+    'service logout https://service.example.com',
+  );
+}
+
+function addUpkeep(program: Command): void {
+  withExample(
+    program
+      .command('logs')
+      .description('Print the log of this project.')
+      .option('-f, --follow', 'go on as it grows')
+      .option('-n, --tail <lines>', 'how many of the last lines', '100')
+      .option('--json', 'as it is written, one line of JSON an event')
+      .action(async (options) => (await import('./commands/logs.ts')).printLogs(options)),
+    'service logs --follow',
+  );
+  withExample(
+    program
+      .command('dirs')
+      .description('Print the folders and files that service uses here.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/dirs.ts')).printDirectories(options)),
+    'service dirs',
+  );
+  withExample(
+    program
+      .command('doctor')
+      .description('Look at everything that could be wrong here, and say how to mend it.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('./commands/doctor.ts')).examine(options)),
+    'service doctor',
+  );
+  withExample(
+    program
+      .command('completion')
+      .description('Print the completion script of a shell.')
+      .argument('<shell>', 'bash, zsh or fish')
+      .action(async (shell: string) =>
+        (await import('./commands/completion.ts')).printCompletion(shell, program),
+      ),
+    'source <(service completion bash)',
+  );
+  withExample(
+    program
+      .command('version')
+      .description('Print the version.')
+      .action(async () => (await import('./commands/version.ts')).printVersion()),
+    'service version',
+  );
+}
+
+function jsonOption(): Option {
+  return new Option('--json', 'print JSON, for programs');
+}
+
+function serverOption(): Option {
+  return new Option(
+    '--server <url>',
+    'a server that you are logged in to, instead of the one inside this process',
+  );
+}
+
+function withExample(command: Command, example: string): void {
+  command.addHelpText('after', `\nExample:\n  $ ${example}`);
+}
