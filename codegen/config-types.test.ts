@@ -51,7 +51,9 @@ test('each invalid example is wrong in one place only', async () => {
   const all = new Ajv2020({ strict: false, allErrors: true }).compile(schema);
   for (const file of await readdir(join(examples, 'invalid'))) {
     all(JSON.parse(await readFile(join(examples, 'invalid', file), 'utf8')));
-    const places = new Set((all.errors ?? []).map(({ instancePath }) => instancePath));
+    // That a condition led to an error is no error of its own.
+    const errors = (all.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+    const places = new Set(errors.map(({ instancePath }) => instancePath));
     expect({ file, places: places.size }).toEqual({ file, places: 1 });
   }
 });

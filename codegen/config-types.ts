@@ -37,7 +37,7 @@ async function typesOf(schema: Schema): Promise<string> {
 /** json-schema-to-zod takes every reference for "anything", hence the dereferenced schema. */
 async function validatorOf(schema: Schema): Promise<string> {
   const dereferenced = await $RefParser.dereference<Schema>(structuredClone(schema));
-  const expression = jsonSchemaToZod(withoutDefaults(dereferenced), { withoutDescribes: true });
+  const expression = zodOf(withoutDefaults(dereferenced));
   // The types know no undefined values, only absent keys; with exactOptional the compiler holds both to be one.
   const exact = expression.replaceAll('.optional()', '.exactOptional()');
   return `
@@ -45,6 +45,53 @@ async function validatorOf(schema: Schema): Promise<string> {
 export const clientConfigSchema: z.ZodType<ClientConfig> = ${exact};
 `;
 }
+
+/** json-schema-to-zod passes over an `if` without an `else`, so what it forbids is refused by a refinement. */
+function zodOf(schema: Schema): string {
+  return jsonSchemaToZod(schema, {
+    withoutDescribes: true,
+    parserOverride: (part) => {
+      if (!('if' in part)) return undefined;
+      const { if: condition, then, ...rest } = part as Schema; // a part of a schema that is one
+      if (!isSchema(condition) || !forbids(condition, then))
+        throw new Error(`The validator knows an if only where its then forbids: ${JSON.stringify(part)}`);
+      return `${zodOf(rest)}.refine((value) => !(${predicateOf(condition)}))`;
+    },
+  });
+}
+
+/** Whether nothing can be valid where the condition holds: `then` refuses the value, or a key that the condition asks for. */
+function forbids(condition: Schema, then: unknown): boolean {
+  if (!isSchema(then)) return false;
+  if (isSchema(then.not) && Object.keys(then.not).length === 0) return true;
+  const asked = Array.isArray(condition.required) ? condition.required : [];
+  return Object.entries(then.properties ?? {}).some(
+    ([key, rules]) => asked.includes(key) && forbids({}, rules),
+  );
+}
+
+/** The condition as an expression over `value`, whose own type has been checked; only the keywords that our conditions use. */
+function predicateOf(condition: Schema): string {
+  const terms = Object.entries(condition).map(([keyword, rule]) => {
+    const write = predicates[keyword];
+    if (!write) throw new Error(`The validator does not know ${keyword} in a condition`);
+    return write(rule);
+  });
+  return terms.join(' && ');
+}
+
+const predicates: Readonly<Record<string, (rule: unknown) => string>> = {
+  type: (rule) => {
+    if (rule !== 'integer') throw new Error(`The validator does not know the type ${rule} in a condition`);
+    return "typeof value === 'number'";
+  },
+  exclusiveMaximum: (rule) => `value < ${rule}`,
+  // These three hold what JSON Schema says they hold, as Ajv has checked.
+  required: (rule) =>
+    (rule as string[]).map((key) => `value[${JSON.stringify(key)}] !== undefined`).join(' && '),
+  not: (rule) => `!(${predicateOf(rule as Schema)})`,
+  anyOf: (rule) => `(${(rule as Schema[]).map((one) => `(${predicateOf(one)})`).join(' || ')})`,
+};
 
 /** json-schema-to-zod fills in defaults, or else demands each key that has one. */
 function withoutDefaults(schema: Schema): Schema {

@@ -31,7 +31,8 @@ const keywords = new Set([
     'minLength',
     'pattern',
   ],
-  ...['minimum', 'maximum', 'exclusiveMinimum', 'description', 'default', 'examples'],
+  ...['minimum', 'maximum', 'exclusiveMinimum', 'if', 'then', 'description', 'default', 'examples'],
+  ...['allowComments', 'allowTrailingCommas'],
   ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-alias-of', 'x-aliases'],
   ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'x-secret'],
 ]);

@@ -123,12 +123,22 @@ describe('what is refused', () => {
     expect(diagnostics.map(formatDiagnostic)).toEqual([
       'service.json:2:24: error: /models/large: The key "model" is missing. Add "model": "gpt-5.2".',
       'service.json:2:38: error: /models/large/provider: This is empty; expected a string that is not empty. Write, for example, "openai".',
-      'service.json:3:35: error: /tools/grep/timeout: This number is out of range; expected a number >= 1000000. Write a duration such as "5s" or "1m30s". A bare number counts nanoseconds and is at least 1000000, one millisecond.',
+      'service.json:3:35: error: /tools/grep/timeout: This cannot be used as it is. A bare number counts nanoseconds, and this is less than a millisecond. Write a duration such as "5s".',
       'service.json:4:38: error: /options/notification_style: This is none of the values that are known; expected one of "auto", "native", "osc", "bell", "disabled". Did you mean "bell"?',
       'service.json:4:54: error: /options/debug: This is a string; expected true or false. Write, for example, true.',
       'service.json:4:61: warning: /options/stray: The key "stray" is not known, and has no effect; expected one of context_paths, skills_paths, tui, debug, debug_lsp, disable_auto_summarize, data_directory, disabled_tools, disable_provider_auto_update, disable_default_providers, attribution, disable_metrics, initialize_as, auto_lsp, progress, disable_notifications, notification_style, disabled_skills. Remove it.',
     ]);
   });
+
+  test.each(['mcp', 'mcpServers'])(
+    'a server of %s that has only a url, since without a type it would be a command',
+    (section) => {
+      const { config, diagnostics } = parse(`{"${section}":{"issues":{"url":"https://mcp.example.com"}}}`);
+      expect(config).toBeNull();
+      expect(marks(diagnostics)).toEqual([`error 1:${section.length + 22} /${section}/issues/url`]);
+      expect(diagnostics[0]?.remedy).toContain('Add "type": "http" beside the url');
+    },
+  );
 
   test('a secret at a wrong place is not repeated', () => {
     const { diagnostics } = parse(

@@ -8,6 +8,7 @@ import { pointerPart, type SettingsDocument } from './document.ts';
 import { nearest } from './nearest.ts';
 
 const ajv = new Ajv2020({ allErrors: true, verbose: true, allowUnionTypes: true });
+ajv.addVocabulary(['allowComments', 'allowTrailingCommas']);
 ajv.addVocabulary(['deprecationMessage', 'enumDescriptions', 'errorMessage']);
 ajv.addVocabulary(['x-alias-of', 'x-aliases', 'x-confined', 'x-expand', 'x-merge', 'x-regexp']);
 ajv.addVocabulary(['x-replaced-by', 'x-restricted', 'x-secret']);
@@ -27,7 +28,9 @@ interface Explanation {
 export function validate(document: SettingsDocument): Diagnostic[] {
   if (check(document.value)) return [];
   const told = new Set<string>();
-  return (check.errors ?? []).flatMap((error) => {
+  // That a condition led to an error is no error of its own.
+  const errors = (check.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+  return errors.flatMap((error) => {
     const found = explain(error, document);
     // A value of the wrong type breaks other rules too; the first says enough.
     const key = `${found.pointer} ${ownPlace(error) ? error.keyword : ''}`;
@@ -94,6 +97,7 @@ function wrong(keyword: string, node: Node | undefined): string {
   if (keyword === 'minLength') return 'This is empty';
   if (keyword === 'enum') return 'This is none of the values that are known';
   if (keyword === 'pattern') return 'This is not written as it must be';
+  if (keyword === 'not') return 'This cannot be used as it is';
   return 'This number is out of range';
 }
 
@@ -115,6 +119,7 @@ function expected(keyword: string, params: Record<string, unknown>, rules: Expla
   if (keyword === 'enum')
     return `one of ${(rules.enum ?? []).map((value) => JSON.stringify(value)).join(', ')}`;
   if (keyword === 'minLength') return 'a string that is not empty';
+  if (keyword === 'not') return null; // the remedy says what is missing
   if (keyword === 'pattern') return `a string that matches ${String(params.pattern)}`;
   return `a number ${String(params.comparison)} ${String(params.limit)}`;
 }
