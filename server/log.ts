@@ -1,5 +1,7 @@
 /** The structured log: one JSON line an event, secrets cut out. */
-import { type Logger, pino } from 'pino';
+import { mkdirSync, renameSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type Log = Logger;
 
@@ -15,8 +17,26 @@ const secrets = [
   'key',
 ];
 
+type Level = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
 /** Writes to standard error, so that standard output stays free for what a command answers. */
-export function createLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent' = 'info'): Log {
+export function createLog(level: Level = 'info'): Log {
+  return logTo(pino.destination({ dest: 2, sync: false }), level);
+}
+
+/** A log file larger than this is put aside at the next start; one of the kind is kept. */
+const largestFileBytes = 10 * 1024 * 1024;
+
+/** Appends to a file that only its owner reads; several processes may write to it at once. */
+export function createFileLog(file: string, level: Level = 'info'): Log {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > largestFileBytes)
+    renameSync(file, `${file}.1`);
+  // Written at once: what led to the end of a process is what its reader looks for.
+  return logTo(pino.destination({ dest: file, append: true, mode: 0o600, sync: true }), level);
+}
+
+function logTo(destination: DestinationStream, level: Level): Log {
   return pino(
     {
       level,
@@ -27,6 +47,6 @@ export function createLog(level: 'debug' | 'info' | 'warn' | 'error' | 'silent' 
         censor: '[redacted]',
       },
     },
-    pino.destination({ dest: 2, sync: false }),
+    destination,
   );
 }

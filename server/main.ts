@@ -13,8 +13,11 @@ import {
   SettingsError,
 } from './config/config.ts';
 import { createLog, type Log } from './log.ts';
-import { type FirstCredential, type OpenServices, openServices } from './services.ts';
+import { type FirstCredential, type LocalProject, type OpenServices, openServices } from './services.ts';
 import { startSummary } from './start-summary.ts';
+
+// For the command, which sees no more of the server than this file.
+export { createFileLog } from './log.ts';
 
 /** A server that listens. */
 export interface RunningServer {
@@ -22,6 +25,8 @@ export interface RunningServer {
   readonly services: OpenServices;
   /** Shown once: what the first start made for the operator. */
   readonly firstCredential: FirstCredential | null;
+  /** For the command that has this server inside: acts for the operator until the process ends. Else null. */
+  readonly processKey: string | null;
   /** Takes no new run, gives those at work some time, tells every stream, and closes all that is open. */
   stop(): Promise<void>;
 }
@@ -30,6 +35,8 @@ export interface StartOptions {
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly log?: Log;
   readonly clock?: Clock;
+  /** The folder that the command which starts this server works in. */
+  readonly project?: LocalProject;
 }
 
 /** How long the events of a run are kept after its end. */
@@ -51,6 +58,7 @@ export async function startServer(
     metrics: createMetrics(),
     log,
     ...(options.clock && { clock: options.clock }),
+    ...(options.project && { project: options.project }),
     draining: () => state.draining,
   });
   const opened = Promise.withResolvers<void>();
@@ -62,7 +70,9 @@ export async function startServer(
     const firstCredential = await services.identity.bootstrap({
       ...settings,
       loopback: isLoopback(settings.host),
+      inProcess: options.project !== undefined,
     });
+    const processKey = options.project ? await services.identity.issueProcessKey() : null;
     opened.resolve();
     const housekeeping = setInterval(() => void forgetTheOld(services), housekeepingMs);
     housekeeping.unref();
@@ -70,6 +80,7 @@ export async function startServer(
       url,
       services,
       firstCredential,
+      processKey,
       async stop() {
         state.draining = true;
         clearInterval(housekeeping);
@@ -117,9 +128,9 @@ async function idle({ runtime }: OpenServices, limitMs: number): Promise<void> {
   while (runtime.activeRuns() > 0 && performance.now() < until) await sleep(50);
 }
 
-/** The command: reads flags and environment, serves until it is told to stop. */
-async function serve(): Promise<void> {
-  const { settings, helpWanted, help } = readServerSettings(process.argv.slice(2), process.env);
+/** `service serve` and `make serve`: reads flags and environment, serves until it is told to stop. */
+export async function serve(argv: readonly string[]): Promise<void> {
+  const { settings, helpWanted, help } = readServerSettings(argv, process.env);
   if (helpWanted) {
     process.stdout.write(help);
     return;
@@ -164,7 +175,7 @@ function explain(error: unknown): string {
 }
 
 if (import.meta.main) {
-  serve().catch((error: unknown) => {
+  serve(process.argv.slice(2)).catch((error: unknown) => {
     process.stderr.write(`${explain(error)}\n`);
     process.exit(1);
   });

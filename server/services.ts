@@ -4,13 +4,12 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { type Clock, systemClock } from './clock.ts';
 import {
-  checkModels,
   type Diagnostic,
   discoverLocalProviders,
-  type LoadedSettings,
+  followProviders,
   loadGlobalConfig,
   type ProviderCandidate,
-  resolveProviders,
+  type ResolvedSettings,
   type ServerSettings,
 } from './config/config.ts';
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
@@ -79,6 +78,17 @@ export interface ServicesInput {
   readonly log: Log;
   readonly clock?: Clock;
   readonly draining: () => boolean;
+  readonly project?: LocalProject;
+}
+
+/** The folder that a command was started in, whose process has the server inside. */
+export interface LocalProject {
+  /** The folder of every workspace of this process; the real path. */
+  readonly folder: string;
+  /** The settings that count in it. */
+  readonly settings: { readonly current: CurrentSettings };
+  /** The folder of the master key, which belongs to the person and to no project. */
+  readonly keyDirectory: string;
 }
 
 /** The services, with what only their owner may do. */
@@ -98,12 +108,12 @@ const discoveryMs = 500;
 export async function openServices(input: ServicesInput): Promise<OpenServices> {
   const { settings, log, clock = systemClock } = input;
   // Read before anything is made: a fault in the file then leaves nothing behind.
-  const loaded = await readSettingsFile(input);
+  const current = await followSettings(input);
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
   const store = await openStore(databaseUrl, { clock, log });
   try {
-    return await assemble(input, loaded, store, clock);
+    return await assemble(input, current, store, clock);
   } catch (error) {
     await store.close();
     throw error;
@@ -112,24 +122,29 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
 
 async function assemble(
   input: ServicesInput,
-  loaded: LoadedSettings,
+  current: CurrentSettings,
   store: Store,
   clock: Clock,
 ): Promise<OpenServices> {
-  const { settings, log } = input;
-  const masterKey = await loadMasterKey({ ...settings, database: store.dialect });
+  const { settings, log, project } = input;
+  const dataDirectory = project?.keyDirectory ?? settings.dataDirectory;
+  const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: store.dialect });
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
-  const { candidates, diagnostics } = await findProviders(loaded, input.environment, mode);
-  const runtime = await createRuntime(loaded.config, {
+  // Local servers belong to whoever sits at this machine, not to everybody who has an account.
+  let discovered = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
+  const resolved = followProviders(current, { environment: input.environment, discovered: () => discovered });
+  const first = await resolved();
+  const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
-    providers: candidates,
+    providers: first.providers,
+    settings: resolved,
     demo: mode === 'single',
     shared: mode === 'multi',
     hiddenPaths: [settings.dataDirectory],
     answerWithinMs: settings.answerSeconds * 1000,
     providerSilenceMs: settings.providerSilenceSeconds * 1000,
-    workspacePath: (workspaceId) => workspaceFolder(settings, workspaceId),
+    workspacePath: async (workspaceId) => project?.folder ?? workspaceFolder(settings, workspaceId),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,
@@ -143,8 +158,8 @@ async function assemble(
     onRegistered(accounts) {
       if (mode === 'multi' || accounts < 2) return;
       mode = 'multi';
-      // Whoever sits at this machine may use its model servers; everybody who has an account may not.
-      runtime.share(candidates.filter(({ origin }) => origin !== 'discovered'));
+      discovered = [];
+      runtime.share();
       log.warn('a second account has registered: from now on commands run in a sandbox only (mode multi)');
     },
   });
@@ -155,8 +170,8 @@ async function assemble(
     runtime,
     clock,
     masterKeyPath: masterKey.path,
-    providerOrigins: new Map(candidates.map(({ id, origin }) => [id, origin])),
-    diagnostics,
+    providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
+    diagnostics: first.diagnostics,
     get capabilities() {
       return capabilitiesOf(mode, store, runtime);
     },
@@ -168,25 +183,17 @@ async function assemble(
   };
 }
 
-function readSettingsFile({ settings, environment }: ServicesInput): Promise<LoadedSettings> {
-  const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
-  return loadGlobalConfig(place, homedir());
-}
+/** The settings as they stand, before providers are looked for. */
+type CurrentSettings = () => Promise<Pick<ResolvedSettings, 'config' | 'diagnostics'>>;
 
-async function findProviders(
-  { config, diagnostics }: LoadedSettings,
-  environment: ServicesInput['environment'],
-  mode: 'single' | 'multi',
-): Promise<{ candidates: readonly ProviderCandidate[]; diagnostics: readonly Diagnostic[] }> {
-  const resolved = resolveProviders(config, environment);
-  // Local servers belong to whoever sits at this machine, not to everybody who has an account.
-  const local = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
-  const known = new Set(resolved.candidates.map(({ id }) => id));
-  const candidates = [...resolved.candidates, ...local.filter(({ id }) => !known.has(id))];
-  return {
-    candidates,
-    diagnostics: [...diagnostics, ...resolved.diagnostics, ...checkModels(config, candidates)],
-  };
+async function followSettings({ settings, environment, project }: ServicesInput): Promise<CurrentSettings> {
+  if (project) {
+    await project.settings.current();
+    return project.settings.current;
+  }
+  const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
+  const loaded = await loadGlobalConfig(place, homedir());
+  return async () => loaded;
 }
 
 async function workspaceFolder(

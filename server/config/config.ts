@@ -6,11 +6,13 @@ import { globalSettingsFile } from './find.ts';
 import { parseSettings } from './parse.ts';
 
 export { type Diagnostic, formatDiagnostic, SettingsError } from './diagnostic.ts';
+export type { LiveSettings } from './loaded-settings.ts';
 export { discoverLocalProviders } from './local-providers.ts';
-export { checkModels } from './models.ts';
-export { type ProviderCandidate, resolveProviders } from './providers.ts';
+export type { ProviderCandidate } from './providers.ts';
+export { followProviders, type ResolvedSettings } from './resolved-settings.ts';
 export {
   isLoopback,
+  localServerSettings,
   readServerSettings,
   type ServerSettings,
   ServerSettingsError,

@@ -69,6 +69,15 @@ export function readServerSettings(argv: readonly string[], variables: Variables
   return { settings, helpWanted, help };
 }
 
+/**
+ * How the `service` command has a server inside its own process: on loopback, at any free port, for the one account of
+ * the project. What the environment says about servers does not count.
+ */
+export function localServerSettings(dataDirectory: string): ServerSettings {
+  const flags = ['--port', '0', '--mode', 'single', '--metrics', 'off', '--drain-seconds', '0'];
+  return readServerSettings([...flags, '--data-dir', dataDirectory], {}).settings;
+}
+
 /** Whether only this machine can reach an address. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host);

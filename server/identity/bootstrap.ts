@@ -12,6 +12,8 @@ import type { IdentityRecords } from './records.ts';
 export interface FirstStart {
   /** Whether the server listens on loopback only. */
   readonly loopback: boolean;
+  /** Whether the command has the server inside its process: the operator is made, and no key is stored. */
+  readonly inProcess?: boolean;
   /** SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD: both or neither. */
   readonly adminEmail?: string | null | undefined;
   readonly adminPassword?: string | null | undefined;
@@ -50,7 +52,7 @@ export async function bootstrap(
   await records.invitations.add({ kind: 'bootstrap', hash, expiresAt });
   if (!admin && !start.loopback) return { kind: 'token', token: secret, expiresAt };
   const user = await makeOperator(admin ?? { email: loopbackEmail, password: newPassword() }, hash, records);
-  if (!user) return null;
+  if (!user || start.inProcess) return null;
   return admin
     ? { kind: 'admin', email: user.email }
     : { kind: 'operator', email: user.email, apiKey: await firstKey(user, keys) };

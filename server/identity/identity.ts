@@ -16,6 +16,7 @@ import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
 import { createLogins } from './logins.ts';
 import { keepsItsRights, type Principal } from './principal.ts';
+import { createProcessKeys } from './process-key.ts';
 import type { IdentityRecords, TaggedApiKey } from './records.ts';
 import { createSealing } from './sealing.ts';
 import { createSigningKeys } from './signing-keys.ts';
@@ -45,6 +46,8 @@ export interface Identity {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
+  /** A key that acts for the operator until this process ends, for the command that has the server inside. */
+  issueProcessKey(): Promise<string>;
   /** Makes the operator, or a token to become it; null once there is one. Call it once at each start. */
   bootstrap(start: FirstStart): Promise<FirstCredential | null>;
   /** How many accounts there are: a second one turns `single` into `multi`. */
@@ -73,18 +76,21 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock);
   const apiKeys = createApiKeys(records, clock, log);
+  const processKeys = createProcessKeys(records.principals);
   await signingKeys.signer();
 
   return {
     async authenticate(credential) {
       if (credential.length > longestCredential) throw unknownForm();
-      if (credential.startsWith('sk-')) return apiKeys.authenticate(credential);
+      if (credential.startsWith('sk-'))
+        return (await processKeys.authenticate(credential)) ?? apiKeys.authenticate(credential);
       if (credential.split('.').length === 3) return logins.authenticate(credential);
       throw unknownForm();
     },
     async stillValid(principal) {
       const { principalOf } = principal.credential === 'login' ? logins : apiKeys;
-      const now = await principalOf(principal.credentialId);
+      const { credentialId } = principal;
+      const now = (await processKeys.principalOf(credentialId)) ?? (await principalOf(credentialId));
       return now !== null && keepsItsRights(principal, now);
     },
     async register(body) {
@@ -99,6 +105,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     logout: logins.end,
     createApiKey: apiKeys.create,
     updateApiKey: apiKeys.update,
+    issueProcessKey: processKeys.issue,
     bootstrap: (start) => bootstrap(start, records, apiKeys, clock),
     accounts: () => records.users.count(),
     settled: apiKeys.settled,

@@ -40,6 +40,8 @@ export interface PrincipalRecords {
   byLogin(loginId: string, now: Date): Promise<LoginOwner | null>;
   byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** The account that runs the installation, the oldest where there are several; null before the first start. */
+  operator(): Promise<CredentialOwner | null>;
   /** Notes the use of a key, at most once a minute. */
   touchApiKey(id: string, now: Date): Promise<void>;
 }

@@ -18,7 +18,7 @@ const firstPieceMs = 2000;
 export const createMessage: Handler<'createMessage'> = async (call, services) => {
   if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   refuseWhatIsNotCarried(call.body);
-  const model = services.runtime.resolveModel(call.body.model);
+  const model = await services.runtime.resolveModel(call.body.model);
   const answer = await openAnswer(call, model, services);
   const headers: Record<string, string> = answer.sessionId
     ? { 'x-service-session-id': answer.sessionId }

@@ -39,7 +39,7 @@ async function startQuery(
   const found = body.session_id === undefined ? null : await store.sessions.find(principal, body.session_id);
   if (body.session_id !== undefined && !found)
     throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  runtime.check({
+  await runtime.check({
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     model: body.model ?? found?.session.model ?? null,
   });

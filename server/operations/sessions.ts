@@ -8,7 +8,7 @@ export const listSessions: Handler<'listSessions'> = async ({ principal, query }
 });
 
 export const createSession: Handler<'createSession'> = async ({ principal, body }, { store, runtime }) => {
-  runtime.check({
+  await runtime.check({
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model !== undefined && { model: body.model }),
   });
@@ -25,7 +25,7 @@ export const getSession: Handler<'getSession'> = async ({ principal, path, heade
 
 export const updateSession: Handler<'updateSession'> = async (call, { store, runtime }) => {
   const { principal, path, headers, body } = call;
-  runtime.check({
+  await runtime.check({
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model != null && { model: body.model }),
   });

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../clock.ts';
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import type { Generation, Model } from './model.ts';
@@ -19,7 +20,8 @@ export interface RunScope {
   readonly systemPrompt: string | null;
   readonly permissionMode: PermissionMode;
   readonly rules: readonly PermissionRule[];
-  readonly allowedTools: readonly string[];
+  /** The settings as they count now: asked at each tool call, so that a guard or a right that went counts no more. */
+  readonly settings: () => Promise<ClientConfig>;
   readonly onUnanswered: 'wait' | 'deny';
   readonly tools: readonly Tool[];
   readonly workspacePath: string;

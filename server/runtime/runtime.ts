@@ -15,17 +15,19 @@ import { createEventHub } from './event-hub.ts';
 import { createEventLog } from './event-log.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
+import { createLiveParts, largeModel, type RuntimeSettings } from './live-parts.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
 import { findProfile } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
-import { createProviders, type ProviderDefinition } from './providers/providers.ts';
+import type { ProviderDefinition } from './providers/providers.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
 import { createSessionQueue } from './session-queue.ts';
-import { prepareToolsets, type Toolset } from './toolset.ts';
+import type { Toolset } from './toolset.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
+export type { RuntimeSettings } from './live-parts.ts';
 export type { Generation } from './model.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 
@@ -35,6 +37,8 @@ export interface RuntimeOptions {
   readonly transcript?: Transcript;
   /** The model providers, the default first; those of the settings, taken literally, if absent. */
   readonly providers?: readonly ProviderDefinition[];
+  /** Asked for the settings as they stand, at each run and each tool call; without it they never change. */
+  readonly settings?: () => Promise<RuntimeSettings>;
   /** Whether the built-in demonstration answers where no provider is configured. */
   readonly demo?: boolean;
   /** The folder that a session's tools work in; the current one if absent. */
@@ -85,7 +89,7 @@ export interface Runtime {
   /** Stores the query as a run and starts it, behind what its session is busy with. */
   start(query: Query): Promise<StartedRun>;
   /** Checks what a query names, before anything is stored. Throws Problem. */
-  check(names: { readonly agentSlug?: string; readonly model?: string | null }): void;
+  check(names: { readonly agentSlug?: string; readonly model?: string | null }): Promise<void>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
   follow(runId: string, options: FollowOptions): AsyncGenerator<NumberedEvent>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
@@ -93,17 +97,14 @@ export interface Runtime {
   /** One model call without session, tools or storage. */
   complete(call: Completion, signal: AbortSignal): AsyncIterable<ModelPart>;
   /** The full name of the model that a name means; null means the default. */
-  resolveModel(name: string | null): string;
+  resolveModel(name: string | null): Promise<string>;
   /** The ids of the model providers, the default one first. */
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
   tools(): readonly ToolListing[];
-  /**
-   * From now on many people share this runtime, and these providers: see `shared`. The demonstration answers only when
-   * it is named.
-   */
-  share(providers: readonly ProviderDefinition[]): void;
+  /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
+  share(): void;
   /** How many runs are at work in this process. */
   activeRuns(): number;
   /** Interrupts what is at work, waits until it is stored, stops. */
@@ -129,16 +130,16 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const transcript = options.transcript ?? createMemoryTranscript();
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog('warn');
-  const providersOf = (definitions: readonly ProviderDefinition[], demo: boolean) =>
-    createProviders({
-      definitions,
-      defaultModel: largeModel(config),
-      demo,
-      timeouts: { silenceMs: options.providerSilenceMs ?? 120_000 },
-    });
-  const toolsetOf = await prepareToolsets(config, options.hiddenPaths ?? []);
-  let providers = providersOf(options.providers ?? literalProviders(config), options.demo ?? false);
-  let toolset = toolsetOf(options.shared ?? false);
+  const parts = await createLiveParts(
+    { config, providers: options.providers ?? literalProviders(config) },
+    {
+      settings: options.settings,
+      demo: options.demo ?? false,
+      shared: options.shared ?? false,
+      hiddenPaths: options.hiddenPaths ?? [],
+      providerSilenceMs: options.providerSilenceMs ?? 120_000,
+    },
+  );
   const hub = createEventHub();
   const queue = createSessionQueue();
   const active = new Map<string, ActiveRun>();
@@ -203,21 +204,18 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
 
   return {
     get providers() {
-      return providers.ids;
+      return parts.now.providers.ids;
     },
     get sandboxUnavailable() {
-      return toolset.sandboxUnavailable;
+      return parts.now.toolset.sandboxUnavailable;
     },
-    tools: () => toolset.list(),
-    resolveModel: (name) => providers.resolve(name),
-    share(definitions) {
-      providers = providersOf(definitions, false);
-      toolset = toolsetOf(true);
-    },
+    tools: () => parts.now.toolset.list(),
+    resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
+    share: () => parts.share(),
     activeRuns: () => active.size,
-    check({ agentSlug, model }) {
+    async check({ agentSlug, model }) {
       if (agentSlug !== undefined) findProfile(agentSlug);
-      if (model !== undefined) providers.resolve(model);
+      if (model !== undefined) (await parts.refresh()).providers.resolve(model);
     },
     async start(query) {
       if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
@@ -232,7 +230,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     async *complete({ model, system, messages, generation }, signal) {
       try {
-        yield* providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
+        yield* parts.now.providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
       } catch (error) {
         // Here no run keeps the failure: the caller is told, in the words that a run would have used.
         throw error instanceof ModelFailure
@@ -261,6 +259,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
 
   async function scopeOf(query: Query, signal: AbortSignal): Promise<RunScope> {
     const { session } = query;
+    const { config, providers, toolset } = await parts.refresh();
     const model = providers.open(providers.resolve(query.model ?? session.model));
     return {
       runId: newId('run'),
@@ -272,7 +271,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       systemPrompt: session.systemPrompt,
       permissionMode: query.permissionMode ?? 'ask',
       rules: session.permissionRules,
-      allowedTools: config.permissions?.allowed_tools ?? [],
+      settings: async () => (await parts.refresh()).config,
       onUnanswered: query.onUnanswered,
       tools: toolsFor(query, toolset),
       workspacePath: await (options.workspacePath ?? currentFolder)(session.workspaceId),
@@ -295,11 +294,6 @@ function toolsFor({ trigger, session }: Query, { tools }: Toolset) {
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.includes(name));
-}
-
-/** The model that queries mean which name none. */
-function largeModel({ models }: ClientConfig): string | null {
-  return models?.large ? `${models.large.provider}:${models.large.model}` : null;
 }
 
 function settingsOf(model: NonNullable<ClientConfig['models']>['large']): Generation {

@@ -89,11 +89,12 @@ async function refusalOf(
   call: ToolUse,
   { permission }: PreparedCall,
 ): Promise<ToolOutput | null> {
+  const { permissions } = await scope.settings();
   const verdict = decide(call.name, permission, {
     workspacePath: scope.workspacePath,
     mode: scope.permissionMode,
     rules: scope.rules,
-    allowedTools: scope.allowedTools,
+    allowedTools: permissions?.allowed_tools ?? [],
     grants: permission ? await scope.transcript.readGrants(scope.sessionId) : [],
   });
   if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);

@@ -22,13 +22,11 @@ export interface Toolset {
 
 /** Probes once for the sandbox; what it answers builds the tools that the settings leave, for one person or for many. */
 export async function prepareToolsets(
-  config: ClientConfig,
   hiddenPaths: readonly string[],
-): Promise<(shared: boolean) => Toolset> {
+): Promise<(config: ClientConfig, shared: boolean) => Toolset> {
   const sandbox = await detectSandbox({ hiddenPaths });
-  const disabled = config.options?.disabled_tools ?? [];
   const memories = new Map<string, FileMemory>();
-  const build = (requireSandbox: boolean, disabled: readonly string[]) =>
+  const build = (config: ClientConfig, requireSandbox: boolean, disabled: readonly string[]) =>
     builtInTools({
       sandbox,
       requireSandbox,
@@ -36,12 +34,13 @@ export async function prepareToolsets(
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: parseDuration(config.tools?.grep?.timeout ?? '5s') },
     });
-  return (shared) => {
-    const tools = build(shared, disabled);
+  return (config, shared) => {
+    const disabled = config.options?.disabled_tools ?? [];
+    const tools = build(config, shared, disabled);
     return {
       tools,
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
-      list: () => build(false, []).map((tool) => listing(tool, tools, disabled)),
+      list: () => build(config, false, []).map((tool) => listing(tool, tools, disabled)),
       fileMemory: (sessionId) => remembered(memories, sessionId),
     };
   };

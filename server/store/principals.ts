@@ -39,6 +39,8 @@ export interface Principals {
   byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
   /** The same by the id of the key, for what was authenticated before. */
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** The oldest operator; null where there is none yet. */
+  operator(): Promise<CredentialOwner | null>;
   /** Remembers that a key was used; at most once a minute. */
   touchApiKey(id: string, now: Date): Promise<void>;
 }
@@ -71,6 +73,7 @@ export function principalRepository({ database }: StoreParts): Principals {
     byLogin: (loginId, now) => database.read((sql) => loginOwner(sql, loginId, now)),
     byApiKeyHash: (hash, now) => database.read((sql) => keyOwner(sql, { 'api_keys.hash': hash }, now)),
     byApiKey: (id, now) => database.read((sql) => keyOwner(sql, { 'api_keys.id': id }, now)),
+    operator: () => database.read(operator),
     touchApiKey: (id, now) =>
       database.write(async (sql) => {
         const minuteAgo = now.getTime() - touchIntervalMs;
@@ -110,6 +113,15 @@ async function keyOwner(
   });
   const [row] = rows;
   return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now) } : null;
+}
+
+async function operator(sql: Knex): Promise<CredentialOwner | null> {
+  const oldest = sql('users').where({ operator: true }).orderBy(['created_at', 'id']).limit(1).select('id');
+  const rows: (UserRow & MembershipColumns)[] = await withMemberships(
+    sql('users').whereIn('users.id', oldest),
+  );
+  const [row] = rows;
+  return row ? toOwner(row, rows) : null;
 }
 
 /** One row for each membership; one with nulls where there is none. */

@@ -1,0 +1,50 @@
+/** The last step of loading: settings and the providers that follow from them, resolved anew when the files change. */
+import type { ClientConfig } from '../contract/config.ts';
+import type { Diagnostic } from './diagnostic.ts';
+import { checkModels } from './models.ts';
+import { type ProviderCandidate, resolveProviders } from './providers.ts';
+import type { Environment } from './variables.ts';
+
+/** Settings, the providers that can be asked, and what is odd about either. */
+export interface ResolvedSettings {
+  readonly config: ClientConfig;
+  readonly providers: readonly ProviderCandidate[];
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** What settings are resolved with besides themselves. */
+export interface Surroundings {
+  readonly environment: Environment;
+  /** Providers that were found on this machine; those of the settings go before them. */
+  readonly discovered: () => readonly ProviderCandidate[];
+}
+
+/** Resolves what `current` gives; the same object comes back as long as neither it nor what was discovered changes. */
+export function followProviders<Loaded extends Pick<ResolvedSettings, 'config' | 'diagnostics'>>(
+  current: () => Promise<Loaded>,
+  { environment, discovered }: Surroundings,
+): () => Promise<ResolvedSettings> {
+  let last: { from: Loaded; found: readonly ProviderCandidate[]; resolved: ResolvedSettings } | null = null;
+  return async () => {
+    const from = await current();
+    const found = discovered();
+    if (last?.from !== from || last.found !== found)
+      last = { from, found, resolved: resolve(from, environment, found) };
+    return last.resolved;
+  };
+}
+
+function resolve(
+  { config, diagnostics }: Pick<ResolvedSettings, 'config' | 'diagnostics'>,
+  environment: Environment,
+  found: readonly ProviderCandidate[],
+): ResolvedSettings {
+  const named = resolveProviders(config, environment);
+  const known = new Set(named.candidates.map(({ id }) => id));
+  const providers = [...named.candidates, ...found.filter(({ id }) => !known.has(id))];
+  return {
+    config,
+    providers,
+    diagnostics: [...diagnostics, ...named.diagnostics, ...checkModels(config, providers)],
+  };
+}

@@ -1,0 +1,75 @@
+/** The parts of a runtime that follow its settings: the providers and the tools. Built anew only when the settings change. */
+import type { ClientConfig } from '../contract/config.ts';
+import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
+import { prepareToolsets, type Toolset } from './toolset.ts';
+
+/** What a runtime works with; the same objects as long as nothing changed. */
+export interface RuntimeSettings {
+  readonly config: ClientConfig;
+  /** The model providers, the default first. */
+  readonly providers: readonly ProviderDefinition[];
+}
+
+/** One state of the settings, and what was built from it. */
+export interface Parts {
+  readonly config: ClientConfig;
+  readonly providers: Providers;
+  readonly toolset: Toolset;
+}
+
+export interface LiveParts {
+  /** As they were when last looked at. */
+  readonly now: Parts;
+  /** As the settings stand now. */
+  refresh(): Promise<Parts>;
+  /** From now on many people share these parts. */
+  share(): void;
+}
+
+export interface LivePartsOptions {
+  /** Asked for the settings as they stand; those given at the start count for good if absent. */
+  readonly settings?: (() => Promise<RuntimeSettings>) | undefined;
+  readonly demo: boolean;
+  readonly shared: boolean;
+  readonly hiddenPaths: readonly string[];
+  readonly providerSilenceMs: number;
+}
+
+/** Builds the parts for the first time. Probes once whether a sandbox works here. */
+export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
+  const toolsetOf = await prepareToolsets(options.hiddenPaths);
+  let { shared } = options;
+  let settings = first;
+  const build = (): Parts => ({
+    config: settings.config,
+    providers: createProviders({
+      definitions: settings.providers,
+      defaultModel: largeModel(settings.config),
+      demo: options.demo && !shared,
+      timeouts: { silenceMs: options.providerSilenceMs },
+    }),
+    toolset: toolsetOf(settings.config, shared),
+  });
+  let now = build();
+  return {
+    get now() {
+      return now;
+    },
+    async refresh() {
+      const newest = (await options.settings?.()) ?? settings;
+      if (newest.config === settings.config && newest.providers === settings.providers) return now;
+      settings = newest;
+      now = build();
+      return now;
+    },
+    share() {
+      shared = true;
+      now = build();
+    },
+  };
+}
+
+/** The model that queries mean which name none. */
+export function largeModel({ models }: ClientConfig): string | null {
+  return models?.large ? `${models.large.provider}:${models.large.model}` : null;
+}
