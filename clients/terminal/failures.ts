@@ -1,4 +1,6 @@
 /** How the command ends: its exit codes, and what it says when something fails. */
+import type { Diagnostic } from '../../server/config/config.ts';
+import { describeDiagnostic, paint, printable } from './output.ts';
 
 /** Documented in the README and in `service run --help`. */
 export const exitCodes = {
@@ -26,10 +28,38 @@ export class CommandFailure extends Error {
   }
 }
 
-/** What a person reads. A stack helps only whoever debugs. */
-export function explainFailure(error: unknown): string {
-  if (!(error instanceof Error)) return `service: ${String(error)}`;
-  if (process.env.SERVICE_DEBUG) return error.stack ?? error.message;
-  // SettingsError's lines say themselves where they come from.
-  return error.name === 'SettingsError' ? error.message : `service: ${error.message}`;
+/** The exit code of what was thrown. */
+export function exitCodeOf(error: unknown): number {
+  if (isOfCommandLine(error)) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+  if (error instanceof CommandFailure) return error.exitCode;
+  return isOfSettings(error) ? exitCodes.usage : exitCodes.failed;
+}
+
+/** What a person reads; null where it was said already. A stack helps only whoever debugs. */
+export function explainFailure(error: unknown): string | null {
+  if (isOfCommandLine(error)) return null;
+  if (process.env.SERVICE_DEBUG && error instanceof Error) return error.stack ?? error.message;
+  if (hasDiagnostics(error))
+    return error.diagnostics.map((diagnostic) => describeDiagnostic(diagnostic, process.stderr)).join('\n');
+  const message = error instanceof Error ? error.message : String(error);
+  return `${paint('red', 'service:', process.stderr)} ${printable(message, { lines: true })}`;
+}
+
+/** What commander throws has been said by commander, help included. It is known by its code, without loading it. */
+function isOfCommandLine(error: unknown): error is Error & { exitCode: number } {
+  return (
+    error instanceof Error &&
+    'exitCode' in error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    error.code.startsWith('commander.')
+  );
+}
+
+function isOfSettings(error: unknown): boolean {
+  return error instanceof Error && ['SettingsError', 'ServerSettingsError'].includes(error.name);
+}
+
+function hasDiagnostics(error: unknown): error is Error & { diagnostics: readonly Diagnostic[] } {
+  return error instanceof Error && error.name === 'SettingsError' && 'diagnostics' in error;
 }

@@ -1,18 +1,45 @@
 /** The `service` command: reads the command line and hands each subcommand to its file. */
-import { exitCodes, explainFailure } from './failures.ts';
+import type { Command } from 'commander';
+import { exitCodeOf, explainFailure } from './failures.ts';
 
-const [first, ...rest] = process.argv.slice(2);
 try {
-  if ((first === 'version' || first === '--version') && rest.length === 0) {
+  await answer(process.argv.slice(2));
+} catch (error) {
+  const said = explainFailure(error);
+  if (said !== null) process.stderr.write(`${said}\n`);
+  process.exitCode = exitCodeOf(error);
+}
+
+async function answer(words: readonly string[]): Promise<void> {
+  if (words.length === 1 && (words[0] === 'version' || words[0] === '--version')) {
     // Asked by scripts, many times: not worth reading the whole command line's definition for.
     const { printVersion } = await import('./commands/version.ts');
-    printVersion();
-  } else {
-    const { buildProgram } = await import('./program.ts');
-    await buildProgram().parseAsync(process.argv);
+    return printVersion();
   }
-} catch (error) {
-  process.stderr.write(`${explainFailure(error)}\n`);
-  process.exitCode =
-    error instanceof Error && 'exitCode' in error ? Number(error.exitCode) : exitCodes.failed;
+  endWithTheReader();
+  const { buildProgram } = await import('./program.ts');
+  const program = buildProgram();
+  if (isAlone(program, words)) await openInterface(program);
+  else await program.parseAsync(words, { from: 'user' });
+}
+
+/** Whether no subcommand is named. Were the program to answer that itself, it would take misspelt ones for arguments. */
+function isAlone(program: Command, words: readonly string[]): boolean {
+  const { operands, unknown } = program.parseOptions([...words]);
+  return operands.length === 0 && unknown.length === 0;
+}
+
+async function openInterface(program: Command): Promise<void> {
+  const { version, cwd } = program.opts<{ version?: boolean; cwd?: string }>();
+  if (version) return (await import('./commands/version.ts')).printVersion();
+  (await import('./places.ts')).enterFolder(cwd);
+  return (await import('./commands/interface.ts')).openInterface();
+}
+
+/** Whoever reads us may have read enough, as `head` does: that is no failure, and there is nobody to tell. */
+function endWithTheReader(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  });
 }

@@ -1,23 +1,40 @@
 /** The command line: every subcommand with its options, its help and an example. What it does is in `commands/`. */
-import { Command, Option } from 'commander';
+import { styleText } from 'node:util';
+import { Argument, Command, Option } from 'commander';
+import { exitCodes } from './failures.ts';
 
 /** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
 export function buildProgram(): Command {
-  const program = new Command('service')
+  const program = new Command('service');
+  program
     .description('An open backend for AI agents, and the agent itself in your terminal.')
-    .showHelpAfterError('(service --help lists the commands)')
     .enablePositionalOptions()
     .exitOverride()
+    .helpOption('-h, --help', 'print this help')
+    .configureHelp({
+      styleTitle: (title) => styleText('bold', title, { validateStream: false }),
+      subcommandTerm: (command) => command.name(),
+    })
     .option('-C, --cwd <folder>', 'work in this folder instead of the current one')
-    .action(async () => (await import('./commands/interface.ts')).openInterface());
+    .option('--version', 'print the version')
+    .hook('preAction', async () => (await import('./places.ts')).enterFolder(program.opts().cwd));
+  program.commandsGroup('The agent:');
   addRun(program);
-  addServer(program);
+  addSessions(program);
+  program.commandsGroup('Settings:');
   addTrust(program);
   addConfig(program);
   addListings(program);
-  addSessions(program);
+  program.commandsGroup('Servers:');
+  addServer(program);
   addLogin(program);
+  program.commandsGroup('Upkeep:');
   addUpkeep(program);
+  program.addHelpCommand(
+    new Command('help').argument('[command]').description('Print the help of a command.'),
+  );
+  withExample(program, 'service run "What does this project do?"');
+  sayWhereHelpIs(program);
   return program;
 }
 
@@ -39,7 +56,7 @@ function addRun(program: Command): void {
       .addOption(serverOption())
       .action(async (prompt: string[], options) => (await import('./commands/run.ts')).run(prompt, options)),
     'git diff | service run "Write a commit message for this change"',
-  );
+  ).addHelpText('after', describeExitCodes());
 }
 
 function addServer(program: Command): void {
@@ -89,7 +106,8 @@ function addTrust(program: Command): void {
 }
 
 function addConfig(program: Command): void {
-  const config = program.command('config').description('See and change settings.');
+  const config = program.command('config').helpCommand(false).description('See and change settings.');
+  withExample(config, 'service config show');
   withExample(
     config
       .command('show')
@@ -181,7 +199,8 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/providers.ts')).listProviders(options)),
     'service providers',
   );
-  const mcp = program.command('mcp').description('MCP servers of the settings.');
+  const mcp = program.command('mcp').helpCommand(false).description('MCP servers of the settings.');
+  withExample(mcp, 'service mcp list');
   withExample(
     mcp
       .command('list')
@@ -190,7 +209,8 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/mcp.ts')).listMcpServers(options)),
     'service mcp list',
   );
-  const lsp = program.command('lsp').description('Language servers of the settings.');
+  const lsp = program.command('lsp').helpCommand(false).description('Language servers of the settings.');
+  withExample(lsp, 'service lsp list');
   withExample(
     lsp
       .command('list')
@@ -202,7 +222,11 @@ function addListings(program: Command): void {
 }
 
 function addSessions(program: Command): void {
-  const sessions = program.command('sessions').description('Sessions of this project, or of a server.');
+  const sessions = program
+    .command('sessions')
+    .helpCommand(false)
+    .description('Sessions of this project, or of a server.');
+  withExample(sessions, 'service sessions list');
   withExample(
     sessions
       .command('list')
@@ -307,9 +331,9 @@ function addUpkeep(program: Command): void {
     program
       .command('completion')
       .description('Print the completion script of a shell.')
-      .argument('<shell>', 'bash, zsh or fish')
+      .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
       .action(async (shell: string) =>
-        (await import('./commands/completion.ts')).printCompletion(shell, program),
+        (await import('./commands/completion.ts')).printCompletion(shell, buildProgram()),
       ),
     'source <(service completion bash)',
   );
@@ -333,6 +357,27 @@ function serverOption(): Option {
   );
 }
 
-function withExample(command: Command, example: string): void {
-  command.addHelpText('after', `\nExample:\n  $ ${example}`);
+function withExample(command: Command, example: string): Command {
+  return command.addHelpText('after', `\nExample:\n  $ ${example}`);
+}
+
+function describeExitCodes(): string {
+  const meanings = {
+    done: 'the run completed',
+    failed: 'the run failed',
+    usage: 'the command line or the settings cannot be used',
+    untrusted: 'with --require-trust: a file of the project is not trusted',
+    unreachable: 'the server cannot be reached, or refuses the login',
+    interrupted: 'interrupted with Ctrl+C',
+  } satisfies Record<keyof typeof exitCodes, string>;
+  const lines = Object.entries(exitCodes).map(
+    ([name, code]) => `  ${code}`.padEnd(6) + meanings[name as keyof typeof exitCodes],
+  ); // entries of that very object
+  return `\nExit codes:\n${lines.join('\n')}`;
+}
+
+/** Each command names its own help where it is used wrongly. */
+function sayWhereHelpIs(command: Command, path = command.name()): void {
+  command.showHelpAfterError(`See: ${path} --help`);
+  for (const one of command.commands) sayWhereHelpIs(one, `${path} ${one.name()}`);
 }

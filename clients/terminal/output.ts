@@ -1,0 +1,121 @@
+/** How the command speaks: answers on standard output, notices on standard error; for people on a terminal, plain elsewhere. */
+import { homedir } from 'node:os';
+import { relative } from 'node:path';
+import { styleText } from 'node:util';
+import type { Diagnostic } from '../../server/config/config.ts';
+
+/** One column of a table. */
+export interface Column<Row> {
+  readonly title: string;
+  readonly value: (row: Row) => string;
+  /** How its cells look on a terminal. */
+  readonly style?: Style | ((row: Row) => Style | null);
+}
+
+/** The looks that this command uses. */
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+
+/** Whether a person reads what is written there. */
+export function isTerminal(stream: NodeJS.WriteStream = process.stdout): boolean {
+  return stream.isTTY === true;
+}
+
+/** Text in a style, where the stream shows colours: NO_COLOR and FORCE_COLOR are heeded. */
+export function paint(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
+  return styleText(style, text, { stream, validateStream: true });
+}
+
+/** Prints one answer, as it is; text that others wrote goes through `printable` before. */
+export function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+/** Prints JSON for programs. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2));
+}
+
+/** Prints rows: as JSON, as an aligned table on a terminal, or with tabs between and without titles in a pipe. */
+export function printTable<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  { json = false }: { json?: boolean | undefined } = {},
+): void {
+  if (json) printJson(rows);
+  else if (isTerminal()) printAligned(rows, columns);
+  else for (const row of rows) print(columns.map((column) => printable(column.value(row))).join('\t'));
+}
+
+/** Says something beside the answer, on standard error. */
+export function notice(text: string): void {
+  const lines = printable(text, { lines: true });
+  process.stderr.write(`${paint('yellow', 'service:', process.stderr)} ${lines}\n`);
+}
+
+/**
+ * Text that others wrote, so that it neither moves the cursor nor hides anything: control characters, direction
+ * marks and what has no width are written as escapes. With `lines`, line breaks and tabs stay.
+ */
+export function printable(text: string, { lines = false } = {}): string {
+  const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+  return text.replaceAll(unseen, (character) => {
+    // Emoji are commonly written with this selector; it hides nothing.
+    if (character === '\u{fe0f}') return character;
+    if (lines && (character === '\n' || character === '\t')) return character;
+    return escapeOf(character);
+  });
+}
+
+/** A path as a person would write it here: on a terminal below `.` or `~`, elsewhere in full. */
+export function displayPath(path: string, stream: NodeJS.WriteStream = process.stdout): string {
+  if (!isTerminal(stream)) return printable(path);
+  const here = relative(process.cwd(), path);
+  if (here !== '' && !here.startsWith('..')) return printable(here);
+  const home = homedir();
+  return printable(path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path);
+}
+
+/** One diagnostic as a line for a person: where, how bad, what, and what to do. */
+export function describeDiagnostic(
+  { severity, place, pointer, message, expected, remedy }: Diagnostic,
+  stream: NodeJS.WriteStream = process.stdout,
+): string {
+  const where = place ? `${displayPath(place.file, stream)}:${place.line}:${place.column}: ` : '';
+  const what = `${pointer ? `${pointer}: ` : ''}${message}${expected === null ? '' : `; expected ${expected}`}`;
+  const told = paint(severity === 'error' ? 'red' : 'yellow', severity, stream);
+  return `${where}${told}: ${printable(`${what}. ${remedy}`)}`;
+}
+
+/** How many cells of a terminal text fills. */
+export function widthOf(text: string): number {
+  const wide =
+    /\p{Emoji_Presentation}|\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u;
+  let width = 0;
+  for (const { segment } of new Intl.Segmenter().segment(text)) width += wide.test(segment) ? 2 : 1;
+  return width;
+}
+
+function printAligned<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): void {
+  const cells = rows.map((row) => columns.map((column) => printable(column.value(row))));
+  const widths = columns.map(({ title }, at) =>
+    Math.max(...[title, ...cells.map((row) => row[at] ?? '')].map(widthOf)),
+  );
+  // Nothing is filled up behind the last column: a long line would wrap into an empty one.
+  const fill = (text: string, at: number) =>
+    at === columns.length - 1 ? text : text + ' '.repeat((widths[at] ?? 0) - widthOf(text));
+  print(columns.map(({ title }, at) => paint('dim', fill(title.toUpperCase(), at))).join('  '));
+  for (const [index, row] of rows.entries()) {
+    const styled = columns.map(({ style }, at) => {
+      const text = fill(cells[index]?.[at] ?? '', at);
+      const chosen = typeof style === 'function' ? style(row) : style;
+      return chosen ? paint(chosen, text) : text;
+    });
+    print(styled.join('  ').trimEnd());
+  }
+}
+
+function escapeOf(character: string): string {
+  const named: Record<string, string> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '\u001b': '\\e' };
+  const code = character.codePointAt(0) ?? 0;
+  return named[character] ?? `\\u{${code.toString(16)}}`;
+}

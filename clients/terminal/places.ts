@@ -1,0 +1,36 @@
+/** Where the command works: its folder, and the settings that count there. */
+import { homedir } from 'node:os';
+import type { SettingsPlaces } from '../../server/config/loaded-settings.ts';
+import { CommandFailure, exitCodes } from './failures.ts';
+
+/** `-C`: from here on the folder is the current one, for everything that the command does. */
+export function enterFolder(folder: string | undefined): void {
+  if (folder === undefined) return;
+  try {
+    process.chdir(folder);
+    process.env.PWD = process.cwd();
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // chdir throws nothing else
+    throw new CommandFailure(
+      `The folder ${folder} cannot be entered (${code}). Name one that is there.`,
+      exitCodes.usage,
+    );
+  }
+}
+
+/** Where the settings files of the current folder are. */
+export async function currentPlaces(): Promise<SettingsPlaces> {
+  const { findPlaces } = await import('../../server/config/config.ts');
+  return await findPlaces(currentFolder(), process.env, homedir());
+}
+
+function currentFolder(): string {
+  try {
+    return process.cwd();
+  } catch {
+    throw new CommandFailure(
+      'The current folder is gone. Go to one that is there, or name one with -C.',
+      exitCodes.usage,
+    );
+  }
+}
