@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite test check types contract mock bench chaos clients format clean
+.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -44,6 +44,15 @@ serve: $(generated.stamp) ## Start the server in the foreground: make serve [ARG
 
 invite: $(generated.stamp) ## Print a token that lets one person register
 	@node server/maintenance/invite.ts $(ARGS)
+
+# Only from the command line: some systems set variables of these names for purposes of their own.
+link unlink: export LINK_NAME = $(if $(filter command line,$(origin NAME)),$(NAME),service)
+link unlink: export LINK_PREFIX = $(if $(filter command line,$(origin PREFIX)),$(PREFIX),~/.local)
+link: $(generated.stamp) ## Put the command on your PATH: make link [NAME=service] [PREFIX=~/.local]
+	@node clients/terminal/link.ts link
+
+unlink: node_modules/.installed ## Take that link away again
+	@node clients/terminal/link.ts unlink
 
 check: $(generated.stamp) ## Types, format, lint, import directions, unused code, spec lint
 	@$(MAKE) --no-print-directory types

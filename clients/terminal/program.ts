@@ -1,11 +1,12 @@
 /** The command line: every subcommand with its options, its help and an example. What it does is in `commands/`. */
+import { isAbsolute } from 'node:path';
 import { styleText } from 'node:util';
 import { Argument, Command, Option } from 'commander';
 import { exitCodes } from './failures.ts';
 
 /** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
 export function buildProgram(): Command {
-  const program = new Command('service');
+  const program = new Command(calledAs());
   program
     .description('An open backend for AI agents, and the agent itself in your terminal.')
     .enablePositionalOptions()
@@ -358,7 +359,13 @@ function serverOption(): Option {
 }
 
 function withExample(command: Command, example: string): Command {
-  return command.addHelpText('after', `\nExample:\n  $ ${example}`);
+  return command.addHelpText('after', `\nExample:\n  $ ${example.replace(/\bservice\b/, calledAs())}`);
+}
+
+/** The name that this command was linked by, where the launcher says so; Node itself leaves an absolute path there. */
+function calledAs(): string {
+  const [, name = ''] = process.argv;
+  return name === '' || isAbsolute(name) ? 'service' : name;
 }
 
 function describeExitCodes(): string {

@@ -1,10 +1,27 @@
 // Plain JavaScript, so that Node's cache of compiled code is on before the first TypeScript file is read.
+import { lstatSync, mkdirSync, statSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 
-const { XDG_CACHE_HOME: given } = process.env;
+const { XDG_CACHE_HOME: given, SERVICE_CALLED_AS: name } = process.env;
+// As programs have it: the first argument is the name that this one was called by. It is no setting, and no child's affair.
+if (name) process.argv[1] = name;
+delete process.env.SERVICE_CALLED_AS;
+
 // Not the shared temporary folder, Node's own choice: code of other users would be run from there.
 const caches = given && isAbsolute(given) ? given : join(homedir(), '.cache');
-enableCompileCache(join(caches, 'service', 'compiled'));
+const compiled = join(caches, 'service', 'compiled');
+try {
+  mkdirSync(compiled, { recursive: true, mode: 0o700 });
+  if ([statSync(caches), lstatSync(dirname(compiled)), lstatSync(compiled)].every(isOurs))
+    enableCompileCache(compiled);
+} catch {
+  // Without a cache the command is slower, and nothing else.
+}
 await import('./main.ts');
+
+/** Nobody else may put code there, for us to run. A root that has another user's HOME uses none of it, either. */
+function isOurs(facts) {
+  return facts.isDirectory() && facts.uid === process.getuid?.() && (facts.mode & 0o022) === 0;
+}

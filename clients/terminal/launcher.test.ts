@@ -1,0 +1,132 @@
+/** How the command starts: through links, from anywhere, with and without a cache of compiled code. */
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { launcher, runToEnd, type TestHome, testHome } from './test-command.ts';
+
+const version = { code: 0, stdout: 'service 0.1.0\n', stderr: '' };
+
+describe('the launcher', () => {
+  test('finds its checkout through links to links, relative ones too, from any folder', async () => {
+    const { home, project, environment } = testHome();
+    symlinkSync(join(import.meta.dirname, '../..'), join(home, 'the checkout'));
+    mkdirSync(join(home, 'bin'));
+    symlinkSync('../the checkout/clients/terminal/bin/service', join(home, 'bin/service'));
+    symlinkSync('service', join(home, 'bin/-svc'));
+    const run = (file: string, variables = {}) =>
+      runToEnd(file, ['version'], { cwd: project, environment: { ...environment, ...variables } });
+    expect(await run('../bin/-svc')).toEqual(version);
+    expect(await run(join(home, 'bin/-svc'), { CDPATH: home })).toEqual(version);
+    expect(await run('service', { PATH: `${home}/bin:${environment.PATH}` })).toEqual(version);
+  });
+
+  test('passes every argument on as it is', async () => {
+    const { home, service } = fakeCheckout("it's a checkout");
+    const node = '#!/bin/sh\nfor argument; do printf "<%s>" "$argument"; done; exit 7\n';
+    installNode(home, "it's a checkout", node);
+    generate(home, "it's a checkout");
+    const { code, stdout } = await service(['run', 'two words', '', '$HOME *', "it's"]);
+    const start = join(home, "it's a checkout", 'clients/terminal/start.mjs');
+    expect(stdout).toBe(`<${start}><run><two words><><$HOME *><it's>`);
+    expect(code).toBe(7);
+  });
+
+  test('says what to do where nothing is installed, or nothing generated', async () => {
+    const { home, service } = fakeCheckout('checkout');
+    const root = join(home, 'checkout');
+    expect(await service(['version'])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `service: its packages are not installed. Run: make -C '${root}' install\n`,
+    });
+    installNode(home, 'checkout', '#!/bin/sh\n');
+    expect(await service(['version'])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `service: its code is not generated. Run: make -C '${root}' generate\n`,
+    });
+  });
+
+  test('gives the command the name that it was linked by', async () => {
+    const { home, project, environment } = testHome();
+    symlinkSync(launcher, join(home, 'svc'));
+    const { stdout } = await runToEnd(join(home, 'svc'), ['--help'], { cwd: project, environment });
+    expect(stdout).toMatch(/^Usage: svc /);
+    expect((await runToEnd(launcher, ['--help'], { cwd: project, environment })).stdout).toMatch(
+      /^Usage: service /,
+    );
+  });
+});
+
+describe('the cache of compiled code', () => {
+  const compiled = ({ home }: TestHome) => join(home, 'caches/service/compiled');
+  const run = (home: TestHome) => home.service(['version'], { XDG_CACHE_HOME: join(home.home, 'caches') });
+
+  test('is filled by the first start, for its owner alone', async () => {
+    const home = testHome();
+    expect(await run(home)).toEqual(version);
+    expect(readdirSync(compiled(home))).toHaveLength(1);
+    expect(statSync(compiled(home)).mode & 0o777).toBe(0o700);
+    expect(statSync(join(home.home, 'caches/service')).mode & 0o777).toBe(0o700);
+  });
+
+  test('is in ~/.cache where XDG_CACHE_HOME is not set, or relative', async () => {
+    const home = testHome();
+    await home.service(['version'], { XDG_CACHE_HOME: 'caches' });
+    expect(readdirSync(join(home.home, '.cache/service/compiled'))).toHaveLength(1);
+    expect(readdirSync(home.project)).toEqual(['.git']);
+  });
+
+  test.each<[string, (home: TestHome) => void]>([
+    ['others may write there', (home) => chmodSync(compiled(home), 0o770)],
+    ['others may write to the folder around it', (home) => chmodSync(join(home.home, 'caches'), 0o777)],
+  ])('stays unused where %s', async (_, spoil) => {
+    const home = testHome();
+    mkdirSync(compiled(home), { recursive: true, mode: 0o700 });
+    spoil(home);
+    expect(await run(home)).toEqual(version);
+    expect(readdirSync(compiled(home))).toEqual([]);
+  });
+
+  test('stays unused where a link leads to it', async () => {
+    const home = testHome();
+    mkdirSync(join(home.home, 'elsewhere'));
+    mkdirSync(join(home.home, 'caches/service'), { recursive: true });
+    symlinkSync(join(home.home, 'elsewhere'), compiled(home));
+    expect(await run(home)).toEqual(version);
+    expect(readdirSync(join(home.home, 'elsewhere'))).toEqual([]);
+  });
+
+  test('is not missed where it cannot be made', async () => {
+    const home = testHome();
+    writeFileSync(join(home.home, 'caches'), 'a file, no folder');
+    expect(await run(home)).toEqual(version);
+  });
+});
+
+/** The launcher in a checkout of its own, in which nothing else is yet. */
+function fakeCheckout(name: string) {
+  const { home, project, environment } = testHome();
+  mkdirSync(join(home, name, 'clients/terminal/bin'), { recursive: true });
+  const file = join(home, name, 'clients/terminal/bin/service');
+  copyFileSync(launcher, file);
+  return { home, service: (args: readonly string[]) => runToEnd(file, args, { cwd: project, environment }) };
+}
+
+function installNode(home: string, checkout: string, script: string): void {
+  mkdirSync(join(home, checkout, 'node_modules/.bin'), { recursive: true });
+  writeFileSync(join(home, checkout, 'node_modules/.bin/node'), script, { mode: 0o755 });
+}
+
+function generate(home: string, checkout: string): void {
+  mkdirSync(join(home, checkout, 'server/contract'), { recursive: true });
+  writeFileSync(join(home, checkout, 'server/contract/config.ts'), '');
+}

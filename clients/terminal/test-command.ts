@@ -1,0 +1,67 @@
+/** Runs the real `service` command in folders of its own, for tests: nothing of the surroundings gets in. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+
+/** What a command wrote, once it has ended. */
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A person's home and a project in it, gone after the test. */
+export interface TestHome {
+  readonly home: string;
+  readonly project: string;
+  /** The variables of that person's shell. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Writes a file, its folders included, below `home`; gives its path. */
+  write(path: string, content: string | object): string;
+  /** Runs `service` in the project. */
+  service(args: readonly string[], variables?: Readonly<Record<string, string | undefined>>): Promise<Ended>;
+}
+
+/** The launcher, as a link on somebody's PATH would start it. */
+export const launcher = join(import.meta.dirname, 'bin/service');
+
+/** A new home with an empty project. The folder has a space in it: people have such folders. */
+export function testHome(): TestHome {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'service home-')));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const project = join(home, 'project');
+  mkdirSync(join(project, '.git'), { recursive: true });
+  writeFileSync(join(project, '.git/HEAD'), 'ref: refs/heads/main\n');
+  const environment = { HOME: home, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8' };
+  return {
+    home,
+    project,
+    environment,
+    write(path, content) {
+      const file = join(home, path);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content, null, 2));
+      return file;
+    },
+    service: (args, variables) =>
+      runToEnd(launcher, args, { cwd: project, environment: { ...environment, ...variables } }),
+  };
+}
+
+/** Runs any program until it ends. */
+export async function runToEnd(
+  file: string,
+  args: readonly string[],
+  {
+    cwd,
+    environment,
+  }: { readonly cwd: string; readonly environment: Readonly<Record<string, string | undefined>> },
+): Promise<Ended> {
+  const child = spawn(file, args, { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  return { code: child.exitCode, stdout, stderr };
+}
