@@ -19,6 +19,10 @@ export interface CommandRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  /** What the command reads from its standard input; without it there is nothing to read. */
+  readonly input?: string;
+  /** Between the polite and the certain end; two seconds if absent. */
+  readonly graceMs?: number;
   /** Whether `file` only starts the real command and must outlive its polite end. */
   readonly wrapped: boolean;
   readonly limits?: TreeLimits | undefined;
@@ -33,7 +37,6 @@ export interface CommandEnd {
   readonly signalName: string | null;
 }
 
-/** Between the polite and the certain end. */
 const GRACE_MS = 2000;
 const WATCH_MS = 200;
 /** How long to wait for the output's end once every process should be gone. */
@@ -58,6 +61,7 @@ export async function runCommand(request: CommandRequest): Promise<CommandEnd> {
     return { reason, exitCode: child.exitCode, signalName: child.signalCode };
   } finally {
     stop.dispose();
+    child.stdin?.destroy();
     child.stdout?.destroy();
     child.stderr?.destroy();
   }
@@ -69,12 +73,14 @@ function start(request: CommandRequest, mark: string): ChildProcess {
     cwd: request.cwd,
     // The mark finds processes that left the group and lost their parent.
     env: { ...request.env, [String(name)]: value },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [request.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     // A session and process group of its own, so that the group can be signalled.
     detached: true,
   });
-  child.stdout.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stdout'));
-  child.stderr.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stderr'));
+  child.stdout?.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stdout'));
+  child.stderr?.on('data', (chunk: Buffer) => request.onOutput(chunk, 'stderr'));
+  // A command need not read its input: how it ends is what counts, not whether the pipe broke.
+  child.stdin?.on('error', () => undefined).end(request.input);
   return child;
 }
 
@@ -116,7 +122,7 @@ async function endPolitely(
   for (const pid of descendants) sendSignal(pid, 'SIGTERM');
   // A wrapper that ends takes the command with it at once, which would leave no time to end politely.
   if (!request.wrapped) sendSignal(-child.pid, 'SIGTERM');
-  await Promise.race([exited, delay(GRACE_MS, undefined, { ref: false })]);
+  await Promise.race([exited, delay(request.graceMs ?? GRACE_MS, undefined, { ref: false })]);
 }
 
 async function endCertainly(child: ChildProcess, mark: string, exited: Promise<void>): Promise<void> {

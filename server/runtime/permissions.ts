@@ -12,6 +12,8 @@ export interface PermissionContext {
   readonly rules: readonly PermissionRule[];
   /** `permissions.allowed_tools` of the settings: `tool` or `tool:action`. */
   readonly allowedTools: readonly string[];
+  /** Whether a hook allows this very call. */
+  readonly hookAllows: boolean;
   /** What people have granted for the session or its workspace. */
   readonly grants: readonly Grant[];
 }
@@ -21,7 +23,10 @@ export type Verdict =
   /** The reason is told to the model. */
   | { readonly verdict: 'deny'; readonly reason: string };
 
-/** Any deny ends it; then come the mode, the lists, what was granted before; last of all a person is asked. */
+/**
+ * Any deny ends it (those of hooks have ended it before); then come the mode, the lists, what was granted before, what a
+ * hook allows; last of all a person is asked. A hook stands in for that person, so it does not loosen a mode.
+ */
 export function decide(toolName: string, need: PermissionNeed | null, context: PermissionContext): Verdict {
   if (context.rules.some(({ tool, decision }) => tool === toolName && decision === 'deny'))
     return { verdict: 'deny', reason: `A rule of this session denies the tool ${toolName}.` };
@@ -35,7 +40,7 @@ export function decide(toolName: string, need: PermissionNeed | null, context: P
       verdict: 'deny',
       reason: `No rule allows the tool ${toolName}, and the permission mode is deny_unlisted.`,
     };
-  return { verdict: 'ask' };
+  return { verdict: context.hookAllows ? 'allow' : 'ask' };
 }
 
 function isAllowed(

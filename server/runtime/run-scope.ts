@@ -1,12 +1,13 @@
 /** What every part of a run at work needs to know of it. */
 
 import type { Clock } from '../clock.ts';
-import type { PermissionMode, PermissionRule } from '../contract/api.ts';
+import type { InterruptReason, PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import type { Generation, Model } from './model.ts';
 import type { Profile } from './profiles.ts';
+import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { FileMemory, Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -32,6 +33,10 @@ export interface RunScope {
   readonly answerWithinMs: number;
   /** Aborts when the run is to stop. */
   readonly signal: AbortSignal;
+  /** Stops the run from within. */
+  readonly interrupt: (reason: InterruptReason) => void;
+  /** Where hooks have to run; null where they run as their person's own commands. */
+  readonly hookSandbox: () => Sandbox | SandboxUnavailable | null;
   readonly transcript: Transcript;
   readonly hub: EventHub;
   readonly clock: Clock;

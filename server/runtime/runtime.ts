@@ -14,6 +14,7 @@ import { Problem } from '../problem.ts';
 import { createEventHub } from './event-hub.ts';
 import { createEventLog } from './event-log.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
+import { checkHooks } from './hooks.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createLiveParts, largeModel, type RuntimeSettings } from './live-parts.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
@@ -127,6 +128,7 @@ interface ActiveRun {
 
 /** Builds a runtime from settings: providers, tools, permissions. Probes once whether a sandbox works here. */
 export async function createRuntime(config: ClientConfig, options: RuntimeOptions = {}): Promise<Runtime> {
+  checkHooks(config);
   const transcript = options.transcript ?? createMemoryTranscript();
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog('warn');
@@ -146,8 +148,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const starting = new Set<Promise<unknown>>();
   let closing = false;
 
-  const interrupt = (runId: string, reason: InterruptReason) =>
-    active.get(runId)?.controller.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
+  const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
 
   const keeper = startLeaseKeeper({
     ...(options.lease ?? defaultLease),
@@ -175,7 +176,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
 
   const begin = async (query: Query): Promise<StartedRun> => {
     const controller = new AbortController();
-    const scope = await scopeOf(query, controller.signal);
+    const scope = await scopeOf(query, controller);
     const messages = query.messages.map(newMessage);
     await transcript.beginRun({
       id: scope.runId,
@@ -257,7 +258,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     }
   }
 
-  async function scopeOf(query: Query, signal: AbortSignal): Promise<RunScope> {
+  async function scopeOf(query: Query, controller: AbortController): Promise<RunScope> {
     const { session } = query;
     const { config, providers, toolset } = await parts.refresh();
     const model = providers.open(providers.resolve(query.model ?? session.model));
@@ -278,13 +279,20 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       files: toolset.fileMemory(session.id),
       stepLimit: options.stepLimit ?? 50,
       answerWithinMs: options.answerWithinMs ?? 15 * 60_000,
-      signal,
+      signal: controller.signal,
+      interrupt: (reason) => abort(controller, reason),
+      hookSandbox: () => parts.now.toolset.hookSandbox,
       transcript,
       hub,
       clock,
       log,
     };
   }
+}
+
+/** The reason is read again when the run ends. */
+function abort(controller: AbortController | undefined, reason: InterruptReason): void {
+  controller?.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
 }
 
 /** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */

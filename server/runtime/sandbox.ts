@@ -34,6 +34,8 @@ export interface WrapOptions {
   readonly readOnly?: boolean;
   /** Further files or folders to show, for reading. */
   readonly visiblePaths?: readonly string[];
+  /** Variables besides those that every command gets. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** A command to start in place of the given one. */
@@ -144,7 +146,13 @@ function bubblewrap(bwrap: string, settings: SandboxSettings): Sandbox {
 }
 
 function isolation(options: WrapOptions): readonly string[] {
-  const environment = { PATH: SEARCH_PATH, HOME: '/tmp', LANG: 'C.UTF-8', TERM: 'dumb' };
+  const environment = {
+    PATH: SEARCH_PATH,
+    HOME: '/tmp',
+    LANG: 'C.UTF-8',
+    TERM: 'dumb',
+    ...options.environment,
+  };
   return [
     ...['--unshare-all', '--unshare-user', '--disable-userns', ...(options.network ? ['--share-net'] : [])],
     ...['--uid', SANDBOX_ID, '--gid', SANDBOX_ID, '--hostname', 'sandbox', '--cap-drop', 'ALL'],

@@ -1,7 +1,8 @@
-/** Carries out one tool call of a model: checks it, has it decided, runs it, and tells what it gave. */
+/** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
 import type { ToolResult, ToolUse } from '../contract/api.ts';
 import { interruptedResult } from './conversation.ts';
 import type { EventLog } from './event-log.ts';
+import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
 import { decide } from './permissions.ts';
 import { askPermission, askPrompt } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
@@ -23,14 +24,19 @@ export async function callTool(
   scope: RunScope,
   log: EventLog,
   memory: RunMemory,
-  call: ToolUse,
+  asked: ToolUse,
 ): Promise<ToolResult> {
+  const verdict = await askHooks(scope, log, asked);
+  // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
+  const { call } = verdict;
   await log.push({
     name: 'runtime',
     data: { type: 'tool_started', tool_call_id: call.id, tool_name: call.name, input: call.input },
   });
-  const output = await outputOf(scope, log, memory, call);
-  const result = scope.signal.aborted ? interruptedResult(call.id, call.name) : toResult(call, output);
+  if (verdict.halt) await haltRun(scope, log, verdict);
+  const output = withNotes(await outputOf(scope, log, memory, verdict), verdict);
+  const unclear = scope.signal.aborted && !verdict.halt;
+  const result = unclear ? interruptedResult(call.id, call.name) : toResult(call, output);
   await log.push({
     name: 'runtime',
     data: {
@@ -48,8 +54,13 @@ async function outputOf(
   scope: RunScope,
   log: EventLog,
   memory: RunMemory,
-  call: ToolUse,
+  verdict: HookVerdict,
 ): Promise<ToolOutput> {
+  const { call, reason } = verdict;
+  if (verdict.halt) return refusal(`A hook stopped the run before this call. ${reason}`.trim());
+  if (scope.signal.aborted) return refusal('Interrupted.');
+  if (verdict.decision === 'deny')
+    return refusal(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
   const tool = scope.tools.find(({ name }) => name === call.name);
   if (!tool)
     return refusal(
@@ -60,8 +71,18 @@ async function outputOf(
   );
   if ('content' in prepared) return prepared;
   // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
-  const refused = await refusalOf(scope, log, call, prepared);
+  const refused = await refusalOf(scope, log, verdict, prepared);
   return refused ?? (await attempt(scope, call, () => prepared.run()));
+}
+
+/** What hooks have to say to the model, marked as theirs. */
+function withNotes(output: ToolOutput, { updatedInput, context }: HookVerdict): ToolOutput {
+  const changed = Object.keys(updatedInput).join(', ');
+  const notes = [
+    ...(changed ? [`[A hook changed the input of this call: ${changed}.]`] : []),
+    ...(context ? [`[A hook adds:]\n${context}`] : []),
+  ];
+  return { ...output, content: [output.content, ...notes].join('\n\n') };
 }
 
 /** Turns what goes wrong in a tool into a result. */
@@ -86,7 +107,7 @@ async function attempt<Outcome>(
 async function refusalOf(
   scope: RunScope,
   log: EventLog,
-  call: ToolUse,
+  { call, decision }: HookVerdict,
   { permission }: PreparedCall,
 ): Promise<ToolOutput | null> {
   const { permissions } = await scope.settings();
@@ -95,6 +116,7 @@ async function refusalOf(
     mode: scope.permissionMode,
     rules: scope.rules,
     allowedTools: permissions?.allowed_tools ?? [],
+    hookAllows: decision === 'allow',
     grants: permission ? await scope.transcript.readGrants(scope.sessionId) : [],
   });
   if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);

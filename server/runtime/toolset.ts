@@ -3,7 +3,7 @@
 import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
-import { detectSandbox } from './sandbox.ts';
+import { detectSandbox, type Sandbox, type SandboxUnavailable } from './sandbox.ts';
 import type { FileMemory, Tool } from './tools/tool.ts';
 import { builtInTools, createFileMemory } from './tools/tools.ts';
 
@@ -14,6 +14,8 @@ export interface Toolset {
   readonly tools: readonly Tool[];
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Where hooks have to run; null for one person, whose own commands they are. */
+  readonly hookSandbox: Sandbox | SandboxUnavailable | null;
   /** Every built-in tool, those that are off among them. */
   list(): readonly ToolListing[];
   /** What a session has read. */
@@ -40,6 +42,7 @@ export async function prepareToolsets(
     return {
       tools,
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
+      hookSandbox: shared ? sandbox : null,
       list: () => build(config, false, []).map((tool) => listing(tool, tools, disabled)),
       fileMemory: (sessionId) => remembered(memories, sessionId),
     };
