@@ -5,6 +5,7 @@ import { type Diagnostic, SettingsError } from './diagnostic.ts';
 import { globalSettingsFile } from './find.ts';
 import { parseSettings } from './parse.ts';
 
+export { dataDirectory } from './data-directory.ts';
 export { type Diagnostic, formatDiagnostic, SettingsError } from './diagnostic.ts';
 export type { LiveSettings } from './loaded-settings.ts';
 export { discoverLocalProviders } from './local-providers.ts';
