@@ -3,19 +3,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { describe, expect, test } from 'vitest';
-import type { Schema } from './contract.ts';
+import { placesOf, readSettingsSchema } from './schema-places.ts';
 
-const text = await readFile(join(import.meta.dirname, '../schemas/service.schema.json'), 'utf8');
-const root = JSON.parse(text) as Schema & { definitions: Record<string, Schema> }; // this file is the test of it
+const repository = join(import.meta.dirname, '..');
+const text = await readFile(join(repository, 'schemas/service.schema.json'), 'utf8');
+const root = await readSettingsSchema(repository);
 const ajv = new Ajv({ strict: false });
-
-/** A schema with the dotted path of the key it describes; `*` stands for a name of the user's choice. */
-interface Place {
-  readonly path: string;
-  readonly schema: Schema;
-}
-
-const places = [...placesOf(root, '')];
+const places = placesOf(root);
 const keys = places.filter(({ path }) => path !== '' && !path.endsWith('*') && !path.endsWith('[]'));
 
 /** What draft-07 and 2020-12 read alike, and the notes that neither judges by. */
@@ -172,26 +166,4 @@ function expectedKeys(): string[] {
   return Object.entries(table).flatMap(([at, names]) =>
     names.split(' ').map((name) => `${at}${name.replace('=', ' = ')}`),
   );
-}
-
-function* placesOf(given: Schema, path: string): Generator<Place> {
-  const schema = follow(given);
-  yield { path, schema };
-  for (const [key, property] of Object.entries(schema.properties ?? {})) {
-    yield* placesOf(property, path === '' ? key : `${path}.${key}`);
-  }
-  const { additionalProperties, items } = schema as Record<
-    'additionalProperties' | 'items',
-    Schema | boolean
-  >;
-  if (typeof additionalProperties === 'object') yield* placesOf(additionalProperties, `${path}.*`);
-  if (typeof items === 'object') yield* placesOf(items, `${path}[]`);
-}
-
-function follow(schema: Schema): Schema {
-  const name = typeof schema.$ref === 'string' ? schema.$ref.replace('#/definitions/', '') : null;
-  if (name === null) return schema;
-  const found = root.definitions[name];
-  if (!found) throw new Error(`The schema has no definition ${name}`);
-  return found;
 }
