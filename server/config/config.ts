@@ -7,8 +7,16 @@ import { parseSettings } from './parse.ts';
 
 export { dataDirectory } from './data-directory.ts';
 export { type Diagnostic, formatDiagnostic, SettingsError } from './diagnostic.ts';
+export {
+  type SettingChange,
+  type SettingEdit,
+  type SettingValue,
+  setSetting,
+  unsetSetting,
+} from './edit-setting.ts';
 export type { LiveSettings } from './loaded-settings.ts';
 export { discoverLocalProviders } from './local-providers.ts';
+export { writeProjectIgnore } from './project-ignore.ts';
 export type { ProviderCandidate } from './providers.ts';
 export { followProviders, type ResolvedSettings } from './resolved-settings.ts';
 export {
@@ -18,6 +26,16 @@ export {
   type ServerSettings,
   ServerSettingsError,
 } from './server-settings.ts';
+export { type Review, type ReviewSection, reviewLayer } from './trust-review.ts';
+export {
+  readTrust,
+  recordTrust,
+  revokeTrust,
+  type Trust,
+  type TrustEntry,
+  type TrustedFile,
+  TrustStoreError,
+} from './trust-store.ts';
 
 /** The global settings and where they were found. */
 export interface LoadedSettings {

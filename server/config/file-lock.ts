@@ -1,0 +1,120 @@
+/** Lets one process at a time change a file, and outlives processes that die while they change it. */
+import { randomUUID } from 'node:crypto';
+import { link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Who holds a lock. */
+interface Holder {
+  readonly token: string;
+  readonly pid: number;
+  readonly host: string;
+}
+
+/** A change takes milliseconds: who waits longer waits for something that hangs. */
+const patienceMs = 10_000;
+/** Where processes cannot be seen, because they run elsewhere or their number was given away again. */
+const staleAfterMs = 30_000;
+
+/** Thrown where a lock is not given back. */
+export class LockError extends Error {
+  /** The file to remove when nobody changes anything. */
+  readonly file: string;
+
+  constructor(file: string) {
+    super(`Another process has held ${file} for more than ${patienceMs / 1000} seconds`);
+    this.name = 'LockError';
+    this.file = file;
+  }
+}
+
+/** Runs the action while nobody else runs one under the same name in the same folder, which is made if need be. */
+export async function withLock<T>(folder: string, name: string, action: () => Promise<T>): Promise<T> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const file = join(folder, `${name}.lock`);
+  const holder: Holder = { token: randomUUID(), pid: process.pid, host: hostname() };
+  await acquire(file, holder);
+  try {
+    return await action();
+  } finally {
+    if ((await holderOf(file))?.token === holder.token) await rm(file, { force: true });
+  }
+}
+
+async function acquire(file: string, holder: Holder): Promise<void> {
+  const deadline = Date.now() + patienceMs;
+  while (!(await take(file, holder))) {
+    if (Date.now() > deadline) throw new LockError(file);
+    await removeIfAbandoned(file, holder);
+    // Those who wait must not come back all at once.
+    await pause(1 + Math.random() * 10);
+  }
+}
+
+/** The lock appears whole, saying who holds it: a hard link never replaces a file. */
+async function take(file: string, holder: Holder): Promise<boolean> {
+  const whole = `${file}.${randomUUID()}`;
+  await writeFile(whole, JSON.stringify(holder), { flag: 'wx', mode: 0o600 });
+  try {
+    await link(whole, file);
+    return true;
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    return false;
+  } finally {
+    await rm(whole, { force: true });
+  }
+}
+
+/**
+ * Of those who find a lock abandoned, only one may remove it, and only that very lock: it could have been removed and
+ * taken anew meanwhile. So they compete for a second file, named after the one who died.
+ */
+async function removeIfAbandoned(file: string, holder: Holder): Promise<void> {
+  const gone = await holderOf(file);
+  if (!gone || !(await isAbandoned(file, gone))) return;
+  const claim = `${file}.${gone.token}`;
+  if (!(await take(claim, holder))) return;
+  if ((await holderOf(file))?.token === gone.token) await rm(file, { force: true });
+  await rm(claim, { force: true });
+}
+
+async function isAbandoned(file: string, holder: Holder): Promise<boolean> {
+  if (holder.host === hostname() && !isAlive(holder.pid)) return true;
+  const age = await ageOf(file);
+  return age !== null && age > staleAfterMs;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Another person's process lives too.
+    return codeOf(error) === 'EPERM';
+  }
+}
+
+async function ageOf(file: string): Promise<number | null> {
+  try {
+    return Date.now() - (await stat(file)).mtimeMs;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** Null where nobody holds the lock. */
+async function holderOf(file: string): Promise<Holder | null> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as Holder; // written by `take`
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code; // the file system rejects with nothing else
+}

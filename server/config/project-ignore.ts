@@ -1,0 +1,18 @@
+/** Keeps what the service writes into a project out of its repository, but for the settings. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const text = `# All that is kept here belongs to this machine, but for the settings.
+*
+!service.json
+`;
+
+/** Makes the folder if need be, and lets git ignore all in it but `service.json`. What stands there already stays. */
+export async function writeProjectIgnore(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    await writeFile(join(folder, '.gitignore'), text, { flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // writeFile rejects with nothing else
+  }
+}
