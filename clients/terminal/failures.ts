@@ -32,7 +32,9 @@ export class CommandFailure extends Error {
 export function exitCodeOf(error: unknown): number {
   if (isOfCommandLine(error)) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   if (error instanceof CommandFailure) return error.exitCode;
-  return isOfSettings(error) ? exitCodes.usage : exitCodes.failed;
+  const isOfSettings =
+    hasDiagnostics(error) || (error instanceof Error && error.name === 'ServerSettingsError');
+  return isOfSettings ? exitCodes.usage : exitCodes.failed;
 }
 
 /** What a person reads; null where it was said already. A stack helps only whoever debugs. */
@@ -56,10 +58,7 @@ function isOfCommandLine(error: unknown): error is Error & { exitCode: number } 
   );
 }
 
-function isOfSettings(error: unknown): boolean {
-  return error instanceof Error && ['SettingsError', 'ServerSettingsError'].includes(error.name);
-}
-
+/** SettingsError and what is made of it. */
 function hasDiagnostics(error: unknown): error is Error & { diagnostics: readonly Diagnostic[] } {
-  return error instanceof Error && error.name === 'SettingsError' && 'diagnostics' in error;
+  return error instanceof Error && 'diagnostics' in error && Array.isArray(error.diagnostics);
 }
