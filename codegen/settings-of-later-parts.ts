@@ -1,0 +1,42 @@
+/** The keys of the settings file that do nothing yet: the only ones that may lack a test, each with what brings it. */
+
+/** A key ending in `.` stands for all keys below it; any other for itself alone. */
+const laterParts: Readonly<Record<string, readonly string[]>> = {
+  MCP: ['mcp', 'mcp.', 'mcpServers'],
+  LSP: ['lsp', 'lsp.', 'options.auto_lsp', 'options.debug_lsp'],
+  skills: ['options.disabled_skills', 'options.skills_paths'],
+  'context files': ['options.context_paths'],
+  initialization: ['options.initialize_as'],
+  attribution: ['options.attribution', 'options.attribution.'],
+  summaries: ['options.disable_auto_summarize'],
+  'the catalogue': [
+    ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],
+    ...['providers.*.models[].cost_per_1m_in', 'providers.*.models[].cost_per_1m_out'],
+    ...['providers.*.models[].cost_per_1m_in_cached', 'providers.*.models[].cost_per_1m_out_cached'],
+    ...['providers.*.models[].can_reason', 'providers.*.models[].supports_attachments'],
+    ...['providers.*.models[].reasoning_levels', 'providers.*.models[].default_reasoning_effort'],
+  ],
+  'sign-in to providers': ['providers.*.oauth', 'providers.*.oauth.'],
+  media: [
+    'image_generation',
+    'image_generation.',
+    'text_to_speech',
+    'text_to_speech.',
+    'speech_to_text',
+    'speech_to_text.',
+  ],
+  'the terminal': ['options.tui', 'options.tui.', 'options.notification_style'],
+};
+
+/** The later part that brings what a key does; null where the key does it already. */
+export function laterPartOf(key: string): string | null {
+  const found = Object.entries(laterParts).find(([, keys]) =>
+    keys.some((one) => (one.endsWith('.') ? key.startsWith(one) : key === one)),
+  );
+  return found?.[0] ?? null;
+}
+
+/** Every key and every beginning of keys that is listed here, so that none outlives the key it names. */
+export function listedKeys(): string[] {
+  return Object.values(laterParts).flat();
+}
