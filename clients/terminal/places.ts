@@ -1,6 +1,6 @@
 /** Where the command works: its folder, and the settings that count there. */
 import { homedir } from 'node:os';
-import type { SettingsPlaces } from '../../server/config/loaded-settings.ts';
+import type { LoadedSettings, SettingsPlaces } from '../../server/config/loaded-settings.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
 
 /** `-C`: from here on the folder is the current one, for everything that the command does. */
@@ -33,4 +33,10 @@ function currentFolder(): string {
       exitCodes.usage,
     );
   }
+}
+
+/** The settings as they count in the current folder. Throws SettingsError with every error of every file. */
+export async function currentSettings(): Promise<LoadedSettings> {
+  const { loadSettings } = await import('../../server/config/config.ts');
+  return await loadSettings(await currentPlaces());
 }
