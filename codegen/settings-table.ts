@@ -74,12 +74,12 @@ export async function readTitles(root: string): Promise<TestTitle[]> {
   return titles.flat();
 }
 
-/** The titles in the text of one file that begin with a key in backticks. */
+/** The titles in the text of one file that begin with a key in backticks; a key that a table fills in (%s) is none. */
 export function titlesOf(file: string, text: string): TestTitle[] {
   return [...text.matchAll(titled)].map(([, , quoted = '']) => {
     const title = quoted.replaceAll(/\\([`'"])/g, '$1');
     const [beginning = ''] = /^`[^`]*`(?:(?:, | and |, and )`[^`]*`)*/.exec(title) ?? [];
-    return { file, title, keys: [...beginning.matchAll(/`([^`]*)`/g)].map(([, key = '']) => key) };
+    return { file, title, keys: [...beginning.matchAll(/`([^`%]*)`/g)].map(([, key = '']) => key) };
   });
 }
 
@@ -218,7 +218,10 @@ function code(text: string): string {
   return `\`${text}\``;
 }
 
-/** A bar would end the cell. */
+/** A bar would end the cell, and what stands in angle brackets would vanish. */
 function cell(text: string): string {
-  return text.replaceAll('|', String.raw`\|`).replaceAll('\n', ' ');
+  return text
+    .replaceAll('|', String.raw`\|`)
+    .replace(/<(?!br>)/g, '&lt;')
+    .replaceAll('\n', ' ');
 }

@@ -1,0 +1,131 @@
+/** The settings of the tools, from the ClientConfig to what the model is answered. */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import type { ClientConfig, Provider } from '../contract/config.ts';
+import { createRuntime } from './runtime.ts';
+
+let upstream: Upstream;
+let folder: string;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream.stop());
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'service-settings-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+});
+
+test.each([
+  [undefined, ['a/', 'b/', 'c/', 'd.txt']],
+  [0, ['a/', 'b/', 'c/', 'd.txt']],
+  [2, ['a/', 'b/']],
+])('`tools.ls.max_depth` of %s bounds how deep a listing goes', async (max_depth, seen) => {
+  await mkdir(join(folder, 'a/b/c'), { recursive: true });
+  await writeFile(join(folder, 'a/b/c/d.txt'), '');
+  const answer = await useTool({ tools: { ls: max_depth === undefined ? {} : { max_depth } } }, 'ls', {});
+  expect(
+    answer
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim()),
+  ).toEqual(seen);
+});
+
+test.each([
+  [undefined, 30],
+  [10, 10],
+  [0, 30],
+])('`tools.ls.max_items` of %s bounds how many entries a listing has', async (max_items, entries) => {
+  for (let index = 0; index < 30; index += 1) await writeFile(join(folder, `f${index}`), '');
+  const answer = await useTool({ tools: { ls: max_items === undefined ? {} : { max_items } } }, 'ls', {});
+  expect(answer.match(/^ {2}f\d+$/gm)).toHaveLength(entries);
+  expect(answer.includes('Cut at 10 entries')).toBe(entries === 10);
+});
+
+test.each([
+  ['1ms', true],
+  [1_000_000, true],
+  ['1m30s', false],
+  [undefined, false],
+])('`tools.grep.timeout` of %s bounds how long a search takes', async (timeout, stopped) => {
+  await writeFile(join(folder, 'notes.txt'), 'needle\n');
+  const answer = await useTool({ tools: { grep: timeout === undefined ? {} : { timeout } } }, 'grep', {
+    pattern: 'needle',
+  });
+  // No search starts and ends within a millisecond.
+  expect(answer.includes('Stopped after 0.001 s')).toBe(stopped);
+  expect(answer.includes('notes.txt')).toBe(!stopped);
+});
+
+test('`options.disabled_tools` are neither offered to the model nor run when it asks for them all the same', async () => {
+  await writeFile(join(folder, 'notes.txt'), 'a secret\n');
+  const answer = await useTool({ options: { disabled_tools: ['view', 'bash'] } }, 'view', {
+    file_path: 'notes.txt',
+  });
+  expect(answer).not.toContain('a secret');
+  const offered = await offeredTools();
+  expect(offered).toContain('ls');
+  expect(offered).not.toContain('view');
+  expect(offered).not.toContain('bash');
+});
+
+test('the names of tools that an editor offers are those that there are', async () => {
+  const { default: schema } = await import('../contract/service.schema.json', { with: { type: 'json' } });
+  const runtime = await createRuntime({}, { demo: true });
+  const names = runtime.tools().map(({ name }) => name);
+  await runtime.close();
+  expect(schema.definitions.Options.properties.disabled_tools.items.examples).toEqual(names.sort());
+  expect(schema.properties.permissions.properties.allowed_tools.items.examples).toEqual(names);
+});
+
+/** What the model is answered that uses the tool. */
+async function useTool(config: ClientConfig, tool: string, input: object): Promise<string> {
+  const scripted: Provider = {
+    type: 'openai-compat',
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'scripted-1' }],
+  };
+  await upstream.script([
+    { when: { step: 0 }, reply: { tool_calls: [{ name: tool, arguments: input }] } },
+    { reply: { text: 'Done.' } },
+  ]);
+  const runtime = await createRuntime(
+    { ...config, providers: { scripted } },
+    { workspacePath: async () => folder },
+  );
+  try {
+    const { runId } = await runtime.start({
+      session: {
+        id: 'ses_1',
+        workspaceId: 'ws_1',
+        agentSlug: 'coder',
+        model: null,
+        systemPrompt: null,
+        permissionRules: [],
+      },
+      userId: 'usr_1',
+      trigger: 'api',
+      messages: [{ role: 'user', parts: [{ type: 'text', text: 'Go.' }] }],
+      onUnanswered: 'deny',
+    });
+    const signal = AbortSignal.timeout(10_000);
+    for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
+      if (name === 'done') return data.tool_results.map(({ content }) => content).join('\n');
+    }
+    throw new Error('The run has no end');
+  } finally {
+    await runtime.close();
+  }
+}
+
+async function offeredTools(): Promise<string[]> {
+  const [first] = await upstream.requests();
+  const body = first?.body as { tools: { function: { name: string } }[] } | undefined; // the upstream has checked its form
+  return body?.tools.map(({ function: { name } }) => name) ?? [];
+}
