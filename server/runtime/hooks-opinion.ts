@@ -50,7 +50,7 @@ export function readOpinion(stdout: string): Opinion {
   const written = stdout.trim();
   if (!/^[{[]/.test(written)) return noOpinion;
   const parsed = outputSchema.safeParse(parseJson(written));
-  if (!parsed.success) throw new SyntaxError(z.prettifyError(parsed.error).slice(0, longestReason));
+  if (!parsed.success) throw new SyntaxError(complaint(parsed.error));
   const { data } = parsed;
   const specific = data.hookSpecificOutput;
   return compose([
@@ -69,6 +69,11 @@ export function readOpinion(stdout: string): Opinion {
       updatedInput: specific?.updatedInput ?? {},
     },
   ]);
+}
+
+function complaint({ issues }: z.ZodError): string {
+  const complaints = issues.map(({ path, message }) => [...path, message].join(': '));
+  return clip(complaints.join('; '), longestReason);
 }
 
 /** In the order given: a halt stays, a denial beats all else, reasons and contexts add up, later input goes over earlier. */
