@@ -1,0 +1,29 @@
+/** What is written: harmless, aligned for people, plain for programs. */
+import { expect, test } from 'vitest';
+import { printable, widthOf } from './output.ts';
+
+test('text of others cannot move the cursor, change colours or clear the screen', () => {
+  expect(printable('\x1b[2Jgone\x9b31m\x07\r')).toBe(String.raw`\e[2Jgone\u{9b}31m\u{7}\r`);
+});
+
+test('text of others cannot hide a part of itself, or show it in another order', () => {
+  expect(printable('a\u202eb\u200bc\u2066d\u00ade\u3164f\u{e0041}g')).toBe(
+    String.raw`a\u{202e}b\u{200b}c\u{2066}d\u{ad}e\u{3164}f\u{e0041}g`,
+  );
+});
+
+test('a line break ends no line of a table, and stays where lines are wanted', () => {
+  expect(printable('one\n\ttwo')).toBe(String.raw`one\n\ttwo`);
+  expect(printable('one\n\ttwo\r\n', { lines: true })).toBe('one\n\ttwo\\r\n');
+});
+
+test('letters of all languages, and emoji, stay as they are', () => {
+  for (const text of ['Grüße', '日本語', 'Здравствуйте', '✔️', '👍🏽', 'é'])
+    expect(printable(text)).toBe(text);
+});
+
+test('wide letters and emoji count as two cells, and marks upon letters as none', () => {
+  expect([widthOf('abc'), widthOf('日本'), widthOf('👍🏽'), widthOf('e\u0301'), widthOf('')]).toEqual([
+    3, 4, 2, 1, 0,
+  ]);
+});
