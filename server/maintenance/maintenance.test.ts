@@ -1,7 +1,7 @@
 /** Maintenance from the command line, over the database of a real installation. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,7 +10,7 @@ import { systemClock } from '../clock.ts';
 import { createIdentity } from '../identity/identity.ts';
 import { createLog } from '../log.ts';
 import { openStore, type Store } from '../store/store.ts';
-import { createInvitation } from './maintenance.ts';
+import { createInvitation, examineDatabase } from './maintenance.ts';
 
 const run = promisify(execFile);
 const command = join(import.meta.dirname, 'invite.ts');
@@ -70,3 +70,22 @@ function invitingIdentity() {
     log: createLog('silent'),
   });
 }
+
+test('a database is looked at without changing it', async () => {
+  const before = await readdir(folder);
+  const versions = await examineDatabase(folder);
+  expect(versions?.found).toBeGreaterThan(0);
+  expect(versions?.found).toBe(versions?.known);
+  expect(await readdir(folder)).toEqual(before);
+  await store.close();
+  const { mtimeMs } = await stat(join(folder, 'service.db'));
+  expect(await examineDatabase(folder)).toEqual(versions);
+  expect((await stat(join(folder, 'service.db'))).mtimeMs).toBe(mtimeMs);
+});
+
+test('no database is made by looking, and what is none is told', async () => {
+  expect(await examineDatabase(join(folder, 'nowhere'))).toBeNull();
+  await store.close();
+  await writeFile(join(folder, 'service.db'), 'this is no database, whatever its name says'.repeat(100));
+  await expect(examineDatabase(folder)).rejects.toThrow(/not a database/);
+});

@@ -1,11 +1,11 @@
 /** What is done to an installation from the command line, beside a server that may be running. */
 import { createHash, randomBytes } from 'node:crypto';
-import { access } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../clock.ts';
-import type { ServerSettings } from '../config/config.ts';
+import { readServerSettings, type ServerSettings } from '../config/config.ts';
 import { createLog } from '../log.ts';
-import { openStore } from '../store/store.ts';
+import { examineSqlite, openStore, type SchemaVersions } from '../store/store.ts';
 
 /** A token that lets one person register. It cannot be shown again. */
 export interface Invitation {
@@ -14,6 +14,20 @@ export interface Invitation {
 }
 
 const invitationDays = 7;
+
+/** Prints a token for one registration, and nothing else, on standard output; the flags are those of the server. */
+export async function invite(flags: readonly string[]): Promise<void> {
+  const { settings, helpWanted, help } = readServerSettings(flags, process.env);
+  if (helpWanted) {
+    process.stdout.write(`Prints a one-time invitation token for this installation.\n${help}`);
+    return;
+  }
+  const { token, expiresAt } = await createInvitation(settings);
+  process.stdout.write(`${token}\n`);
+  process.stderr.write(
+    `Whoever registers sends it as invitation_token; it works once, until ${expiresAt.toISOString()}.\n`,
+  );
+}
 
 /** Makes an invitation in the installation that these settings name; there has to be one. */
 export async function createInvitation(
@@ -34,6 +48,21 @@ export async function createInvitation(
   } finally {
     await store.close();
   }
+}
+
+/**
+ * Looks at the SQLite database of a data directory without changing it; null where there is none yet. Rejects where
+ * the file is no database, or cannot be read.
+ */
+export async function examineDatabase(dataDirectory: string): Promise<SchemaVersions | null> {
+  const file = join(dataDirectory, 'service.db');
+  try {
+    await access(file, constants.F_OK);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null; // access rejects with nothing else
+    throw error;
+  }
+  return await examineSqlite(file, createLog('silent'));
 }
 
 /** A mistyped folder must not become a new and empty installation. */

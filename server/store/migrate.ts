@@ -14,6 +14,9 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [accounts, sessions];
 
+/** The shape that this program brings a database to. */
+export const schemaVersion = migrations.length;
+
 /** The number that this service's nodes lock on while one of them migrates: any constant of our own. */
 const lockNumber = 7_318_349_394_477;
 

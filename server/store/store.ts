@@ -24,6 +24,7 @@ import { type Users, userRepository } from './users.ts';
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
+export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
 export type { Page } from './page.ts';
