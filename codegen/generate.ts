@@ -6,6 +6,8 @@ import { bundleContract } from './bundle.ts';
 import { generateConfigTypes } from './config-types.ts';
 import { generateDerivedDocuments } from './derived-documents.ts';
 import { generateRoutes } from './routes.ts';
+import { generateSettingsTable } from './settings-table.ts';
+import { generateSettingsValidator } from './settings-validator.ts';
 
 const root = join(import.meta.dirname, '..');
 await mkdir(join(root, 'server/contract'), { recursive: true });
@@ -16,4 +18,6 @@ await Promise.all([
   generateRoutes(root, contract),
   generateDerivedDocuments(root, contract),
   generateConfigTypes(root),
+  generateSettingsTable(root),
+  generateSettingsValidator(root),
 ]);

@@ -11,7 +11,8 @@ export interface SettingsPlaces {
   readonly globalFile: string;
   /** From the root down to the working directory; in one folder `service.json`, then `.service.json`, which counts more. */
   readonly projectFiles: readonly string[];
-  readonly workspaceFile: string;
+  /** Null where there is no project. */
+  readonly workspaceFile: string | null;
   /** What belongs to the person and to no project: trust, logins, the master key. */
   readonly dataHome: string;
 }
@@ -38,6 +39,8 @@ export interface SettingsLayer {
   readonly config: ClientConfig;
   /** Where a value of `written` stands in the file; null for a value that stands nowhere. */
   place(pointer: string): Place | null;
+  /** The pointer of a value of `written` in the file itself, which may know it by another name. */
+  pointerInFile(pointer: string): string;
 }
 
 /** A section that does not count, since its file is not trusted; or a value that was confined. */

@@ -3,36 +3,38 @@
 import { parseDuration } from '../clock.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic } from './diagnostic.ts';
-import { pointerKeys, pointerPart, readDocument, type SettingsDocument } from './document.ts';
+import { readDocument, type SettingsDocument } from './document.ts';
 import { nearest } from './nearest.ts';
-import { realProviderType } from './provider-type.ts';
+import { pointerKeys, pointerTo, valueAt } from './pointer.ts';
+import { markedValues, settingsSchema } from './schema-marks.ts';
 import { validate } from './validate.ts';
 
-/** What became of a file: `config` is null exactly where a diagnostic is an error. */
+/** What became of a file: `written` is null exactly where a diagnostic is an error. */
 export interface ParsedSettings {
-  readonly config: ClientConfig | null;
+  /** What the file says, under the names that stand there, without the keys that are not known. */
+  readonly written: ClientConfig | null;
+  readonly document: SettingsDocument | null;
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Parses and validates one settings file. Unknown keys are left out of the result, and provider types get their real names. */
-export function parseSettings(bytes: Uint8Array, file: string): ParsedSettings {
-  const read = readDocument(bytes, file);
-  if (!read.document) return { config: null, diagnostics: read.diagnostics };
-  const { document } = read;
-  const violations = validate(document);
-  if (violations.some(isError)) return { config: null, diagnostics: inOrder(violations) };
-  for (const { pointer } of violations) remove(document.value, pointerKeys(pointer));
-  const config = document.value as ClientConfig; // just validated
-  const diagnostics = inOrder([
+/** Parses and validates one settings file. Unknown keys are left out of the result. */
+export async function parseSettings(bytes: Uint8Array, file: string): Promise<ParsedSettings> {
+  const { document, diagnostics } = readDocument(bytes, file);
+  if (!document) return { written: null, document, diagnostics };
+  const { diagnostics: violations, unknown } = validate(document);
+  if (violations.some(isError)) return { written: null, document, diagnostics: inOrder(violations) };
+  for (const pointer of unknown) remove(document.value, pointerKeys(pointer));
+  const written = document.value as ClientConfig; // just validated
+  const found = inOrder([
     ...violations,
-    ...durationErrors(config, document),
-    ...unreadHooks(config, document),
+    ...durationErrors(written, document),
+    ...(await patternErrors(written, document)),
+    ...unreadHooks(written, document),
   ]);
-  if (diagnostics.some(isError)) return { config: null, diagnostics };
-  return { config: withRealTypes(config), diagnostics };
+  return { written: found.some(isError) ? null : written, document, diagnostics: found };
 }
 
-function isError({ severity }: Diagnostic): boolean {
+export function isError({ severity }: Diagnostic): boolean {
   return severity === 'error';
 }
 
@@ -45,12 +47,8 @@ function inOrder(diagnostics: readonly Diagnostic[]): Diagnostic[] {
 }
 
 function remove(value: unknown, keys: readonly string[]): void {
-  const parent = keys.slice(0, -1).reduce(valueAt, value);
+  const parent = valueAt(value, keys.slice(0, -1));
   if (typeof parent === 'object' && parent !== null) Reflect.deleteProperty(parent, keys.at(-1) ?? '');
-}
-
-function valueAt(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, key) : undefined;
 }
 
 /** The schema cannot say that "0s" is too short, only that it is written like a duration. */
@@ -70,29 +68,53 @@ function durationErrors(config: ClientConfig, document: SettingsDocument): Diagn
   }
 }
 
+/** A guard whose pattern cannot be read would guard nothing, and nobody would learn of it before it is needed. */
+async function patternErrors(config: ClientConfig, document: SettingsDocument): Promise<Diagnostic[]> {
+  const patterns = [...markedValues(config)].filter(({ schema, value }) => schema['x-regexp'] && value);
+  if (patterns.length === 0) return [];
+  // Only here, since most commands read no pattern and reading the engine takes longer than reading the settings.
+  const { RE2JS, RE2JSException, RE2JSSyntaxException } = await import('re2js');
+  return patterns.flatMap(({ keys, value }) => {
+    try {
+      RE2JS.compile(String(value));
+      return [];
+    } catch (error) {
+      if (!(error instanceof RE2JSException)) throw error;
+      const pointer = pointerTo(keys);
+      const place = document.place(document.node(pointer)?.offset ?? 0);
+      // The message of a syntax error repeats the pattern; what stands in a file is not repeated.
+      const why = error instanceof RE2JSSyntaxException ? error.getDescription() : error.message;
+      return [brokenPattern(pointer, place, why)];
+    }
+  });
+}
+
+function brokenPattern(pointer: string, place: Diagnostic['place'], why: string): Diagnostic {
+  return {
+    severity: 'error',
+    place,
+    pointer,
+    message: `This is no regular expression: ${why}`,
+    expected: 'the syntax of RE2, which has no look-around and no back-references',
+    remedy: 'Write, for example, "^(bash|write)$".',
+  };
+}
+
 /** Whoever writes a guard must learn that it does not stand. */
 function unreadHooks(config: ClientConfig, document: SettingsDocument): Diagnostic[] {
-  const unread = Object.keys(config.hooks ?? {}).filter((event) => event !== 'pre_tool_use');
+  const read = Object.keys(settingsSchema.properties?.hooks?.properties ?? {});
+  const unread = Object.keys(config.hooks ?? {}).filter((event) => !read.includes(event));
+  const names = read.map((event) => JSON.stringify(event)).join(', ');
   return unread.map((event) => {
-    const pointer = `/hooks/${pointerPart(event)}`;
+    const pointer = pointerTo(['hooks', event]);
+    const meant = nearest(event, read);
     return {
       severity: 'warning',
       place: document.place(document.node(pointer)?.parent?.offset ?? 0),
       pointer,
       message: `Hooks of the event ${JSON.stringify(event)} never run`,
       expected: null,
-      remedy: nearest(event, ['pre_tool_use'])
-        ? 'Did you mean "pre_tool_use"?'
-        : 'The one event that is read is "pre_tool_use".',
+      remedy: meant ? `Did you mean ${JSON.stringify(meant)}?` : `The one event that is read is ${names}.`,
     };
   });
-}
-
-function withRealTypes(config: ClientConfig): ClientConfig {
-  if (!config.providers) return config;
-  const providers = Object.entries(config.providers).map(([id, provider]) => [
-    id,
-    provider.type ? { ...provider, type: realProviderType(provider.type) } : provider,
-  ]);
-  return { ...config, providers: Object.fromEntries(providers) };
 }

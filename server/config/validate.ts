@@ -1,18 +1,11 @@
 /** Holds a settings file against its schema and says all that differs, each with its place and its remedy. */
 import type { ErrorObject } from 'ajv';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Node } from 'jsonc-parser';
-import schema from '../contract/service.schema.json' with { type: 'json' };
+import { validate as check } from '../contract/settings-validator.js';
 import type { Diagnostic } from './diagnostic.ts';
-import { pointerPart, type SettingsDocument } from './document.ts';
+import { maximumDiagnostics, type SettingsDocument } from './document.ts';
 import { nearest } from './nearest.ts';
-
-const ajv = new Ajv2020({ allErrors: true, verbose: true, allowUnionTypes: true });
-ajv.addVocabulary(['allowComments', 'allowTrailingCommas']);
-ajv.addVocabulary(['deprecationMessage', 'enumDescriptions', 'errorMessage']);
-ajv.addVocabulary(['x-alias-of', 'x-aliases', 'x-confined', 'x-expand', 'x-merge', 'x-regexp']);
-ajv.addVocabulary(['x-replaced-by', 'x-restricted', 'x-secret']);
-const check = ajv.compile(schema);
+import { pointerPart } from './pointer.ts';
 
 /** The parts of a schema that explain what should have been written. */
 interface Explanation {
@@ -24,20 +17,57 @@ interface Explanation {
   readonly errorMessage?: string;
 }
 
+/** What differs from the schema, and the JSON pointers of all keys that it does not know. */
+export interface Violations {
+  readonly diagnostics: readonly Diagnostic[];
+  readonly unknown: readonly string[];
+}
+
 /** Everything in which the document differs from the schema. Unknown keys are warnings, all else is an error. */
-export function validate(document: SettingsDocument): Diagnostic[] {
-  if (check(document.value)) return [];
+export function validate(document: SettingsDocument): Violations {
+  const breaches = check(document.value)
+    ? []
+    : (check.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+  const [strange, wrong] = partition(breaches, ({ keyword }) => keyword === 'additionalProperties');
   const told = new Set<string>();
-  // That a condition led to an error is no error of its own.
-  const errors = (check.errors ?? []).filter(({ keyword }) => keyword !== 'if');
-  return errors.flatMap((error) => {
-    const found = explain(error, document);
-    // A value of the wrong type breaks other rules too; the first says enough.
-    const key = `${found.pointer} ${ownPlace(error) ? error.keyword : ''}`;
-    if (told.has(key)) return [];
-    told.add(key);
-    return [found];
-  });
+  // Errors before warnings: only they keep the file from being used.
+  const diagnostics = [...wrong, ...strange]
+    .slice(0, maximumDiagnostics)
+    .map((error) => ({ error, found: explain(error, document) }))
+    .filter(({ error, found }) => {
+      // A value of the wrong type breaks other rules too; the first says enough.
+      const key = `${found.pointer} ${ownPlace(error) ? error.keyword : ''}`;
+      return !told.has(key) && told.add(key);
+    })
+    .map(({ found }) => found);
+  return {
+    diagnostics: [...diagnostics, ...untold(breaches, document)],
+    unknown: strange.map(unknownPointer),
+  };
+}
+
+function partition<Item>(items: readonly Item[], belongs: (item: Item) => boolean): [Item[], Item[]] {
+  return [items.filter(belongs), items.filter((item) => !belongs(item))];
+}
+
+/** That more is wrong than is told. */
+function untold(breaches: readonly ErrorObject[], document: SettingsDocument): Diagnostic[] {
+  if (breaches.length <= maximumDiagnostics) return [];
+  const [first] = breaches;
+  return [
+    {
+      severity: 'warning',
+      place: document.place(document.node(first?.instancePath ?? '')?.offset ?? 0),
+      pointer: '',
+      message: `${breaches.length - maximumDiagnostics} more places in this file are not as they must be`,
+      expected: null,
+      remedy: 'Mend those that are named first.',
+    },
+  ];
+}
+
+function unknownPointer({ instancePath, params }: ErrorObject): string {
+  return `${instancePath}/${pointerPart(String(params.additionalProperty))}`;
 }
 
 function ownPlace({ keyword }: ErrorObject): boolean {
@@ -54,14 +84,26 @@ function explain(error: ErrorObject, document: SettingsDocument): Diagnostic {
     return missingKey(error.instancePath, String(params.missingProperty), rules, document);
   }
   const node = document.node(error.instancePath);
+  const place = document.place(node?.offset ?? 0);
+  if (error.keyword === 'not') return { ...forbidden(rules), place, pointer: error.instancePath };
   return {
     severity: 'error',
-    place: document.place(node?.offset ?? 0),
+    place,
     pointer: error.instancePath,
     message: wrong(error.keyword, node),
     expected: expected(error.keyword, params, rules),
     remedy: remedy(rules, node),
   };
+}
+
+/** A rule that forbids says why and what to do in the schema itself: one sentence, and then others. */
+function forbidden({
+  errorMessage = '',
+}: Explanation): Pick<Diagnostic, 'severity' | 'message' | 'expected' | 'remedy'> {
+  const [first = '', ...rest] = errorMessage.split(/(?<=\.) (?=[A-Z])/);
+  const [message, remedy] =
+    rest.length > 0 ? [first.replace(/\.$/, ''), rest.join(' ')] : ['This cannot be used as it is', first];
+  return { severity: 'error', message, expected: null, remedy: remedy || 'Remove it.' };
 }
 
 function unknownKey(parent: string, key: string, rules: Explanation, document: SettingsDocument): Diagnostic {

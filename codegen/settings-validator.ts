@@ -1,0 +1,58 @@
+/** Writes the validator of the settings file as code, so that no process compiles the schema when it starts. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import standaloneModule from 'ajv/dist/standalone/index.js';
+import { header, writeIfChanged } from './output.ts';
+
+// The package is CommonJS that mimics a default export, which Node does not unwrap.
+const standaloneCode = standaloneModule.default;
+
+/** Keywords that Ajv does not judge by: notes for editors and for the loader. */
+const notes = [
+  'allowComments',
+  'allowTrailingCommas',
+  'deprecationMessage',
+  'enumDescriptions',
+  'errorMessage',
+];
+
+/**
+ * Writes server/contract/settings-validator.js with its types: what Ajv makes of the schema, all errors told, each
+ * with the rule that it breaks.
+ */
+export async function generateSettingsValidator(root: string): Promise<void> {
+  const schema = JSON.parse(await readFile(join(root, 'schemas/service.schema.json'), 'utf8')) as object; // it is one
+  const ajv = new Ajv2020({
+    allErrors: true,
+    verbose: true,
+    allowUnionTypes: true,
+    code: { source: true, esm: true },
+  });
+  ajv.addVocabulary([...notes, ...marksIn(schema)].filter((keyword) => !ajv.getKeyword(keyword)));
+  const code = withRequire(standaloneCode(ajv, ajv.compile(schema)));
+  const file = join(root, 'server/contract/settings-validator');
+  await writeIfChanged(`${file}.js`, `${header('schemas')}${code}\n`);
+  await writeIfChanged(`${file}.d.ts`, `${header('schemas')}${types}`);
+}
+
+const types = `import type { ErrorObject } from 'ajv';
+
+/** Says whether a value keeps to the schema of the settings file; where it does not, \`errors\` has every breach. */
+export declare const validate: ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+`;
+
+/** The loader's marks: every keyword that begins with x-. */
+function marksIn(schema: unknown): string[] {
+  const found = new Set<string>();
+  JSON.stringify(schema, (key, value: unknown) => {
+    if (key.startsWith('x-')) found.add(key);
+    return value;
+  });
+  return [...found];
+}
+
+/** Ajv writes require() for what it needs at run time even into an ES module, where there is none. */
+function withRequire(code: string): string {
+  return `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n${code}`;
+}
