@@ -37,7 +37,7 @@ describe('which tool calls a hook meets', () => {
     ['command', { command: ' ' }, /command is empty/],
     ['timeout', { command: 'true', timeout: 0 }, /timeout is 0: write a number of seconds above 0/],
   ])(
-    '`hooks.pre_tool_use[].%s` is refused at once where a program hands in what cannot work',
+    'a hook that cannot work is refused at once where a program hands it in: its %s',
     async (_key, hook, message) => {
       const building = createRuntime({ hooks: { pre_tool_use: [{ command: 'true' }, hook] } });
       await expect(building).rejects.toThrow(message);
