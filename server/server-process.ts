@@ -33,6 +33,8 @@ export interface ServerOptions {
   readonly args?: readonly string[];
   /** SERVICE_* variables and whatever else the server is to find; undefined takes one away. */
   readonly variables?: Readonly<Record<string, string | undefined>>;
+  /** A program and its arguments that the server is started through; it has to give way to the server. */
+  readonly through?: readonly string[];
 }
 
 const program = join(import.meta.dirname, 'main.ts');
@@ -130,8 +132,13 @@ interface Launched {
   readonly exited: Promise<number | null>;
 }
 
-function launch(file: string, args: readonly string[], { folder, variables }: ServerOptions): Launched {
-  const child = spawn(process.execPath, [file, ...args], {
+function launch(
+  file: string,
+  args: readonly string[],
+  { folder, variables, through = [] }: ServerOptions,
+): Launched {
+  const [command = '', ...words] = [...through, process.execPath, file, ...args];
+  const child = spawn(command, words, {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'pipe'],
     // Nothing of the surroundings: a provider's key there would be found and used.
