@@ -16,7 +16,7 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
     ...['providers.*.models[].can_reason', 'providers.*.models[].supports_attachments'],
     ...['providers.*.models[].reasoning_levels', 'providers.*.models[].default_reasoning_effort'],
   ],
-  'sign-in to providers': ['providers.*.oauth', 'providers.*.oauth.'],
+  'sign-in to providers': ['providers.*.oauth.client.auth_url'],
   media: [
     'image_generation',
     'image_generation.',
