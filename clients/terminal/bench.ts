@@ -23,7 +23,7 @@ const files: Readonly<Record<string, object>> = {
       gateway: {
         name: 'Our gateway',
         type: 'openai-compat',
-        base_url: '${GATEWAY_URL:-http://127.0.0.1:8000/v1}',
+        base_url: '$GATEWAY_URL',
         api_key: '$GATEWAY_KEY',
         extra_headers: { 'X-Team': 'search' },
         models: [{ id: 'small-1', context_window: 128000, default_max_tokens: 4096 }, { id: 'large-1' }],

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 
 /** What a command wrote, once it has ended. */
 export interface Ended {
@@ -26,6 +26,10 @@ export interface TestHome {
   service(args: readonly string[], variables?: Readonly<Record<string, string | undefined>>): Promise<Ended>;
 }
 
+/** Compiled code that the tests of one file share: to compile everything for each home anew takes long. */
+const caches = mkdtempSync(join(tmpdir(), 'service-caches-'));
+afterAll(() => rmSync(caches, { recursive: true, force: true }));
+
 /** The launcher, as a link on somebody's PATH would start it. */
 export const launcher = join(import.meta.dirname, 'bin/service');
 
@@ -36,7 +40,7 @@ export function testHome(): TestHome {
   const project = join(home, 'project');
   mkdirSync(join(project, '.git'), { recursive: true });
   writeFileSync(join(project, '.git/HEAD'), 'ref: refs/heads/main\n');
-  const environment = { HOME: home, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8' };
+  const environment = { HOME: home, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8', XDG_CACHE_HOME: caches };
   return {
     home,
     project,

@@ -1,0 +1,94 @@
+/** `service models`. */
+import type { LoadedSettings, ProviderCandidate } from '../../../server/config/config.ts';
+import { type Column, notice, printTable } from '../output.ts';
+import { currentSettings } from '../places.ts';
+import { noProviders } from './providers.ts';
+
+/** A model that can be asked, as it is printed. */
+interface AskableModel {
+  /** As `--model` takes it. */
+  readonly model: string;
+  readonly name: string;
+  readonly context_window: number | null;
+  readonly max_output_tokens: number | null;
+  readonly large: boolean;
+  readonly small: boolean;
+  readonly origin: ProviderCandidate['origin'];
+}
+
+/** How long model servers on this machine may take to say that they are there; the agent gives them as long. */
+const discoveryMs = 500;
+
+/** Lists what can be asked here. Only servers on this machine are asked for theirs; no command of a template is run. */
+export async function listModels({ json = false }: { readonly json?: boolean }): Promise<void> {
+  const { checkModels, discoverLocalProviders, formatDiagnostic, resolveProviders } = await import(
+    '../../../server/config/config.ts'
+  );
+  const { config } = await currentSettings();
+  const [{ candidates }, discovered] = [
+    resolveProviders(config, process.env),
+    await discoverLocalProviders(fetch, discoveryMs),
+  ];
+  const known = new Set(candidates.map(({ id }) => id));
+  const providers = [...candidates, ...discovered.filter(({ id }) => !known.has(id))];
+  for (const diagnostic of checkModels(config, providers)) notice(formatDiagnostic(diagnostic));
+  const models = askable(providers, config);
+  if (models.length === 0 && !json) return notice(noProviders);
+  printTable(models, columns, { json });
+}
+
+const columns: readonly Column<AskableModel>[] = [
+  { title: 'model', value: ({ model }) => model, style: 'bold' },
+  { title: 'name', value: ({ name }) => name },
+  { title: 'context', value: ({ context_window }) => String(context_window ?? '') },
+  {
+    title: 'used as',
+    value: ({ large, small }) => [large && 'large', small && 'small'].filter(Boolean).join(', '),
+    style: 'green',
+  },
+  { title: 'from', value: ({ origin }) => origin, style: 'dim' },
+];
+
+function askable(providers: readonly ProviderCandidate[], config: LoadedSettings['config']): AskableModel[] {
+  const large = chosen(providers, config.models?.large) ?? first(providers);
+  const small = chosen(providers, config.models?.small) ?? large;
+  const all = providers.flatMap((provider) =>
+    modelsOf(provider, [large, small]).map(({ id, name, contextWindow, maxOutputTokens }) => ({
+      model: `${provider.id}:${id}`,
+      name,
+      context_window: contextWindow ?? null,
+      max_output_tokens: maxOutputTokens ?? null,
+      origin: provider.origin,
+    })),
+  );
+  return all.map(({ origin, ...row }) => ({
+    ...row,
+    large: row.model === large,
+    small: row.model === small,
+    origin,
+  }));
+}
+
+type Selected = NonNullable<LoadedSettings['config']['models']>['large'];
+
+/** The model that the agent takes: a provider that is known to lack the one that is named has its first one asked. */
+function chosen(providers: readonly ProviderCandidate[], selected: Selected): string | null {
+  const provider = providers.find(({ id }) => id === selected?.provider);
+  if (!provider || !selected) return null;
+  const absent = provider.onlyListed && !provider.models.some(({ id }) => id === selected.model);
+  return `${provider.id}:${absent ? provider.models[0]?.id : selected.model}`;
+}
+
+function first(providers: readonly ProviderCandidate[]): string | null {
+  const provider = providers.find(({ models }) => models.length > 0);
+  return provider ? `${provider.id}:${provider.models[0]?.id}` : null;
+}
+
+/** A vendor has more models than anybody lists; one that the settings choose is among them. */
+function modelsOf({ id, models }: ProviderCandidate, chosenOnes: readonly (string | null)[]) {
+  const unlisted = chosenOnes.flatMap((full) =>
+    full?.startsWith(`${id}:`) ? [full.slice(id.length + 1)] : [],
+  );
+  const others = [...new Set(unlisted)].filter((one) => !models.some((model) => model.id === one));
+  return [...models, ...others.map((one): ProviderCandidate['models'][number] => ({ id: one, name: one }))];
+}
