@@ -193,10 +193,10 @@ test.each(deprecated.map((place) => [place.path, place] as const))(
   },
 );
 
-test('the guide shows what an editor really offers', async () => {
-  const guide = await readFile(join(root, 'docs/editors.md'), 'utf8');
+test.each(['docs/editors.md', 'README.md'])('%s shows what an editor really offers', async (page) => {
+  const guide = await readFile(join(root, page), 'utf8');
   const shown = [...guide.matchAll(/^```jsonc?\n([^`]*\|[^`]*)```\n\n```text\n([^`]*)```$/gm)];
-  expect(shown.length).toBeGreaterThan(1);
+  expect(shown).not.toEqual([]);
   for (const [, text = '', listing] of shown) {
     const offered = await editor.completions(text);
     expect(`${offered.map(lineOf).join('\n')}\n`).toBe(listing);
