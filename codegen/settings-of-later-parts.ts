@@ -2,19 +2,21 @@
 
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  MCP: ['mcp', 'mcp.', 'mcpServers'],
+  MCP: [
+    ...['mcp', 'mcpServers', 'mcp.*.command', 'mcp.*.env', 'mcp.*.args', 'mcp.*.type', 'mcp.*.url'],
+    ...['mcp.*.disabled', 'mcp.*.enabled_tools', 'mcp.*.timeout', 'mcp.*.headers'],
+  ],
   LSP: ['lsp', 'lsp.', 'options.auto_lsp', 'options.debug_lsp'],
   skills: ['options.disabled_skills', 'options.skills_paths'],
   'context files': ['options.context_paths'],
   initialization: ['options.initialize_as'],
-  attribution: ['options.attribution', 'options.attribution.'],
+  attribution: ['options.attribution.trailer_style', 'options.attribution.generated_with'],
   summaries: ['options.disable_auto_summarize'],
   'the catalogue': [
     ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],
     ...['providers.*.models[].cost_per_1m_in', 'providers.*.models[].cost_per_1m_out'],
     ...['providers.*.models[].cost_per_1m_in_cached', 'providers.*.models[].cost_per_1m_out_cached'],
-    ...['providers.*.models[].can_reason', 'providers.*.models[].supports_attachments'],
-    ...['providers.*.models[].reasoning_levels', 'providers.*.models[].default_reasoning_effort'],
+    'providers.*.models[].supports_attachments',
   ],
   'sign-in to providers': ['providers.*.oauth.client.auth_url'],
   media: [
