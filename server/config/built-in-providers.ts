@@ -9,6 +9,7 @@ export interface BuiltInProvider {
   readonly name: string;
   readonly type: UsableType;
   readonly baseUrl: string;
+  /** Holds the key; with _FILE behind its name, the path of a file that holds it. */
   readonly keyVariable: string;
   readonly baseUrlVariable: string;
 }
@@ -37,7 +38,12 @@ export const builtInProviders: ReadonlyMap<string, BuiltInProvider> = new Map([
   ],
 ]);
 
-/** The model of a provider whose settings list none; null where only the provider knows its models. */
+/** The variables whose value may stand in a file instead, which a variable with _FILE behind its name then names. */
+export const secretVariables: ReadonlySet<string> = new Set(
+  [...builtInProviders.values()].map(({ keyVariable }) => keyVariable),
+);
+
+/** The model of a built-in provider whose settings list none; null where only the provider knows its models. */
 export const defaultModels: Readonly<Record<UsableType, string | null>> = {
   openai: 'gpt-5.2',
   'openai-compat': null,

@@ -54,12 +54,14 @@ test('Ollama and LM Studio are found with their models, and asked where they are
     answering('/v1/models', { data: [{ id: 'text-embedding-nomic' }, { id: 'gemma-4-27b' }] }),
   );
   const found = await discoverLocalProviders(fetch, 1000, { ollama, lmstudio });
-  expect(found.map(({ connect, ...plain }) => ({ ...plain, connection: connect() }))).toEqual([
+  const connected = found.map(async ({ connect, ...plain }) => ({ ...plain, connection: await connect() }));
+  expect(await Promise.all(connected)).toEqual([
     {
       id: 'ollama',
       name: 'Ollama',
       type: 'openai-compat',
       origin: 'discovered',
+      onlyListed: true,
       models: [
         { id: 'qwen3:8b', name: 'qwen3:8b' },
         { id: 'llama4:latest', name: 'llama4:latest' },
@@ -71,6 +73,7 @@ test('Ollama and LM Studio are found with their models, and asked where they are
       name: 'LM Studio',
       type: 'openai-compat',
       origin: 'discovered',
+      onlyListed: true,
       models: [{ id: 'gemma-4-27b', name: 'gemma-4-27b' }],
       connection: { baseUrl: `${lmstudio}/v1` },
     },

@@ -48,8 +48,9 @@ function candidate(id: string, name: string, address: string, models: readonly s
     id,
     name,
     type: 'openai-compat',
-    connect: () => ({ baseUrl: `${address}/v1` }),
+    connect: async () => ({ baseUrl: `${address}/v1` }),
     models: models.map((model) => ({ id: model, name: model })),
+    onlyListed: true,
     origin: 'discovered',
   };
 }

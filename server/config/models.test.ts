@@ -6,7 +6,16 @@ import type { ProviderCandidate } from './providers.ts';
 
 function provider(id: string, ...models: string[]): ProviderCandidate {
   const listed = models.map((model) => ({ id: model, name: model }));
-  return { id, name: id, type: 'openai-compat', connect: () => ({}), models: listed, origin: 'settings' };
+  const connect = async () => ({});
+  return {
+    id,
+    name: id,
+    type: 'openai-compat',
+    connect,
+    models: listed,
+    onlyListed: listed.length > 0,
+    origin: 'settings',
+  };
 }
 
 const candidates = [
@@ -15,7 +24,7 @@ const candidates = [
   provider('openai', 'gpt-5.2', 'llama4'),
 ];
 const large = (providerId: string): ClientConfig => ({
-  models: { large: { provider: providerId, model: 'chosen' } },
+  models: { large: { provider: providerId, model: 'gpt-5.2' } },
 });
 
 test('a model whose provider cannot be used is warned of', () => {
@@ -23,5 +32,17 @@ test('a model whose provider cannot be used is warned of', () => {
   expect(checkModels({}, candidates)).toEqual([]);
   expect(checkModels(large('gone'), candidates)).toMatchObject([
     { severity: 'warning', pointer: '/models/large/provider', expected: 'one of bare, ollama, openai' },
+  ]);
+});
+
+test('a model that its provider does not have is warned of, with the nearest', () => {
+  const config: ClientConfig = { models: { small: { provider: 'ollama', model: 'lama4' } } };
+  expect(checkModels(config, candidates)).toMatchObject([
+    {
+      severity: 'warning',
+      pointer: '/models/small/model',
+      expected: 'one of qwen3:8b, llama4',
+      remedy: 'Did you mean "llama4"?',
+    },
   ]);
 });

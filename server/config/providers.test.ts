@@ -1,10 +1,27 @@
 /** Which providers settings and environment yield, and how they are reached. */
-import { describe, expect, test } from 'vitest';
+import { access, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ClientConfig, Provider } from '../contract/config.ts';
+import { ExpansionError } from './expansion-error.ts';
 import { type ProviderCandidate, resolveProviders } from './providers.ts';
-import { ExpansionError } from './variables.ts';
 
-const local = { type: 'openai-compat', base_url: 'http://127.0.0.1:8000/v1' } as const;
+const local = {
+  type: 'openai-compat',
+  base_url: 'http://127.0.0.1:8000/v1',
+  models: [{ id: 'm' }],
+} satisfies Provider;
+const own = { base_url: 'http://127.0.0.1:1', api_key: 'k', models: [{ id: 'm' }] } satisfies Provider;
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'service-providers-'));
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
 
 function ids({ candidates }: { candidates: readonly ProviderCandidate[] }): string[] {
   return candidates.map(({ id }) => id);
@@ -47,7 +64,7 @@ describe('the order', () => {
     expect(ids(resolveProviders({}, {}))).toEqual([]);
   });
 
-  test('a provider disabled in the settings does not come back from the environment', () => {
+  test('`providers.*.disable` leaves a provider out, and it does not come back from the environment', () => {
     const config = { providers: { openai: { disable: true }, gone: { ...local, disable: true } } };
     expect(resolveProviders(config, { OPENAI_API_KEY: 'o' })).toEqual({ candidates: [], diagnostics: [] });
   });
@@ -60,35 +77,47 @@ describe('the order', () => {
 });
 
 describe('a provider from the environment', () => {
-  test('is reached at the vendor’s address with the key', () => {
+  test('is reached at the vendor’s address with the key', async () => {
     const [openai, anthropic] = resolveProviders(
       {},
       { OPENAI_API_KEY: 'o', ANTHROPIC_API_KEY: 'a' },
     ).candidates;
     expect(openai).toMatchObject({ id: 'openai', name: 'OpenAI', type: 'openai', origin: 'environment' });
-    expect(openai?.connect()).toEqual({ baseUrl: 'https://api.openai.com/v1', apiKey: 'o' });
+    expect(await openai?.connect()).toEqual({ baseUrl: 'https://api.openai.com/v1', apiKey: 'o' });
     expect(anthropic).toMatchObject({ id: 'anthropic', name: 'Anthropic', type: 'anthropic' });
-    expect(anthropic?.connect()).toEqual({ baseUrl: 'https://api.anthropic.com/v1', apiKey: 'a' });
+    expect(await anthropic?.connect()).toEqual({ baseUrl: 'https://api.anthropic.com/v1', apiKey: 'a' });
     expect(openai?.models).toHaveLength(1);
     expect(anthropic?.models).toHaveLength(1);
   });
 
-  test('is reached elsewhere where the vendor’s variable says so, with or without the version', () => {
-    const at = (url: string) => {
+  test('is reached elsewhere where the vendor’s variable says so, with or without the version', async () => {
+    const at = async (url: string) => {
       const environment = { ANTHROPIC_API_KEY: 'a', ANTHROPIC_BASE_URL: url };
-      return resolveProviders({}, environment).candidates[0]?.connect().baseUrl;
+      return (await resolveProviders({}, environment).candidates[0]?.connect())?.baseUrl;
     };
-    expect(at('http://127.0.0.1:9000')).toBe('http://127.0.0.1:9000/v1');
-    expect(at('http://127.0.0.1:9000/v1/')).toBe('http://127.0.0.1:9000/v1');
+    expect(await at('http://127.0.0.1:9000')).toBe('http://127.0.0.1:9000/v1');
+    expect(await at('http://127.0.0.1:9000/v1/')).toBe('http://127.0.0.1:9000/v1');
     const environment = { OPENAI_API_KEY: 'o', OPENAI_BASE_URL: 'http://127.0.0.1:9000/api' };
-    expect(resolveProviders({}, environment).candidates[0]?.connect().baseUrl).toBe(
-      'http://127.0.0.1:9000/api',
-    );
+    expect(await resolveProviders({}, environment).candidates[0]?.connect()).toMatchObject({
+      baseUrl: 'http://127.0.0.1:9000/api',
+    });
   });
 
-  test('is not read as a template: a key may hold a dollar sign', () => {
+  test('is not read as a template: a key may hold a dollar sign', async () => {
     const [openai] = resolveProviders({}, { OPENAI_API_KEY: 'a$(b)$NAME' }).candidates;
-    expect(openai?.connect().apiKey).toBe('a$(b)$NAME');
+    expect(await openai?.connect()).toMatchObject({ apiKey: 'a$(b)$NAME' });
+  });
+
+  test('has its key in a file, where a variable with _FILE behind its name says so', async () => {
+    const file = join(folder, 'key');
+    await writeFile(file, 'first\n');
+    const { candidates } = resolveProviders({}, { OPENAI_API_KEY_FILE: file });
+    expect(ids({ candidates })).toEqual(['openai']);
+    expect(await candidates[0]?.connect()).toMatchObject({ apiKey: 'first' });
+    await writeFile(file, 'second\n');
+    expect(await candidates[0]?.connect()).toMatchObject({ apiKey: 'second' });
+    const { diagnostics } = resolveProviders({}, { ANTHROPIC_API_KEY_FILE: join(folder, 'gone') });
+    expect(diagnostics[0]?.message).toContain('ANTHROPIC_API_KEY_FILE names a file that cannot be read');
   });
 
   test('is left out with a warning where its address is no URL', () => {
@@ -102,7 +131,7 @@ describe('a provider from the environment', () => {
 });
 
 describe('a provider of the settings', () => {
-  test('has all that it is given', () => {
+  test('has all that it is given', async () => {
     const candidate = one(
       {
         ...local,
@@ -128,11 +157,11 @@ describe('a provider of the settings', () => {
       systemPromptPrefix: 'Be brief.',
       providerOptions: { store: false },
     });
-    expect(candidate.models).toEqual([
-      { id: 'a', name: 'A', contextWindow: 1000, maxOutputTokens: 100 },
-      { id: 'b', name: 'b' },
+    expect(candidate.models).toMatchObject([
+      { id: 'a', name: 'A', contextWindow: 1000, maxOutputTokens: 100, settings: { id: 'a' } },
+      { id: 'b', name: 'b', settings: { context_window: 0 } },
     ]);
-    expect(candidate.connect()).toEqual({
+    expect(await candidate.connect()).toEqual({
       baseUrl: 'http://127.0.0.1:8000/v1',
       apiKey: 'secret',
       headers: { 'X-Team': 'blue', 'X-Fixed': 'yes' },
@@ -140,15 +169,68 @@ describe('a provider of the settings', () => {
     });
   });
 
-  test('is resolved at the moment of use, so that a changed variable counts', () => {
+  test('`providers.*.name` is what people see, and the id where there is none', () => {
+    expect(one({ ...local, name: 'Ours' }).name).toBe('Ours');
+    expect(one(local).name).toBe('gateway');
+  });
+
+  test('`providers.*.id` changes nothing: the key of the entry is the id', () => {
+    expect(one({ ...local, id: 'other' }).id).toBe('gateway');
+  });
+
+  test('`providers.*.models` come in their order, and of two with one id the first counts', () => {
+    const candidate = one({ ...local, models: [{ id: 'b' }, { id: 'a', name: 'First' }, { id: 'a' }] });
+    expect(candidate.models.map(({ id, name }) => `${id} ${name}`)).toEqual(['b b', 'a First']);
+    expect(candidate.onlyListed).toBe(true);
+  });
+
+  test('that lists no models has those that the section models names', () => {
+    const { models: _none, ...bare } = local;
+    const models = {
+      large: { provider: 'gateway', model: 'big' },
+      small: { provider: 'gateway', model: 'big' },
+    };
+    const { candidates, diagnostics } = resolveProviders({ models, providers: { gateway: bare } }, {});
+    expect(diagnostics).toEqual([]);
+    expect(candidates[0]?.models).toEqual([{ id: 'big', name: 'big' }]);
+    expect(candidates[0]?.onlyListed).toBeUndefined();
+  });
+
+  test('runs a command for its key when it is asked, and not before', async () => {
+    const canary = join(folder, 'canary');
+    const provider = {
+      ...local,
+      api_key: `$(touch ${canary}; echo key)`,
+      base_url: '$(echo http://127.0.0.1:7)',
+    };
+    const candidate = one(provider, { PATH: process.env.PATH ?? '' });
+    await expect(access(canary)).rejects.toThrow('ENOENT');
+    expect(await candidate.connect()).toEqual({ apiKey: 'key', baseUrl: 'http://127.0.0.1:7' });
+    await access(canary);
+  });
+
+  test('runs a command at home, or where it is told to', async () => {
+    const config = { providers: { gateway: { ...local, api_key: '$(pwd)' } } };
+    const keyOf = async (options = {}) =>
+      (await resolveProviders(config, {}, options).candidates[0]?.connect())?.apiKey;
+    expect(await keyOf()).toBe(homedir());
+    expect(await keyOf({ workingDirectory: folder })).toBe(folder);
+  });
+
+  test('whose command prints what is no URL is refused when it is asked', async () => {
+    const candidate = one({ ...local, base_url: '$(echo nonsense)' }, { PATH: process.env.PATH ?? '' });
+    await expect(candidate.connect()).rejects.toThrow('no http or https URL');
+  });
+
+  test('is resolved at the moment of use, so that a changed variable counts', async () => {
     const environment: Record<string, string> = { KEY: 'first' };
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the template is not JavaScript's.
     const candidate = one({ ...local, api_key: '${KEY:?}' }, environment);
-    expect(candidate.connect().apiKey).toBe('first');
+    expect(await candidate.connect()).toMatchObject({ apiKey: 'first' });
     environment.KEY = 'second';
-    expect(candidate.connect().apiKey).toBe('second');
+    expect(await candidate.connect()).toMatchObject({ apiKey: 'second' });
     delete environment.KEY;
-    expect(() => candidate.connect()).toThrow(ExpansionError);
+    await expect(candidate.connect()).rejects.toThrow(ExpansionError);
   });
 
   test('keeps no secret that could be printed', () => {
@@ -156,38 +238,37 @@ describe('a provider of the settings', () => {
     expect(JSON.stringify(candidate)).not.toContain('hunter2');
   });
 
-  test('completes a built-in provider: address, type and key', () => {
+  test('completes a built-in provider: address, type and key', async () => {
     expect(one({}, { ANTHROPIC_API_KEY: 'a' }, 'anthropic')).toMatchObject({
       type: 'anthropic',
       name: 'Anthropic',
     });
-    expect(one({ name: 'Mine' }, { OPENAI_API_KEY: 'o' }, 'openai').connect()).toEqual({
+    expect(await one({ name: 'Mine' }, { OPENAI_API_KEY: 'o' }, 'openai').connect()).toEqual({
       baseUrl: 'https://api.openai.com/v1',
       apiKey: 'o',
     });
   });
 
-  test('of a type other than the built-in one only shares its id', () => {
+  test('of a type other than the built-in one only shares its id', async () => {
     const candidate = one(local, { OPENAI_API_KEY: 'o' }, 'openai');
-    expect(candidate.connect()).toEqual({ baseUrl: 'http://127.0.0.1:8000/v1' });
+    expect(await candidate.connect()).toEqual({ baseUrl: 'http://127.0.0.1:8000/v1' });
   });
 
-  test('takes an alias for its type', () => {
+  test('`providers.*.type` may be an alias, and is openai where nothing is said', () => {
     expect(one({ ...local, type: 'vendor-a-compat' }).type).toBe('openai-compat');
-    expect(one({ type: 'vendor-b', base_url: 'http://127.0.0.1:1', api_key: 'k' }).type).toBe('anthropic');
-    expect(one({ base_url: 'http://127.0.0.1:1', api_key: 'k' }).type).toBe('openai');
+    expect(one({ ...own, type: 'vendor-b' }).type).toBe('anthropic');
+    expect(one(own).type).toBe('openai');
   });
 
-  test('needs no key where it imitates OpenAI, and may list no models', () => {
+  test('needs no key where it imitates OpenAI', async () => {
     const candidate = one(local);
-    expect(candidate.connect()).toEqual({ baseUrl: 'http://127.0.0.1:8000/v1' });
-    expect(candidate.models).toEqual([]);
+    expect(await candidate.connect()).toEqual({ baseUrl: 'http://127.0.0.1:8000/v1' });
   });
 
-  test('is told that extra_body has no effect for its type, and is used without it', () => {
-    const provider = { base_url: 'http://127.0.0.1:1', api_key: 'k', extra_body: { x: 1 } };
+  test('is told that extra_body has no effect for its type, and is used without it', async () => {
+    const provider = { ...own, extra_body: { x: 1 } };
     const { candidates, diagnostics } = resolveProviders({ providers: { gateway: provider } }, {});
-    expect(candidates[0]?.connect()).toEqual({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k' });
+    expect(await candidates[0]?.connect()).toEqual({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k' });
     expect(diagnostics).toMatchObject([{ severity: 'warning', pointer: '/providers/gateway/extra_body' }]);
   });
 });
@@ -211,14 +292,21 @@ describe('a provider is left out with a warning', () => {
   test('where the vendor demands a key and there is none', () => {
     expect(refusal({ api_key: '$MY_KEY' }, {}, 'openai')).toBe('The provider has no API key. Set "$MY_KEY".');
     expect(refusal({}, {}, 'anthropic')).toBe('The provider has no API key. Set "$ANTHROPIC_API_KEY".');
-    const oauth = { access_token: 't', expires_in: 1, expires_at: 1 };
-    expect(refusal({ oauth }, {}, 'anthropic')).toContain('An oauth token is not used in this version.');
   });
 
-  test('where a command stands in its key, which is shown and not run', () => {
-    expect(refusal({ ...local, api_key: '$(touch /tmp/never)' })).toContain(
-      '"$(touch /tmp/never)" has no value',
-    );
+  test('where it is not built in and has no models', () => {
+    expect(refusal({ ...local, models: [] })).toContain('needs at least one model');
+    expect(refusal({ base_url: 'http://127.0.0.1:1', api_key: 'k' })).toContain('needs at least one model');
+  });
+
+  test('where a template is broken, without showing it', () => {
+    expect(refusal({ ...local, api_key: 'pa$$word' })).toContain('A "$" stands alone');
+  });
+
+  test('where its URL holds a password, which would be shown where URLs are', () => {
+    const said = refusal({ ...local, base_url: 'http://me:hunter2@127.0.0.1/v1' });
+    expect(said).toContain('base_url holds a user name or a password');
+    expect(said).not.toContain('hunter2');
   });
 
   test('where a header would break the request, without showing its value', () => {
@@ -241,14 +329,14 @@ describe('a provider is left out with a warning', () => {
 describe('disable_default_providers', () => {
   const options = { disable_default_providers: true };
 
-  test('drops the providers of the environment', () => {
+  test('`options.disable_default_providers` drops the providers of the environment', () => {
     expect(resolveProviders({ options }, { OPENAI_API_KEY: 'o' })).toEqual({
       candidates: [],
       diagnostics: [],
     });
   });
 
-  test('demands that the settings say everything', () => {
+  test('`options.disable_default_providers` demands that the settings say everything', () => {
     expect(refusal({ api_key: 'k' }, options, 'openai')).toContain('needs base_url and models');
     expect(refusal({ ...local, models: [], api_key: 'k' }, options)).toContain('needs models');
     expect(refusal({ ...local, models: [{ id: 'm' }] }, options)).toContain('needs api_key');

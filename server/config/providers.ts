@@ -1,4 +1,5 @@
 /** Finds the model providers that can be used: those of the settings, then those whose key is in the environment. */
+import { homedir } from 'node:os';
 import type { ClientConfig, Provider, ProviderModel } from '../contract/config.ts';
 import {
   type BuiltInProvider,
@@ -7,21 +8,24 @@ import {
   isUsable,
   type UsableType,
 } from './built-in-providers.ts';
-import { type Connection, connectionOf } from './connection.ts';
+import { type Connection, checkConnection, connectionOf, type TemplateSurroundings } from './connection.ts';
 import type { Diagnostic } from './diagnostic.ts';
-import { pointerPart } from './document.ts';
+import { ExpansionError } from './expansion-error.ts';
+import { pointerPart } from './pointer.ts';
 import { type ProviderType, realProviderType } from './provider-type.ts';
-import { type Environment, ExpansionError } from './variables.ts';
+import type { Environment } from './variables.ts';
 
 /** A provider that can be asked. */
 export interface ProviderCandidate {
   readonly id: string;
   readonly name: string;
   readonly type: UsableType;
-  /** Replaces the variables, at the moment of use. Throws ExpansionError. */
-  readonly connect: () => Connection;
+  /** Replaces variables and runs commands, at the moment of use. Throws ExpansionError. */
+  readonly connect: (signal?: AbortSignal) => Promise<Connection>;
   /** The first is the provider's default. */
   readonly models: readonly CandidateModel[];
+  /** Whether it is known to have no others. */
+  readonly onlyListed?: boolean;
   readonly providerOptions?: Readonly<Record<string, unknown>>;
   readonly systemPromptPrefix?: string;
   readonly origin: 'settings' | 'environment' | 'discovered';
@@ -33,6 +37,14 @@ export interface CandidateModel {
   readonly name: string;
   readonly contextWindow?: number;
   readonly maxOutputTokens?: number;
+  /** As the settings describe it. */
+  readonly settings?: ProviderModel;
+}
+
+/** What providers are resolved with besides the settings. */
+export interface ResolveOptions {
+  /** Where the commands of templates run; the person's home if absent. */
+  readonly workingDirectory?: string;
 }
 
 /** The providers that can be used, in order of preference, and a warning for each that cannot. */
@@ -41,14 +53,22 @@ export interface ResolvedProviders {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Finds the usable providers. Those of the environment come last, and only under ids that the settings leave free. */
-export function resolveProviders(config: ClientConfig, environment: Environment): ResolvedProviders {
+/**
+ * Finds the usable providers. Those of the environment come last, and only under ids that the settings leave free.
+ * No command of a template is run: that is left to `connect`.
+ */
+export function resolveProviders(
+  config: ClientConfig,
+  environment: Environment,
+  { workingDirectory = homedir() }: ResolveOptions = {},
+): ResolvedProviders {
+  const surroundings = { environment, workingDirectory };
   const candidates: ProviderCandidate[] = [];
   const diagnostics: Diagnostic[] = [];
   for (const entry of [...settingsEntries(config), ...environmentEntries(config, environment)]) {
-    const fault = faultOf(entry, environment);
+    const fault = faultOf(entry, surroundings);
     if (fault) diagnostics.push(warning(entry.id, fault));
-    else if (isUsable(entry.type)) candidates.push(candidateOf(entry, entry.type, environment));
+    else if (isUsable(entry.type)) candidates.push(candidateOf(entry, entry.type, surroundings));
     if (!fault && entry.provider.extra_body && entry.type !== 'openai-compat') {
       diagnostics.push(warning(entry.id, bodyNotSent, '/extra_body'));
     }
@@ -65,6 +85,8 @@ interface Entry {
   readonly builtIn: BuiltInProvider | undefined;
   /** Whether the settings must say everything themselves. */
   readonly alone: boolean;
+  /** The models of it that `models` names. */
+  readonly chosen: readonly string[];
   readonly origin: 'settings' | 'environment';
 }
 
@@ -82,6 +104,7 @@ function settingsEntries(config: ClientConfig): Entry[] {
         type,
         builtIn: known?.type === type ? known : undefined,
         alone,
+        chosen: chosenModels(config, id),
         origin: 'settings',
       };
     });
@@ -90,10 +113,17 @@ function settingsEntries(config: ClientConfig): Entry[] {
 function environmentEntries(config: ClientConfig, environment: Environment): Entry[] {
   if (config.options?.disable_default_providers) return [];
   return [...builtInProviders]
-    .filter(([id, { keyVariable }]) => !Object.hasOwn(config.providers ?? {}, id) && environment[keyVariable])
+    .filter(([id]) => !Object.hasOwn(config.providers ?? {}, id))
+    .filter(([, { keyVariable }]) => environment[keyVariable] || environment[`${keyVariable}_FILE`])
     .map(([id, builtIn]) => {
-      return { id, provider: {}, type: builtIn.type, builtIn, alone: false, origin: 'environment' };
+      const nothing = { provider: {}, alone: false, chosen: [] };
+      return { ...nothing, id, type: builtIn.type, builtIn, origin: 'environment' };
     });
+}
+
+function chosenModels({ models = {} }: ClientConfig, providerId: string): string[] {
+  const chosen = [models.large, models.small].flatMap((model) => (model ? [model] : []));
+  return chosen.filter(({ provider }) => provider === providerId).map(({ model }) => model);
 }
 
 /** Why a provider is left out, and what to do about it. */
@@ -107,7 +137,7 @@ const bodyNotSent: Fault = {
   remedy: 'Remove it, or use provider_options.',
 };
 
-function faultOf(entry: Entry, environment: Environment): Fault | null {
+function faultOf(entry: Entry, surroundings: TemplateSurroundings): Fault | null {
   const { id, provider, type, builtIn, alone } = entry;
   if (id === '' || id.includes(':')) {
     return { message: 'The id of a provider has no colon and is not empty', remedy: 'Choose another id.' };
@@ -127,22 +157,27 @@ function faultOf(entry: Entry, environment: Environment): Fault | null {
       remedy: 'Add "base_url": "https://…".',
     };
   }
-  return connectionFault(entry, type, environment);
+  if (!builtIn && modelsOf(entry, type).length === 0) {
+    return {
+      message: 'A provider that is not built in needs at least one model',
+      remedy: 'Add "models": [{ "id": "…" }], or name one of its models in models.large.',
+    };
+  }
+  return connectionFault(entry, type, surroundings);
 }
 
 /** Tried once at the start, so that a missing variable is told then and not at the first question. */
 function connectionFault(
   { provider, builtIn }: Entry,
   type: UsableType,
-  environment: Environment,
+  surroundings: TemplateSurroundings,
 ): Fault | null {
   try {
-    connectionOf(provider, type, builtIn, environment);
+    checkConnection({ provider, type, builtIn }, surroundings);
     return null;
   } catch (error) {
     if (!(error instanceof ExpansionError)) throw error;
-    const unused = provider.oauth && !provider.api_key ? ' An oauth token is not used in this version.' : '';
-    return { message: error.fault, remedy: `${error.remedy}${unused}` };
+    return { message: error.fault, remedy: error.remedy };
   }
 }
 
@@ -151,29 +186,38 @@ function warning(id: string, { message, remedy }: Fault, below = ''): Diagnostic
   return { severity: 'warning', place: null, pointer, message, expected: null, remedy };
 }
 
-function candidateOf(entry: Entry, type: UsableType, environment: Environment): ProviderCandidate {
+function candidateOf(entry: Entry, type: UsableType, surroundings: TemplateSurroundings): ProviderCandidate {
   const { id, provider, builtIn, origin } = entry;
   return {
     id,
     name: provider.name ?? builtIn?.name ?? id,
     type,
-    connect: () => connectionOf(provider, type, builtIn, environment),
-    models: modelsOf(provider.models ?? [], type),
+    connect: (signal) => connectionOf({ provider, type, builtIn }, surroundings, signal),
+    models: modelsOf(entry, type),
+    // Of a vendor's models the settings need name only those that they say more about.
+    ...(!builtIn && provider.models?.length && { onlyListed: true }),
     ...(provider.provider_options && { providerOptions: provider.provider_options }),
     ...(provider.system_prompt_prefix && { systemPromptPrefix: provider.system_prompt_prefix }),
     origin,
   };
 }
 
-function modelsOf(listed: readonly ProviderModel[], type: UsableType): CandidateModel[] {
-  const usual = defaultModels[type];
-  if (listed.length === 0 && usual) return [{ id: usual, name: usual }];
-  const first = listed.filter(({ id }, index) => listed.findIndex((other) => other.id === id) === index);
-  return first.map(({ id, name, context_window, default_max_tokens }) => ({
+function modelsOf({ provider: { models = [] }, builtIn, chosen }: Entry, type: UsableType): CandidateModel[] {
+  const usual = builtIn ? defaultModels[type] : null;
+  const unlisted = usual ? [usual] : [...new Set(chosen)];
+  if (models.length === 0) return unlisted.map((id) => ({ id, name: id }));
+  const first = models.filter(({ id }, index) => models.findIndex((other) => other.id === id) === index);
+  return first.map(candidateModel);
+}
+
+function candidateModel(settings: ProviderModel): CandidateModel {
+  const { id, name, context_window, default_max_tokens } = settings;
+  return {
     id,
     name: name ?? id,
     // 0 stands for "not known", as absence does.
     ...(context_window && { contextWindow: context_window }),
     ...(default_max_tokens && { maxOutputTokens: default_max_tokens }),
-  }));
+    settings,
+  };
 }

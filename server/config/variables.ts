@@ -1,128 +1,100 @@
-/** Replaces variables in settings at the moment of use: $VAR, ${VAR}, ${VAR:-default}, ${VAR:?message}. */
+/** Replaces variables and commands in settings at the moment of use. Nothing here is remembered: what it yields are secrets. */
+import { readFileSync } from 'node:fs';
+import { secretVariables } from './built-in-providers.ts';
+import { runCommand } from './command-substitution.ts';
+import { ExpansionError, shown } from './expansion-error.ts';
+import { type Part, parseTemplate } from './template.ts';
 
 /** Where variables come from: process.env, or a part of it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A template that cannot be expanded. The message shows the template, never what a variable holds. */
-export class ExpansionError extends Error {
-  readonly fault: string;
-  /** What to do about it. */
-  readonly remedy: string;
-
-  constructor(fault: string, remedy: string) {
-    super(`${fault}. ${remedy}`);
-    this.name = 'ExpansionError';
-    this.fault = fault;
-    this.remedy = remedy;
-  }
+/** Where and how long the commands of a template run. */
+export interface ExpansionOptions {
+  readonly workingDirectory: string;
+  /** Ends a command at once. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long each command may take; ten seconds if absent. */
+  readonly timeoutMs?: number;
 }
 
-/** A template is read whole before anything is replaced, so that a broken one fails whatever the variables hold. */
-type Part =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'variable'; readonly name: string }
-  | { readonly kind: 'default'; readonly name: string; readonly otherwise: readonly Part[] }
-  | { readonly kind: 'demanded'; readonly name: string };
+const usualTimeoutMs = 10_000;
 
 /**
- * The template with its variables replaced; one that is not set is empty. `\$` stands for a dollar sign.
- * The service's own SERVICE_* variables count as not set: they hold its secrets.
+ * The template with its variables and commands replaced; a variable that is not set is empty. The service's own
+ * variables count as not set, and commands do not see them: they hold its secrets. Throws ExpansionError.
  */
-export function expandVariables(template: string, environment: Environment): string {
-  return render(new TemplateReader(template).parts(), template, environment);
+export async function expandTemplate(
+  template: string,
+  environment: Environment,
+  { workingDirectory, signal, timeoutMs = usualTimeoutMs }: ExpansionOptions,
+): Promise<string> {
+  const shell = { environment: visible(environment), workingDirectory, signal, timeoutMs };
+  const pieces = settled(parseTemplate(template), template, environment);
+  const texts: string[] = [];
+  // One after the other: a command may ask a person for a password.
+  for (const piece of pieces)
+    texts.push(typeof piece === 'string' ? piece : await runCommand(piece.command, shell, template));
+  return texts.join('');
 }
 
-function render(parts: readonly Part[], template: string, environment: Environment): string {
-  return parts.map((part) => renderPart(part, template, environment)).join('');
+/** What a template says without any command being run; null where a command decides. Throws ExpansionError. */
+export function previewTemplate(template: string, environment: Environment): string | null {
+  const pieces = settled(parseTemplate(template), template, environment);
+  return pieces.every((piece) => typeof piece === 'string') ? pieces.join('') : null;
 }
 
-function renderPart(part: Part, template: string, environment: Environment): string {
-  if (part.kind === 'text') return part.text;
-  const value = lookUp(part.name, environment);
-  if (part.kind === 'default' && value === '') return render(part.otherwise, template, environment);
-  if (part.kind === 'demanded' && value === '') {
-    throw new ExpansionError(
-      `The variable ${part.name} is not set, which ${shown(template)} demands`,
-      'Set it.',
-    );
+/** A variable's value; empty where it is not set. The key of a built-in provider may stand in a file instead. */
+export function lookUp(name: string, environment: Environment): string {
+  if (isOurs(name)) return '';
+  const value = own(name, environment);
+  const file = secretVariables.has(name) ? own(`${name}_FILE`, environment) : '';
+  if (value && file) {
+    throw new ExpansionError(`${name} and ${name}_FILE are both set`, 'Keep one of them.');
   }
-  return value;
+  return file ? readSecret(name, file) : value;
 }
 
-function lookUp(name: string, environment: Environment): string {
+function settled(
+  parts: readonly Part[],
+  template: string,
+  environment: Environment,
+): (string | { readonly command: string })[] {
+  return parts.flatMap((part) => {
+    if (part.kind === 'text') return [part.text];
+    if (part.kind === 'command') return [part];
+    const value = lookUp(part.name, environment);
+    if (part.kind === 'default' && value === '') return settled(part.otherwise, template, environment);
+    if (part.kind === 'demanded' && value === '') throw unset(part.name, template);
+    return [value];
+  });
+}
+
+function unset(name: string, template: string): ExpansionError {
+  return new ExpansionError(`The variable ${name} is not set, which ${shown(template)} demands`, 'Set it.');
+}
+
+/** They hold the secrets of the server itself; both URLs may hold passwords. */
+function isOurs(name: string): boolean {
   // Windows does not tell apart upper and lower case in the names of variables.
-  if (name.toUpperCase().startsWith('SERVICE_')) return '';
+  return /^(SERVICE_.*|(DATABASE|STORAGE)_URL(_FILE)?)$/i.test(name);
+}
+
+function visible(environment: Environment): Environment {
+  return Object.fromEntries(Object.entries(environment).filter(([name]) => !isOurs(name)));
+}
+
+function own(name: string, environment: Environment): string {
   return Object.hasOwn(environment, name) ? (environment[name] ?? '') : '';
 }
 
-class TemplateReader {
-  readonly #template: string;
-  #at = 0;
-
-  constructor(template: string) {
-    this.#template = template;
-  }
-
-  /** Reads to the end, or within braces to the one that closes them. */
-  parts(braces = false): Part[] {
-    const parts: Part[] = [];
-    while (this.#at < this.#template.length && !(braces && this.#sees('}'))) parts.push(this.#part());
-    if (!braces) return parts;
-    if (!this.#take('}')) throw this.#fault('A "${" is never closed');
-    return parts;
-  }
-
-  #part(): Part {
-    if (this.#take('\\$')) return { kind: 'text', text: '$' };
-    if (this.#sees('$(')) {
-      const fault = `Commands are not run in this version, so ${shown(this.#template)} has no value`;
-      throw new ExpansionError(fault, 'Put the value into a variable.');
-    }
-    if (this.#take('${')) return this.#inBraces();
-    if (!this.#take('$')) return { kind: 'text', text: this.#template[this.#at++] ?? '' };
-    const name = this.#name();
-    if (!name) throw this.#fault('A "$" stands alone');
-    return { kind: 'variable', name };
-  }
-
-  #inBraces(): Part {
-    const name = this.#name();
-    if (!name) throw this.#fault('After "${" comes the name of a variable');
-    if (this.#take(':-')) return { kind: 'default', name, otherwise: this.parts(true) };
-    if (this.#take(':?')) {
-      this.parts(true);
-      return { kind: 'demanded', name };
-    }
-    if (this.#take('}')) return { kind: 'variable', name };
-    throw this.#fault('After the name of a variable comes "}", ":-" or ":?"');
-  }
-
-  #name(): string {
-    const [name = ''] = /^[A-Za-z_][A-Za-z0-9_]*/.exec(this.#template.slice(this.#at)) ?? [];
-    this.#at += name.length;
-    return name;
-  }
-
-  #sees(text: string): boolean {
-    return this.#template.startsWith(text, this.#at);
-  }
-
-  #take(text: string): boolean {
-    if (!this.#sees(text)) return false;
-    this.#at += text.length;
-    return true;
-  }
-
-  /** A broken template is likely a secret that happens to hold a dollar sign: only the place is shown. */
-  #fault(what: string): ExpansionError {
-    return new ExpansionError(
-      `${what}, before character ${this.#at + 1}`,
-      'For a dollar sign write "\\\\$" in the file.',
+function readSecret(name: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // readFileSync throws nothing else
+    throw new ExpansionError(
+      `${name}_FILE names a file that cannot be read (${code})`,
+      'Let it name a file that this user may read.',
     );
   }
-}
-
-/** A template for the eyes of a person: long enough to recognise, and harmless in a terminal. */
-export function shown(template: string): string {
-  return JSON.stringify(template.slice(0, 512).replaceAll(/\p{Cc}/gu, ' '));
 }

@@ -2,7 +2,7 @@
 import type { QueryRequest } from '../contract/api.ts';
 import type { Handler, Principal, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { titleOf } from './session-title.ts';
+import { titleOf, untitled } from './session-title.ts';
 
 export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
   const { runId } = await startQuery(principal, body, 'deny', services);
@@ -45,6 +45,7 @@ async function startQuery(
   });
   const session =
     found?.session ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
+  const nameless = !found || (session.message_count === 0 && session.title === untitled);
   return runtime.start({
     session: {
       id: session.id,
@@ -53,6 +54,7 @@ async function startQuery(
       model: session.model,
       systemPrompt: session.system_prompt,
       permissionRules: session.permission_rules,
+      ...(nameless && { provisionalTitle: session.title }),
     },
     userId: principal.userId,
     trigger: 'api',

@@ -94,6 +94,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async readGrants(sessionId) {
       return grants.get(sessionId) ?? [];
     },
+    async replaceTitle() {
+      // Sessions have no titles here.
+    },
     async endRun({ runId, sessionId, messages: added, events }) {
       addMessages(runId, sessionId, added);
       append(runId, events);

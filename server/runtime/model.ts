@@ -21,7 +21,15 @@ export interface Generation {
   readonly temperature?: number;
   readonly topP?: number;
   readonly topK?: number;
+  readonly frequencyPenalty?: number;
+  readonly presencePenalty?: number;
   readonly stopSequences?: readonly string[];
+  /** How much an OpenAI model that reasons thinks before it answers. */
+  readonly reasoningEffort?: string;
+  /** Whether an Anthropic model that can reason thinks before it answers. */
+  readonly think?: boolean;
+  /** Fields of the request that only the provider knows. */
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
 }
 
 export interface ModelRequest extends Generation {

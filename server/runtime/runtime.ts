@@ -21,10 +21,12 @@ import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
 import { findProfile } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
+import { chosenGeneration } from './providers/model-settings.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
 import { createSessionQueue } from './session-queue.ts';
+import { createTitleWriter } from './title-writer.ts';
 import type { Toolset } from './toolset.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
@@ -68,6 +70,8 @@ export interface Query {
     readonly model: string | null;
     readonly systemPrompt: string | null;
     readonly permissionRules: readonly PermissionRule[];
+    /** The title that a new session has for want of a better one, which the small model may then replace. */
+    readonly provisionalTitle?: string;
   };
   readonly userId: string;
   readonly trigger: 'api' | 'messages';
@@ -144,6 +148,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   );
   const hub = createEventHub();
   const queue = createSessionQueue();
+  const titles = createTitleWriter(() => parts.now, transcript, log);
   const active = new Map<string, ActiveRun>();
   const starting = new Set<Promise<unknown>>();
   let closing = false;
@@ -161,10 +166,12 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     ended: (runId) => hub.notify(runId),
   });
 
-  const work = async (scope: RunScope, promptMessageId: string): Promise<void> => {
-    const events = createEventLog(scope.runId, transcript, 1, () => hub.notify(scope.runId));
+  const work = async (scope: RunScope, promptMessageId: string, title: string | undefined): Promise<void> => {
+    const { runId, sessionId, signal } = scope;
+    const events = createEventLog(runId, transcript, 1, () => hub.notify(runId));
     try {
-      await queue.turn(scope.sessionId, scope.signal, () => executeRun(scope, events, promptMessageId));
+      await queue.turn(sessionId, signal, () => executeRun(scope, events, promptMessageId));
+      if (title !== undefined && !signal.aborted) titles.begin({ sessionId, runId, title });
     } catch (error) {
       // The lease runs out, and whichever process is well then ends the run.
       log.error({ err: error, run_id: scope.runId }, 'a run could not be stored');
@@ -197,7 +204,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
         },
       ],
     });
-    active.set(scope.runId, { controller, finished: work(scope, messages.at(-1)?.id ?? '') });
+    active.set(scope.runId, {
+      controller,
+      finished: work(scope, messages.at(-1)?.id ?? '', query.session.provisionalTitle),
+    });
     // The order to stop was given to those at work while this one was being stored.
     if (closing) interrupt(scope.runId, 'shutdown');
     return { runId: scope.runId, sessionId: scope.sessionId, model: scope.model.name };
@@ -244,6 +254,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       for (const runId of active.keys()) interrupt(runId, 'shutdown');
       await Promise.allSettled(starting);
       await Promise.all([...active.values()].map(({ finished }) => finished));
+      await titles.close();
       await keeper.stop();
     },
   };
@@ -267,7 +278,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       sessionId: session.id,
       model,
       generation:
-        query.generation ?? (model.name === largeModel(config) ? settingsOf(config.models?.large) : {}),
+        query.generation ?? (model.name === largeModel(config) ? chosenGeneration(config.models?.large) : {}),
       profile: findProfile(query.agentSlug ?? session.agentSlug),
       systemPrompt: session.systemPrompt,
       permissionMode: query.permissionMode ?? 'ask',
@@ -302,15 +313,6 @@ function toolsFor({ trigger, session }: Query, { tools }: Toolset) {
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.includes(name));
-}
-
-function settingsOf(model: NonNullable<ClientConfig['models']>['large']): Generation {
-  return {
-    ...(model?.max_tokens != null && { maxTokens: model.max_tokens }),
-    ...(model?.temperature != null && { temperature: model.temperature }),
-    ...(model?.top_p != null && { topP: model.top_p }),
-    ...(model?.top_k != null && { topK: model.top_k }),
-  };
 }
 
 function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {

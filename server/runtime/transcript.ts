@@ -122,6 +122,8 @@ export interface Transcript {
   expirePrompt(requestId: string): Promise<PromptRequest>;
   /** What the session and its workspace have been granted. */
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /** Gives the session another title, unless it has been given one meanwhile. */
+  replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Ends the run, cancels its open questions, frees the session. */
   endRun(end: RunEnd): Promise<void>;
   /** Up to `limit` events after the given number, in order. */

@@ -86,6 +86,8 @@ export interface Transcript {
   expirePermission(requestId: string): Promise<PermissionRequest>;
   expirePrompt(requestId: string): Promise<PromptRequest>;
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /** Gives the session another title, unless it has been given one meanwhile. */
+  replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   endRun(end: RunEnd): Promise<void>;
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(lease: Lease, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
@@ -136,6 +138,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     expirePermission: (requestId) => database.write((sql) => expirePermission(sql, requestId, now())),
     expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
     readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
+    replaceTitle: (sessionId, present, title) =>
+      database.write(async (sql) => {
+        const row = await sql<SessionRow>('sessions')
+          .where({ id: sessionId, title: present })
+          .forUpdate()
+          .first();
+        if (row) await saveSession(sql, row, { title }, now());
+      }),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
         await cancelPermissions(sql, end.runId, now());

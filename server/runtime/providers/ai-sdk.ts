@@ -9,44 +9,48 @@ import type {
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { MessagePart, StopReason, ToolResult, Usage } from '../../contract/api.ts';
-import { type Model, ModelFailure, type ModelMessage, type ModelPart, type ModelRequest } from '../model.ts';
+import { ModelFailure, type ModelMessage, type ModelPart, type ModelRequest } from '../model.ts';
+import type { Thoughts } from './thoughts.ts';
 
 /** How long a provider may be silent before its answer counts as lost. */
 export interface ModelTimeouts {
   readonly silenceMs: number;
 }
 
-/** A model of ours over one of the AI SDK's. `secrets` are those of the connection: no failure will quote them. */
-export function aiSdkModel(
-  name: string,
-  model: LanguageModelV4,
-  timeouts: ModelTimeouts,
-  secrets: readonly string[],
-  providerOptions?: SharedV4ProviderOptions,
-): Model {
-  return {
-    name,
-    async *stream(request, signal) {
-      const silence = new Silence(timeouts.silenceMs);
-      const abortSignal = AbortSignal.any([signal, silence.signal]);
-      try {
-        const { stream } = await model.doStream({
-          ...options(request),
-          abortSignal,
-          ...(providerOptions && { providerOptions }),
-        });
-        yield* parts(stream, silence);
-      } catch (error) {
-        // Whoever aborted knows why, and wants no second reason.
-        if (signal.aborted) return;
-        const cause = withoutSecrets(error, secrets);
-        if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, cause);
-        throw failure(cause);
-      } finally {
-        silence.end();
-      }
-    },
-  };
+/** One call of one of the AI SDK's models. */
+export interface SdkCall {
+  readonly model: LanguageModelV4;
+  readonly request: ModelRequest;
+  readonly signal: AbortSignal;
+  readonly timeouts: ModelTimeouts;
+  /** Those of the connection: no failure will quote them. */
+  readonly secrets: readonly string[];
+  readonly providerOptions: SharedV4ProviderOptions;
+  readonly thoughts: Thoughts;
+}
+
+/** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
+export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
+  const { model, request, signal, timeouts, secrets, providerOptions, thoughts } = call;
+  const silence = new Silence(timeouts.silenceMs);
+  const abortSignal = AbortSignal.any([signal, silence.signal]);
+  try {
+    const { stream } = await model.doStream({ ...options(request, thoughts), abortSignal, providerOptions });
+    yield* parts(stream, silence, thoughts.listener());
+  } catch (error) {
+    // Whoever aborted knows why, and wants no second reason.
+    if (signal.aborted) return;
+    const cause = withoutSecrets(error, secrets);
+    if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, cause);
+    throw failure(cause);
+  } finally {
+    silence.end();
+  }
+}
+
+/** Whether the provider did not know the credential: a key that was resolved a while ago may have been replaced. */
+export function isUnauthorized(error: unknown): boolean {
+  return error instanceof ModelFailure && statusOf(error.cause) === 401;
 }
 
 /** Aborts when nothing was heard for too long. */
@@ -78,9 +82,9 @@ class Silence {
   }
 }
 
-function options(request: ModelRequest) {
+function options(request: ModelRequest, thoughts: Thoughts) {
   return {
-    prompt: prompt(request),
+    prompt: prompt(request, thoughts),
     ...(request.tools.length > 0 && {
       tools: request.tools.map(({ name, description, inputSchema }) => ({
         type: 'function' as const,
@@ -93,15 +97,19 @@ function options(request: ModelRequest) {
     ...(request.temperature !== undefined && { temperature: request.temperature }),
     ...(request.topP !== undefined && { topP: request.topP }),
     ...(request.topK !== undefined && { topK: request.topK }),
+    ...(request.frequencyPenalty !== undefined && { frequencyPenalty: request.frequencyPenalty }),
+    ...(request.presencePenalty !== undefined && { presencePenalty: request.presencePenalty }),
     ...(request.stopSequences && { stopSequences: [...request.stopSequences] }),
   };
 }
 
-function prompt({ system, messages }: ModelRequest): LanguageModelV4Prompt {
+function prompt({ system, messages }: ModelRequest, thoughts: Thoughts): LanguageModelV4Prompt {
   const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
   return [
     ...head,
-    ...messages.filter((said, index) => index === messages.length - 1 || says(said)).map(message),
+    ...messages
+      .filter((said, index) => index === messages.length - 1 || says(said))
+      .map((said) => message(said, thoughts)),
   ];
 }
 
@@ -113,13 +121,15 @@ function says({ parts }: ModelMessage): boolean {
   return parts.some((part) => (part.type === 'text' ? part.text.trim() !== '' : part.type !== 'reasoning'));
 }
 
-function message({ role, parts }: ModelMessage): LanguageModelV4Message {
+function message(whole: ModelMessage, thoughts: Thoughts): LanguageModelV4Message {
+  const { role, parts } = whole;
   if (role === 'user') return { role, content: parts.flatMap(textPart) };
   if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
-  // Reasoning is not sent back: without the provider's signature over it, it would be refused. So would empty lines
-  // before a call.
+  // Stored reasoning is not sent back: without the provider's signature over it, it would be refused. So would empty
+  // lines before a call.
   const said = parts.filter((part) => part.type !== 'text' || part.text.trim() !== '');
-  return { role, content: said.flatMap((part) => [...textPart(part), ...callPart(part)]) };
+  const content = said.flatMap((part) => [...textPart(part), ...callPart(part)]);
+  return { role, content: [...thoughts.before(whole), ...content] };
 }
 
 function textPart(part: MessagePart) {
@@ -148,10 +158,12 @@ function toolResult({ tool_use_id, name, content, is_error }: ToolResult) {
 async function* parts(
   stream: ReadableStream<LanguageModelV4StreamPart>,
   silence: Silence,
+  listen: (part: LanguageModelV4StreamPart) => void,
 ): AsyncGenerator<ModelPart> {
   const toolNames = new Map<string, string>();
   for await (const part of stream) {
     silence.heard();
+    listen(part);
     if (part.type === 'text-delta' && part.delta) yield { type: 'text', text: part.delta };
     else if (part.type === 'reasoning-delta' && part.delta) yield { type: 'reasoning', text: part.delta };
     else if (part.type === 'tool-input-start') toolNames.set(part.id, part.toolName);

@@ -1,12 +1,13 @@
 /** Anthropic's Messages API. */
 import { createAnthropic } from '@ai-sdk/anthropic';
-import type { ProviderFactory } from './provider-factory.ts';
+import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const anthropic: ProviderFactory = ({ baseUrl, apiKey, headers }) => {
+export const anthropic: ProviderFactory = ({ baseUrl, apiKey, authToken, headers, changeBody }) => {
   const provider = createAnthropic({
     ...(baseUrl && { baseURL: baseUrl }),
-    apiKey: apiKey ?? '',
+    ...(authToken ? { authToken } : { apiKey: apiKey ?? '' }),
     headers: { ...headers },
+    ...fetchChanging(changeBody),
   });
   return (modelId) => provider(modelId);
 };

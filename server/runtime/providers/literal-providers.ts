@@ -1,15 +1,9 @@
 /** The providers of a ClientConfig that a program hands in: every value as it stands, nothing expanded. */
 import type { ClientConfig, Provider } from '../../contract/config.ts';
-import type { ProviderDefinition } from './providers.ts';
+import schema from '../../contract/service.schema.json' with { type: 'json' };
+import { isProviderType, type ProviderDefinition } from './providers.ts';
 
-const types: Readonly<Partial<Record<NonNullable<Provider['type']>, ProviderDefinition['type']>>> = {
-  openai: 'openai',
-  'vendor-a': 'openai',
-  'openai-compat': 'openai-compat',
-  'vendor-a-compat': 'openai-compat',
-  anthropic: 'anthropic',
-  'vendor-b': 'anthropic',
-};
+const aliases = new Map(Object.entries(schema.definitions.Provider.properties.type['x-aliases']));
 
 /** Throws for a type that this version cannot speak to: a program should not find out at its first query. */
 export function literalProviders({ providers }: ClientConfig): ProviderDefinition[] {
@@ -19,13 +13,15 @@ export function literalProviders({ providers }: ClientConfig): ProviderDefinitio
 }
 
 function definition(id: string, provider: Provider): ProviderDefinition {
-  const type = types[provider.type ?? 'openai'];
-  if (!type) throw new Error(`providers.${id}: the type ${provider.type} is not available in this version`);
+  const named = provider.type ?? 'openai';
+  const type = aliases.get(named) ?? named;
+  if (!isProviderType(type))
+    throw new Error(`providers.${id}: the type ${provider.type} is not available in this version`);
   return {
     id,
     type,
-    models: (provider.models ?? []).map((model) => ({ id: model.id })),
-    connect: () => ({
+    models: (provider.models ?? []).map((settings) => ({ id: settings.id, settings })),
+    connect: async () => ({
       ...(provider.base_url && { baseUrl: provider.base_url }),
       ...(provider.api_key && { apiKey: provider.api_key }),
       ...(provider.extra_headers && { headers: provider.extra_headers }),

@@ -1,8 +1,8 @@
 /** Servers that imitate OpenAI's chat completions: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import type { ProviderFactory } from './provider-factory.ts';
+import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, extraBody }) => {
+export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, extraBody, changeBody }) => {
   const provider = createOpenAICompatible({
     name: id,
     baseURL: baseUrl ?? '',
@@ -13,6 +13,7 @@ export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, ex
     ...(extraBody && {
       transformRequestBody: (body: Record<string, unknown>) => ({ ...body, ...extraBody }),
     }),
+    ...fetchChanging(changeBody),
   });
   return (modelId) => provider.chatModel(modelId);
 };

@@ -1,12 +1,13 @@
 /** OpenAI's own API, over its chat completions, which every server that imitates it speaks too. */
 import { createOpenAI } from '@ai-sdk/openai';
-import type { ProviderFactory } from './provider-factory.ts';
+import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openai: ProviderFactory = ({ baseUrl, apiKey, headers }) => {
+export const openai: ProviderFactory = ({ baseUrl, apiKey, headers, changeBody }) => {
   const provider = createOpenAI({
     ...(baseUrl && { baseURL: baseUrl }),
     apiKey: apiKey ?? '',
     headers: { ...headers },
+    ...fetchChanging(changeBody),
   });
   return (modelId) => provider.chat(modelId);
 };

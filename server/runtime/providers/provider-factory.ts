@@ -5,11 +5,30 @@ import type { LanguageModelV4 } from '@ai-sdk/provider';
 export interface ProviderConnection {
   readonly baseUrl?: string;
   readonly apiKey?: string;
+  /** Sent in the Authorization header where the vendor's keys go elsewhere. */
+  readonly authToken?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly extraBody?: Readonly<Record<string, unknown>>;
 }
 
+/** The body of a request, as it goes over the wire. */
+export type RequestBody = Readonly<Record<string, unknown>>;
+
+/** Says what a body becomes before it is sent. */
+export type BodyChange = (body: RequestBody) => RequestBody;
+
 /** Opens the models of one provider type. */
 export type ProviderFactory = (
-  connection: ProviderConnection & { readonly id: string },
+  connection: ProviderConnection & { readonly id: string; readonly changeBody: BodyChange | null },
 ) => (modelId: string) => LanguageModelV4;
+
+/** A `fetch` for a vendor's client that has no place for fields which it does not know. */
+export function fetchChanging(change: BodyChange | null): { fetch?: typeof fetch } {
+  if (!change) return {};
+  return {
+    fetch: (input, init) => {
+      if (typeof init?.body !== 'string') return fetch(input, init);
+      return fetch(input, { ...init, body: JSON.stringify(change(JSON.parse(init.body))) });
+    },
+  };
+}

@@ -21,7 +21,11 @@ function definition(type: ProviderDefinition['type']): ProviderDefinition {
     id: type,
     type,
     models: [{ id: 'scripted-1' }],
-    connect: () => ({ baseUrl: `${upstream.url}/v1`, apiKey: 'test-key', headers: { 'x-team': 'blue' } }),
+    connect: async () => ({
+      baseUrl: `${upstream.url}/v1`,
+      apiKey: 'test-key',
+      headers: { 'x-team': 'blue' },
+    }),
   };
 }
 
@@ -225,7 +229,12 @@ function said(fail: { readonly kind: string }) {
 }
 
 function known(id: string, ...models: string[]): ProviderDefinition {
-  return { id, type: 'openai-compat', models: models.map((model) => ({ id: model })), connect: () => ({}) };
+  return {
+    id,
+    type: 'openai-compat',
+    models: models.map((model) => ({ id: model })),
+    connect: async () => ({}),
+  };
 }
 
 const definitions = [
@@ -238,19 +247,93 @@ function named(defaultModel: string | null, given = definitions, demo = false) {
   return createProviders({ definitions: given, defaultModel, demo, timeouts: { silenceMs: 1000 } });
 }
 
-test('a provider whose settings cannot be used is refused without their words', () => {
-  const broken = (): never => {
-    throw new Error('canary: $SECRET is not set');
-  };
-  const providers = createProviders({
-    definitions: [{ ...definition('openai'), connect: broken }],
-    defaultModel: null,
-    demo: false,
-    timeouts: { silenceMs: 1000 },
+function connecting(connect: ProviderDefinition['connect']): Model {
+  const definitions = [{ ...definition('openai'), connect }];
+  const timeouts = { silenceMs: 5000 };
+  return createProviders({ definitions, defaultModel: null, demo: false, timeouts }).open(
+    'openai:scripted-1',
+  );
+}
+
+describe('a provider is connected to', () => {
+  const connection = { baseUrl: '', apiKey: 'first-key' };
+  beforeEach(async () => {
+    Object.assign(connection, { baseUrl: `${upstream.url}/v1`, apiKey: 'first-key' });
+    await upstream.script([{ reply: { text: 'Hello.' } }]);
   });
-  const open = () => providers.open('openai:scripted-1');
-  expect(open).toThrow(expect.objectContaining({ code: 'provider_refused' }));
-  expect(open).not.toThrow('canary');
+
+  test('when a model is asked, and once for all that follows', async () => {
+    let connects = 0;
+    const model = connecting(async () => {
+      connects += 1;
+      return connection;
+    });
+    expect(connects).toBe(0);
+    for (let step = 0; step < 3; step += 1)
+      await collect(model.stream(request('Hi'), AbortSignal.timeout(5000)));
+    expect(connects).toBe(1);
+  });
+
+  test('and refused without the words of its settings where they cannot be used', async () => {
+    const model = connecting(async () => {
+      throw new Error('canary: $SECRET is not set');
+    });
+    const failed = collect(model.stream(request('Hi'), AbortSignal.timeout(5000)));
+    await expect(failed).rejects.toMatchObject({ code: 'provider_refused' });
+    await expect(failed).rejects.not.toThrow('canary');
+  });
+
+  test('anew where it refuses a key that has been replaced meanwhile', async () => {
+    const keys = ['old-key', 'new-key'];
+    await upstream.script([
+      { when: { api_key: 'old-key' }, fail: { kind: 'status', status: 401 } },
+      { reply: { text: 'Hello.' } },
+    ]);
+    const model = connecting(async () => ({ ...connection, apiKey: keys.shift() ?? 'new-key' }));
+    expect(textOf(await collect(model.stream(request('Hi'), AbortSignal.timeout(5000))))).toBe('Hello.');
+    expect(await upstream.requests()).toHaveLength(2);
+  });
+
+  test('no second time where the same key would be refused again', async () => {
+    await upstream.script([{ fail: { kind: 'status', status: 401 } }]);
+    let connects = 0;
+    const model = connecting(async () => {
+      connects += 1;
+      return { ...connection };
+    });
+    const failed = collect(model.stream(request('Hi'), AbortSignal.timeout(5000)));
+    await expect(failed).rejects.toMatchObject({ code: 'provider_refused' });
+    expect(await upstream.requests()).toHaveLength(1);
+    expect(connects).toBe(2);
+  });
+
+  test('no longer than anybody waits', async () => {
+    const controller = new AbortController();
+    const model = connecting(
+      (signal) =>
+        new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason));
+          controller.abort();
+        }),
+    );
+    expect(await collect(model.stream(request('Hi'), controller.signal))).toEqual([]);
+  });
+
+  test('with a token in the place where the vendor takes tokens', async () => {
+    const definitions = [
+      {
+        ...definition('anthropic'),
+        connect: async () => ({ baseUrl: `${upstream.url}/v1`, authToken: 'a-token' }),
+      },
+    ];
+    const timeouts = { silenceMs: 5000 };
+    const providers = createProviders({ definitions, defaultModel: null, demo: false, timeouts });
+    const model = providers.open('anthropic:scripted-1');
+    await collect(model.stream(request('Hi'), AbortSignal.timeout(5000)));
+    const { headers } = await upstream.latest(() => true);
+    expect(headers.authorization).toBe('Bearer a-token');
+    expect(headers).not.toHaveProperty('x-api-key');
+  });
 });
 
 describe('the name of a model', () => {
@@ -279,6 +362,12 @@ describe('no name', () => {
   test('means the large model of the settings, if its provider is there', () => {
     expect(named('openai:chosen').resolve(null)).toBe('openai:chosen');
     expect(named('gone:chosen').resolve(null)).toBe('ollama:qwen3:8b');
+  });
+
+  test('means the first model of its provider, where that is known not to have the one of the settings', () => {
+    const only = { ...known('house', 'first', 'second'), onlyListed: true };
+    expect(named('house:second', [known('bare', 'other'), only]).resolve(null)).toBe('house:second');
+    expect(named('house:third', [known('bare', 'other'), only]).resolve(null)).toBe('house:first');
   });
 
   test('else the first model of the first provider that lists one', () => {

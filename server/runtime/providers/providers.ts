@@ -1,27 +1,16 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
-import type { SharedV4ProviderOptions } from '@ai-sdk/provider';
 import { Problem } from '../../problem.ts';
 import type { Model } from '../model.ts';
-import { aiSdkModel, type ModelTimeouts } from './ai-sdk.ts';
+import type { ModelTimeouts } from './ai-sdk.ts';
 import { anthropic } from './anthropic.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
+import { openModel } from './open-model.ts';
 import { openai } from './openai.ts';
 import { openaiCompat } from './openai-compat.ts';
-import type { ProviderConnection, ProviderFactory } from './provider-factory.ts';
+import type { ProviderDefinition } from './provider-definition.ts';
+import type { ProviderFactory } from './provider-factory.ts';
 
-/** A provider as it was found in settings or environment. */
-export interface ProviderDefinition {
-  readonly id: string;
-  readonly type: 'openai' | 'openai-compat' | 'anthropic';
-  /** Read at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
-  readonly connect: () => ProviderConnection;
-  /** The models by which it may be asked without being named; the first is its default. */
-  readonly models: readonly { readonly id: string }[];
-  /** Options of the vendor's own, passed on as they are. */
-  readonly providerOptions?: Readonly<Record<string, unknown>>;
-  /** Stands before the system prompt of each call. */
-  readonly systemPromptPrefix?: string;
-}
+export type { ProviderDefinition } from './provider-definition.ts';
 
 export interface ProvidersOptions {
   readonly definitions: readonly ProviderDefinition[];
@@ -40,6 +29,8 @@ export interface Providers {
    * Throws Problem model_not_found or no_provider_configured.
    */
   resolve(name: string | null): string;
+  /** The model that the settings mean by a full name: its provider's first where it has no such one, null without the provider. */
+  chosen(fullName: string): string | null;
   /** Opens a model by its full name. */
   open(fullName: string): Model;
 }
@@ -61,56 +52,20 @@ export function createProviders(options: ProvidersOptions): Providers {
       if (!full) throw unconfigured();
       return full;
     },
+    chosen: (full) => chosenName(full, options),
     open(full) {
       const [provider, modelId] = split(full);
       if (provider === demoProviderId) return demoModel();
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
-      return openModel(definition, modelId, options.timeouts);
+      return openModel(definition, modelId, factories[definition.type], options.timeouts);
     },
   };
 }
 
-function openModel(definition: ProviderDefinition, modelId: string, timeouts: ModelTimeouts): Model {
-  const connection = connectionOf(definition);
-  const model = factories[definition.type]({ id: definition.id, ...connection })(modelId);
-  const name = `${definition.id}:${modelId}`;
-  const opened = aiSdkModel(name, model, timeouts, secretsOf(connection), optionsOf(definition));
-  const prefix = definition.systemPromptPrefix;
-  if (!prefix) return opened;
-  return {
-    name: opened.name,
-    stream: (request, signal) =>
-      opened.stream({ ...request, system: `${prefix}\n${request.system}` }, signal),
-  };
-}
-
-/** What the settings say is wrong with them is for the operator's log, not for whoever asks a question. */
-function connectionOf({ id, connect }: ProviderDefinition): ProviderConnection {
-  try {
-    return connect();
-  } catch (cause) {
-    throw new Problem(
-      'provider_refused',
-      `The settings of the provider ${id} cannot be used; its operator's log says why.`,
-      {
-        cause,
-      },
-    );
-  }
-}
-
-/** Any header may be a credential. What is very short is none, and would blot out half a sentence. */
-function secretsOf({ apiKey, headers }: ProviderConnection): readonly string[] {
-  const given = [apiKey ?? '', ...Object.values(headers ?? {})];
-  return given.flatMap((value) => [value, value.replace(/^\w+ /, '')]).filter(({ length }) => length >= 8);
-}
-
-/** The SDK keeps the options of each vendor under that vendor's name; a compatible server's under its id. */
-function optionsOf({ id, type, providerOptions }: ProviderDefinition): SharedV4ProviderOptions | undefined {
-  if (!providerOptions) return undefined;
-  // Settings are JSON, and so is what the SDK takes; it refuses what the vendor does not know.
-  return { [type === 'openai-compat' ? id : type]: providerOptions } as SharedV4ProviderOptions;
+/** Whether this version can speak to providers of the type. */
+export function isProviderType(type: string): type is ProviderDefinition['type'] {
+  return Object.hasOwn(factories, type);
 }
 
 /** A name splits at its first colon only where a known provider stands before it: model ids have colons too. */
@@ -133,10 +88,20 @@ function fullName(
 }
 
 function defaultName({ defaultModel, definitions }: ProvidersOptions, demoAnswers: boolean): string | null {
-  // The settings may name a provider that cannot be used here; they were warned about it when they were read.
-  if (defaultModel && definitions.some(({ id }) => id === split(defaultModel)[0])) return defaultModel;
+  const chosen = defaultModel && chosenName(defaultModel, { definitions });
+  if (chosen) return chosen;
   for (const { id, models } of definitions) if (models[0]) return `${id}:${models[0].id}`;
   return demoAnswers ? `${demoProviderId}:${demoModelId}` : null;
+}
+
+/** The settings may name what cannot be asked here; their reader was warned when they were read. */
+function chosenName(full: string, { definitions }: Pick<ProvidersOptions, 'definitions'>): string | null {
+  const [providerId, modelId] = split(full);
+  const definition = definitions.find(({ id }) => id === providerId);
+  if (!definition) return null;
+  const [first] = definition.models;
+  const absent = definition.onlyListed && !definition.models.some(({ id }) => id === modelId);
+  return absent && first ? `${providerId}:${first.id}` : full;
 }
 
 function split(name: string): [provider: string, modelId: string] {

@@ -1,0 +1,58 @@
+/** What the settings say of how a model is asked: of one that they choose, and of one that a provider lists. */
+import type { ClientConfig, ProviderModel } from '../../contract/config.ts';
+import type { Generation } from '../model.ts';
+
+/** How the settings want a chosen model to be asked. */
+export function chosenGeneration(
+  chosen: NonNullable<ClientConfig['models']>['large'] | undefined,
+): Generation {
+  if (!chosen) return {};
+  return {
+    ...samplingOf(chosen),
+    ...(chosen.max_tokens !== undefined && { maxTokens: chosen.max_tokens }),
+    ...(chosen.reasoning_effort !== undefined && { reasoningEffort: chosen.reasoning_effort }),
+    ...(chosen.think !== undefined && { think: chosen.think }),
+  };
+}
+
+/** The request with what its model's entry says where the request itself says nothing. */
+export function withModelSettings<Request extends Generation>(
+  request: Request,
+  model: ProviderModel | undefined,
+): Request {
+  if (!model) return request;
+  const { reasoningEffort: asked, think, ...rest } = request;
+  const effort = effortOf(model, asked);
+  const providerOptions = { ...model.options?.provider_options, ...request.providerOptions };
+  return {
+    ...samplingOf(model.options ?? {}),
+    // 0 stands for "not known", as absence does.
+    ...(model.default_max_tokens && { maxTokens: model.default_max_tokens }),
+    ...rest,
+    ...(effort !== undefined && { reasoningEffort: effort }),
+    ...(think !== undefined && model.can_reason !== false && { think }),
+    ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
+  } as Request; // what was taken out goes back in, or was optional
+}
+
+/** A level that the model does not know would be refused, as would any by a model that does not reason. */
+function effortOf(
+  { can_reason, reasoning_levels = [], default_reasoning_effort }: ProviderModel,
+  asked: string | undefined,
+): string | undefined {
+  if (can_reason === false) return undefined;
+  const known = asked !== undefined && (reasoning_levels.length === 0 || reasoning_levels.includes(asked));
+  return known ? asked : can_reason ? default_reasoning_effort : undefined;
+}
+
+function samplingOf(settings: NonNullable<ProviderModel['options']>): Generation {
+  const { temperature, top_p, top_k, frequency_penalty, presence_penalty, provider_options } = settings;
+  return {
+    ...(temperature !== undefined && { temperature }),
+    ...(top_p !== undefined && { topP: top_p }),
+    ...(top_k !== undefined && { topK: top_k }),
+    ...(frequency_penalty !== undefined && { frequencyPenalty: frequency_penalty }),
+    ...(presence_penalty !== undefined && { presencePenalty: presence_penalty }),
+    ...(provider_options && { providerOptions: provider_options }),
+  };
+}

@@ -1,0 +1,86 @@
+/** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
+import { isDeepStrictEqual } from 'node:util';
+import { Problem } from '../../problem.ts';
+import type { Model, ModelPart, ModelRequest } from '../model.ts';
+import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
+import { withModelSettings } from './model-settings.ts';
+import type { ProviderDefinition } from './provider-definition.ts';
+import type { ProviderConnection, ProviderFactory } from './provider-factory.ts';
+import { Thoughts } from './thoughts.ts';
+import { vendorOptions } from './vendor-options.ts';
+
+/** Nothing is resolved yet: that may run commands of the settings, and happens when the model is asked. */
+export function openModel(
+  definition: ProviderDefinition,
+  modelId: string,
+  factory: ProviderFactory,
+  timeouts: ModelTimeouts,
+): Model {
+  const { id, type } = definition;
+  const settings = definition.models.find((model) => model.id === modelId)?.settings;
+  const thoughts = new Thoughts();
+  // A run has many steps, and a command of the settings may be slow.
+  let kept: ProviderConnection | null = null;
+
+  function ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
+    const fields = { ...definition.providerOptions, ...request.providerOptions };
+    const { options, changeBody } = vendorOptions(type, request, fields, thoughts.lostIn(request.messages));
+    const model = factory({ id, ...connection, changeBody })(modelId);
+    const secrets = secretsOf(connection);
+    return streamFromSdk({ model, request, signal, timeouts, secrets, providerOptions: options, thoughts });
+  }
+
+  /** Whether there is another credential now than the one that was refused: the same would be refused again. */
+  async function renewed(error: unknown, signal: AbortSignal): Promise<boolean> {
+    const refused = kept;
+    if (!refused || !isUnauthorized(error)) return false;
+    kept = await connect(definition, signal);
+    return !isDeepStrictEqual(kept, refused);
+  }
+
+  return {
+    name: `${id}:${modelId}`,
+    async *stream(request, signal): AsyncGenerator<ModelPart> {
+      const whole = withPrefix(withModelSettings(request, settings), definition.systemPromptPrefix);
+      for (let mayRenew = true; ; mayRenew = false) {
+        try {
+          kept ??= await connect(definition, signal);
+          for await (const part of ask(kept, whole, signal)) {
+            mayRenew = false;
+            yield part;
+          }
+          return;
+        } catch (error) {
+          if (signal.aborted) return;
+          if (!mayRenew || !(await renewed(error, signal))) throw error;
+        }
+      }
+    },
+  };
+}
+
+function withPrefix(request: ModelRequest, prefix: string | undefined): ModelRequest {
+  return prefix ? { ...request, system: `${prefix}\n${request.system}` } : request;
+}
+
+/** What the settings say is wrong with them is for the operator's log, not for whoever asks a question. */
+async function connect(
+  { id, connect }: ProviderDefinition,
+  signal: AbortSignal,
+): Promise<ProviderConnection> {
+  try {
+    return await connect(signal);
+  } catch (cause) {
+    throw new Problem(
+      'provider_refused',
+      `The settings of the provider ${id} cannot be used; its operator's log says why.`,
+      { cause },
+    );
+  }
+}
+
+/** Any header may be a credential. What is very short is none, and would blot out half a sentence. */
+function secretsOf({ apiKey, authToken, headers }: ProviderConnection): readonly string[] {
+  const given = [apiKey ?? '', authToken ?? '', ...Object.values(headers ?? {})];
+  return given.flatMap((value) => [value, value.replace(/^\w+ /, '')]).filter(({ length }) => length >= 8);
+}

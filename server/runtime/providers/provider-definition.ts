@@ -1,0 +1,23 @@
+/** What a runtime is told of a model provider. */
+import type { ProviderModel } from '../../contract/config.ts';
+import type { ProviderConnection } from './provider-factory.ts';
+
+/** A provider as it was found in settings or environment. */
+export interface ProviderDefinition {
+  readonly id: string;
+  readonly type: 'openai' | 'openai-compat' | 'anthropic';
+  /** Asked at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
+  readonly connect: (signal?: AbortSignal) => Promise<ProviderConnection>;
+  /** The models by which it may be asked without being named; the first is its default. */
+  readonly models: readonly {
+    readonly id: string;
+    /** What the settings say of how it is asked. */
+    readonly settings?: ProviderModel;
+  }[];
+  /** Whether it is known to have no other models. */
+  readonly onlyListed?: boolean;
+  /** Fields of the vendor's own, added to each request as they are. */
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
+  /** Stands before the system prompt of each call. */
+  readonly systemPromptPrefix?: string;
+}

@@ -1,0 +1,54 @@
+/** Keeps the signed thoughts of an opened model: Anthropic wants those that led to a tool call back with its result. */
+import type { LanguageModelV4StreamPart, SharedV4ProviderMetadata } from '@ai-sdk/provider';
+import type { ModelMessage } from '../model.ts';
+
+/** One thought, with what its vendor signed it by. */
+export interface Thought {
+  readonly type: 'reasoning';
+  readonly text: string;
+  readonly providerOptions: SharedV4ProviderMetadata;
+}
+
+/** By the tool calls that followed. In memory only: they mean something to the vendor, and for one run. */
+export class Thoughts {
+  readonly #byCall = new Map<string, readonly Thought[]>();
+
+  /** The thoughts before the answer's tool calls; none where they are not known, or not signed. */
+  before({ parts }: ModelMessage): readonly Thought[] {
+    const call = parts.find((part) => part.type === 'tool_use');
+    return (call && this.#byCall.get(call.id)) ?? [];
+  }
+
+  /** Whether the conversation goes on from tool calls whose thoughts are lost. */
+  lostIn(messages: readonly ModelMessage[]): boolean {
+    const prompt = messages.findLastIndex(({ role }) => role === 'user');
+    // After a tool's result the model need not think again.
+    const answer = messages.slice(prompt + 1).find(({ role }) => role === 'assistant');
+    return answer !== undefined && this.before(answer).length === 0;
+  }
+
+  /** Listens to an answer as it comes. */
+  listener(): (part: LanguageModelV4StreamPart) => void {
+    const open = new Map<string, { text: string; metadata: SharedV4ProviderMetadata }>();
+    return (part) => {
+      if (
+        part.type === 'reasoning-start' ||
+        part.type === 'reasoning-delta' ||
+        part.type === 'reasoning-end'
+      ) {
+        const { text, metadata } = open.get(part.id) ?? { text: '', metadata: {} };
+        const more = part.type === 'reasoning-delta' ? part.delta : '';
+        open.set(part.id, { text: text + more, metadata: { ...metadata, ...part.providerMetadata } });
+      }
+      if (part.type === 'tool-call') this.#byCall.set(part.toolCallId, signed([...open.values()]));
+    };
+  }
+}
+
+function signed(
+  thoughts: readonly { readonly text: string; readonly metadata: SharedV4ProviderMetadata }[],
+): Thought[] {
+  return thoughts
+    .filter(({ metadata }) => metadata.anthropic !== undefined)
+    .map(({ text, metadata }) => ({ type: 'reasoning', text, providerOptions: metadata }));
+}
