@@ -30,7 +30,7 @@ export async function generateSettingsValidator(root: string): Promise<void> {
     code: { source: true, esm: true },
   });
   ajv.addVocabulary([...notes, ...marksIn(schema)].filter((keyword) => !ajv.getKeyword(keyword)));
-  const code = withRequire(standaloneCode(ajv, ajv.compile(schema)));
+  const code = withSchema(withRequire(standaloneCode(ajv, ajv.compile(schema))));
   const file = join(root, 'server/contract/settings-validator');
   await writeIfChanged(`${file}.js`, `${header('schemas')}${code}\n`);
   await writeIfChanged(`${file}.d.ts`, `${header('schemas')}${types}`);
@@ -40,6 +40,9 @@ const types = `import type { ErrorObject } from 'ajv';
 
 /** Says whether a value keeps to the schema of the settings file; where it does not, \`errors\` has every breach. */
 export declare const validate: ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+
+/** The schema itself, which errors quote. */
+export declare const schema: object;
 `;
 
 /** The loader's marks: every keyword that begins with x-. */
@@ -55,4 +58,11 @@ function marksIn(schema: unknown): string[] {
 /** Ajv writes require() for what it needs at run time even into an ES module, where there is none. */
 function withRequire(code: string): string {
   return `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n${code}`;
+}
+
+/** The schema stands in the code anyway, for the errors to quote: nobody need read it a second time. */
+function withSchema(code: string): string {
+  const [, name] = /\bconst (schema\d+) = \{"\$schema":/.exec(code) ?? [];
+  if (!name) throw new Error('Ajv no longer writes the schema into the code of the validator.');
+  return `${code}\nexport { ${name} as schema };`;
 }

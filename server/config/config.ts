@@ -9,6 +9,15 @@ export {
   unsetSetting,
 } from './edit-setting.ts';
 export { checkTemplates } from './expand.ts';
+export {
+  type Explanation,
+  explainSetting,
+  type FlatSetting,
+  flattenSettings,
+  type SettingMention,
+} from './explain.ts';
+export { withLock } from './file-lock.ts';
+export { followSettings } from './live-settings.ts';
 export { loadGlobalConfig, loadSettings } from './load.ts';
 export type {
   IgnoredSection,
@@ -19,12 +28,15 @@ export type {
   SettingsPlaces,
 } from './loaded-settings.ts';
 export { discoverLocalProviders } from './local-providers.ts';
+export { maskSecrets } from './mask-secrets.ts';
 export { checkModels } from './models.ts';
 export { findPlaces, globalPlaces } from './places.ts';
+export { pointerKeys } from './pointer.ts';
 export { writeProjectIgnore } from './project-ignore.ts';
 export { type ListedProvider, listProviders, withoutSecrets } from './provider-list.ts';
-export type { ProviderCandidate } from './providers.ts';
+export { type ProviderCandidate, resolveProviders } from './providers.ts';
 export { checkFile } from './read-layers.ts';
+export { replaceFile } from './replace-file.ts';
 export { followProviders, type ResolvedSettings } from './resolved-settings.ts';
 export {
   isLoopback,
@@ -33,6 +45,7 @@ export {
   type ServerSettings,
   ServerSettingsError,
 } from './server-settings.ts';
+export { type KnownKey, keyToPointer, listKeys, pointerToKey } from './setting-keys.ts';
 export { type Review, type ReviewSection, reviewLayer } from './trust-review.ts';
 export {
   readTrust,

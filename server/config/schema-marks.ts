@@ -1,5 +1,5 @@
 /** Reads the schema of the settings file for the loader: what stands where, and the marks that say how it is treated. */
-import schema from '../contract/service.schema.json' with { type: 'json' };
+import { schema } from '../contract/settings-validator.js';
 
 /** A part of the schema, references followed: what it describes, and the loader's marks. */
 export interface SettingsSchema {
@@ -44,10 +44,10 @@ export interface MarkedValue {
   readonly value: unknown;
 }
 
-const definitions = schema.definitions as Readonly<Record<string, SettingsSchema>>; // held to it by codegen's tests
-
 /** The schema of a whole settings file. */
-export const settingsSchema: SettingsSchema = schema as SettingsSchema; // likewise
+export const settingsSchema = schema as SettingsSchema & {
+  readonly definitions: Readonly<Record<string, SettingsSchema>>;
+}; // codegen's tests hold it to this shape
 
 /** What the schema says of a key or an item of the value it describes; null where there can be none. */
 export function schemaBelow(parent: SettingsSchema, key: string): SettingsSchema | null {
@@ -81,7 +81,7 @@ export function* markedValues(
 
 function followed(found: SettingsSchema): SettingsSchema {
   if (found.$ref === undefined) return found;
-  const target = definitions[found.$ref.replace('#/definitions/', '')];
+  const target = settingsSchema.definitions[found.$ref.replace('#/definitions/', '')];
   if (!target) throw new Error(`The schema of the settings has no ${found.$ref}`);
   return target;
 }

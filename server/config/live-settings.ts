@@ -1,0 +1,197 @@
+/** Settings that follow their files: read anew only when a file changed, appeared or went. */
+import { lstat, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Diagnostic, SettingsError } from './diagnostic.ts';
+import { askTrust, asWarning, isBroken } from './load.ts';
+import type { LiveSettings, LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
+import { candidatesOf, type FileContent, readLayers } from './read-layers.ts';
+import { settle } from './settle.ts';
+
+/** How long a change may go unnoticed while nobody asks. */
+const pollMs = 1000;
+/** Some file systems count time in steps as long as this: a file may change twice with one time to show for it. */
+const coarseMs = 50;
+
+type Listener = (loaded: LoadedSettings, problems: readonly Diagnostic[]) => void;
+
+/** Loads the settings and follows their files. Throws SettingsError where they cannot be used to begin with. */
+export async function followSettings(places: SettingsPlaces): Promise<LiveSettings> {
+  const followed = new FollowedSettings(places);
+  await followed.begin();
+  return {
+    current: () => followed.current(),
+    onChange: (listener) => followed.onChange(listener),
+    close: () => followed.close(),
+  };
+}
+
+/** What one reading gave. */
+interface Reading {
+  readonly loaded: LoadedSettings;
+  /** Why files that are there cannot be used. */
+  readonly problems: readonly Diagnostic[];
+}
+
+class FollowedSettings {
+  readonly #places: SettingsPlaces;
+  readonly #listeners: Listener[] = [];
+  /** Of each file, what it last said that could be used. */
+  readonly #lastGood = new Map<string, FileContent>();
+  #snapshot: Snapshot | null = null;
+  #reading: Reading | null = null;
+  #running: Promise<LoadedSettings> | null = null;
+  #next: Promise<LoadedSettings> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(places: SettingsPlaces) {
+    this.#places = places;
+  }
+
+  async begin(): Promise<void> {
+    await this.current();
+    const { problems } = this.#reading ?? { problems: [] };
+    if (problems.length > 0) throw new SettingsError(problems);
+  }
+
+  /** Who asks while others wait shares their look at the files, but only one that begins after the question. */
+  current(): Promise<LoadedSettings> {
+    if (!this.#running) return this.#start();
+    this.#next ??= this.#running.then(
+      () => this.#start(),
+      () => this.#start(),
+    );
+    return this.#next;
+  }
+
+  onChange(listener: Listener): void {
+    this.#listeners.push(listener);
+    this.#timer ??= setInterval(() => void this.#poll(), pollMs).unref();
+  }
+
+  close(): void {
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#listeners.length = 0;
+  }
+
+  #start(): Promise<LoadedSettings> {
+    this.#next = null;
+    const running = this.#look().finally(() => {
+      if (this.#running === running) this.#running = null;
+    });
+    this.#running = running;
+    return running;
+  }
+
+  async #poll(): Promise<void> {
+    try {
+      await this.current();
+    } catch (error) {
+      const loaded = this.#reading?.loaded;
+      if (loaded) for (const listener of this.#listeners) listener(loaded, [unexpected(error)]);
+    }
+  }
+
+  async #look(): Promise<LoadedSettings> {
+    // Before reading: what changes while the files are read is noticed next time.
+    const snapshot = await takeSnapshot(this.#places);
+    const before = this.#reading;
+    if (before && this.#snapshot?.settled && this.#snapshot.text === snapshot.text) return before.loaded;
+    const reading = await this.#read();
+    this.#snapshot = snapshot;
+    if (before && fingerprint(before) === fingerprint(reading)) return before.loaded;
+    this.#reading = reading;
+    if (before) for (const listener of this.#listeners) listener(reading.loaded, reading.problems);
+    return reading.loaded;
+  }
+
+  /** What a file said before it broke still counts, but for what needs trust: nobody has trusted what it is now. */
+  async #read(): Promise<Reading> {
+    const found = await readLayers(this.#places);
+    const contents = found.flatMap((layer) => {
+      if (!isBroken(layer)) return layer.content ? [{ content: layer.content, broken: false }] : [];
+      const content = this.#lastGood.get(layer.file);
+      return content ? [{ content, broken: true }] : [];
+    });
+    const trust = await askTrust(
+      this.#places,
+      contents.map(({ content }) => content),
+    );
+    this.#lastGood.clear();
+    for (const { content } of contents) this.#lastGood.set(content.file, content);
+    const files = contents.map(({ content, broken }) => ({
+      content,
+      trusted: content.scope === 'global' || (!broken && trust.isTrusted(content)),
+    }));
+    const problems = found.filter(isBroken).flatMap(({ diagnostics }) => diagnostics);
+    const told = [...found.flatMap(({ diagnostics }) => diagnostics), ...trust.diagnostics];
+    return { loaded: await settle(this.#places, files, told.map(asWarning)), problems };
+  }
+}
+
+/** What tells two readings apart for those who use them. */
+function fingerprint({ loaded, problems }: Reading): string {
+  const layers = loaded.layers.map(({ file, realPath, sha256, trusted }) => [
+    file,
+    realPath,
+    sha256,
+    trusted,
+  ]);
+  return JSON.stringify([layers, loaded.ignored, loaded.diagnostics, problems]);
+}
+
+function unexpected(error: unknown): Diagnostic {
+  const { code = 'unknown error' } = error as NodeJS.ErrnoException; // the file system rejects with nothing else
+  return {
+    severity: 'error',
+    place: null,
+    pointer: '',
+    message: `The settings files could not be looked at (${code}); what they said before counts`,
+    expected: null,
+    remedy: 'See that the folders they are in can be read.',
+  };
+}
+
+/** The state of every path that the settings depend on, those that are not there included. */
+interface Snapshot {
+  readonly text: string;
+  /** False where a file changed so lately that it could change again without its times showing it. */
+  readonly settled: boolean;
+}
+
+async function takeSnapshot(places: SettingsPlaces): Promise<Snapshot> {
+  const takenAt = Date.now();
+  const files = [...candidatesOf(places).map(({ file }) => file), join(places.dataHome, 'trust.json')];
+  const states = await Promise.all(files.map(stateOf));
+  const folder = await ifThere(lstat(places.dataHome));
+  // Who may write there decides whether the trust store is believed.
+  const store = folder ? `${folder.ino}:${folder.uid}:${folder.mode}` : '';
+  const latest = Math.max(...states.map(({ changedAt }) => changedAt));
+  return {
+    text: [...states.map(({ text }) => text), store].join('\n'),
+    settled: latest < takenAt - coarseMs,
+  };
+}
+
+async function stateOf(file: string): Promise<{ readonly text: string; readonly changedAt: number }> {
+  const itself = await ifThere(lstat(file, { bigint: true }));
+  if (!itself) return { text: '', changedAt: 0 };
+  // A folder on the way may have become a link: the same file, but another real path.
+  const realPath = await ifThere(realpath(file));
+  const target =
+    realPath === null || !itself.isSymbolicLink() ? itself : await ifThere(lstat(realPath, { bigint: true }));
+  const { dev, ino, size, mode, uid, mtimeNs, ctimeNs } = target ?? itself;
+  const text = [realPath, itself.ino, dev, ino, size, mode, uid, mtimeNs, ctimeNs].join(':');
+  return { text, changedAt: Number(ctimeNs / 1_000_000n) };
+}
+
+/** What cannot be looked at is as good as absent here; reading says what is wrong with it. */
+async function ifThere<Found>(looking: Promise<Found>): Promise<Found | null> {
+  try {
+    return await looking;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException; // the file system rejects with nothing else
+    if (code !== undefined) return null;
+    throw error;
+  }
+}

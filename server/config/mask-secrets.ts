@@ -1,0 +1,66 @@
+/** Hides secrets in settings that are shown; templates stay, since they say where a secret comes from, not what it is. */
+import { ExpansionError } from './expansion-error.ts';
+import { isObject, objectOf } from './pointer.ts';
+import { type SettingsSchema, schemaAt, schemaBelow } from './schema-marks.ts';
+import { type Part, parseTemplate } from './template.ts';
+
+const hidden = '(hidden)';
+
+/** The value that the keys lead to, without the secrets in it. */
+export function maskSecrets(value: unknown, keys: readonly string[] = []): unknown {
+  const last = keys.at(-1);
+  const parent = schemaAt(keys.slice(0, -1));
+  const schema = schemaAt(keys) ?? {};
+  return masked(value, schema, last !== undefined && isSecret(parent, schema, last));
+}
+
+function masked(value: unknown, schema: SettingsSchema, secret: boolean): unknown {
+  if (typeof value === 'string') return secret ? maskedText(value, schema) : value;
+  const child = (key: string, item: unknown) => {
+    const below = schemaBelow(schema, key) ?? {};
+    return masked(item, below, isSecret(schema, below, key));
+  };
+  if (Array.isArray(value)) return value.map((item, index) => child(String(index), item));
+  if (!isObject(value)) return value;
+  return objectOf(Object.entries(value).map(([key, item]) => [key, child(key, item)] as const));
+}
+
+function isSecret(parent: SettingsSchema | null, schema: SettingsSchema, key: string): boolean {
+  return schema['x-secret'] === true && new RegExp(parent?.['x-secret-names'] ?? '', 'i').test(key);
+}
+
+function maskedText(text: string, schema: SettingsSchema): string {
+  const parts = schema['x-expand'] ? partsOf(text) : [];
+  return parts.some(({ kind }) => kind !== 'text') ? maskedParts(parts) : hidden;
+}
+
+/** Nothing of a template that cannot be read: where its secret begins is not known. */
+function partsOf(template: string): readonly Part[] {
+  try {
+    return parseTemplate(template);
+  } catch (error) {
+    if (!(error instanceof ExpansionError)) throw error;
+    return [];
+  }
+}
+
+function maskedParts(parts: readonly Part[]): string {
+  const written = parts.map((part) => (part.kind === 'text' ? part.text : `\0${shown(part)}\0`)).join('');
+  // What stands between two templates is looked at as a whole: the reader gives it letter by letter.
+  return written
+    .split('\0')
+    .map((piece, index) => (index % 2 === 1 || isHarmless(piece) ? piece : hidden))
+    .join('');
+}
+
+/** What every header of its kind begins with, and signs between two templates. */
+function isHarmless(text: string): boolean {
+  return /^(\s*(basic|bearer|token))?[\s:;,=@/-]*$/i.test(text);
+}
+
+function shown(part: Exclude<Part, { kind: 'text' }>): string {
+  if (part.kind === 'command') return `$(${part.command})`;
+  if (part.kind === 'variable') return `$\{${part.name}}`;
+  if (part.kind === 'demanded') return `$\{${part.name}:?…}`;
+  return `$\{${part.name}:-${part.otherwise.length > 0 ? maskedParts(part.otherwise) : ''}}`;
+}
