@@ -20,7 +20,7 @@ export interface Squiggle {
   /** What is underlined. */
   readonly text: string;
   readonly message: string;
-  /** Editors strike it through. */
+  /** A warning that the key has a successor, which editors may show in a way of their own. */
   readonly deprecated: boolean;
 }
 

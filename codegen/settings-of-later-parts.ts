@@ -11,7 +11,7 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
   'context files': ['options.context_paths'],
   initialization: ['options.initialize_as'],
   attribution: ['options.attribution.trailer_style', 'options.attribution.generated_with'],
-  summaries: ['options.disable_auto_summarize'],
+  summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
   'the catalogue': [
     ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],
     ...['providers.*.models[].cost_per_1m_in', 'providers.*.models[].cost_per_1m_out'],

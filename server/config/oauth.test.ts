@@ -53,7 +53,7 @@ async function tokenOf(oauth: OauthToken): Promise<string | undefined> {
   return (await provided(oauth).candidates[0]?.connect())?.authToken;
 }
 
-test('`providers.*.oauth` is used where there is no api_key, before what the environment holds', async () => {
+test('`providers.*.oauth.access_token` is sent where there is no api_key, before what the environment holds', async () => {
   const oauth = { access_token: 'token', expires_in: hour, expires_at: inSeconds(hour) };
   expect(await provided(oauth).candidates[0]?.connect()).toMatchObject({ authToken: 'token' });
   expect(await provided(oauth, { api_key: 'key' }).candidates[0]?.connect()).toMatchObject({ apiKey: 'key' });
@@ -61,13 +61,16 @@ test('`providers.*.oauth` is used where there is no api_key, before what the env
   expect(await provided(oauth, local, 'gateway').candidates[0]?.connect()).toMatchObject({ apiKey: 'token' });
 });
 
-test.each([0, 1, inSeconds(20)])('a token that ends at %i, or too soon, is not used', (expires_at) => {
-  const { candidates, diagnostics } = provided({ access_token: 'token', expires_in: hour, expires_at });
-  expect(candidates).toEqual([]);
-  expect(diagnostics[0]?.message).toBe('The oauth token has ended and cannot be renewed');
-});
+test.each([0, 1, inSeconds(20)])(
+  '`providers.*.oauth.expires_at` of %i: a token that has ended, or ends too soon, is not used',
+  (expires_at) => {
+    const { candidates, diagnostics } = provided({ access_token: 'token', expires_in: hour, expires_at });
+    expect(candidates).toEqual([]);
+    expect(diagnostics[0]?.message).toBe('The oauth token has ended and cannot be renewed');
+  },
+);
 
-test('a token that has ended is renewed once, for all that ask, and kept in memory', async () => {
+test('`providers.*.oauth.client.client_id`, `providers.*.oauth.client.client_secret` and `providers.*.oauth.client.token_url` renew a token that has ended, once for all that ask', async () => {
   const { url, asked } = await tokenServer({ body: { access_token: 'new', expires_in: hour } });
   const oauth = ended(url, 'once', { auth_style: 1 });
   expect(await Promise.all([tokenOf(oauth), tokenOf(oauth)])).toEqual(['new', 'new']);
@@ -81,7 +84,7 @@ test('a token that has ended is renewed once, for all that ask, and kept in memo
   expect(asked).toEqual([{ authorization: undefined, form }]);
 });
 
-test('the next renewal asks with the refresh token that the last one brought', async () => {
+test('`providers.*.oauth.refresh_token` is what the first renewal asks with, the next with what the last one brought', async () => {
   const { url, asked } = await tokenServer(
     { body: { access_token: 'short', expires_in: 1, refresh_token: 'second' } },
     { body: { access_token: 'long', expires_in: hour } },
@@ -94,7 +97,20 @@ test('the next renewal asks with the refresh token that the last one brought', a
   expect(asked[0]?.form).not.toHaveProperty('client_secret');
 });
 
-test('a server that does not take the header is asked with the body', async () => {
+test.each([
+  [hour, 1],
+  [1, 2],
+])(
+  '`providers.*.oauth.expires_in` of %i is how long a renewed token counts where the server does not say',
+  async (expires_in, renewals) => {
+    const { url, asked } = await tokenServer({ body: { access_token: 'new' } });
+    const oauth = { ...ended(url, `unsaid-${expires_in}`, { auth_style: 1 }), expires_in };
+    expect([await tokenOf(oauth), await tokenOf(oauth)]).toEqual(['new', 'new']);
+    expect(asked).toHaveLength(renewals);
+  },
+);
+
+test('`providers.*.oauth.client.auth_style` of 0 asks a server that does not take the header with the body', async () => {
   const { url, asked } = await tokenServer(
     { status: 401, body: {} },
     { body: { access_token: 'new', expires_in: hour } },

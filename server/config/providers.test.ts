@@ -178,10 +178,15 @@ describe('a provider of the settings', () => {
     expect(one({ ...local, id: 'other' }).id).toBe('gateway');
   });
 
-  test('`providers.*.models` come in their order, and of two with one id the first counts', () => {
+  test('`providers.*.models[].id` names a model, and of two with one id the first counts', () => {
     const candidate = one({ ...local, models: [{ id: 'b' }, { id: 'a', name: 'First' }, { id: 'a' }] });
-    expect(candidate.models.map(({ id, name }) => `${id} ${name}`)).toEqual(['b b', 'a First']);
+    expect(candidate.models.map(({ id }) => id)).toEqual(['b', 'a']);
     expect(candidate.onlyListed).toBe(true);
+  });
+
+  test('`providers.*.models[].name` is what people see, and the id where there is none', () => {
+    const candidate = one({ ...local, models: [{ id: 'b' }, { id: 'a', name: 'First' }, { id: 'a' }] });
+    expect(candidate.models.map(({ name }) => name)).toEqual(['b', 'First']);
   });
 
   test('that lists no models has those that the section models names', () => {

@@ -165,7 +165,7 @@ describe('the large model of the settings', () => {
 describe('a provider of the settings', () => {
   const asked = (provider: Provider, type: Type = 'openai-compat') => sent(configOf(type, {}, provider));
 
-  test('`providers.*.base_url` is where it is asked, `providers.*.api_key` with what', async () => {
+  test('`providers.*.base_url` and `providers.*.api_key` say where it is asked, and with what', async () => {
     const { headers, path } = await asked({});
     expect(headers.authorization).toBe('Bearer the-key');
     expect(path).toBe('/v1/chat/completions');
@@ -242,6 +242,20 @@ describe('a model that a provider lists', () => {
       top_k: 3,
       temperature: 1,
     });
+  });
+
+  test('`providers.*.models[].options.temperature`, `providers.*.models[].options.top_p` and `providers.*.models[].options.top_k` are sent with each query', async () => {
+    const options = { temperature: 0.25, top_p: 0.5, top_k: 3 };
+    expect(await listed('openai-compat', { options })).toMatchObject(options);
+    expect(await listed('openai-compat', { options }, { top_p: 0.75 })).toMatchObject({
+      ...options,
+      top_p: 0.75,
+    });
+  });
+
+  test('`providers.*.models[].options.frequency_penalty` and `providers.*.models[].options.presence_penalty` are sent with each query', async () => {
+    const options = { frequency_penalty: 0.5, presence_penalty: 0.25 };
+    expect(await listed('openai', { options })).toMatchObject(options);
   });
 
   test('`providers.*.models[].options.provider_options` go before those of the provider', async () => {
