@@ -1,0 +1,119 @@
+/** `service login` and `service logout`: whom remote servers take this person for. */
+
+import { text as readAll } from 'node:stream/consumers';
+import { createServiceClient, type ServiceClient } from '@service/client';
+import { ServiceError } from '@service/client/errors';
+import { askLine, askSecret, canAsk } from '../ask.ts';
+import { connectTo } from '../connection.ts';
+import { assertKey, loginOf } from '../credentials.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { type Login, type Logins, openLogins } from '../logins.ts';
+import { displayPath, notice, print, printable } from '../output.ts';
+import { currentPlaces } from '../places.ts';
+import { serverOrigin } from '../server-address.ts';
+import { failureOf } from '../service-failures.ts';
+
+/** How to log in. */
+export interface LoginWishes {
+  readonly email?: string;
+  /** Takes an API key instead of e-mail address and password. */
+  readonly apiKey?: boolean;
+}
+
+/** Proves to the server who it is, and keeps what the server gives for it. Secrets come from the terminal or standard input. */
+export async function login(server: string, wishes: LoginWishes): Promise<void> {
+  const origin = serverOrigin(server);
+  const logins = openLogins((await currentPlaces()).dataHome);
+  // What could not be kept must not be asked for.
+  await logins.origins();
+  const { login, name } = await (wishes.apiKey ? withKey(origin) : withPassword(origin, wishes.email)).catch(
+    (error: unknown) => {
+      throw failureOf(error);
+    },
+  );
+  const kept = await logins.locked(() => logins.keep(origin, login));
+  print(`Logged in to ${origin} as ${printable(name)}`);
+  notice(
+    kept === 'keyring'
+      ? 'The login is kept in the keyring of the system.'
+      : `The login is kept in ${displayPath(logins.file, process.stderr)}, which only you can read: there is no keyring here.`,
+  );
+}
+
+/** Ends the login at the server, and removes it here whatever the server says. */
+export async function logout(server: string | undefined): Promise<void> {
+  const logins = openLogins((await currentPlaces()).dataHome);
+  const origin = server === undefined ? await theOnly(logins) : serverOrigin(server);
+  const login = await logins.find(origin);
+  if (!login) throw new CommandFailure(`There is no login to ${origin}.`);
+  await endAt(origin, login);
+  await logins.locked(() => logins.remove(origin));
+  print(`Logged out from ${origin}`);
+}
+
+interface Proved {
+  readonly login: Login;
+  /** Whom the server takes us for. */
+  readonly name: string;
+}
+
+async function withPassword(origin: string, given: string | undefined): Promise<Proved> {
+  const email = given ?? (canAsk() ? await askLine('E-mail address: ') : null);
+  if (!email) throw new CommandFailure('Name your account with --email.', exitCodes.usage);
+  const password = await readSecret('Password: ', 'password');
+  const body = { email: email.trim(), password };
+  const { data } = await clientOf(origin).POST('/api/v1/auth/login', { body });
+  return { login: loginOf(data), name: data.user.email };
+}
+
+async function withKey(origin: string): Promise<Proved> {
+  const key = (await readSecret('API key: ', 'API key')).trim();
+  assertKey(key, 'What was read');
+  const client = clientOf(origin, key);
+  const name = await client.GET('/api/v1/users/me').then(
+    ({ data }) => data.email,
+    (error: unknown) => {
+      // The key is good, though not for this.
+      if (error instanceof ServiceError && error.code === 'scope_required')
+        return 'the holder of the API key';
+      throw error;
+    },
+  );
+  return { login: { kind: 'api_key', key }, name };
+}
+
+/** From the terminal, unseen; else the first line of standard input. Never from the command line, which others can read. */
+async function readSecret(question: string, what: string): Promise<string> {
+  const line = canAsk() ? await askSecret(question) : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
+  if (line) return line;
+  throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
+}
+
+function clientOf(baseUrl: string, token?: string): ServiceClient {
+  const send = (request: Request) => fetch(request, { redirect: 'error' });
+  return createServiceClient({ baseUrl, fetch: send, ...(token !== undefined && { token }) });
+}
+
+async function endAt(origin: string, login: Login): Promise<void> {
+  if (login.kind === 'api_key')
+    return notice('The API key is forgotten here, and works on: revoke it at the server if nobody uses it.');
+  try {
+    const { client } = await connectTo(origin, { environment: {} });
+    await client.POST('/api/v1/auth/logout', { body: {} });
+  } catch (error) {
+    const failure = failureOf(error);
+    const reason = failure instanceof Error ? failure.message : String(failure);
+    notice(`The server did not confirm it: ${reason}`);
+  }
+}
+
+async function theOnly(logins: Logins): Promise<string> {
+  const origins = await logins.origins();
+  const [only] = origins;
+  if (only && origins.length === 1) return only;
+  if (!only) throw new CommandFailure('There is no login.');
+  throw new CommandFailure(
+    `There are several logins. Name the server:\n${origins.map((one) => `  ${one}`).join('\n')}`,
+    exitCodes.usage,
+  );
+}

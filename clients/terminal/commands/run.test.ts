@@ -1,0 +1,265 @@
+/** `service run` as scripts use it: pipes for input and output, exit codes, sessions, signals. */
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { testHome } from '../test-command.ts';
+import { runService, startService, withScriptedModel } from '../test-process.ts';
+
+const text = (answer: string, more: object = {}) => ({ reply: { text: answer, ...more } });
+const call = (name: string, args: object) => ({ reply: { tool_calls: [{ name, arguments: args }] } });
+/** First a tool call, then what came of it. */
+const tool = (name: string, args: object) => [
+  { when: { step: 0 }, ...call(name, args) },
+  text('The tool said: {{last_tool_result}}'),
+];
+
+test('the answer goes to standard output and nothing else does', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('You said: {{last_user}}', { reasoning: 'Let me think.' })]);
+  const ended = await runService(home, ['run', 'hello', 'there']);
+  expect(ended).toMatchObject({ code: 0, stdout: 'You said: hello there\n' });
+  expect(ended.stderr).toBe('✻ Let me think.\n');
+});
+
+test('what is piped in stands behind the words of the command line, and may stand alone', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('{{last_user}}')]);
+  const both = await runService(home, ['run', 'Explain', 'this'], { input: 'diff --git\n+line\n' });
+  expect(both.stdout).toBe('Explain this\n\ndiff --git\n+line\n');
+  const alone = await runService(home, ['run', '-q'], { input: 'Only this\n' });
+  expect(alone).toMatchObject({ code: 0, stdout: 'Only this\n', stderr: '' });
+});
+
+test.each([
+  ['nothing', '', 'Nothing is asked'],
+  ['a binary file', 'a\0b', 'NUL'],
+])('%s on standard input is wrong usage, before anything is made', async (_, input, told) => {
+  const home = testHome();
+  const ended = await runService(home, ['run'], { input });
+  expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(told) });
+  expect(existsSync(join(home.project, '.service'))).toBe(false);
+});
+
+test('the answer streams as it comes, and is exact in a pipe, whatever characters it has', async () => {
+  const home = testHome();
+  const answer = 'one \u001b[31mred\u001b[0m \u202e two 👩‍👩‍👧\r\n\tthree';
+  const upstream = await withScriptedModel(home, [text(answer, { chunk_size: 1, hold_after_chunks: 20 })]);
+  const service = startService(home, ['run', 'x']);
+  await service.until(() => service.stdout().includes('red'));
+  await upstream.release();
+  expect(await service.ended).toMatchObject({ code: 0, stdout: `${answer}\n` });
+});
+
+test('each message of an answer stands on lines of its own, and what is done between them is on standard error', async () => {
+  const home = testHome();
+  writeFileSync(join(home.project, 'a.txt'), 'the content');
+  await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: { text: 'I look.', tool_calls: [{ name: 'view', arguments: { file_path: 'a.txt' } }] },
+    },
+    text('It is there.'),
+  ]);
+  const ended = await runService(home, ['run', 'look']);
+  expect(ended).toMatchObject({ code: 0, stdout: 'I look.\nIt is there.\n' });
+  expect(ended.stderr).toMatch(/^● view a\.txt\n {2}└ .*the content/);
+  const quiet = await runService(home, ['run', '--quiet', 'look']);
+  expect(quiet).toMatchObject({ code: 0, stdout: 'It is there.\n', stderr: '' });
+});
+
+test('with --json every event is one line, the last one done', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('All good.')]);
+  const ended = await runService(home, ['run', '--json', 'x']);
+  const events = ended.stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(ended).toMatchObject({ code: 0, stderr: '' });
+  expect(events.map(({ id }) => id)).toEqual(events.map((_, at) => at + 1));
+  expect(events[0]).toMatchObject({ event: 'runtime', data: { type: 'run_queued' } });
+  expect(events.at(-1)).toMatchObject({
+    event: 'done',
+    data: { status: 'completed', content: [{ type: 'text', text: 'All good.' }] },
+  });
+});
+
+test('without a terminal a tool call that needs permission is refused at once, with the way to allow it', async () => {
+  const home = testHome();
+  await withScriptedModel(home, tool('bash', { command: 'touch made' }));
+  const ended = await runService(home, ['run', 'go']);
+  expect(ended.code).toBe(0);
+  expect(ended.stdout).toContain('Permission denied. The person said: Nobody is there to ask.');
+  expect(ended.stderr).toMatch(/bash was refused: there is no terminal.*"bash:execute".*--yolo/s);
+  expect(existsSync(join(home.project, 'made'))).toBe(false);
+});
+
+test('with --yolo no tool call is asked about', async () => {
+  const home = testHome();
+  await withScriptedModel(home, tool('bash', { command: 'touch made && pwd' }));
+  const ended = await runService(home, ['run', '--yolo', 'go']);
+  expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining(home.project) });
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
+test('`permissions.allowed_tools` lets a tool run where nobody can be asked', async () => {
+  const home = testHome();
+  const permissions = { allowed_tools: ['bash:execute'] };
+  await withScriptedModel(home, tool('bash', { command: 'touch made' }), { permissions });
+  expect(await runService(home, ['run', 'go'])).toMatchObject({ code: 0 });
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
+test('without a terminal a question of the agent is declined', async () => {
+  const home = testHome();
+  const questions = [{ id: 'q', type: 'yes_no', text: 'Shall I?' }];
+  await withScriptedModel(home, tool('ask_user', { questions }));
+  const ended = await runService(home, ['run', 'go']);
+  expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('The person declined to answer.') });
+});
+
+test('a run begins a new session, --session goes on in one by the end of its id, --continue in the latest', async () => {
+  const home = testHome();
+  const upstream = await withScriptedModel(home, [text('{{last_user}}')]);
+  const first = await runService(home, ['run', '--json', 'one']);
+  const { session_id: id } = JSON.parse(first.stdout.trimEnd().split('\n').at(-1) ?? '').data;
+  await runService(home, ['run', 'two']);
+  await runService(home, ['run', '--session', id.slice(-8), 'three']);
+  const heard = async () => JSON.stringify((await upstream.requests()).at(-1)?.body);
+  expect(await heard()).toMatch(/one.*three/);
+  expect(await heard()).not.toContain('"two"');
+  await runService(home, ['run', '--continue', 'four']);
+  expect(await heard()).toMatch(/one.*three.*four/);
+});
+
+test.each([
+  [['--continue'], 'There is no session to go on in'],
+  [['--session', 'nosuch'], 'There is no session whose id is or ends with'],
+  [['--session', `ses_${'0'.repeat(26)}`], 'not_found'],
+])('%j where there is no such session fails with what to do', async (args, told) => {
+  const home = testHome();
+  const ended = await runService(home, ['run', ...args, 'x']);
+  expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(told) });
+});
+
+test('--model asks another model, and one that there is not fails with how to find one', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('scripted')]);
+  const demo = await runService(home, ['run', '--model', 'demo:demo-1', 'x']);
+  expect(demo.stdout).toContain('This is the built-in demonstration');
+  const none = await runService(home, ['run', '--model', 'nobody:none', 'x']);
+  expect(none).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('service models') });
+});
+
+test('a failure of the provider ends with 1, its code and sentence, and what was said before it', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    {
+      reply: { text: 'It begins ' },
+      fail: { kind: 'error_frame', after_chunks: 1, status: 401, message: 'bad key' },
+    },
+  ]);
+  const ended = await runService(home, ['run', 'x']);
+  expect(ended.code).toBe(1);
+  expect(ended.stderr).toMatch(/^service: .*\(provider_\w+\)/m);
+});
+
+test('an interrupt stops the run, which is stored as interrupted, and ends with 130', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('slowly '.repeat(100), { chunk_delay_ms: 50 })]);
+  const service = startService(home, ['run', 'x']);
+  await service.until(() => service.stdout().includes('slowly'));
+  service.child.kill('SIGINT');
+  expect((await service.ended).code).toBe(130);
+  const sessions = await runService(home, ['sessions', 'list', '--json']);
+  const [{ id, status }] = JSON.parse(sessions.stdout);
+  expect(status).toBe('idle');
+  const shown = await runService(home, ['sessions', 'show', id]);
+  expect(shown.stdout).toMatch(/slowly[\s\S]*\(interrupted\)/);
+});
+
+test('a second interrupt ends the command at once', async () => {
+  const home = testHome();
+  await withScriptedModel(home, tool('bash', { command: 'trap "" TERM INT; sleep 20' }));
+  const service = startService(home, ['run', '--yolo', 'x']);
+  await service.until(() => service.stderr().includes('● bash'));
+  service.child.kill('SIGINT');
+  await service.until(() => service.stderr().includes('Stopping'));
+  service.child.kill('SIGINT');
+  const began = performance.now();
+  expect((await service.ended).code).toBe(130);
+  expect(performance.now() - began).toBeLessThan(2000);
+});
+
+test('a reader that has read enough stops the run, without a word', async () => {
+  const home = testHome();
+  const upstream = await withScriptedModel(home, [text('a line\n'.repeat(1000), { chunk_delay_ms: 5 })]);
+  const service = startService(home, ['run', 'x']);
+  await service.until(() => service.stdout().includes('a line'));
+  service.child.stdout?.destroy();
+  expect(await service.ended).toMatchObject({ code: 0, stderr: '' });
+  expect((await upstream.requests()).at(-1)?.outcome).toBe('aborted');
+});
+
+test('a session is readable after its process was killed in the middle of a run', async () => {
+  const home = testHome();
+  await withScriptedModel(home, tool('bash', { command: 'sleep 20' }));
+  const service = startService(home, ['run', '--yolo', 'the question']);
+  await service.until(() => service.stderr().includes('● bash'));
+  service.child.kill('SIGKILL');
+  await service.ended;
+  const [{ id }] = JSON.parse((await runService(home, ['sessions', 'list', '--json'])).stdout);
+  const shown = await runService(home, ['sessions', 'show', id]);
+  expect(shown).toMatchObject({ code: 0 });
+  expect(shown.stdout).toMatch(/the question[\s\S]*● bash/);
+});
+
+test('two runs in one folder at once both get their answers', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('{{last_user}} '.repeat(10), { chunk_delay_ms: 10 })]);
+  const ended = await Promise.all(['one', 'two', 'three'].map((word) => runService(home, ['run', word])));
+  expect(ended.map(({ code, stdout }) => [code, stdout.slice(0, 3)])).toEqual([
+    [0, 'one'],
+    [0, 'two'],
+    [0, 'thr'],
+  ]);
+});
+
+test('`options.data_directory` is where sessions and log are kept, and nothing is put elsewhere in the project', async () => {
+  const home = testHome();
+  const options = { data_directory: join(home.home, 'kept') };
+  await withScriptedModel(home, [text('yes')], { options });
+  expect(await runService(home, ['run', 'x'])).toMatchObject({ code: 0 });
+  expect(existsSync(join(home.home, 'kept/service.db'))).toBe(true);
+  expect(existsSync(join(home.home, 'kept/logs/service.log'))).toBe(true);
+  expect(existsSync(join(home.project, '.service'))).toBe(false);
+});
+
+test('`options.data_directory` that cannot be written is told with another to choose', async () => {
+  const home = testHome();
+  const file = home.write('a-file', '');
+  home.write('.config/service/service.json', { options: { data_directory: join(file, 'below') } });
+  const ended = await runService(home, ['run', 'x']);
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('options.data_directory') });
+});
+
+test('`options.debug` writes more to the log, which is for its owner alone', async () => {
+  const home = testHome();
+  const settings = { hooks: { pre_tool_use: [{ command: 'exit 0' }] } };
+  const rules = tool('ls', {});
+  const levels = async (options: object) => {
+    await withScriptedModel(home, rules, { ...settings, options });
+    await runService(home, ['run', '-q', 'x']);
+    const log = readFileSync(join(home.project, '.service/logs/service.log'), 'utf8').trimEnd();
+    return log.split('\n').map((line) => JSON.parse(line).level);
+  };
+  expect(await levels({})).not.toContain(20);
+  expect(await levels({ debug: true })).toContain(20);
+  expect(statSync(join(home.project, '.service/logs/service.log')).mode & 0o777).toBe(0o600);
+});
+
+test('the database of a project is kept out of its repository', async () => {
+  const home = testHome();
+  await runService(home, ['run', '-q', 'x']);
+  expect(readFileSync(join(home.project, '.service/.gitignore'), 'utf8')).toMatch(/^\*$/m);
+});

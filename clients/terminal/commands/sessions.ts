@@ -1,0 +1,114 @@
+/** `service sessions`: the conversations of this project, or those on a server. */
+import type { ServiceClient } from '@service/client';
+import type { Message, Session } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
+import { paginate } from '@service/client/pagination';
+import { askYesNo, canAsk } from '../ask.ts';
+import { withService } from '../connection.ts';
+import { describeMessage, describeSession, localTime } from '../conversation.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { isTerminal, notice, print, printable, printJson, printTable } from '../output.ts';
+import { findSession, shortIds } from '../session-ids.ts';
+
+interface Where {
+  /** A remote server instead of the one inside this process. */
+  readonly server?: string;
+}
+
+/** The latest first. On a terminal ids are as short as they may be. */
+export async function listSessions(options: Where & { limit: string; json?: boolean }): Promise<void> {
+  const limit = readLimit(options.limit);
+  const sessions = await withService(options.server, (client) => latest(client, limit));
+  if (sessions.length === 0 && !options.json)
+    return notice('There is no session here yet. service run "…" begins one.');
+  const short = isTerminal() ? shortIds(sessions.map(({ id }) => id)) : (id: string) => id;
+  printTable(
+    sessions,
+    [
+      { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
+      {
+        title: 'updated',
+        value: ({ updated_at }) => (isTerminal() ? localTime(updated_at) : updated_at),
+        style: 'dim',
+      },
+      { title: 'messages', value: ({ message_count }) => String(message_count) },
+      { title: 'model', value: ({ model }) => model ?? '' },
+      { title: 'title', value: ({ title, status }) => (status === 'idle' ? title : `${title} (${status})`) },
+    ],
+    { json: options.json },
+  );
+}
+
+/** As a conversation, or as JSON with every message in full. */
+export async function showSession(id: string, options: Where & { json?: boolean }): Promise<void> {
+  await withService(options.server, async (client) => {
+    const session = await findSession(client, id);
+    if (options.json)
+      return printJson({ ...session, messages: await Array.fromAsync(messagesOf(client, session)) });
+    print(describeSession(session));
+    for await (const message of messagesOf(client, session)) print(describeMessage(message));
+  });
+}
+
+/** Gives a session another title. */
+export async function renameSession(id: string, title: string, { server }: Where): Promise<void> {
+  if (title.trim() === '') throw new CommandFailure('The title is empty.', exitCodes.usage);
+  await withService(server, async (client) => {
+    const params = { path: { session_id: (await findSession(client, id)).id } };
+    const { data } = await client.PATCH('/api/v1/sessions/{session_id}', { params, body: { title } });
+    print(`${data.id} is now called ${printable(data.title)}`);
+  });
+}
+
+/** Deletes a session for good, after a question. */
+export async function deleteSession(id: string, options: Where & { yes?: boolean }): Promise<void> {
+  if (!options.yes && !canAsk())
+    throw new CommandFailure(
+      'There is no terminal to ask at: --yes deletes without asking.',
+      exitCodes.usage,
+    );
+  await withService(options.server, async (client) => {
+    const session = await findSession(client, id);
+    const { title, message_count: messages } = session;
+    const sure =
+      options.yes || (await askYesNo(`Delete “${printable(title)}” with its ${messages} messages?`));
+    if (!sure) return notice('Nothing was deleted.');
+    await client
+      .DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id: session.id } } })
+      .catch(gone);
+    print(`Deleted ${session.id}`);
+  });
+}
+
+async function latest(client: ServiceClient, limit: number): Promise<readonly Session[]> {
+  const sessions: Session[] = [];
+  const all = paginate((page) =>
+    client.GET('/api/v1/sessions', {
+      params: { query: { ...page, sort: '-updated_at', limit: Math.min(limit, 100) } },
+    }),
+  );
+  for await (const session of all) if (sessions.push(session) === limit) break;
+  return sessions;
+}
+
+function messagesOf(client: ServiceClient, { id }: Session): AsyncGenerator<Message> {
+  const path = { session_id: id };
+  return paginate((page) =>
+    client.GET('/api/v1/sessions/{session_id}/messages', {
+      params: { path, query: { ...page, limit: 100 } },
+    }),
+  );
+}
+
+/** The client repeats a deletion whose answer was lost: then there is nothing to delete. */
+function gone(error: unknown): void {
+  if (!(error instanceof ServiceError) || error.status !== 404) throw error;
+}
+
+function readLimit(text: string): number {
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new CommandFailure(
+    `--limit takes a number, as 20, and not ${JSON.stringify(text)}.`,
+    exitCodes.usage,
+  );
+}

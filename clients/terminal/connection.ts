@@ -1,0 +1,94 @@
+/** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
+import { createServiceClient, type ServiceClient } from '@service/client';
+import { CommandFailure } from './failures.ts';
+import { logFileIn } from './log-file.ts';
+import { openProject, type Project } from './project.ts';
+import { failureOf } from './service-failures.ts';
+
+/** A service that answers; both kinds are spoken to by HTTP, through the same contract. */
+export interface Connection {
+  readonly client: ServiceClient;
+  close(): Promise<void>;
+}
+
+/** Does something with the service that `--server` names, or with the one of this folder. */
+export async function withService<Result>(
+  server: string | undefined,
+  work: (client: ServiceClient) => Promise<Result>,
+): Promise<Result> {
+  if (server !== undefined) return await use(await connectTo(server), work);
+  const project = await openProject();
+  try {
+    return await use(await connectHere(project), work);
+  } finally {
+    project.settings.close();
+  }
+}
+
+async function use<Result>(
+  connection: Connection,
+  work: (client: ServiceClient) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work(connection.client);
+  } catch (error) {
+    throw failureOf(error);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Starts the server inside this process. */
+export async function connectHere({ loaded, settings }: Project): Promise<Connection> {
+  const { createFileLog, startServer } = await import('../../server/main.ts');
+  const { dataDirectory, localServerSettings, writeProjectIgnore } = await import(
+    '../../server/config/config.ts'
+  );
+  const { workingDirectory, dataHome } = loaded.places;
+  const folder = dataDirectory(loaded);
+  try {
+    await writeProjectIgnore(folder);
+    const server = await startServer(localServerSettings(folder), {
+      project: { folder: workingDirectory, settings, keyDirectory: dataHome },
+      log: createFileLog(logFileIn(folder), loaded.config.options?.debug ? 'debug' : 'info'),
+    });
+    const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
+    return { client, close: () => server.stop() };
+  } catch (error) {
+    throw unwritable(error, folder) ?? error;
+  }
+}
+
+/** A server that the person is logged in to, or that SERVICE_API_KEY is for. */
+export async function connectTo(
+  address: string,
+  { environment = process.env }: { environment?: NodeJS.ProcessEnv } = {},
+): Promise<Connection> {
+  const { credentialsFor } = await import('./credentials.ts');
+  const { origin, token } = await credentialsFor(address, environment);
+  // A redirect would lead the credential elsewhere.
+  const send = (request: Request) => fetch(request, { redirect: 'error' });
+  return {
+    client: createServiceClient({ baseUrl: origin, token, fetch: send }),
+    close: async () => undefined,
+  };
+}
+
+const unwritableCodes = new Set([
+  'EACCES',
+  'EPERM',
+  'EROFS',
+  'ENOTDIR',
+  'EEXIST',
+  'SQLITE_READONLY',
+  'SQLITE_CANTOPEN',
+]);
+
+function unwritable(error: unknown, folder: string): CommandFailure | null {
+  const { code, message } = error as NodeJS.ErrnoException; // whatever is thrown here is an Error
+  if (!code || !unwritableCodes.has(code)) return null;
+  return new CommandFailure(
+    `The data of this project cannot be kept in ${folder}: ${message}.\n` +
+      'Name another folder: service config set --global options.data_directory <folder>.',
+  );
+}

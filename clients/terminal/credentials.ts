@@ -1,0 +1,102 @@
+/** The credential for a remote server: from the environment, or from the login that is kept here. */
+import { createServiceClient } from '@service/client';
+import type { TokenPair } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
+import { CommandFailure, exitCodes } from './failures.ts';
+import { type Login, type Logins, openLogins } from './logins.ts';
+import { currentPlaces } from './places.ts';
+import { serverOrigin } from './server-address.ts';
+
+/** Where requests go, and what is asked for the credential of each. */
+export interface Credentials {
+  readonly origin: string;
+  readonly token: () => Promise<string>;
+}
+
+/** An access token is renewed so long before its end that no request meets it. */
+const marginMs = 30_000;
+/** Less than others wait for the lock. */
+const refreshLimitMs = 8000;
+
+/** SERVICE_API_KEY goes before the login: whoever sets it for a command means it. */
+export async function credentialsFor(address: string, environment: NodeJS.ProcessEnv): Promise<Credentials> {
+  const origin = serverOrigin(address);
+  const key = environment.SERVICE_API_KEY?.trim();
+  if (key) {
+    assertKey(key, 'SERVICE_API_KEY');
+    return { origin, token: async () => key };
+  }
+  const logins = openLogins((await currentPlaces()).dataHome);
+  const kept = await logins.find(origin);
+  if (!kept) throw notLoggedIn(origin);
+  let login = kept;
+  return {
+    origin,
+    async token() {
+      if (!isFresh(login)) login = await renew(logins, origin);
+      return tokenOf(login);
+    },
+  };
+}
+
+/** The login of an answer of the service. */
+export function loginOf({ user, access_token, refresh_token, expires_in }: TokenPair): Login {
+  return {
+    kind: 'login',
+    email: user.email,
+    access_token,
+    refresh_token,
+    expires_at: new Date(Date.now() + expires_in * 1000).toISOString(),
+  };
+}
+
+/** Throws for what cannot be an API key, before it is sent anywhere. The message never shows it. */
+export function assertKey(key: string, from: string): void {
+  if (!/^[\x21-\x7e]+$/.test(key))
+    throw new CommandFailure(
+      `${from} holds no API key: those are one word and begin with sk-.`,
+      exitCodes.usage,
+    );
+}
+
+/** A refresh token is good for one use: of several processes one renews the login, and the others take what it got. */
+async function renew(logins: Logins, origin: string): Promise<Login> {
+  return await logins.locked(async () => {
+    const kept = await logins.find(origin);
+    if (!kept) throw notLoggedIn(origin);
+    if (kept.kind === 'api_key' || isFresh(kept)) return kept;
+    const next = loginOf(await refresh(origin, kept.refresh_token));
+    await logins.keep(origin, next);
+    return next;
+  });
+}
+
+async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPair> {
+  const send = (request: Request) => fetch(request, { redirect: 'error' });
+  const client = createServiceClient({ baseUrl, fetch: send });
+  const signal = AbortSignal.timeout(refreshLimitMs);
+  try {
+    return (await client.POST('/api/v1/auth/refresh', { body: { refresh_token }, signal })).data;
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.status !== 401) throw error;
+    throw new CommandFailure(
+      `The login to ${baseUrl} has ended. Log in again: service login ${baseUrl}`,
+      exitCodes.unreachable,
+    );
+  }
+}
+
+function isFresh(login: Login): boolean {
+  return login.kind === 'api_key' || Date.parse(login.expires_at) - Date.now() > marginMs;
+}
+
+function tokenOf(login: Login): string {
+  return login.kind === 'api_key' ? login.key : login.access_token;
+}
+
+function notLoggedIn(origin: string): CommandFailure {
+  return new CommandFailure(
+    `There is no login to ${origin}. Log in: service login ${origin}, or set SERVICE_API_KEY.`,
+    exitCodes.unreachable,
+  );
+}

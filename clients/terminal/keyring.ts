@@ -1,0 +1,39 @@
+/** The keyring of the system: Keychain, Credential Manager, or the Secret Service of a Linux desktop. */
+
+/** Keeps secrets by the server that they are for. */
+export interface Keyring {
+  /** Null where it has none. */
+  read(origin: string): Promise<string | null>;
+  /** False where there is no keyring. */
+  write(origin: string, secret: string): Promise<boolean>;
+  remove(origin: string): Promise<void>;
+}
+
+const owner = 'service';
+
+/**
+ * @param store - Which one on Linux; elsewhere there is only one. The keyring of the kernel forgets at a restart what a
+ * login is kept for, so that it is for tests alone.
+ */
+export function systemKeyring(store: 'secret-service' | 'keyutils' = 'secret-service'): Keyring {
+  const entry = async (origin: string) => {
+    const { AsyncEntry } = await import('@napi-rs/keyring');
+    return new AsyncEntry(owner, origin, { linux: { store } });
+  };
+  return {
+    async read(origin) {
+      return await (await entry(origin)).getPassword();
+    },
+    async write(origin, secret) {
+      try {
+        await (await entry(origin)).setPassword(secret);
+        return true;
+      } catch {
+        return false; // There is none, it is locked, or there is no build of the package for this system.
+      }
+    },
+    async remove(origin) {
+      await (await entry(origin)).deleteCredential();
+    },
+  };
+}

@@ -1,0 +1,74 @@
+/** The logins to remote servers: secrets in the keyring of the system, or else in a file that only their owner can read. */
+import { join } from 'node:path';
+import { type Keyring, systemKeyring } from './keyring.ts';
+import { readPrivateFile, writePrivateFile } from './private-file.ts';
+
+/** What proves to a server who we are. */
+export type Login =
+  | { readonly kind: 'api_key'; readonly key: string }
+  | {
+      readonly kind: 'login';
+      readonly email: string;
+      readonly access_token: string;
+      readonly refresh_token: string;
+      readonly expires_at: string;
+    };
+
+/** The logins of this person, by the exact origin of the server. */
+export interface Logins {
+  readonly file: string;
+  find(origin: string): Promise<Login | null>;
+  origins(): Promise<readonly string[]>;
+  /** Keeps a login in place of the one before, and says where. */
+  keep(origin: string, login: Login): Promise<'keyring' | 'file'>;
+  remove(origin: string): Promise<void>;
+  /** Runs what reads and changes logins while no other process does. */
+  locked<Result>(action: () => Promise<Result>): Promise<Result>;
+}
+
+/** The file lists every login; a secret stands in it only where there is no keyring. */
+type Entries = Readonly<Record<string, { readonly login: Login | null }>>;
+
+/** @param dataHome - The folder of what belongs to the person and to no project. */
+export function openLogins(dataHome: string, keyring: Keyring = systemKeyring()): Logins {
+  const file = join(dataHome, 'logins.json');
+  const read = async () => parse(await readPrivateFile(file), file);
+  const write = (entries: Entries) =>
+    writePrivateFile(file, `${JSON.stringify({ logins: entries }, null, 2)}\n`);
+  return {
+    file,
+    async find(origin) {
+      const entry = (await read())[origin];
+      if (!entry || entry.login) return entry?.login ?? null;
+      const secret = await keyring.read(origin);
+      return secret === null ? null : (JSON.parse(secret) as Login); // as `keep` wrote it
+    },
+    origins: async () => Object.keys(await read()).sort(),
+    async keep(origin, login) {
+      const entries = await read();
+      const inKeyring = await keyring.write(origin, JSON.stringify(login));
+      await write({ ...entries, [origin]: { login: inKeyring ? null : login } });
+      return inKeyring ? 'keyring' : 'file';
+    },
+    async remove(origin) {
+      const { [origin]: entry, ...others } = await read();
+      if (!entry) return;
+      if (!entry.login) await keyring.remove(origin);
+      await write(others);
+    },
+    async locked(action) {
+      const { withLock } = await import('../../server/config/config.ts');
+      return await withLock(join(dataHome, 'locks'), 'logins', action);
+    },
+  };
+}
+
+function parse(text: string | null, file: string): Entries {
+  if (text === null) return {};
+  try {
+    const { logins } = JSON.parse(text) as { logins: Entries }; // as `write` wrote it, or it is of no use
+    return { ...logins };
+  } catch (cause) {
+    throw new Error(`${file} is damaged: remove it, and log in again.`, { cause });
+  }
+}

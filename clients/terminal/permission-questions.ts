@@ -1,0 +1,96 @@
+/** Shows what a tool call would do, and lets the person at the terminal decide. */
+import type { PermissionReply, PermissionRequest } from '@service/client/api';
+import { paint, printable, type Style } from './output.ts';
+import { shown } from './run-display.ts';
+import type { Keyboard } from './terminal-input.ts';
+
+type Decision = PermissionReply['decision'];
+
+const keys: Readonly<
+  Record<Decision, { readonly key: string; readonly offer: string; readonly said: string }>
+> = {
+  allow_once: { key: 'a', offer: 'allow once', said: 'allowed once' },
+  allow_session: { key: 's', offer: 'for this session', said: 'allowed for this session' },
+  allow_workspace: { key: 'w', offer: 'in this workspace', said: 'allowed in this workspace' },
+  deny: { key: 'd', offer: 'deny', said: 'denied' },
+};
+const wholeKey = 'v';
+/** What is longer is cut, with a key for the whole: the question itself must stay on the screen. */
+const shownLines = 40;
+const verbs: Readonly<Record<PermissionRequest['action'], string>> = {
+  read: 'read',
+  list: 'look into folders',
+  write: 'change files',
+  execute: 'run a command',
+};
+
+/** Asks until one of the keys is pressed. */
+export async function askPermission(
+  request: PermissionRequest,
+  keyboard: Keyboard,
+  signal: AbortSignal,
+): Promise<PermissionReply> {
+  const lines = detailOf(request);
+  let limit = shownLines;
+  for (;;) {
+    const cut = lines.length > limit;
+    const ask = () => say(`${question(request, lines.slice(0, limit), cut)}\n${offer(request, cut)}`);
+    const offered = request.options.map((option) => keys[option].key);
+    const key = await keyboard.readKey(cut ? [...offered, wholeKey] : offered, ask, signal);
+    const decision = request.options.find((option) => keys[option].key === key);
+    if (decision) {
+      say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));
+      return { decision };
+    }
+    limit = Number.POSITIVE_INFINITY;
+  }
+}
+
+function question(request: PermissionRequest, lines: readonly string[], cut: boolean): string {
+  const { tool_name: tool, action, description, path } = request;
+  const where = path === '.' ? 'this folder' : printable(path);
+  const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}`);
+  const rest = cut ? [tone('dim', '  …')] : [];
+  return [head, `  ${printable(description)}`, ...lines, ...rest].join('\n');
+}
+
+function offer({ options }: PermissionRequest, cut: boolean): string {
+  const whole = cut ? [{ key: wholeKey, offer: 'view the whole' }] : [];
+  const offers = [...options.map((option) => keys[option]), ...whole];
+  return offers.map(({ key, offer: text }) => `  ${tone('bold', key)} ${text}`).join(' ');
+}
+
+/** The change as a diff; else the command, or every argument, in full: a summary could hide what matters. */
+function detailOf({ diff, params }: PermissionRequest): readonly string[] {
+  if (diff !== null) return shown(diff).trimEnd().split('\n').map(diffLine);
+  const { command, description: _description, ...others } = params;
+  const commandLines =
+    typeof command === 'string'
+      ? shown(command)
+          .split('\n')
+          .map((line) => `  $ ${line}`)
+      : [];
+  return [
+    ...commandLines,
+    ...Object.entries(others).map(([name, value]) => `  ${printable(name)}: ${argument(value)}`),
+  ];
+}
+
+function argument(value: unknown): string {
+  return shown(typeof value === 'string' ? value : JSON.stringify(value)).replaceAll('\n', '\n    ');
+}
+
+function diffLine(line: string): string {
+  if (/^(---|\+\+\+) /.test(line)) return tone('bold', `  ${line}`);
+  if (line.startsWith('@@')) return tone('cyan', `  ${line}`);
+  if (line.startsWith('+')) return tone('green', `  ${line}`);
+  return line.startsWith('-') ? tone('red', `  ${line}`) : `  ${line}`;
+}
+
+function tone(style: Style, text: string): string {
+  return paint(style, text, process.stderr);
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}

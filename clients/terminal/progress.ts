@@ -1,0 +1,51 @@
+/** Shows that something is going on while nothing is printed. */
+
+/** One line at the bottom of the terminal that moves, and leaves nothing behind. */
+export interface Progress {
+  /** Shows the line, or changes its words. */
+  show(words: string): void;
+  /** Takes the line away, before anything else is written. */
+  hide(): void;
+}
+
+const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+const frameMs = 90;
+const clearLine = '\r\x1b[2K';
+const hideCursor = '\x1b[?25l';
+const showCursor = '\x1b[?25h';
+
+/** For where there is no terminal, or nobody wants it. */
+export const noProgress: Progress = { show: () => undefined, hide: () => undefined };
+
+/** On standard error, so that standard output stays what was asked for. */
+export function startProgress(): Progress {
+  let words: string | null = null;
+  let frame = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const draw = () => {
+    frame = (frame + 1) % frames.length;
+    const width = Math.max(10, (process.stderr.columns ?? 80) - 4);
+    process.stderr.write(`${clearLine}${frames[frame]} ${words?.slice(0, width)}`);
+  };
+  const hide = () => {
+    if (words === null) return;
+    clearInterval(timer);
+    words = null;
+    process.stderr.write(`${clearLine}${showCursor}`);
+  };
+  // However the process ends, the terminal gets its cursor back.
+  process.once('exit', hide);
+  return {
+    show(next) {
+      if (words === null) {
+        process.stderr.write(hideCursor);
+        timer = setInterval(draw, frameMs);
+        // The line alone keeps no process alive.
+        timer.unref();
+      }
+      words = next;
+      draw();
+    },
+    hide,
+  };
+}

@@ -1,0 +1,63 @@
+/** The settings of the folder that a command runs an agent in, and what of them is trusted. */
+import type { LiveSettings, LoadedSettings } from '../../server/config/loaded-settings.ts';
+import { canAsk } from './ask.ts';
+import { CommandFailure, exitCodes } from './failures.ts';
+import { describeDiagnostic, displayPath, notice } from './output.ts';
+import { currentPlaces } from './places.ts';
+
+/** The folder with its settings, which follow their files until they are closed. */
+export interface Project {
+  readonly loaded: LoadedSettings;
+  readonly settings: LiveSettings;
+}
+
+/** Reads the settings, without a word about what is odd in them. */
+export async function openProject(): Promise<Project> {
+  const { followSettings } = await import('../../server/config/config.ts');
+  const settings = await followSettings(await currentPlaces());
+  return { settings, loaded: await settings.current() };
+}
+
+/** What a run does about what is odd in its settings. */
+export interface ProjectWishes {
+  /** Ends the command instead of leaving out what is not trusted. */
+  readonly trustRequired: boolean;
+  /** False where the run goes to a remote server, which never sees the files. */
+  readonly used: boolean;
+  /** Says nothing that is no failure. */
+  readonly quiet: boolean;
+}
+
+/**
+ * Reads the settings for a run: says what is odd in them, and lets the person at the terminal trust what is not trusted
+ * yet. Elsewhere what is left out is said, and the run goes on without.
+ */
+export async function openProjectForRun({ trustRequired, used, quiet }: ProjectWishes): Promise<Project> {
+  let project = await openProject();
+  const asks = used && !trustRequired && !quiet && canAsk();
+  if (project.loaded.ignored.length > 0 && asks) project = await askForTrust(project);
+  const { ignored, diagnostics } = project.loaded;
+  if (trustRequired && ignored.length > 0) {
+    project.settings.close();
+    throw new CommandFailure(`Nothing was run.\n${leftOut(project.loaded)}`, exitCodes.untrusted);
+  }
+  if (quiet || !used) return project;
+  for (const diagnostic of diagnostics) notice(describeDiagnostic(diagnostic, process.stderr));
+  if (ignored.length > 0) notice(leftOut(project.loaded));
+  return project;
+}
+
+/** What is trusted now counts: the files are read anew. */
+async function askForTrust(project: Project): Promise<Project> {
+  const { offerTrust } = await import('./commands/trust.ts');
+  project.settings.close();
+  await offerTrust(project.loaded.places);
+  return await openProject();
+}
+
+function leftOut({ ignored }: LoadedSettings): string {
+  const lines = ignored.map(({ place, reason }) => {
+    return `${displayPath(place.file, process.stderr)}:${place.line}:${place.column}: ${reason}`;
+  });
+  return [...lines, 'service trust shows what it is, and lets it count.'].join('\n');
+}

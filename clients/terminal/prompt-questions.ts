@@ -1,0 +1,74 @@
+/** Puts the questions of the agent to the person at the terminal. */
+import type { PromptAnswer, PromptReply, PromptRequest, Question } from '@service/client/api';
+import { paint, printable } from './output.ts';
+import { shown } from './run-display.ts';
+import type { Keyboard } from './terminal-input.ts';
+
+/** Asks one question after the other; ending the input (Ctrl+D) declines them all. */
+export async function askPrompt(
+  { questions }: PromptRequest,
+  keyboard: Keyboard,
+  signal: AbortSignal,
+): Promise<PromptReply> {
+  const answers: PromptAnswer[] = [];
+  for (const question of questions) {
+    const answer = await askOne(question, keyboard, signal);
+    if (answer === null) {
+      say(paint('dim', '  → declined', process.stderr));
+      return { cancelled: true };
+    }
+    answers.push({ question_id: question.id, ...answer });
+  }
+  return { answers };
+}
+
+type Answer = Omit<PromptAnswer, 'question_id'>;
+
+async function askOne(question: Question, keyboard: Keyboard, signal: AbortSignal): Promise<Answer | null> {
+  say(paint('yellow', `? ${shown(question.text)}`, process.stderr));
+  if (question.description) say(`  ${shown(question.description)}`);
+  for (const [index, { label, description }] of (question.choices ?? []).entries())
+    say(
+      `  ${index + 1}  ${printable(label)}${description ? paint('dim', `  ${printable(description)}`, process.stderr) : ''}`,
+    );
+  for (;;) {
+    const line = await keyboard.readLine(`  ${hints[question.type]} `, signal);
+    if (line === null) return null;
+    const answer = readAnswer(question, line.trim());
+    if (answer) return answer;
+    say(paint('dim', '  That is no answer here. Ctrl+D declines to answer.', process.stderr));
+  }
+}
+
+const hints: Readonly<Record<Question['type'], string>> = {
+  yes_no: '[y/n]',
+  single_choice: 'A number, or your own words:',
+  multi_choice: 'Numbers with commas between, or your own words:',
+  free_text: '>',
+};
+
+/** What a line says; null where it is no answer to this question. */
+function readAnswer({ type, choices = [] }: Question, line: string): Answer | null {
+  if (line === '') return null;
+  if (type === 'free_text') return { fill_in_text: line };
+  if (type === 'yes_no') {
+    if (!/^(y|yes|n|no)$/i.test(line)) return null;
+    return { yes: /^y/i.test(line) };
+  }
+  if (!/^[\d\s,]+$/.test(line)) return { fill_in_text: line };
+  const numbers = [
+    ...new Set(
+      line
+        .split(/[\s,]+/)
+        .filter(Boolean)
+        .map(Number),
+    ),
+  ];
+  const chosen = numbers.flatMap((number) => choices[number - 1]?.id ?? []);
+  const fits = chosen.length === numbers.length && (type === 'multi_choice' || chosen.length === 1);
+  return fits && chosen.length > 0 ? { selected_ids: chosen } : null;
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}

@@ -1,0 +1,186 @@
+/** Shows a run to a person: the answer on standard output as it comes, all else briefly on standard error. */
+import type { ResponseChunk, RuntimeEvent } from '@service/client/api';
+import type { RunEvent } from '@service/client/stream';
+import { isTerminal, notice, paint, printable, type Style } from './output.ts';
+import type { Progress } from './progress.ts';
+
+/** Takes the events of one run, in order. */
+export interface RunDisplay {
+  show(event: RunEvent): void;
+  /** Says something beside the answer, as it is. */
+  aside(text: string): void;
+  /** Keeps what comes until `goOn`: a question is on the terminal. */
+  hold(): void;
+  goOn(): void;
+  /** Nothing comes any more: ends the last line, and takes the progress away. */
+  end(): void;
+}
+
+/** As much of what the model thinks as is kept to show some of it. */
+const thoughtLimit = 2000;
+
+/** Shows nothing. */
+export const silentDisplay: RunDisplay = {
+  show: () => undefined,
+  aside: () => undefined,
+  hold: () => undefined,
+  goOn: () => undefined,
+  end: () => undefined,
+};
+
+/** @param progress - Moves while nothing is printed. */
+export function createRunDisplay(progress: Progress): RunDisplay {
+  const answer = createAnswerWriter();
+  let thought = '';
+  let held: RunEvent[] | null = null;
+
+  const aside = (text: string) => {
+    progress.hide();
+    answer.endLine();
+    process.stderr.write(`${text}\n`);
+  };
+  const dim = (text: string, style: Style = 'dim') => aside(paint(style, text, process.stderr));
+  const endThought = () => {
+    if (thought.trim()) dim(`✻ ${brief(thought, 3 * lineWidth())}`);
+    thought = '';
+  };
+  const busy = (words: string) => {
+    if (answer.atLineStart()) progress.show(words);
+  };
+
+  const showChunk = (chunk: ResponseChunk) => {
+    if (chunk.type === 'reasoning_delta') {
+      thought = (thought + chunk.text).slice(0, thoughtLimit);
+      busy('Thinking');
+    } else {
+      endThought();
+      if (chunk.type === 'tool_input_delta') return busy(`Preparing ${printable(chunk.tool_name)}`);
+      progress.hide();
+      answer.write(chunk.message_id, chunk.text);
+    }
+  };
+  const showRuntime = (event: RuntimeEvent) => {
+    endThought();
+    switch (event.type) {
+      case 'run_queued':
+        return busy('Waiting for the run before this one');
+      case 'run_started':
+        return busy(`Waiting for ${printable(event.model)}`);
+      case 'step_finished':
+        answer.endLine();
+        return busy('Working');
+      case 'tool_started':
+        dim(`● ${callLine(event)}`);
+        return busy(`Running ${printable(event.tool_name)}`);
+      case 'tool_progress':
+        return busy(brief(event.text.trimEnd().split('\n').at(-1) ?? '', lineWidth()));
+      case 'tool_finished':
+        dim(resultLine(event), event.is_error ? 'red' : 'dim');
+        return busy('Working');
+      case 'permission_expired':
+        return dim('  Nobody answered in time: the tool call was refused.', 'yellow');
+      case 'prompt_expired':
+        return dim('  Nobody answered in time: the agent goes on without.', 'yellow');
+      case 'todos_updated':
+        return dim(todosLine(event.todos));
+      case 'notice_given':
+        progress.hide();
+        answer.endLine();
+        return notice(event.message);
+    }
+  };
+  const show = (event: RunEvent) => {
+    if (held) held.push(event);
+    else if (event.event === 'message') showChunk(event.data);
+    else if (event.event === 'runtime') showRuntime(event.data);
+    else endThought();
+  };
+  return {
+    show,
+    aside,
+    hold() {
+      progress.hide();
+      answer.endLine();
+      held ??= [];
+    },
+    goOn() {
+      const events = held ?? [];
+      held = null;
+      for (const event of events) show(event);
+      busy('Working');
+    },
+    end() {
+      progress.hide();
+      answer.endLine();
+    },
+  };
+}
+
+/** Writes the text of the answer: as it is into a pipe, harmless on a terminal; each message on lines of its own. */
+function createAnswerWriter() {
+  const terminal = isTerminal();
+  let messageId: string | null = null;
+  let lineStart = true;
+  let half = '';
+  const endLine = () => {
+    if (!lineStart) process.stdout.write('\n');
+    lineStart = true;
+  };
+  return {
+    atLineStart: () => lineStart,
+    endLine,
+    write(id: string, piece: string) {
+      if (id !== messageId) endLine();
+      messageId = id;
+      // A piece may end within a character or a line break; neither half means anything alone.
+      const text = half + piece;
+      half = /[\ud800-\udbff\r]$/.exec(text)?.[0] ?? '';
+      const whole = half ? text.slice(0, -1) : text;
+      if (whole === '') return;
+      process.stdout.write(terminal ? shown(whole) : whole);
+      lineStart = whole.endsWith('\n');
+    },
+  };
+}
+
+/** Text of many lines that others wrote, for a terminal. */
+export function shown(text: string): string {
+  return printable(text.replaceAll('\r\n', '\n'), { lines: true });
+}
+
+/** The beginning of a text as one line. */
+export function brief(text: string, width: number): string {
+  const line = printable(
+    text
+      .slice(0, 4 * width)
+      .replace(/\s+/g, ' ')
+      .trim(),
+  );
+  return line.length > width ? `${line.slice(0, width - 1).trimEnd()}…` : line;
+}
+
+function lineWidth(): number {
+  return Math.max(20, (process.stderr.columns ?? 100) - 6);
+}
+
+type Started = Extract<RuntimeEvent, { type: 'tool_started' }>;
+type Finished = Extract<RuntimeEvent, { type: 'tool_finished' }>;
+type Todos = Extract<RuntimeEvent, { type: 'todos_updated' }>['todos'];
+
+/** The tool with the argument that says most: the first text, which tools name first. */
+function callLine({ tool_name: name, input }: Started): string {
+  const first = Object.values(input).find((value) => typeof value === 'string');
+  return `${printable(name)} ${brief(typeof first === 'string' ? first : '', lineWidth() - name.length)}`.trimEnd();
+}
+
+function resultLine({ content, is_error: failed }: Finished): string {
+  const lines = content.trim().split('\n');
+  const more = lines.length > 1 ? ` (${lines.length} lines)` : '';
+  return `  ${failed ? '✗' : '└'} ${brief(lines[0] ?? '', lineWidth() - more.length)}${more}`;
+}
+
+function todosLine(todos: Todos): string {
+  const done = todos.filter(({ status }) => status === 'completed').length;
+  const now = todos.find(({ status }) => status === 'in_progress');
+  return `☰ ${done} of ${todos.length} done${now ? `: ${brief(now.active_form, lineWidth() - 20)}` : ''}`;
+}

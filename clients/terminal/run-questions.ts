@@ -1,0 +1,91 @@
+/** What a run asks a person: one question after the other on the terminal; without one, refused at once. */
+import type { ServiceClient } from '@service/client';
+import type { PermissionRequest, PromptRequest, RuntimeEvent } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
+import { replyPermission, replyPrompt } from '@service/client/reply';
+import { notice } from './output.ts';
+import { askPermission } from './permission-questions.ts';
+import { askPrompt } from './prompt-questions.ts';
+import type { RunDisplay } from './run-display.ts';
+import type { Keyboard } from './terminal-input.ts';
+
+/** Sees every event of a run, and answers those that ask. */
+export interface RunQuestions {
+  see(event: RuntimeEvent): void;
+  /** Gives up what is open, and waits until it has left the terminal. */
+  close(): Promise<void>;
+}
+
+/** @param keyboard - Null where nobody can be asked. */
+export function createRunQuestions(
+  client: ServiceClient,
+  display: RunDisplay,
+  keyboard: Keyboard | null,
+): RunQuestions {
+  const open = new Map<string, AbortController>();
+  const refusedTools = new Set<string>();
+  let last: Promise<void> = Promise.resolve();
+
+  const enqueue = (id: string, ask: (keys: Keyboard, signal: AbortSignal) => Promise<unknown>) => {
+    const controller = new AbortController();
+    open.set(id, controller);
+    display.hold();
+    last = last
+      .then(() => (keyboard && !controller.signal.aborted ? ask(keyboard, controller.signal) : undefined))
+      .catch((error: unknown) => {
+        if (error === elsewhere) process.stderr.write('  → It was answered elsewhere.\n');
+        else reportUnless(controller.signal.aborted, error);
+      })
+      .then(() => {
+        open.delete(id);
+        if (open.size === 0) display.goOn();
+      });
+  };
+  const refuse = (request: PermissionRequest) => {
+    const { tool_name: tool, action } = request;
+    const remedy = `Allow it with "${tool}:${action}" in permissions.allowed_tools of the settings, or let everything pass with --yolo.`;
+    if (!refusedTools.has(tool)) notice(`${tool} was refused: there is no terminal to ask at. ${remedy}`);
+    refusedTools.add(tool);
+    send(
+      replyPermission(client, request, { decision: 'deny', message: `Nobody is there to ask. ${remedy}` }),
+    );
+  };
+  return {
+    see(event) {
+      if (event.type === 'permission_requested' && !keyboard) refuse(event.request);
+      else if (event.type === 'permission_requested')
+        enqueue(event.request.id, async (keys, signal) =>
+          replyPermission(client, event.request, await askPermission(event.request, keys, signal)),
+        );
+      else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request);
+      else if (event.type === 'prompt_requested')
+        enqueue(event.request.id, async (keys, signal) =>
+          replyPrompt(client, event.request, await askPrompt(event.request, keys, signal)),
+        );
+      // Answered, here or from elsewhere, or too late: nobody waits for an answer any more.
+      else if ('request_id' in event) open.get(event.request_id)?.abort(elsewhere);
+    },
+    async close() {
+      for (const controller of open.values()) controller.abort(ended);
+      await last;
+    },
+  };
+}
+
+const elsewhere = new Error('The question was answered elsewhere, or too late.');
+const ended = new Error('The run has ended.');
+
+function decline(client: ServiceClient, request: PromptRequest): void {
+  notice('The agent asked a question, and there is no terminal to answer it at: it goes on without.');
+  send(replyPrompt(client, request, { cancelled: true }));
+}
+
+function send(reply: Promise<unknown>): void {
+  reply.catch((error: unknown) => reportUnless(false, error));
+}
+
+/** What was answered already, expired, or whose run ended is no failure: the run's own events say what became of it. */
+function reportUnless(settled: boolean, error: unknown): void {
+  if (settled || (error instanceof ServiceError && [404, 409, 410].includes(error.status))) return;
+  notice(`The answer did not reach the server: ${error instanceof Error ? error.message : String(error)}`);
+}

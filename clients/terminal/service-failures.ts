@@ -1,0 +1,41 @@
+/** What a person is told when the service refuses a call, or cannot be reached. */
+import { BrokenStreamError, ConnectionError, ServiceError } from '@service/client/errors';
+import { CommandFailure, exitCodes } from './failures.ts';
+
+/** What to do about the failures that a person can mend, by their code. */
+const remedies: Readonly<Record<string, string>> = {
+  no_provider_configured:
+    'Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a provider in service.json; service doctor looks at what is there.',
+  model_not_found: 'service models lists the models that can be asked here.',
+  provider_refused: 'Is the key of the provider right? service providers says where it comes from.',
+  permission_mode_refused: 'Leave out --yolo: on that server it is for its operator.',
+  credential_expired: 'Log in again with service login.',
+  credential_invalid: 'Log in again with service login.',
+  credential_missing: 'Log in with service login.',
+};
+
+/** The failure to end the command with; what is none of the service's own comes back as it is. */
+export function failureOf(error: unknown): unknown {
+  if (error instanceof ServiceError) return failureOfRefusal(error);
+  if (error instanceof ConnectionError || error instanceof BrokenStreamError)
+    return new CommandFailure(error.message, exitCodes.unreachable);
+  return error;
+}
+
+/** The failure of a run, from the words of its last event: `<code>: <sentence>`. */
+export function failureOfRun(words: string): CommandFailure {
+  const [, code = '', sentence = words] = /^([a-z_]+): (.*)$/s.exec(words) ?? [];
+  return new CommandFailure(withRemedy(code, sentence));
+}
+
+function failureOfRefusal({ status, code, detail, requestId }: ServiceError): CommandFailure {
+  const refused = status === 401 || code === 'unrecognized_answer';
+  const reference = status >= 500 && requestId ? ` Request ${requestId} has more in the log.` : '';
+  const sentence = `${withRemedy(code, detail)}${reference}`;
+  return new CommandFailure(sentence, refused ? exitCodes.unreachable : exitCodes.failed);
+}
+
+function withRemedy(code: string, sentence: string): string {
+  const remedy = remedies[code];
+  return [`${sentence}${code ? ` (${code})` : ''}`, ...(remedy ? [remedy] : [])].join('\n');
+}

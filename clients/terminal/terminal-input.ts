@@ -1,0 +1,94 @@
+/** What a person at the terminal types while a run goes on: single keys and lines, given up when the run needs none any more. */
+import { openSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ReadStream } from 'node:tty';
+
+/** Where a person can be asked. */
+export interface Keyboard {
+  /**
+   * The next one among these keys. What was typed before the question could be read is no answer to it: it is thrown
+   * away, and only then does `ask` print the question.
+   */
+  readKey(keys: readonly string[], ask: () => void, signal: AbortSignal): Promise<string>;
+  /** A line; null where the person ended the input instead (Ctrl+D). */
+  readLine(prompt: string, signal: AbortSignal): Promise<string | null>;
+  close(): void;
+}
+
+/** How long the terminal may take to hand over what was typed before. */
+const staleMs = 80;
+
+/**
+ * The keyboard of the person behind this process; null where there is none. Standard input may be a pipe with the
+ * prompt in it: then it is the terminal that the process belongs to, as long as standard error shows the questions.
+ */
+export function openKeyboard(): Keyboard | null {
+  if (!process.stderr.isTTY) return null;
+  const input = process.stdin.isTTY ? process.stdin : openTerminal();
+  return input && keyboardOn(input);
+}
+
+function openTerminal(): ReadStream | null {
+  try {
+    return new ReadStream(openSync('/dev/tty', 'r'));
+  } catch {
+    return null; // No terminal belongs to the process: nobody is there.
+  }
+}
+
+function keyboardOn(input: ReadStream): Keyboard {
+  return {
+    readKey: (keys, ask, signal) => readKey(input, keys, ask, signal),
+    readLine: (prompt, signal) => readLine(input, prompt, signal),
+    close() {
+      input.pause();
+      if (input !== process.stdin) input.destroy();
+    },
+  };
+}
+
+async function readKey(
+  input: ReadStream,
+  keys: readonly string[],
+  ask: () => void,
+  signal: AbortSignal,
+): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let asked = false;
+  const onData = (data: Buffer | string) => {
+    const key = data.toString().toLowerCase();
+    // The terminal is raw, so that it makes no signal of Ctrl+C itself.
+    if (key.includes('\x03')) process.kill(process.pid, 'SIGINT');
+    else if (asked && keys.includes(key)) resolve(key);
+  };
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  input.setRawMode(true).on('data', onData).resume();
+  try {
+    await Promise.race([sleep(staleMs), promise]);
+    asked = true;
+    ask();
+    return await promise;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    input.off('data', onData).pause();
+    input.setRawMode(false);
+  }
+}
+
+async function readLine(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {
+  const { promise, resolve, reject } = Promise.withResolvers<string | null>();
+  const lines = createInterface({ input, output: process.stderr, terminal: true, prompt, historySize: 0 });
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  lines.once('line', resolve).once('close', () => resolve(null));
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  lines.prompt();
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    lines.close();
+  }
+}
