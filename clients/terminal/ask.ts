@@ -3,42 +3,64 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { CommandFailure, exitCodes } from './failures.ts';
 import { paint } from './output.ts';
+import { openKeyboard } from './terminal-input.ts';
+
+/** Enter, Ctrl+D and Escape: whatever is not chosen is not wanted. */
+const leave = ['\r', '\n', '\x04', '\x1b'];
 
 /** One answer that a person may choose. */
 export interface Choice<Key extends string> {
-  /** What the person types: its first letter, or the whole word. First letters differ. */
-  readonly key: Key;
+  /** Its first letter is the key to press. */
+  readonly answer: Key;
   readonly meaning: string;
 }
 
 /** Whether there is anybody to ask. */
 export function canAsk(): boolean {
-  return process.stdin.isTTY === true && process.stderr.isTTY === true;
+  const keyboard = openKeyboard();
+  keyboard?.close();
+  return keyboard !== null;
 }
 
-/** Asks until it is yes or no; an empty answer, and the end of the input, is no. */
-export async function askYesNo(question: string): Promise<boolean> {
+/** Asks yes or no; Enter is no. Null where there is nobody to ask. */
+export async function askYesNo(question: string): Promise<boolean | null> {
   const choices = [
-    { key: 'yes', meaning: 'yes' },
-    { key: 'no', meaning: 'no' },
+    { answer: 'yes', meaning: 'yes' },
+    { answer: 'no', meaning: 'no' },
   ] as const;
-  return (await askChoice(question, choices, 'no')) === 'yes';
+  const chosen = await askChoice(question, choices, 'no');
+  return chosen && chosen === 'yes';
 }
 
-/** Asks until one of the choices is given; an empty answer, and the end of the input, is the fallback. */
+/** Asks which it shall be, for one key; Enter is the fallback. Null where there is nobody to ask. */
 export async function askChoice<Key extends string>(
   question: string,
   choices: readonly Choice<Key>[],
   fallback: NoInfer<Key>,
-): Promise<Key> {
-  const letters = choices.map(({ key }) => (key === fallback ? key[0]?.toUpperCase() : key[0])).join('/');
-  for (;;) {
-    const line = await askLine(`${paint('bold', question, process.stderr)} [${letters}] `);
-    const answer = line?.trim().toLowerCase() ?? '';
-    if (answer === '') return fallback;
-    const chosen = choices.find(({ key }) => key === answer || key[0] === answer);
-    if (chosen) return chosen.key;
-    for (const { key, meaning } of choices) process.stderr.write(`  ${key[0]}  ${meaning}\n`);
+): Promise<Key | null> {
+  const keyboard = openKeyboard();
+  if (!keyboard) return null;
+  const letterOf = (answer: string) => answer.slice(0, 1);
+  const others = choices.flatMap(({ answer, meaning }) =>
+    answer === meaning ? [] : [`${letterOf(answer)} = ${meaning}`],
+  );
+  const letters = choices.map(({ answer }) =>
+    answer === fallback ? letterOf(answer).toUpperCase() : letterOf(answer),
+  );
+  const hint = paint('dim', others.length > 0 ? ` (${others.join(', ')})` : '', process.stderr);
+  const ask = () =>
+    process.stderr.write(`${paint('bold', question, process.stderr)} [${letters.join('/')}]${hint} `);
+  try {
+    const key = await keyboard.readKey(
+      [...choices.map(({ answer }) => letterOf(answer)), ...leave],
+      ask,
+      new AbortController().signal,
+    );
+    const chosen = choices.find(({ answer }) => letterOf(answer) === key)?.answer ?? fallback;
+    process.stderr.write(`${chosen}\n`);
+    return chosen;
+  } finally {
+    keyboard.close();
   }
 }
 

@@ -1,7 +1,7 @@
 /** How the command speaks: answers on standard output, notices on standard error; for people on a terminal, plain elsewhere. */
 import { homedir } from 'node:os';
 import { relative } from 'node:path';
-import { styleText } from 'node:util';
+import { stripVTControlCharacters, styleText } from 'node:util';
 import type { Diagnostic } from '../../server/config/config.ts';
 
 /** One column of a table. */
@@ -14,6 +14,9 @@ export interface Column<Row> {
 
 /** The looks that this command uses. */
 export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+
+/** What moves the cursor, turns the direction of writing round, or has no width. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 /** Whether a person reads what is written there. */
 export function isTerminal(stream: NodeJS.WriteStream = process.stdout): boolean {
@@ -32,7 +35,13 @@ export function print(text: string): void {
 
 /** Prints JSON for programs. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2));
+  print(jsonText(value, 2));
+}
+
+/** JSON in which nothing is hidden: what `printable` would escape is escaped as JSON does it. */
+export function jsonText(value: unknown, indentation = 0): string {
+  const text = JSON.stringify(value, null, indentation) ?? 'null';
+  return text.replaceAll(unseen, (character) => (character === '\n' ? character : jsonEscapeOf(character)));
 }
 
 /** Prints rows: as JSON, as an aligned table on a terminal, or with tabs between and without titles in a pipe. */
@@ -46,10 +55,21 @@ export function printTable<Row>(
   else for (const row of rows) print(columns.map((column) => printable(column.value(row))).join('\t'));
 }
 
+/** Writes lines of prose; on a terminal they are broken between words. */
+export function write(text: string, stream: NodeJS.WriteStream): void {
+  const broken = isTerminal(stream)
+    ? text
+        .split('\n')
+        .map((line) => wrap(line, stream.columns))
+        .join('\n')
+    : text;
+  stream.write(`${broken}\n`);
+}
+
 /** Says something beside the answer, on standard error. */
 export function notice(text: string): void {
   const lines = printable(text, { lines: true });
-  process.stderr.write(`${paint('yellow', 'service:', process.stderr)} ${lines}\n`);
+  write(`${paint('yellow', 'service:', process.stderr)} ${lines}`, process.stderr);
 }
 
 /**
@@ -57,7 +77,6 @@ export function notice(text: string): void {
  * marks and what has no width are written as escapes. With `lines`, line breaks and tabs stay.
  */
 export function printable(text: string, { lines = false } = {}): string {
-  const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
   return text.replaceAll(unseen, (character) => {
     // Emoji are commonly written with this selector; it hides nothing.
     if (character === '\u{fe0f}') return character;
@@ -66,13 +85,13 @@ export function printable(text: string, { lines = false } = {}): string {
   });
 }
 
-/** A path as a person would write it here: on a terminal below `.` or `~`, elsewhere in full. */
+/** A path as a person would write it here: on a terminal from `.` or `~`, whichever is shorter; elsewhere in full. */
 export function displayPath(path: string, stream: NodeJS.WriteStream = process.stdout): string {
   if (!isTerminal(stream)) return printable(path);
-  const here = relative(process.cwd(), path);
-  if (here !== '' && !here.startsWith('..')) return printable(here);
   const home = homedir();
-  return printable(path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path);
+  const fromHome = path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+  const fromHere = relative(process.cwd(), path) || '.';
+  return printable(fromHere.length < fromHome.length ? fromHere : fromHome);
 }
 
 /** One diagnostic as a line for a person: where, how bad, what, and what to do. */
@@ -95,6 +114,18 @@ export function widthOf(text: string): number {
   return width;
 }
 
+/** What is carried over is indented; a word that is longer than a line is left to the terminal. */
+function wrap(line: string, columns: number): string {
+  const lines = [''];
+  for (const word of line.split(/(?<= )/)) {
+    const last = lines.at(-1) ?? '';
+    const fits = widthOf(stripVTControlCharacters(last + word).trimEnd()) <= columns;
+    if (fits || last.trim() === '') lines[lines.length - 1] = last + word;
+    else lines.push(`  ${word}`);
+  }
+  return lines.map((one) => one.trimEnd()).join('\n');
+}
+
 function printAligned<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): void {
   const cells = rows.map((row) => columns.map((column) => printable(column.value(row))));
   const widths = columns.map(({ title }, at) =>
@@ -112,6 +143,12 @@ function printAligned<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
     });
     print(styled.join('  ').trimEnd());
   }
+}
+
+function jsonEscapeOf(character: string): string {
+  if (character === '\u{fe0f}') return character;
+  const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
 }
 
 function escapeOf(character: string): string {

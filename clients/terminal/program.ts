@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import { styleText } from 'node:util';
 import { Argument, Command, Option } from 'commander';
+import type { Shell } from './commands/completion.ts';
 import { exitCodes } from './failures.ts';
 
 /** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
@@ -333,7 +334,7 @@ function addUpkeep(program: Command): void {
       .command('completion')
       .description('Print the completion script of a shell.')
       .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
-      .action(async (shell: string) =>
+      .action(async (shell: Shell) =>
         (await import('./commands/completion.ts')).printCompletion(shell, buildProgram()),
       ),
     'source <(service completion bash)',

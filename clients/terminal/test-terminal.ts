@@ -1,6 +1,6 @@
 /** A terminal with a person at it, for tests: tmux runs the command, types what the test says, and shows what stands there. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,12 +34,11 @@ export async function openTestTerminal(
   const variables = Object.entries({ ...environment, TERM: 'tmux-256color' }).map(
     ([name, value]) => `${name}=${value}`,
   );
-  // The waiting keeps the program from ending before tmux is told to keep what it wrote.
-  const line = `read -r _; exec env -i ${[...variables, ...words].map(quoted).join(' ')}`;
+  const program = [...variables, ...words].map(quoted).join(' ');
+  const codeFile = join(folder, 'code');
+  // The shell outlives the program, so that what it wrote stays on the screen; Ctrl+C is for the program alone.
+  const line = `trap : INT; env -i ${program}; echo $? >${quoted(codeFile)}; read -r _`;
   await tmux('new-session', '-d', '-x', '100', '-y', '50', '-c', cwd, 'sh', '-c', line);
-  await tmux('set-option', '-g', 'remain-on-exit', 'on');
-  await tmux('set-option', '-g', 'remain-on-exit-format', '');
-  await tmux('send-keys', 'Enter');
   const screen = async () => (await tmux('capture-pane', '-p', '-J', '-S', '-')).stdout.trimEnd();
   const until = async <Found>(look: () => Promise<Found | null>): Promise<Found> => {
     for (const deadline = Date.now() + 15_000; Date.now() < deadline; await sleep(20)) {
@@ -57,15 +56,8 @@ export async function openTestTerminal(
       }),
     end: () =>
       until(async () => {
-        const { stdout } = await tmux(
-          'display-message',
-          '-p',
-          '#{pane_dead} #{pane_dead_status} #{pane_dead_signal}',
-        );
-        const [dead, status, signal] = stdout.trimEnd().split(' ');
-        return dead === '1'
-          ? { screen: await screen(), code: status ? Number(status) : 128 + Number(signal) }
-          : null;
+        const code = existsSync(codeFile) ? readFileSync(codeFile, 'utf8') : '';
+        return code.endsWith('\n') ? { screen: await screen(), code: Number(code) } : null;
       }),
   };
 }

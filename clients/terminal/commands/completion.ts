@@ -3,14 +3,17 @@ import { basename } from 'node:path';
 import type { Command } from 'commander';
 import { bashScript } from '../completion/bash.ts';
 import { fishScript } from '../completion/fish.ts';
-import { type Key, nodesOf } from '../completion/tree.ts';
+import { firstSentence, type Key, nodesOf } from '../completion/tree.ts';
 import { zshScript } from '../completion/zsh.ts';
 import { print } from '../output.ts';
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
+/** The shells that can be completed in. */
+export type Shell = keyof typeof scripts;
+
 /** Prints the script for a shell, for the name by which this command was called. */
-export async function printCompletion(shell: keyof typeof scripts, program: Command): Promise<void> {
+export async function printCompletion(shell: Shell, program: Command): Promise<void> {
   const name = basename(process.argv[1] ?? '');
   // Started without its launcher, it has no name that a shell would know.
   const called = /^\w[\w.-]*$/.test(name) && !name.endsWith('.mjs') ? name : program.name();
@@ -19,9 +22,11 @@ export async function printCompletion(shell: keyof typeof scripts, program: Comm
 
 async function settingsKeys(): Promise<readonly Key[]> {
   const { listKeys } = await import('../../../server/config/config.ts');
-  return listKeys().map(({ key, description, enum: values }) => ({
-    word: key.replaceAll(/<[^>]*>/g, '*'),
-    meaning: description.split(/(?<=\.) /)[0]?.replace(/\.$/, '') ?? '',
-    values: values ?? [],
-  }));
+  return listKeys()
+    .filter(({ key, deprecated }) => deprecated === null && !key.startsWith('$') && !key.endsWith('*'))
+    .map(({ key, description, type, enum: values }) => ({
+      word: key,
+      meaning: firstSentence(description),
+      values: values?.map(String) ?? (type.includes('boolean') ? ['true', 'false'] : []),
+    }));
 }

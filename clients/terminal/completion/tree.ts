@@ -34,10 +34,10 @@ export function nodesOf(command: Command, at = ''): readonly Node[] {
   const commands = visible.visibleCommands(command);
   const own: Node = {
     at,
-    commands: commands.map((one) => ({ word: one.name(), meaning: sentence(one.description()) })),
+    commands: commands.map((one) => ({ word: one.name(), meaning: firstSentence(one.description()) })),
     options: visible.visibleOptions(command).map((option) => ({
       names: [option.short, option.long].filter((name) => typeof name === 'string'),
-      meaning: sentence(option.description),
+      meaning: firstSentence(option.description),
       takes: option.required || option.optional ? sourceOf(option) : null,
     })),
     arguments: command.registeredArguments.map((argument) => ({
@@ -70,6 +70,6 @@ function sourceOf(place: Option | Argument): Source {
 }
 
 /** Shells show little beside a word: the first sentence, without its full stop. */
-function sentence(text: string): string {
+export function firstSentence(text: string): string {
   return (text.split(/(?<=[.;]) /)[0] ?? text).replace(/[.;]$/, '');
 }

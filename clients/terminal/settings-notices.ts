@@ -1,0 +1,24 @@
+/** What a person should know of the settings beside the answer, on standard error: what is odd, and what does not count. */
+import type { Diagnostic, LoadedSettings } from '../../server/config/config.ts';
+import { describeDiagnostic, displayPath, notice, write } from './output.ts';
+
+/** Says what is odd, and which files are not trusted. */
+export function noticeSettings(loaded: Pick<LoadedSettings, 'diagnostics' | 'ignored'>): void {
+  noticeDiagnostics(loaded.diagnostics);
+  noticeIgnored(loaded);
+}
+
+/** One line each. */
+export function noticeDiagnostics(diagnostics: readonly Diagnostic[]): void {
+  for (const diagnostic of diagnostics) write(describeDiagnostic(diagnostic, process.stderr), process.stderr);
+}
+
+/** What does not count for want of trust. */
+export function noticeIgnored({ ignored }: Pick<LoadedSettings, 'ignored'>): void {
+  if (ignored.length === 0) return;
+  const lines = ignored.map(({ place, reason }) => {
+    const file = displayPath(place.file, process.stderr);
+    return `${file}:${place.line}:${place.column}: ${reason}`;
+  });
+  for (const line of lines) notice(line);
+}
