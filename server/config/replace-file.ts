@@ -7,6 +7,8 @@ import { dirname } from 'node:path';
 export interface Replacement {
   /** The permissions of the new file, whatever the umask. */
   readonly mode: number;
+  /** Who the new file belongs to; whoever writes it, if absent. */
+  readonly owner?: { readonly uid: number; readonly gid: number };
   /** Called right before the new file takes the old one's place; nothing is replaced where it throws. */
   readonly lastLook?: () => Promise<void>;
 }
@@ -18,12 +20,13 @@ export interface Replacement {
 export async function replaceFile(
   file: string,
   bytes: Uint8Array,
-  { mode, lastLook }: Replacement,
+  { mode, owner, lastLook }: Replacement,
 ): Promise<void> {
   const temporary = `${file}.${randomBytes(8).toString('hex')}.tmp`;
   try {
     await using handle = await open(temporary, 'wx', 0o600);
     await handle.writeFile(bytes);
+    await handOver(handle, owner);
     await handle.chmod(mode);
     await handle.sync();
     await lastLook?.();
@@ -33,6 +36,11 @@ export async function replaceFile(
     throw error;
   }
   await syncFolder(dirname(file));
+}
+
+async function handOver(handle: FileHandle, owner: Replacement['owner']): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  if (owner && (owner.uid !== uid || owner.gid !== gid)) await handle.chown(owner.uid, owner.gid);
 }
 
 /** Without this a power cut could forget the new name, though it kept the bytes. */
