@@ -1,5 +1,5 @@
 /** `service config set` and `unset`: change one setting, and say what came of it. */
-import type { LoadedSettings, SettingChange } from '../../../server/config/config.ts';
+import type { Origin, SettingChange } from '../../../server/config/config.ts';
 import { displayPath, jsonText, notice, paint, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { noticeDiagnostics } from '../settings-notices.ts';
@@ -11,27 +11,31 @@ interface EditOptions {
 
 /** Sets a setting, in the file of this project or in the global one. */
 export async function setConfig(key: string, text: string, options: EditOptions): Promise<void> {
-  const { keyToPointer, setSetting } = await import('../../../server/config/config.ts');
-  const edit = { pointer: keyToPointer(key), scope: scopeOf(options), text } as const;
-  await report(await setSetting(await currentPlaces(), edit), edit.pointer);
+  const { setSetting } = await import('../../../server/config/config.ts');
+  await report(key, await setSetting(await currentPlaces(), { key, text, scope: scopeOf(options) }));
 }
 
 /** Removes a setting from the file of this project, or from the global one. */
 export async function unsetConfig(key: string, options: EditOptions): Promise<void> {
-  const { keyToPointer, unsetSetting } = await import('../../../server/config/config.ts');
-  const edit = { pointer: keyToPointer(key), scope: scopeOf(options) } as const;
-  await report(await unsetSetting(await currentPlaces(), edit), edit.pointer);
+  const { unsetSetting } = await import('../../../server/config/config.ts');
+  await report(key, await unsetSetting(await currentPlaces(), { key, scope: scopeOf(options) }));
 }
 
 function scopeOf({ global: isGlobal }: EditOptions): 'global' | 'workspace' {
   return isGlobal ? 'global' : 'workspace';
 }
 
-async function report(change: SettingChange, pointer: string): Promise<void> {
+async function report(key: string, change: SettingChange): Promise<void> {
   await printChange(change);
-  const { loadSettings, SettingsError } = await import('../../../server/config/config.ts');
+  noticeDiagnostics(change.warnings);
+  if (isIgnored(change))
+    return notice(
+      `${displayPath(change.file, process.stderr)} is not trusted: this does not count until you run: service trust`,
+    );
+  const { explainSetting, loadSettings, SettingsError } = await import('../../../server/config/config.ts');
   try {
-    noticeEffect(change, pointer, await loadSettings(await currentPlaces()));
+    const { origin } = explainSetting(await loadSettings(await currentPlaces()), key);
+    if (origin && origin.place.file !== change.file) noticeOther(change, origin);
   } catch (error) {
     // The change is made. That another file cannot be used is to be told, and keeps this one from counting.
     if (!(error instanceof SettingsError)) throw error;
@@ -39,36 +43,34 @@ async function report(change: SettingChange, pointer: string): Promise<void> {
   }
 }
 
-async function printChange({ file, created, pointer, previous, value }: SettingChange): Promise<void> {
+async function printChange({
+  file,
+  created,
+  changed,
+  pointer,
+  previous,
+  value,
+}: SettingChange): Promise<void> {
   const { maskSecrets, pointerKeys, pointerToKey } = await import('../../../server/config/config.ts');
   const shown = (one: unknown) =>
     one === undefined ? 'nothing' : jsonText(maskSecrets(one, pointerKeys(pointer)));
   const key = paint('bold', printable(pointerToKey(pointer)));
   const where = `in ${displayPath(file)}${created ? ', a new file' : ''}`;
-  const same = jsonText(previous ?? null) === jsonText(value ?? null);
-  if (same && value === undefined) print(`${key}: nothing said so ${where}`);
-  else if (same) print(`${key}: ${shown(value)} already ${where}`);
-  else print(`${key}: ${shown(previous)} → ${paint('green', shown(value))} ${where}`);
+  if (changed) print(`${key}: ${shown(previous)} → ${paint('green', shown(value))} ${where}`);
+  else print(`${key}: ${shown(value)} already ${where}`);
 }
 
-/** Whether the change has any effect: for want of trust, or since a nearer file says otherwise, it may have none. */
-function noticeEffect(
-  { file, value, ignored }: SettingChange,
-  pointer: string,
-  loaded: LoadedSettings,
-): void {
-  noticeDiagnostics(loaded.diagnostics.filter(({ place }) => place?.file === file));
-  const isIgnored = ignored.some((section) => pointer === section || pointer.startsWith(`${section}/`));
-  if (isIgnored)
-    notice(
-      `${displayPath(file, process.stderr)} is not trusted: this does not count until you run: service trust`,
-    );
-  const origin = loaded.origin(pointer);
-  if (isIgnored || !origin || origin.place.file === file) return;
-  const other = `${displayPath(origin.place.file, process.stderr)}:${origin.place.line}`;
+/** Whether the change has no effect until the file is trusted. */
+function isIgnored({ pointer, ignored }: SettingChange): boolean {
+  return ignored.some((section) => pointer === section || pointer.startsWith(`${section}/`));
+}
+
+/** Another file says what counts: a nearer one, or, where this one says nothing any more, a farther one. */
+function noticeOther({ value }: SettingChange, { place }: Origin): void {
+  const other = `${displayPath(place.file, process.stderr)}:${place.line}`;
   notice(
     value === undefined
       ? `Now it is what ${other} says.`
-      : `${other} says otherwise, and counts, since that file is nearer.`,
+      : `${other} says otherwise, and counts: it is nearer.`,
   );
 }
