@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createServiceClient } from '../clients/typescript/client.ts';
 import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
+import { findExecutable } from './runtime/executable.ts';
 import { scriptedSettings, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 
 /** Where a model server on this machine is looked for: Ollama and LM Studio. */
 const discovered = ['127.0.0.1:11434', '127.0.0.1:1234'];
 
-test.each([
+test.skipIf(!findExecutable('strace')).each([
   ['true', { disable_metrics: true }, {}],
   ['false', { disable_metrics: false }, {}],
   ['no value', {}, {}],

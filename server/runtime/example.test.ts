@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { findExecutable } from './executable.ts';
 
 const example = join(import.meta.dirname, 'example.ts');
+const traced = test.skipIf(!findExecutable('strace'));
 
 const write = { name: 'write', arguments: { file_path: 'hello.txt', content: 'Hello\n' } };
 const remove = { name: 'bash', arguments: { command: 'rm hello.txt' } };
@@ -20,7 +22,7 @@ const obedient = [
   { reply: { text: 'It was refused: {{last_tool_result}}' } },
 ];
 
-test('the example runs through, and opens no settings file, wherever one lies', async () => {
+traced('the example runs through, and opens no settings file, wherever one lies', async () => {
   const home = await folderOfTraps();
   const { code, output, errors, opened } = await runExample(home, obedient);
   expect({ code, errors }).toEqual({ code: 0, errors: '' });
@@ -32,13 +34,13 @@ test('the example runs through, and opens no settings file, wherever one lies', 
   expect(opened.filter((path) => isSettings(path) || path.startsWith(home))).toEqual([]);
 });
 
-test('the trace would show a settings file that is opened', async () => {
+traced('the trace would show a settings file that is opened', async () => {
   const home = await folderOfTraps();
   const { opened } = await trace(home, ['-e', 'fs.readFileSync("service.json")'], {});
   expect(opened).toContain('service.json');
 });
 
-test('the example fails where the runtime does not do what it should', async () => {
+traced('the example fails where the runtime does not do what it should', async () => {
   const { code, errors } = await runExample(await folderOfTraps(), [
     { reply: { text: 'I would rather not.' } },
   ]);

@@ -59,7 +59,8 @@ test.each([
   });
   // No search starts and ends within a millisecond.
   expect(answer.includes('Stopped after 0.001 s')).toBe(stopped);
-  expect(answer.includes('notes.txt')).toBe(!stopped);
+  // What was found until then is told all the same.
+  if (!stopped) expect(answer).toContain('notes.txt');
 });
 
 test('`options.disabled_tools` are neither offered to the model nor run when it asks for them all the same', async () => {
