@@ -133,7 +133,11 @@ async function assemble(
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   let discovered = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
-  const resolved = followProviders(current, { environment: input.environment, discovered: () => discovered });
+  const resolved = followProviders(current, {
+    environment: input.environment,
+    discovered: () => discovered,
+    workingDirectory: project?.folder,
+  });
   const first = await resolved();
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,

@@ -44,7 +44,7 @@ export interface CandidateModel {
 /** What providers are resolved with besides the settings. */
 export interface ResolveOptions {
   /** Where the commands of templates run; the person's home if absent. */
-  readonly workingDirectory?: string;
+  readonly workingDirectory?: string | undefined;
 }
 
 /** The providers that can be used, in order of preference, and a warning for each that cannot. */

@@ -1,6 +1,7 @@
 /** The last step of loading: settings and the providers that follow from them, resolved anew when the files change. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic } from './diagnostic.ts';
+import { checkTemplates } from './expand.ts';
 import { checkModels } from './models.ts';
 import { type ProviderCandidate, resolveProviders } from './providers.ts';
 import type { Environment } from './variables.ts';
@@ -17,34 +18,42 @@ export interface Surroundings {
   readonly environment: Environment;
   /** Providers that were found on this machine; those of the settings go before them. */
   readonly discovered: () => readonly ProviderCandidate[];
+  /** Where the commands of templates run; the person's home if absent. */
+  readonly workingDirectory?: string | undefined;
 }
 
 /** Resolves what `current` gives; the same object comes back as long as neither it nor what was discovered changes. */
 export function followProviders<Loaded extends Pick<ResolvedSettings, 'config' | 'diagnostics'>>(
   current: () => Promise<Loaded>,
-  { environment, discovered }: Surroundings,
+  surroundings: Surroundings,
 ): () => Promise<ResolvedSettings> {
   let last: { from: Loaded; found: readonly ProviderCandidate[]; resolved: ResolvedSettings } | null = null;
   return async () => {
     const from = await current();
-    const found = discovered();
+    const found = surroundings.discovered();
     if (last?.from !== from || last.found !== found)
-      last = { from, found, resolved: resolve(from, environment, found) };
+      last = { from, found, resolved: resolve(from, surroundings, found) };
     return last.resolved;
   };
 }
 
 function resolve(
   { config, diagnostics }: Pick<ResolvedSettings, 'config' | 'diagnostics'>,
-  environment: Environment,
+  { environment, workingDirectory }: Surroundings,
   found: readonly ProviderCandidate[],
 ): ResolvedSettings {
-  const named = resolveProviders(config, environment);
+  const named = resolveProviders(config, environment, { workingDirectory });
+  const { mcp = {}, lsp = {} } = config;
   const known = new Set(named.candidates.map(({ id }) => id));
   const providers = [...named.candidates, ...found.filter(({ id }) => !known.has(id))];
   return {
     config,
     providers,
-    diagnostics: [...diagnostics, ...named.diagnostics, ...checkModels(config, providers)],
+    diagnostics: [
+      ...diagnostics,
+      ...named.diagnostics,
+      ...checkModels(config, providers),
+      ...checkTemplates({ mcp, lsp }, environment),
+    ],
   };
 }

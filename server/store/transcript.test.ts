@@ -12,6 +12,21 @@ describeStores('A run', (store, engine) => {
     (await store().sessions.find(reach, id))?.session;
   const readRun = async (reach: Reach, id: string) => (await store().runs.find(reach, id))?.run;
 
+  it('renames its session only while nobody else has', async () => {
+    const reach = await newAccount(store());
+    const { sessionId } = await beginRun(store(), reach);
+    const before = await store().sessions.find(reach, sessionId);
+    const given = before?.session.title ?? '';
+    await store().transcript.replaceTitle(sessionId, 'Another', 'Not this');
+    expect((await store().sessions.find(reach, sessionId))?.session.title).toBe(given);
+    await store().transcript.replaceTitle(sessionId, given, 'A better one');
+    const after = await store().sessions.find(reach, sessionId);
+    expect(after?.session.title).toBe('A better one');
+    expect(after?.etag).not.toBe(before?.etag);
+    await store().transcript.replaceTitle(sessionId, given, 'Too late');
+    expect((await store().sessions.find(reach, sessionId))?.session.title).toBe('A better one');
+  });
+
   it('is stored step by step, and its session follows', async () => {
     const reach = await newAccount(store());
     const run = await beginRun(store(), reach);
