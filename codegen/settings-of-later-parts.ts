@@ -3,7 +3,7 @@
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
   MCP: [
-    ...['mcp', 'mcpServers', 'mcp.*.command', 'mcp.*.env', 'mcp.*.args', 'mcp.*.type', 'mcp.*.url'],
+    ...['mcp', 'mcp.*.command', 'mcp.*.env', 'mcp.*.args', 'mcp.*.type', 'mcp.*.url'],
     ...['mcp.*.disabled', 'mcp.*.enabled_tools', 'mcp.*.timeout', 'mcp.*.headers'],
   ],
   LSP: ['lsp', 'lsp.', 'options.auto_lsp', 'options.debug_lsp'],
