@@ -65,6 +65,11 @@ export function keyFinder(schema: SettingsSchema): (key: string) => string | nul
   };
 }
 
+/** Whether the key only holds others, each of which has a row of its own. */
+export function isHeading(key: string, rows: readonly SettingRow[]): boolean {
+  return rows.some((row) => row.key.startsWith(`${key}.`) || row.key.startsWith(`${key}[]`));
+}
+
 /** The titles of all tests of the repository that begin with a key in backticks, in the order of files and lines. */
 export async function readTitles(root: string): Promise<TestTitle[]> {
   const files = (await Promise.all(folders.map((folder) => testFiles(root, folder)))).flat().sort();
@@ -192,7 +197,7 @@ function isSchema(value: unknown): value is Schema {
 
 function pageOf(rows: readonly SettingRow[]): string {
   const lines = rows.map(({ key, type, usual, effect, tests }) =>
-    [code(key), type, usual && code(usual), effect, testsCell(key, tests)].map(cell).join(' | '),
+    [code(key), type, usual && code(usual), effect, testsCell(key, tests, rows)].map(cell).join(' | '),
   );
   return [
     '<!-- Generated from schemas/. Do not edit. -->',
@@ -209,8 +214,9 @@ function pageOf(rows: readonly SettingRow[]): string {
   ].join('\n');
 }
 
-function testsCell(key: string, tests: readonly TestTitle[]): string {
-  if (tests.length === 0) return laterPartOf(key) ? `*comes with ${laterPartOf(key)}*` : '';
+function testsCell(key: string, tests: readonly TestTitle[], rows: readonly SettingRow[]): string {
+  if (tests.length === 0 && laterPartOf(key)) return `*comes with ${laterPartOf(key)}*`;
+  if (tests.length === 0 && isHeading(key, rows)) return '*see its keys*';
   // What a table of cases fills in.
   const shown = (title: string) => title.replaceAll(/%[sdifj]/g, '…');
   return tests.map(({ file, title }) => `[${shown(title)}](../../${file})`).join('<br>');
