@@ -61,6 +61,8 @@ async function readKey(
     // The terminal is raw, so that it makes no signal of Ctrl+C itself.
     if (key.includes('\x03')) process.kill(process.pid, 'SIGINT');
     else if (asked && keys.includes(key)) resolve(key);
+    // What comes in one piece was pasted, or typed in haste: no single letter of it was meant as an answer.
+    else if (asked) process.stderr.write(`  Press ${keys.join(', ')}.\n`);
   };
   const onAbort = () => reject(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });

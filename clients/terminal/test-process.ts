@@ -13,6 +13,11 @@ import { launcher, type TestHome } from './test-command.ts';
 const caches = mkdtempSync(join(tmpdir(), 'service-caches-'));
 afterAll(() => rmSync(caches, { recursive: true, force: true }));
 
+/** The variables of this person's shell, for commands that are started many times. */
+export function variablesOf({ environment }: TestHome): Readonly<Record<string, string>> {
+  return { ...environment, XDG_CACHE_HOME: caches };
+}
+
 /** A command that runs. It is gone after the test. */
 export interface TestProcess {
   readonly child: ChildProcess;
@@ -34,11 +39,11 @@ export interface Surroundings {
 
 /** Starts `service` in the project of this home. */
 export function startService(
-  { project, environment }: TestHome,
+  home: TestHome,
   args: readonly string[],
-  { input = '', variables, cwd = project }: Surroundings = {},
+  { input = '', variables, cwd = home.project }: Surroundings = {},
 ): TestProcess {
-  const child = spawn(launcher, args, { cwd, env: { ...environment, XDG_CACHE_HOME: caches, ...variables } });
+  const child = spawn(launcher, args, { cwd, env: { ...variablesOf(home), ...variables } });
   const output = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const)
     child[name].setEncoding('utf8').on('data', (text: string) => {

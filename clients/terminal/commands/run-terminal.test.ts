@@ -1,0 +1,227 @@
+/** `service run` with a person at the terminal: what stands there, the questions, and Ctrl+C. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { variablesOf, withScriptedModel } from '../test-process.ts';
+import { openTestTerminal } from '../test-terminal.ts';
+
+const said = { reply: { text: 'The tool said: {{last_tool_result}}' } };
+const calls = (...toolCalls: { name: string; arguments: object }[]) => ({
+  when: { step: 0 },
+  reply: { tool_calls: toolCalls },
+});
+const touch = (file: string) => ({ name: 'bash', arguments: { command: `touch ${file}` } });
+
+async function atTerminal(home: TestHome, words: readonly string[]) {
+  return await openTestTerminal(words, { cwd: home.project, environment: variablesOf(home) });
+}
+const runAtTerminal = (home: TestHome, ...words: string[]) => atTerminal(home, [launcher, 'run', ...words]);
+
+test('a tool call is asked about, runs once it is allowed, and the way to go on stands at the end', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(touch('made')), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  const asked = await terminal.shows('d deny');
+  expect(asked).toMatch(/\? bash asks to run a command in this folder\n.*\n {2}\$ touch made/);
+  expect(existsSync(join(home.project, 'made'))).toBe(false);
+  await terminal.press('a');
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(0);
+  expect(screen).toMatch(
+    /→ allowed once[\s\S]*The tool said: \(no output\)[\s\S]*Session ses_\w+\. To go on: service run/,
+  );
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
+test.each([
+  ['a', 2],
+  ['s', 1],
+  ['w', 1],
+] as const)('after %s on the first of two calls, %i questions were asked', async (key, questions) => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    calls(touch('one')),
+    { when: { step: 1 }, reply: { tool_calls: [touch('two')] } },
+    said,
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('d deny');
+  await terminal.press(key);
+  if (questions === 2) {
+    await terminal.shows(/d deny[\s\S]*d deny/);
+    await terminal.press(key);
+  }
+  expect((await terminal.end()).screen.match(/asks to run a command/g)).toHaveLength(questions);
+  expect(existsSync(join(home.project, 'two'))).toBe(true);
+});
+
+test('d denies, what is pasted does nothing, and what was typed before the question is no answer', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    { when: { step: 0 }, reply: { text: 'I think long.', chunk_delay_ms: 200, tool_calls: [touch('made')] } },
+    said,
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('I think');
+  await terminal.press('a');
+  await terminal.shows('d deny');
+  await terminal.press('p', 'a', 's', 't', 'e', 'd');
+  await terminal.shows('Press a, s, w, d.');
+  await terminal.press('d');
+  const { screen, code } = await terminal.end();
+  expect(screen).toMatch(/→ denied[\s\S]*The tool said: Permission denied\./);
+  expect(code).toBe(0);
+  expect(existsSync(join(home.project, 'made'))).toBe(false);
+});
+
+test('a change to a file is shown as a diff; a long one is cut, and v shows the whole', async () => {
+  const home = testHome();
+  const content = Array.from({ length: 60 }, (_, at) => `line ${at}\n`).join('');
+  await withScriptedModel(home, [
+    calls({ name: 'write', arguments: { file_path: 'new.txt', content } }),
+    said,
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  const cut = await terminal.shows('v view the whole');
+  expect(cut).toMatch(/write asks to change files[\s\S]*Create new\.txt[\s\S]*\+line 0\n/);
+  expect(cut).not.toContain('+line 59');
+  await terminal.press('v');
+  await terminal.shows('+line 59');
+  await terminal.press('a');
+  expect((await terminal.end()).code).toBe(0);
+  expect(readFileSync(join(home.project, 'new.txt'), 'utf8')).toBe(content);
+});
+
+test('several calls at once are asked about one after the other', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(touch('one'), touch('two')), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  const first = await terminal.shows('d deny');
+  expect(first.match(/asks to run a command/g)).toHaveLength(1);
+  await terminal.press('d');
+  await terminal.shows(/d deny[\s\S]*d deny/);
+  await terminal.press('a');
+  await terminal.end();
+  expect([existsSync(join(home.project, 'one')), existsSync(join(home.project, 'two'))]).toEqual([
+    false,
+    true,
+  ]);
+});
+
+test('nothing that a model or a tool writes is obeyed by the terminal', async () => {
+  const home = testHome();
+  const evil = '\u001b[2J\u001b]0;owned\u0007\u009b31mred\u202eoverthrown\rback';
+  await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: {
+        text: `${evil}\n`,
+        reasoning: evil,
+        tool_calls: [{ name: 'bash', arguments: { command: `echo '${evil}'`, description: evil } }],
+      },
+    },
+    said,
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('d deny');
+  await terminal.press('a');
+  const { screen } = await terminal.end();
+  // Each of the five places where it stands: thought, answer, call, question and result.
+  expect(screen.match(/\\e\[2J\\e\]0;owned/g)?.length).toBeGreaterThanOrEqual(5);
+  expect(screen).toMatch(/\\u\{202e\}overthrown\\rback/);
+});
+
+test('the questions of the agent are answered at the terminal', async () => {
+  const home = testHome();
+  const choices = [
+    { id: 'r', label: 'Red' },
+    { id: 'g', label: 'Green' },
+  ];
+  const questions = [
+    { id: 'q1', type: 'yes_no', text: 'Shall I?' },
+    { id: 'q2', type: 'single_choice', text: 'Which one?', choices },
+    { id: 'q3', type: 'multi_choice', text: 'Which ones?', choices },
+    { id: 'q4', type: 'free_text', text: 'What else?' },
+  ];
+  await withScriptedModel(home, [calls({ name: 'ask_user', arguments: { questions } }), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('[y/n]');
+  await terminal.press('p', 'Enter');
+  await terminal.shows('That is no answer here');
+  await terminal.press('y', 'Enter');
+  await terminal.shows(/1 {2}Red\n {2}2 {2}Green/);
+  await terminal.press('2', 'Enter');
+  await terminal.shows('Which ones?');
+  await terminal.press('1', ',', '2', 'Enter');
+  await terminal.shows('What else?');
+  await terminal.press('n', 'o', 't', 'h', 'i', 'n', 'g', 'Enter');
+  const { screen } = await terminal.end();
+  expect(screen).toMatch(
+    /The tool said: Shall I\?\n {2}Yes\n\nWhich one\?\n {2}Green \[g\]\n\nWhich ones\?\n {2}Red \[r\]\n {2}Green \[g\]\n\nWhat else\?\n {2}nothing/,
+  );
+});
+
+test('Ctrl+D declines the questions of the agent', async () => {
+  const home = testHome();
+  const questions = [{ id: 'q1', type: 'free_text', text: 'What else?' }];
+  await withScriptedModel(home, [calls({ name: 'ask_user', arguments: { questions } }), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('What else?');
+  await terminal.press('C-d');
+  expect((await terminal.end()).screen).toContain('The person declined to answer.');
+});
+
+test.each(['a text', 'a permission request', 'a question'])(
+  'Ctrl+C in %s stops the run and ends with 130',
+  async (where) => {
+    const home = testHome();
+    const questions = [{ id: 'q1', type: 'free_text', text: 'What else?' }];
+    const [reply, sign] = {
+      'a text': [{ text: 'slowly '.repeat(100), chunk_delay_ms: 50 }, 'slowly'] as const,
+      'a permission request': [{ tool_calls: [touch('made')] }, 'd deny'] as const,
+      'a question': [{ tool_calls: [{ name: 'ask_user', arguments: { questions } }] }, 'What else?'] as const,
+    }[where] ?? [{}, ''];
+    await withScriptedModel(home, [{ when: { step: 0 }, reply }, said]);
+    const terminal = await runAtTerminal(home, 'go');
+    await terminal.shows(sign);
+    await terminal.press('C-c');
+    const { screen, code } = await terminal.end();
+    expect(code).toBe(130);
+    expect(screen).toContain('Stopping the run');
+    expect(screen).not.toContain('The tool said');
+  },
+);
+
+test('a person can be asked at the terminal while the prompt comes through a pipe', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(touch('made')), said]);
+  const terminal = await atTerminal(home, ['sh', '-c', `echo go | '${launcher}' run`]);
+  await terminal.shows('d deny');
+  await terminal.press('a');
+  expect((await terminal.end()).screen).toContain('→ allowed once');
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
+test('`options.progress` shows that something is going on, and leaves nothing behind', async () => {
+  const home = testHome();
+  const upstream = await withScriptedModel(home, [{ reply: { text: 'Here it is.', hold_after_chunks: 1 } }]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] Waiting for scripted:scripted-1/);
+  await upstream.release();
+  const { screen } = await terminal.end();
+  expect(screen).not.toMatch(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|Waiting|Working/);
+  expect(screen.trimStart()).toMatch(/^Here it is\.\n\nSession/);
+});
+
+test('`options.progress` false shows nothing until there is something to read', async () => {
+  const home = testHome();
+  const options = { progress: false };
+  const rules = [{ reply: { text: 'Here it is.', hold_after_chunks: 1 } }];
+  const upstream = await withScriptedModel(home, rules, { options });
+  const terminal = await runAtTerminal(home, 'go');
+  await upstream.latest(({ outcome }) => outcome === 'open');
+  expect((await terminal.shows(/^/)).trim()).toBe('');
+  await upstream.release();
+  expect((await terminal.end()).screen).toContain('Here it is.');
+});
