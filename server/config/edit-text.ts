@@ -120,8 +120,17 @@ function outermost(text: string, entry: Node): Node {
   const object = entry.parent;
   if (object?.type !== 'object' || object.parent?.type !== 'property' || object.children?.length !== 1)
     return entry;
-  const around = text.slice(object.offset + 1, entry.offset) + text.slice(endOf(entry), endOf(object) - 1);
-  return around.replace(',', '').trim() ? entry : outermost(text, object.parent);
+  const around = [
+    text.slice(endOfName(object.parent), object.offset),
+    text.slice(object.offset + 1, entry.offset),
+    text.slice(endOf(entry), endOf(object) - 1),
+  ];
+  const isBare = around.every((gap) => !gap.replace(/[:,]/, '').trim());
+  return isBare ? outermost(text, object.parent) : entry;
+}
+
+function endOfName({ offset, children }: Node): number {
+  return children?.[0] ? endOf(children[0]) : offset;
 }
 
 function removal(text: string, entry: Node): Edit[] {
