@@ -1,0 +1,148 @@
+/** Checks of other programs: those that the tools use, and those that settings name. None of the latter is started. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { LoadedSettings } from '../../../server/config/config.ts';
+import { placeOfEntry } from '../origin-of.ts';
+import { findProgram } from '../search-path.ts';
+import type { Finding, Scene, SettledScene } from './examination.ts';
+
+const run = promisify(execFile);
+const limitMs = 4000;
+
+/** The programs that tools are better with. */
+const helpful = [
+  { name: 'git', without: 'nobody can tell what the agent changed' },
+  { name: 'rg', without: 'searches are slower', install: 'ripgrep' },
+] as const;
+
+/** What the tools find on this machine. */
+export function examineTools({ environment, places }: Scene): Finding[] {
+  return helpful.map((program): Finding => {
+    const { name, without } = program;
+    const file = findProgram(name, environment.PATH, places.workingDirectory);
+    if (file) return { level: 'ok', message: `${name} is ${file}.` };
+    const packageName = 'install' in program ? program.install : name;
+    return {
+      level: 'warning',
+      message: `${name} is not on PATH: ${without}.`,
+      remedy: `Install ${packageName}.`,
+    };
+  });
+}
+
+/** The sandbox, tried as the tools would use it. */
+export async function examineSandbox({ environment, places }: Scene): Promise<Finding[]> {
+  if (process.platform !== 'linux')
+    return [{ level: 'ok', message: 'There is no sandbox on this system; commands run after your consent.' }];
+  const file = findProgram('bwrap', environment.PATH, places.workingDirectory);
+  const remedy = 'Install bubblewrap; service serve with several accounts runs no commands without it.';
+  if (!file)
+    return [
+      {
+        level: 'warning',
+        message: 'bubblewrap (bwrap) is not on PATH, so that there is no sandbox.',
+        remedy,
+      },
+    ];
+  try {
+    await run(
+      file,
+      ['--ro-bind', '/', '/', '--unshare-all', '--proc', '/proc', '--', '/bin/sh', '-c', 'exit 0'],
+      {
+        timeout: limitMs,
+        env: {},
+      },
+    );
+    return [{ level: 'ok', message: `${file} works.` }];
+  } catch (error) {
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    const message = `${file} does not work here: ${said.split('\n')[0] || 'it did not end well'}.`;
+    const hint =
+      'Let unprivileged users make namespaces: sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0.';
+    return [{ level: 'warning', message, remedy: hint }];
+  }
+}
+
+/** A hook that cannot run denies every call that it matches. */
+export async function examineHooks({ loaded, environment }: SettledScene): Promise<Finding[]> {
+  const hooks = loaded.config.hooks?.pre_tool_use ?? [];
+  const findings = await Promise.all(
+    hooks.map(async ({ command, on_error }, index): Promise<Finding[]> => {
+      const word = firstWord(command);
+      if (word === null || (await shellKnows(word, environment, loaded.places.workingDirectory))) return [];
+      const effect = on_error === 'allow' ? 'it guards nothing' : 'it denies every call that it matches';
+      return [
+        {
+          level: on_error === 'allow' ? 'warning' : 'problem',
+          message: `The hook hooks.pre_tool_use[${index}] cannot run, so that ${effect}: there is no program ${JSON.stringify(word)}.`,
+          remedy: 'Correct its command, or make the file executable with chmod +x.',
+          place:
+            loaded.origin(`/hooks/pre_tool_use/${index}`)?.place ??
+            loaded.origin(`/hooks/pre_tool_use/${index}/command`)?.place ??
+            null,
+        },
+      ];
+    }),
+  );
+  const told = findings.flat();
+  if (told.length > 0) return told;
+  const message = hooks.length === 0 ? 'There are none.' : `The programs of all ${hooks.length} are there.`;
+  return [{ level: 'ok', message }];
+}
+
+/** The word that names the program; null where only a shell could tell which it is. */
+export function firstWord(command: string): string | null {
+  const [, quoted, plain] =
+    /^\s*(?:[A-Za-z_]\w*=[^\s$`"'\\]*\s+)*(?:"([^"$`\\]+)"|'[^']+'|([^\s;&|<>()$`"'\\#!{}*?[\]~]+))(?=[\s;&|<>)]|$)/.exec(
+      command,
+    ) ?? [];
+  return quoted ?? plain ?? null;
+}
+
+/** Asked of the shell, which has commands of its own. The word is handed over as a value, and nothing is run. */
+async function shellKnows(word: string, environment: Scene['environment'], cwd: string): Promise<boolean> {
+  const { PATH = '' } = environment;
+  // Of a path some shells say only that it is there.
+  if (word.includes('/')) return findProgram(word, PATH, cwd) !== null;
+  return await run('/bin/sh', ['-c', 'command -v -- "$1"', 'sh', word], {
+    cwd,
+    env: { PATH },
+    timeout: limitMs,
+  }).then(
+    () => true,
+    () => false, // it says by its exit code that there is none
+  );
+}
+
+/** Commands of MCP servers. */
+export function examineMcp(scene: SettledScene): Finding[] {
+  const servers = Object.entries(scene.loaded.config.mcp ?? {}).filter(
+    ([, { disabled, type = 'stdio' }]) => !disabled && type === 'stdio',
+  );
+  return commandFindings('mcp', servers, scene);
+}
+
+/** Commands of language servers. */
+export function examineLsp(scene: SettledScene): Finding[] {
+  const servers = Object.entries(scene.loaded.config.lsp ?? {}).filter(([, { disabled }]) => !disabled);
+  return commandFindings('lsp', servers, scene);
+}
+
+function commandFindings(
+  section: 'mcp' | 'lsp',
+  servers: readonly (readonly [string, { readonly command?: string }])[],
+  { loaded, environment }: { readonly loaded: LoadedSettings; readonly environment: Scene['environment'] },
+): Finding[] {
+  const findings = servers.flatMap(([name, { command }]): Finding[] => {
+    // What a template would give is not worked out here: it may be a command to run.
+    if (command === undefined || command.includes('$')) return [];
+    if (findProgram(command, environment.PATH, loaded.places.workingDirectory)) return [];
+    const message = `${section}.${name} cannot be started: there is no program ${JSON.stringify(command)}.`;
+    const remedy = 'Install it, correct its command, or set "disabled": true.';
+    return [{ level: 'warning', message, remedy, place: placeOfEntry(loaded, section, name) }];
+  });
+  if (findings.length > 0) return findings;
+  const message =
+    servers.length === 0 ? 'There are none.' : `The programs of all ${servers.length} are there.`;
+  return [{ level: 'ok', message }];
+}
