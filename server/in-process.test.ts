@@ -122,7 +122,7 @@ async function start(): Promise<{ server: RunningServer; client: ServiceClient }
       project: {
         folder,
         keyDirectory: join(home, 'data'),
-        settings: { current: async () => loadedSettings() },
+        settings: { current: async () => loadedSettings(), close: () => undefined },
       },
     },
   );

@@ -7,7 +7,10 @@ import {
   type Diagnostic,
   discoverLocalProviders,
   followProviders,
-  loadGlobalConfig,
+  followSettings,
+  formatDiagnostic,
+  globalPlaces,
+  type LiveSettings,
   type ProviderCandidate,
   type ResolvedSettings,
   type ServerSettings,
@@ -81,12 +84,18 @@ export interface ServicesInput {
   readonly project?: LocalProject;
 }
 
+/** The settings as their files stand, before providers are looked for; `LiveSettings` fits. */
+export interface FollowedSettings {
+  readonly current: () => Promise<Pick<ResolvedSettings, 'config' | 'diagnostics'>>;
+  close(): void;
+}
+
 /** The folder that a command was started in, whose process has the server inside. */
 export interface LocalProject {
   /** The folder of every workspace of this process; the real path. */
   readonly folder: string;
   /** The settings that count in it. */
-  readonly settings: { readonly current: CurrentSettings };
+  readonly settings: FollowedSettings;
   /** The folder of the master key, which belongs to the person and to no project. */
   readonly keyDirectory: string;
 }
@@ -108,13 +117,14 @@ const discoveryMs = 500;
 export async function openServices(input: ServicesInput): Promise<OpenServices> {
   const { settings, log, clock = systemClock } = input;
   // Read before anything is made: a fault in the file then leaves nothing behind.
-  const current = await followSettings(input);
+  const followed = input.project?.settings ?? (await followGlobalSettings(input));
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
   const store = await openStore(databaseUrl, { clock, log });
   try {
-    return await assemble(input, current, store, clock);
+    return await assemble(input, followed, store, clock);
   } catch (error) {
+    followed.close();
     await store.close();
     throw error;
   }
@@ -122,7 +132,7 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
 
 async function assemble(
   input: ServicesInput,
-  current: CurrentSettings,
+  followed: FollowedSettings,
   store: Store,
   clock: Clock,
 ): Promise<OpenServices> {
@@ -133,7 +143,7 @@ async function assemble(
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   let discovered = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
-  const resolved = followProviders(current, {
+  const resolved = followProviders(followed.current, {
     environment: input.environment,
     discovered: () => discovered,
     workingDirectory: project?.folder,
@@ -180,6 +190,7 @@ async function assemble(
       return capabilitiesOf(mode, store, runtime);
     },
     async close() {
+      followed.close();
       await runtime.close();
       await identity.settled();
       await store.close();
@@ -187,17 +198,16 @@ async function assemble(
   };
 }
 
-/** The settings as they stand, before providers are looked for. */
-type CurrentSettings = () => Promise<Pick<ResolvedSettings, 'config' | 'diagnostics'>>;
-
-async function followSettings({ settings, environment, project }: ServicesInput): Promise<CurrentSettings> {
-  if (project) {
-    await project.settings.current();
-    return project.settings.current;
-  }
+/** `serve` reads the global file alone, and takes up what changes in it. */
+async function followGlobalSettings({ settings, environment, log }: ServicesInput): Promise<LiveSettings> {
   const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
-  const loaded = await loadGlobalConfig(place, homedir());
-  return async () => loaded;
+  const followed = await followSettings(globalPlaces(place, homedir()));
+  followed.onChange((_loaded, problems) => {
+    if (problems.length === 0) log.info('the settings have changed, and count as they are now');
+    for (const problem of problems)
+      log.error(`the settings go on as they were: ${formatDiagnostic(problem)}`);
+  });
+  return followed;
 }
 
 async function workspaceFolder(

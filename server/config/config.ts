@@ -1,13 +1,7 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
 export { dataDirectory } from './data-directory.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
-export {
-  type SettingChange,
-  type SettingEdit,
-  type SettingValue,
-  setSetting,
-  unsetSetting,
-} from './edit-setting.ts';
+export type { SettingChange, SettingEdit, SettingValue } from './edit-setting.ts';
 export { checkTemplates } from './expand.ts';
 export {
   type Explanation,
@@ -18,7 +12,7 @@ export {
 } from './explain.ts';
 export { withLock } from './file-lock.ts';
 export { followSettings } from './live-settings.ts';
-export { loadGlobalConfig, loadSettings } from './load.ts';
+export { loadSettings } from './load.ts';
 export type {
   IgnoredSection,
   LiveSettings,
@@ -30,6 +24,7 @@ export type {
 export { discoverLocalProviders } from './local-providers.ts';
 export { maskSecrets } from './mask-secrets.ts';
 export { checkModels } from './models.ts';
+export { reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
 export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
 export { writeProjectIgnore } from './project-ignore.ts';
@@ -46,7 +41,7 @@ export {
   ServerSettingsError,
 } from './server-settings.ts';
 export { type KnownKey, keyToPointer, listKeys, pointerToKey } from './setting-keys.ts';
-export { type Review, type ReviewSection, reviewLayer } from './trust-review.ts';
+export type { Review, ReviewSection } from './trust-review.ts';
 export {
   readTrust,
   recordTrust,

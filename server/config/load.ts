@@ -2,7 +2,6 @@
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
 import type { LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { isError } from './parse.ts';
-import { globalPlaces } from './places.ts';
 import { type FileContent, type FoundLayer, readLayers } from './read-layers.ts';
 import { restrictedPointers } from './restrict.ts';
 import { settle } from './settle.ts';
@@ -17,14 +16,6 @@ export async function loadSettings(places: SettingsPlaces): Promise<LoadedSettin
   const { isTrusted, diagnostics } = await askTrust(places, contents);
   const files = contents.map((content) => ({ content, trusted: isTrusted(content) }));
   return settle(places, files, [...found.flatMap((layer) => layer.diagnostics), ...diagnostics]);
-}
-
-/** The person's own settings alone. */
-export async function loadGlobalConfig(
-  environment: Readonly<Record<string, string | undefined>>,
-  homeDirectory: string,
-): Promise<LoadedSettings> {
-  return loadSettings(globalPlaces(environment, homeDirectory));
 }
 
 /** Whether the file is there and cannot be used. */

@@ -8,7 +8,9 @@ import { referencePage } from './reference-page.ts';
 
 export const getHealth: Handler<'getHealth'> = async () => ({ status: 200, body: { status: 'ok' } });
 
-export const getReadiness: Handler<'getReadiness'> = async (_call, { capabilities, draining, store }) => {
+export const getReadiness: Handler<'getReadiness'> = async (_call, services) => {
+  await services.runtime.refresh();
+  const { capabilities, draining, store } = services;
   if (draining()) throw new Problem('draining', 'The server is stopping; another one may take the work.');
   await store.ping();
   const { mode, database, sandboxUnavailable, providers, off } = capabilities;

@@ -3,6 +3,7 @@ import type { Handler } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 export const listTools: Handler<'listTools'> = async ({ query }, { runtime }) => {
+  await runtime.refresh();
   const tools = [...runtime.tools()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const start = query.cursor === undefined ? 0 : positionAfter(query.cursor, tools);
   const data = tools.slice(start, start + query.limit);

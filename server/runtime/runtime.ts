@@ -108,6 +108,8 @@ export interface Runtime {
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
   tools(): readonly ToolListing[];
+  /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
+  refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
   share(): void;
   /** How many runs are at work in this process. */
@@ -222,6 +224,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     tools: () => parts.now.toolset.list(),
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
+    refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),
     activeRuns: () => active.size,
     async check({ agentSlug, model }) {

@@ -1,0 +1,39 @@
+/** A server that runs takes up what changes in the global service.json, and keeps what was where the file breaks. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type TestApp, testApp } from './test-app.ts';
+
+let app: TestApp;
+beforeEach(async () => {
+  app = await testApp({ config: { options: { disabled_tools: ['write'] } } });
+});
+afterEach(() => app.close());
+
+test('a change counts at the next request, without a restart', async () => {
+  expect(await disabled()).toEqual(['write']);
+  await rewrite('{ "options": { "disabled_tools": ["bash", "edit"] } } // by hand');
+  expect(await disabled()).toEqual(['bash', 'edit']);
+  await rewrite('');
+  expect(await disabled()).toEqual([]);
+});
+
+test('a file that breaks leaves the settings as they were', async () => {
+  await rewrite('{ "options": { "disabled_tools": ["bash"');
+  expect(await disabled()).toEqual(['write']);
+  await rewrite('{ "options": { "disabled_tools": "bash" } }');
+  expect(await disabled()).toEqual(['write']);
+});
+
+async function rewrite(text: string): Promise<void> {
+  await writeFile(join(app.services.settings.globalConfigDirectory, 'service.json'), text);
+}
+
+async function disabled(): Promise<string[]> {
+  const { body } = await app.request('GET', '/api/v1/tools', { token: app.operatorKey });
+  const tools: { name: string; disabled_by: string | null }[] = body.data;
+  return tools
+    .filter(({ disabled_by }) => disabled_by === 'options.disabled_tools')
+    .map(({ name }) => name)
+    .sort();
+}
