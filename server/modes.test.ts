@@ -86,7 +86,12 @@ describe('which model answers', () => {
     const demanded = `\${HOUSE_KEY:?}`;
     await writeSettings(folder, {
       providers: {
-        house: { type: 'openai-compat', base_url: `${upstream.url}/v1`, api_key: demanded },
+        house: {
+          type: 'openai-compat',
+          base_url: `${upstream.url}/v1`,
+          api_key: demanded,
+          models: [{ id: 'm' }],
+        },
       },
     });
     const server = await startServer({ folder });
