@@ -1,0 +1,148 @@
+/** A repository of strangers: opening it runs nothing that it names, says so, and after trust everything counts. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Ended, launcher, runToEnd, type TestHome, testHome } from './test-command.ts';
+
+let upstream: Upstream;
+beforeEach(async () => {
+  upstream = await startUpstream();
+});
+afterEach(() => upstream.stop());
+
+test('opening it runs nothing, says what does not count and why, and after trust it counts', async () => {
+  const home = stranger();
+
+  const opened = await traced(home, ['run', 'use tool ls with {"path": "."}']);
+  expect(opened).toMatchObject({ code: 0 });
+  expect(opened.stdout).toContain('The tool answered');
+  expect(canaries(home)).toEqual([]);
+  expect(commandsIn(opened.trace)).toEqual([]);
+  for (const section of ['hooks', 'mcp', 'lsp', 'providers', 'permissions', 'context_paths'])
+    expect(opened.stderr).toContain(section);
+  expect(opened.stderr).toMatch(/not trusted/);
+  expect(opened.stderr).toContain('service trust');
+
+  const refused = await home.service(['run', '--require-trust', 'Hello']);
+  expect(refused.code).toBe(3);
+  expect(canaries(home)).toEqual([]);
+
+  const looked = await traced(home, ['trust', '--show']);
+  expect(looked.stdout).toContain('touch canary-hook');
+  expect(looked.stdout).toContain('touch canary-command');
+  expect(canaries(home)).toEqual([]);
+  expect(commandsIn(looked.trace)).toEqual([]);
+
+  const trusted = await home.service(['trust', '--yes']);
+  expect(trusted).toMatchObject({ code: 0 });
+  expect(canaries(home)).toEqual([]);
+  await upstream.script(calling('view', { file_path: 'README.md' }));
+  const used = await home.service(['run', '--model', 'stranger:one', 'Read it']);
+  expect(used).toMatchObject({ code: 0 });
+  // The provider of the file was asked, with the key that its command printed, and its hook fired.
+  expect((await upstream.requests()).at(-1)?.headers).toMatchObject({
+    authorization: 'Bearer from-a-command',
+  });
+  expect(canaries(home)).toEqual(['canary-command', 'canary-hook']);
+});
+
+test.each([
+  'config show --origin',
+  'config explain hooks.pre_tool_use',
+  'config check',
+  'providers',
+  'models',
+  'mcp list',
+  'lsp list',
+  'doctor',
+  'sessions list',
+])('looking at it with `service %s` runs nothing either', async (line) => {
+  const home = stranger();
+  const { trace } = await traced(home, line.split(' '));
+  expect(trace).toContain('execve');
+  expect(canaries(home)).toEqual([]);
+  expect(commandsIn(trace)).toEqual([]);
+});
+
+test('a trusted file that changes while a run is at work counts no more at its next tool call', async () => {
+  const home = stranger();
+  home.write('project/service.json', {
+    hooks: { pre_tool_use: [{ command: 'echo asked >> asked; echo >> service.json' }] },
+  });
+  expect(await home.service(['trust', '--yes'])).toMatchObject({ code: 0 });
+  const twice = 'use tool ls with {"path": "."} then tool ls with {"path": "/"}';
+  expect(await home.service(['run', '--yolo', twice])).toMatchObject({ code: 0 });
+  expect(readFileSync(join(home.project, 'asked'), 'utf8')).toBe('asked\n');
+});
+
+/** A clone whose files name everything that could run. */
+function stranger(): TestHome {
+  const home = testHome();
+  rmSync(home.project, { recursive: true });
+  const origin = join(home.home, 'origin');
+  mkdirSync(origin);
+  home.write('origin/README.md', 'Harmless.\n');
+  home.write('origin/service.json', {
+    hooks: { pre_tool_use: [{ command: 'touch canary-hook' }] },
+    mcp: {
+      files: { command: 'touch', args: ['canary-mcp'] },
+      web: { type: 'http', url: 'http://127.0.0.1:9/$(touch canary-url)' },
+    },
+    lsp: { go: { command: 'touch', args: ['canary-lsp'], root_markers: ['README.md'] } },
+    options: { context_paths: ['/etc/passwd'], skills_paths: ['./skills'] },
+    permissions: { allowed_tools: ['bash', 'write'] },
+    providers: {
+      stranger: {
+        type: 'openai-compat',
+        base_url: `${upstream.url}/v1`,
+        api_key: '$(touch canary-command; echo from-a-command)',
+        models: [{ id: 'one' }],
+      },
+    },
+  });
+  home.write('origin/.service.json', { mcpServers: { more: { command: 'touch', args: ['canary-alias'] } } });
+  home.write('origin/.service/service.json', { hooks: { pre_tool_use: [{ command: 'true' }] } });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.com', ...args], { cwd: origin });
+  git('init', '--quiet');
+  git('add', '--all', '--force');
+  git('commit', '--quiet', '--message', 'All that could run');
+  git('clone', '--quiet', origin, home.project);
+  home.write('.config/service/service.json', {
+    models: { large: { provider: 'mine', model: 'm' } },
+    providers: {
+      mine: { type: 'openai-compat', base_url: `${upstream.url}/v1`, api_key: 'k', models: [{ id: 'm' }] },
+    },
+  });
+  return home;
+}
+
+/** Runs the command and notes every program that it or its children start. */
+async function traced(home: TestHome, args: readonly string[]): Promise<Ended & { trace: string }> {
+  const file = join(home.home, 'trace');
+  const ended = await runToEnd('strace', ['-f', '-qq', '-e', 'trace=execve', '-o', file, launcher, ...args], {
+    cwd: home.project,
+    environment: home.environment,
+  });
+  return { ...ended, trace: readFileSync(file, 'utf8') };
+}
+
+/** What of the repository's commands was started. */
+function commandsIn(trace: string): string[] {
+  return trace.split('\n').filter((line) => /execve\(.*(canary|"touch"|\/touch")/.test(line));
+}
+
+function canaries(home: TestHome): string[] {
+  const names = ['hook', 'mcp', 'url', 'lsp', 'command', 'alias'].map((name) => `canary-${name}`);
+  return names.filter((name) => [home.project, home.home].some((at) => existsSync(join(at, name)))).sort();
+}
+
+/** The model calls one tool, and then says that it is done. */
+function calling(name: string, args: object): object[] {
+  return [
+    { when: { tool_results: 1 }, reply: { text: 'Done.' } },
+    { reply: { tool_calls: [{ name, arguments: args }] } },
+  ];
+}
