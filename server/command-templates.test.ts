@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { listProviders } from './config/config.ts';
-import type { ClientConfig } from './contract/config.ts';
+import type { ClientConfig, Provider } from './contract/config.ts';
 import { testApp } from './test-app.ts';
 
 let folder: string;
@@ -23,12 +23,12 @@ afterAll(async () => {
 
 test('`providers.*.api_key` may be a command, which is not run before the provider is asked', async () => {
   const canary = join(folder, 'canary');
-  const house = {
+  const house: Provider = {
     type: 'openai-compat',
     base_url: `${upstream.url}/v1`,
     api_key: `$(env > ${canary}; pwd >> ${canary}; echo key-from-a-command)`,
     models: [{ id: 'm' }],
-  } as const;
+  };
   const config: ClientConfig = { providers: { house }, models: { large: { provider: 'house', model: 'm' } } };
   const environment = { PATH: process.env.PATH ?? '', SERVICE_MASTER_KEY: 'canary-secret' };
   const app = await testApp({ config, environment });
@@ -55,12 +55,12 @@ test('`providers.*.api_key` may be a command, which is not run before the provid
 });
 
 test('a command that fails refuses the question, and says why only in the log', async () => {
-  const house = {
+  const house: Provider = {
     type: 'openai-compat',
     base_url: `${upstream.url}/v1`,
     api_key: '$(echo canary; exit 7)',
     models: [{ id: 'm' }],
-  } as const;
+  };
   const app = await testApp({ config: { providers: { house } } });
   try {
     const ada = await app.register('ada');
