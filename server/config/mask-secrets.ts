@@ -44,13 +44,23 @@ function partsOf(template: string): readonly Part[] {
   }
 }
 
+/** The reader gives text letter by letter; what stands between two templates is looked at as a whole. */
 function maskedParts(parts: readonly Part[]): string {
-  const written = parts.map((part) => (part.kind === 'text' ? part.text : `\0${shown(part)}\0`)).join('');
-  // What stands between two templates is looked at as a whole: the reader gives it letter by letter.
-  return written
-    .split('\0')
-    .map((piece, index) => (index % 2 === 1 || isHarmless(piece) ? piece : hidden))
-    .join('');
+  const pieces: string[] = [];
+  let text = '';
+  const endText = () => {
+    pieces.push(isHarmless(text) ? text : hidden);
+    text = '';
+  };
+  for (const part of parts) {
+    if (part.kind === 'text') text += part.text;
+    else {
+      endText();
+      pieces.push(shown(part));
+    }
+  }
+  endText();
+  return pieces.join('');
 }
 
 /** What every header of its kind begins with, and signs between two templates. */

@@ -100,11 +100,19 @@ function remedyFor(keys: readonly string[], before: readonly string[]): string |
   const last = keys.at(-1);
   const elsewhere = listKeys().find(({ key }) => key.split('.').at(-1) === last && !key.includes('*'));
   if (elsewhere) return `Did you mean "${elsewhere.key}"?`;
-  if (before.length > 1)
+  if (before.some((_, index) => isNamedByUser(before.slice(0, index + 1))))
     return `A name with a dot in it is written in a JSON pointer, such as "/providers/my.gateway/base_url".`;
   return siblings.length > 0
     ? `Below ${before.join('.') || 'the top'} there are ${siblings.join(', ')}.`
     : null;
+}
+
+function isNamedByUser(keys: readonly string[]): boolean {
+  const parent = schemaAt(keys.slice(0, -1));
+  return (
+    typeof parent?.additionalProperties === 'object' &&
+    !Object.hasOwn(parent.properties ?? {}, keys.at(-1) ?? '')
+  );
 }
 
 function restIfKnown(keys: readonly string[], before: readonly string[], meant: string): readonly string[] {

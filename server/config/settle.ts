@@ -10,7 +10,7 @@ import type {
   SettingsPlaces,
 } from './loaded-settings.ts';
 import { type MergedSettings, merge, sourceOf } from './merge.ts';
-import { isObject, pointerKeys, valueAt } from './pointer.ts';
+import { pointerKeys, valueAt } from './pointer.ts';
 import type { FileContent } from './read-layers.ts';
 import { escapingPaths, restrictedPointers, withoutPointers, withoutRestricted } from './restrict.ts';
 
@@ -89,7 +89,7 @@ function originOf(
   if (value === undefined) return null;
   const source = sourceOf(sources, pointer);
   if (source) return originIn(layers[source.layer], source.pointer);
-  if (!isObject(value)) return null;
+  if (typeof value !== 'object') return null;
   const [only, another] = layers.filter((layer) => valueAt(layer.config, keys) !== undefined);
   return another ? null : originIn(only, pointer);
 }
