@@ -11,16 +11,30 @@ try {
 }
 
 async function answer(words: readonly string[]): Promise<void> {
-  if (words.length === 1 && (words[0] === 'version' || words[0] === '--version')) {
-    // Asked by scripts, many times: not worth reading the whole command line's definition for.
-    const { printVersion } = await import('./commands/version.ts');
-    return printVersion();
-  }
   endWithTheReader();
+  if (await answerOften(words)) return;
   const { buildProgram } = await import('./program.ts');
   const program = buildProgram();
   if (isAlone(program, words)) await openInterface(program);
   else await program.parseAsync(words, { from: 'user' });
+}
+
+/** What scripts ask many times is not worth reading the definition of the whole command line for. */
+async function answerOften(words: readonly string[]): Promise<boolean> {
+  const asked = words.join('\n');
+  if (asked === 'version' || asked === '--version') await printVersion();
+  else if (asked === 'config\nshow') await showConfig({});
+  else if (asked === 'config\nshow\n--json') await showConfig({ json: true });
+  else return false;
+  return true;
+}
+
+async function printVersion(): Promise<void> {
+  (await import('./commands/version.ts')).printVersion();
+}
+
+async function showConfig(options: { readonly json?: boolean }): Promise<void> {
+  await (await import('./commands/config-show.ts')).showConfig(options);
 }
 
 /** Whether no subcommand is named. Were the program to answer that itself, it would take misspelt ones for arguments. */
@@ -31,7 +45,7 @@ function isAlone(program: Command, words: readonly string[]): boolean {
 
 async function openInterface(program: Command): Promise<void> {
   const { version, cwd } = program.opts<{ version?: boolean; cwd?: string }>();
-  if (version) return (await import('./commands/version.ts')).printVersion();
+  if (version) return printVersion();
   (await import('./places.ts')).enterFolder(cwd);
   return (await import('./commands/interface.ts')).openInterface();
 }

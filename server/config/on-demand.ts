@@ -1,0 +1,15 @@
+/** What few callers of this folder need, loaded when one of them calls: each file read costs every start of the command. */
+import type { setSetting as SetSetting, unsetSetting as UnsetSetting } from './edit-setting.ts';
+import type { reviewLayer as ReviewLayer } from './trust-review.ts';
+
+/** Sets one setting. Throws SettingsError, and writes nothing, where the file would not be right afterwards. */
+export const setSetting: typeof SetSetting = async (...given) =>
+  (await import('./edit-setting.ts')).setSetting(...given);
+
+/** Removes one setting, and the objects that would be left empty. Throws SettingsError where the file does not have it. */
+export const unsetSetting: typeof UnsetSetting = async (...given) =>
+  (await import('./edit-setting.ts')).unsetSetting(...given);
+
+/** What the person is asked to trust in this file. `previous` is the text of the review that was trusted last. */
+export const reviewLayer: typeof ReviewLayer = async (...given) =>
+  (await import('./trust-review.ts')).reviewLayer(...given);
