@@ -124,9 +124,22 @@ class FollowedSettings {
       trusted: content.scope === 'global' || (!broken && trust.isTrusted(content)),
     }));
     const problems = found.filter(isBroken).flatMap(({ diagnostics }) => diagnostics);
-    const told = [...found.flatMap(({ diagnostics }) => diagnostics), ...trust.diagnostics];
+    const stale = contents.filter(({ broken }) => broken).map(({ content }) => countsAsBefore(content));
+    const told = [...found.flatMap(({ diagnostics }) => diagnostics), ...stale, ...trust.diagnostics];
     return { loaded: await settle(this.#places, files, told.map(asWarning)), problems };
   }
+}
+
+function countsAsBefore({ scope, file }: FileContent): Diagnostic {
+  const restricted = scope === 'global' ? '' : ', but for its sections that need trust';
+  return {
+    severity: 'warning',
+    place: { file, line: 1, column: 1 },
+    pointer: '',
+    message: `The file cannot be used as it is now; what it said before counts${restricted}`,
+    expected: null,
+    remedy: 'Mend it.',
+  };
 }
 
 /** What tells two readings apart for those who use them. */
