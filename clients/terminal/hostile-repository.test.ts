@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { findProgram } from './search-path.ts';
 import { type Ended, launcher, runToEnd, type TestHome, testHome } from './test-command.ts';
 
 let upstream: Upstream;
@@ -12,43 +13,48 @@ beforeEach(async () => {
 });
 afterEach(() => upstream.stop());
 
-test('opening it runs nothing, says what does not count and why, and after trust it counts', async () => {
-  const home = stranger();
+const traceable = test.skipIf(!findProgram('strace', process.env.PATH, '/'));
 
-  const opened = await traced(home, ['run', 'use tool ls with {"path": "."}']);
-  expect(opened).toMatchObject({ code: 0 });
-  expect(opened.stdout).toContain('The tool answered');
-  expect(canaries(home)).toEqual([]);
-  expect(commandsIn(opened.trace)).toEqual([]);
-  for (const section of ['hooks', 'mcp', 'lsp', 'providers', 'permissions', 'context_paths'])
-    expect(opened.stderr).toContain(section);
-  expect(opened.stderr).toMatch(/not trusted/);
-  expect(opened.stderr).toContain('service trust');
+traceable(
+  'opening it runs nothing, says what does not count and why, and after trust it counts',
+  async () => {
+    const home = stranger();
 
-  const refused = await home.service(['run', '--require-trust', 'Hello']);
-  expect(refused.code).toBe(3);
-  expect(canaries(home)).toEqual([]);
+    const opened = await traced(home, ['run', 'use tool ls with {"path": "."}']);
+    expect(opened).toMatchObject({ code: 0 });
+    expect(opened.stdout).toContain('The tool answered');
+    expect(canaries(home)).toEqual([]);
+    expect(commandsIn(opened.trace)).toEqual([]);
+    for (const section of ['hooks', 'mcp', 'lsp', 'providers', 'permissions', 'context_paths'])
+      expect(opened.stderr).toContain(section);
+    expect(opened.stderr).toMatch(/not trusted/);
+    expect(opened.stderr).toContain('service trust');
 
-  const looked = await traced(home, ['trust', '--show']);
-  expect(looked.stdout).toContain('touch canary-hook');
-  expect(looked.stdout).toContain('touch canary-command');
-  expect(canaries(home)).toEqual([]);
-  expect(commandsIn(looked.trace)).toEqual([]);
+    const refused = await home.service(['run', '--require-trust', 'Hello']);
+    expect(refused.code).toBe(3);
+    expect(canaries(home)).toEqual([]);
 
-  const trusted = await home.service(['trust', '--yes']);
-  expect(trusted).toMatchObject({ code: 0 });
-  expect(canaries(home)).toEqual([]);
-  await upstream.script(calling('view', { file_path: 'README.md' }));
-  const used = await home.service(['run', '--model', 'stranger:one', 'Read it']);
-  expect(used).toMatchObject({ code: 0 });
-  // The provider of the file was asked, with the key that its command printed, and its hook fired.
-  expect((await upstream.requests()).at(-1)?.headers).toMatchObject({
-    authorization: 'Bearer from-a-command',
-  });
-  expect(canaries(home)).toEqual(['canary-command', 'canary-hook']);
-});
+    const looked = await traced(home, ['trust', '--show']);
+    expect(looked.stdout).toContain('touch canary-hook');
+    expect(looked.stdout).toContain('touch canary-command');
+    expect(canaries(home)).toEqual([]);
+    expect(commandsIn(looked.trace)).toEqual([]);
 
-test.each([
+    const trusted = await home.service(['trust', '--yes']);
+    expect(trusted).toMatchObject({ code: 0 });
+    expect(canaries(home)).toEqual([]);
+    await upstream.script(calling('view', { file_path: 'README.md' }));
+    const used = await home.service(['run', '--model', 'stranger:one', 'Read it']);
+    expect(used).toMatchObject({ code: 0 });
+    // The provider of the file was asked, with the key that its command printed, and its hook fired.
+    expect((await upstream.requests()).at(-1)?.headers).toMatchObject({
+      authorization: 'Bearer from-a-command',
+    });
+    expect(canaries(home)).toEqual(['canary-command', 'canary-hook']);
+  },
+);
+
+traceable.each([
   'config show --origin',
   'config explain hooks.pre_tool_use',
   'config check',

@@ -1,6 +1,6 @@
 /** Where the command works: its folder, and the settings that count there. */
 import { homedir } from 'node:os';
-import type { LoadedSettings, SettingsPlaces } from '../../server/config/loaded-settings.ts';
+import type { LoadedSettings, SettingsPlaces } from '../../server/config/config.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
 
 /** `-C`: from here on the folder is the current one, for everything that the command does. */

@@ -1,5 +1,5 @@
 /** The settings of the folder that a command runs an agent in, and what of them is trusted. */
-import type { LiveSettings, LoadedSettings } from '../../server/config/loaded-settings.ts';
+import type { LiveSettings, LoadedSettings } from '../../server/config/config.ts';
 import { canAsk } from './ask.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
 import { describeDiagnostic, displayPath, notice } from './output.ts';
