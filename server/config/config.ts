@@ -21,10 +21,9 @@ export type {
   SettingsLayer,
   SettingsPlaces,
 } from './loaded-settings.ts';
-export { discoverLocalProviders } from './local-providers.ts';
 export { maskSecrets } from './mask-secrets.ts';
 export { checkModels } from './models.ts';
-export { reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
+export { discoverLocalProviders, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
 export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
 export { writeProjectIgnore } from './project-ignore.ts';

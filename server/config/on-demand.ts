@@ -1,5 +1,6 @@
 /** What few callers of this folder need, loaded when one of them calls: each file read costs every start of the command. */
 import type { setSetting as SetSetting, unsetSetting as UnsetSetting } from './edit-setting.ts';
+import type { discoverLocalProviders as DiscoverLocalProviders } from './local-providers.ts';
 import type { reviewLayer as ReviewLayer } from './trust-review.ts';
 
 /** Sets one setting. Throws SettingsError, and writes nothing, where the file would not be right afterwards. */
@@ -9,6 +10,10 @@ export const setSetting: typeof SetSetting = async (...given) =>
 /** Removes one setting, and the objects that would be left empty. Throws SettingsError where the file does not have it. */
 export const unsetSetting: typeof UnsetSetting = async (...given) =>
   (await import('./edit-setting.ts')).unsetSetting(...given);
+
+/** Asks both servers at once. Whichever is not there, slow, or without models is left out. */
+export const discoverLocalProviders: typeof DiscoverLocalProviders = async (...given) =>
+  (await import('./local-providers.ts')).discoverLocalProviders(...given);
 
 /** What the person is asked to trust in this file. `previous` is the text of the review that was trusted last. */
 export const reviewLayer: typeof ReviewLayer = async (...given) =>

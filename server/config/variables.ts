@@ -1,7 +1,6 @@
 /** Replaces variables and commands in settings at the moment of use. Nothing here is remembered: what it yields are secrets. */
 import { readFileSync } from 'node:fs';
 import { secretVariables } from './built-in-providers.ts';
-import { runCommand } from './command-substitution.ts';
 import { ExpansionError, shown } from './expansion-error.ts';
 import { type Part, parseTemplate } from './template.ts';
 
@@ -32,8 +31,14 @@ export async function expandTemplate(
   const pieces = settled(parseTemplate(template), template, environment);
   const texts: string[] = [];
   // One after the other: a command may ask a person for a password.
-  for (const piece of pieces)
-    texts.push(typeof piece === 'string' ? piece : await runCommand(piece.command, shell, template));
+  for (const piece of pieces) {
+    if (typeof piece === 'string') texts.push(piece);
+    else {
+      // Few templates hold a command, and what starts processes takes long to load.
+      const { runCommand } = await import('./command-substitution.ts');
+      texts.push(await runCommand(piece.command, shell, template));
+    }
+  }
   return texts.join('');
 }
 
