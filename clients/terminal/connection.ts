@@ -1,4 +1,5 @@
 /** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
+import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import { CommandFailure } from './failures.ts';
 import { logFileIn } from './log-file.ts';
@@ -11,14 +12,20 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** Does something with the service that `--server` names, or with the one of this folder. */
-export async function withService<Result>(
+/**
+ * Does something with the sessions of the service that `--server` names, or with those of this folder. Where nothing
+ * was ever kept here, nothing is made for the sake of looking.
+ */
+export async function withSessions<Result>(
   server: string | undefined,
   work: (client: ServiceClient) => Promise<Result>,
+  whereNothingIs: () => Result,
 ): Promise<Result> {
   if (server !== undefined) return await use(await connectTo(server), work);
   const project = await openProject();
   try {
+    const { dataDirectory } = await import('../../server/config/config.ts');
+    if (!existsSync(dataDirectory(project.loaded))) return whereNothingIs();
     return await use(await connectHere(project), work);
   } finally {
     project.settings.close();

@@ -11,14 +11,14 @@ export interface Keyring {
 
 const owner = 'service';
 
-/**
- * @param store - Which one on Linux; elsewhere there is only one. The keyring of the kernel forgets at a restart what a
- * login is kept for, so that it is for tests alone.
- */
-export function systemKeyring(store: 'secret-service' | 'keyutils' = 'secret-service'): Keyring {
+/** The keyring of the kernel, which the package would take next on Linux, forgets at a restart what a login is kept for. */
+const options = { linux: { store: 'secret-service' } } as const;
+
+/** Opened when it is used: where there is none, only what is kept in it fails. */
+export function systemKeyring(): Keyring {
   const entry = async (origin: string) => {
     const { AsyncEntry } = await import('@napi-rs/keyring');
-    return new AsyncEntry(owner, origin, { linux: { store } });
+    return new AsyncEntry(owner, origin, options);
   };
   return {
     async read(origin) {

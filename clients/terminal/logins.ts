@@ -40,7 +40,11 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
     async find(origin) {
       const entry = (await read())[origin];
       if (!entry || entry.login) return entry?.login ?? null;
-      const secret = await keyring.read(origin);
+      const secret = await keyring.read(origin).catch((cause: unknown) => {
+        throw new Error(`The keyring of the system, where the login to ${origin} is kept, cannot be read.`, {
+          cause,
+        });
+      });
       return secret === null ? null : (JSON.parse(secret) as Login); // as `keep` wrote it
     },
     origins: async () => Object.keys(await read()).sort(),

@@ -36,7 +36,9 @@ export async function askPermission(
     const cut = lines.length > limit;
     const ask = () => say(`${question(request, lines.slice(0, limit), cut)}\n${offer(request, cut)}`);
     const offered = request.options.map((option) => keys[option].key);
-    const key = await keyboard.readKey(cut ? [...offered, wholeKey] : offered, ask, signal);
+    const known = cut ? [...offered, wholeKey] : offered;
+    const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
+    const key = await keyboard.readKey(known, ask, signal, wrong);
     const decision = request.options.find((option) => keys[option].key === key);
     if (decision) {
       say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));

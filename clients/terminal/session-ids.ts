@@ -2,7 +2,7 @@
 import type { ServiceClient } from '@service/client';
 import type { Session } from '@service/client/api';
 import { paginate } from '@service/client/pagination';
-import { CommandFailure, exitCodes } from './failures.ts';
+import { CommandFailure } from './failures.ts';
 import { printable } from './output.ts';
 
 const wholeId = /^ses_[0-9a-hjkmnp-tv-z]{26}$/;
@@ -18,7 +18,7 @@ export async function findSession(client: ServiceClient, given: string): Promise
   const found = (await allSessions(client)).filter(({ id }) => end !== '' && id.endsWith(end));
   const [only] = found;
   if (only && found.length === 1) return only;
-  throw new CommandFailure(found.length === 0 ? missing(given) : ambiguous(given, found), exitCodes.failed);
+  throw found.length === 0 ? noSuchSession(given) : new CommandFailure(ambiguous(given, found));
 }
 
 /** The session that was used last; null where there is none. */
@@ -46,8 +46,11 @@ async function allSessions(client: ServiceClient): Promise<readonly Session[]> {
   return (await Promise.all(lists)).flat();
 }
 
-function missing(given: string): string {
-  return `There is no session whose id is or ends with ${JSON.stringify(given)}. service sessions list shows those that are there.`;
+/** Says how to find one that there is. */
+export function noSuchSession(given: string): CommandFailure {
+  return new CommandFailure(
+    `There is no session whose id is or ends with ${JSON.stringify(given)}. service sessions list shows those that are there.`,
+  );
 }
 
 function ambiguous(given: string, found: readonly Session[]): string {

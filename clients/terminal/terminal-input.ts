@@ -8,12 +8,16 @@ import { ReadStream } from 'node:tty';
 export interface Keyboard {
   /**
    * The next one among these keys. What was typed before the question could be read is no answer to it: it is thrown
-   * away, and only then does `ask` print the question.
+   * away, and only then does `ask` print the question. `wrong` is called for every other key; it beeps unless said otherwise.
    */
-  readKey(keys: readonly string[], ask: () => void, signal: AbortSignal): Promise<string>;
+  readKey(keys: readonly string[], ask: () => void, signal: AbortSignal, wrong?: () => void): Promise<string>;
   /** A line; null where the person ended the input instead (Ctrl+D). */
   readLine(prompt: string, signal: AbortSignal): Promise<string | null>;
   close(): void;
+}
+
+function beep(): void {
+  process.stderr.write('\x07');
 }
 
 /** How long the terminal may take to hand over what was typed before. */
@@ -39,7 +43,7 @@ function openTerminal(): ReadStream | null {
 
 function keyboardOn(input: ReadStream): Keyboard {
   return {
-    readKey: (keys, ask, signal) => readKey(input, keys, ask, signal),
+    readKey: (keys, ask, signal, wrong = beep) => readKey(input, keys, { ask, wrong }, signal),
     readLine: (prompt, signal) => readLine(input, prompt, signal),
     close() {
       input.pause();
@@ -51,7 +55,7 @@ function keyboardOn(input: ReadStream): Keyboard {
 async function readKey(
   input: ReadStream,
   keys: readonly string[],
-  ask: () => void,
+  { ask, wrong }: { readonly ask: () => void; readonly wrong: () => void },
   signal: AbortSignal,
 ): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -62,7 +66,7 @@ async function readKey(
     if (key.includes('\x03')) process.kill(process.pid, 'SIGINT');
     else if (asked && keys.includes(key)) resolve(key);
     // What comes in one piece was pasted, or typed in haste: no single letter of it was meant as an answer.
-    else if (asked) process.stderr.write(`  Press ${keys.join(', ')}.\n`);
+    else if (asked) wrong();
   };
   const onAbort = () => reject(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });

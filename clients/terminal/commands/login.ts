@@ -3,12 +3,12 @@
 import { text as readAll } from 'node:stream/consumers';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import { ServiceError } from '@service/client/errors';
-import { askLine, askSecret, canAsk } from '../ask.ts';
+import { askLine, askSecret } from '../ask.ts';
 import { connectTo } from '../connection.ts';
 import { assertKey, loginOf } from '../credentials.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { type Login, type Logins, openLogins } from '../logins.ts';
-import { displayPath, notice, print, printable } from '../output.ts';
+import { displayPath, isTerminal, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
 import { serverOrigin } from '../server-address.ts';
 import { failureOf } from '../service-failures.ts';
@@ -58,7 +58,7 @@ interface Proved {
 }
 
 async function withPassword(origin: string, given: string | undefined): Promise<Proved> {
-  const email = given ?? (canAsk() ? await askLine('E-mail address: ') : null);
+  const email = given ?? (isTyped() ? await askLine('E-mail address: ') : null);
   if (!email) throw new CommandFailure('Name your account with --email.', exitCodes.usage);
   const password = await readSecret('Password: ', 'password');
   const body = { email: email.trim(), password };
@@ -84,9 +84,13 @@ async function withKey(origin: string): Promise<Proved> {
 
 /** From the terminal, unseen; else the first line of standard input. Never from the command line, which others can read. */
 async function readSecret(question: string, what: string): Promise<string> {
-  const line = canAsk() ? await askSecret(question) : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
+  const line = isTyped() ? await askSecret(question) : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
   if (line) return line;
   throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
+}
+
+function isTyped(): boolean {
+  return isTerminal(process.stderr) && process.stdin.isTTY;
 }
 
 function clientOf(baseUrl: string, token?: string): ServiceClient {

@@ -4,11 +4,11 @@ import type { Message, Session } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
 import { askYesNo, canAsk } from '../ask.ts';
-import { withService } from '../connection.ts';
+import { withSessions } from '../connection.ts';
 import { describeMessage, describeSession, localTime } from '../conversation.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { isTerminal, notice, print, printable, printJson, printTable } from '../output.ts';
-import { findSession, shortIds } from '../session-ids.ts';
+import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
 interface Where {
   /** A remote server instead of the one inside this process. */
@@ -18,7 +18,11 @@ interface Where {
 /** The latest first. On a terminal ids are as short as they may be. */
 export async function listSessions(options: Where & { limit: string; json?: boolean }): Promise<void> {
   const limit = readLimit(options.limit);
-  const sessions = await withService(options.server, (client) => latest(client, limit));
+  const sessions = await withSessions(
+    options.server,
+    (client) => latest(client, limit),
+    () => [],
+  );
   if (sessions.length === 0 && !options.json)
     return notice('There is no session here yet. service run "…" begins one.');
   const short = isTerminal() ? shortIds(sessions.map(({ id }) => id)) : (id: string) => id;
@@ -41,8 +45,7 @@ export async function listSessions(options: Where & { limit: string; json?: bool
 
 /** As a conversation, or as JSON with every message in full. */
 export async function showSession(id: string, options: Where & { json?: boolean }): Promise<void> {
-  await withService(options.server, async (client) => {
-    const session = await findSession(client, id);
+  await withSession(options.server, id, async (client, session) => {
     if (options.json)
       return printJson({ ...session, messages: await Array.fromAsync(messagesOf(client, session)) });
     print(describeSession(session));
@@ -53,8 +56,8 @@ export async function showSession(id: string, options: Where & { json?: boolean 
 /** Gives a session another title. */
 export async function renameSession(id: string, title: string, { server }: Where): Promise<void> {
   if (title.trim() === '') throw new CommandFailure('The title is empty.', exitCodes.usage);
-  await withService(server, async (client) => {
-    const params = { path: { session_id: (await findSession(client, id)).id } };
+  await withSession(server, id, async (client, session) => {
+    const params = { path: { session_id: session.id } };
     const { data } = await client.PATCH('/api/v1/sessions/{session_id}', { params, body: { title } });
     print(`${data.id} is now called ${printable(data.title)}`);
   });
@@ -67,8 +70,7 @@ export async function deleteSession(id: string, options: Where & { yes?: boolean
       'There is no terminal to ask at: --yes deletes without asking.',
       exitCodes.usage,
     );
-  await withService(options.server, async (client) => {
-    const session = await findSession(client, id);
+  await withSession(options.server, id, async (client, session) => {
     const { title, message_count: messages } = session;
     const sure =
       options.yes || (await askYesNo(`Delete “${printable(title)}” with its ${messages} messages?`));
@@ -78,6 +80,20 @@ export async function deleteSession(id: string, options: Where & { yes?: boolean
       .catch(gone);
     print(`Deleted ${session.id}`);
   });
+}
+
+async function withSession(
+  server: string | undefined,
+  id: string,
+  work: (client: ServiceClient, session: Session) => Promise<void>,
+): Promise<void> {
+  await withSessions(
+    server,
+    async (client) => work(client, await findSession(client, id)),
+    () => {
+      throw noSuchSession(id);
+    },
+  );
 }
 
 async function latest(client: ServiceClient, limit: number): Promise<readonly Session[]> {

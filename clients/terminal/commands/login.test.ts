@@ -1,0 +1,210 @@
+/** `service login`, `logout` and `--server`, against a real `service serve`. */
+import { chmodSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { replyPermission } from '@service/client/reply';
+import { expect, onTestFinished, test } from 'vitest';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { runService, variablesOf, withScriptedModel } from '../test-process.ts';
+import { startTestServer, type TestServer } from '../test-server.ts';
+import { openTestTerminal } from '../test-terminal.ts';
+
+const loginsOf = ({ home }: TestHome) => join(home, '.local/share/service/logins.json');
+
+async function logIn(home: TestHome, { url, email, password }: TestServer) {
+  return await runService(home, ['login', url, '--email', email], { input: `${password}\n` });
+}
+
+test('after a login runs and sessions are those of the server; after the logout its tokens are worth nothing', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const login = await logIn(home, server);
+  expect(login).toMatchObject({ code: 0, stdout: `Logged in to ${server.url} as ${server.email}\n` });
+  expect(login.stderr).toMatch(/is kept in .*logins\.json, which only you can read/);
+  expect(`${login.stdout}${login.stderr}`).not.toMatch(/correct-horse|eyJ|rt_/);
+  expect(statSync(loginsOf(home)).mode & 0o777).toBe(0o600);
+  expect(statSync(join(loginsOf(home), '..')).mode & 0o777).toBe(0o700);
+
+  const run = await runService(home, ['run', '--model', 'demo:demo-1', '--server', server.url, 'hello']);
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining('You said: hello') });
+  const list = await runService(home, ['sessions', 'list', '--server', server.url]);
+  expect(list.stdout).toMatch(/^ses_\w+\t.*\thello\n$/);
+
+  const kept = readFileSync(loginsOf(home), 'utf8');
+  expect(await runService(home, ['logout'])).toMatchObject({
+    code: 0,
+    stdout: `Logged out from ${server.url}\n`,
+  });
+  const without = await runService(home, ['sessions', 'list', '--server', server.url]);
+  expect(without).toMatchObject({ code: 4, stderr: expect.stringContaining(`service login ${server.url}`) });
+  writeFileSync(loginsOf(home), kept);
+  expect(await runService(home, ['sessions', 'list', '--server', server.url])).toMatchObject({ code: 4 });
+});
+
+test('at a terminal address and password are asked for, and the password is not shown', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const options = { cwd: home.project, environment: variablesOf(home) };
+  const terminal = await openTestTerminal([launcher, 'login', server.url], options);
+  await terminal.shows('E-mail address:');
+  await terminal.press(server.email, 'Enter');
+  await terminal.shows('Password:');
+  await terminal.press(server.password, 'Enter');
+  const { screen, code } = await terminal.end();
+  expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining(`as ${server.email}`) });
+  expect(screen).not.toContain('correct');
+});
+
+test('an API key is taken from standard input or the environment, and forgotten at the logout', async () => {
+  const [home, { url, operatorKey: key }] = [testHome(), await startTestServer()];
+  const variables = { SERVICE_API_KEY: key };
+  expect(await runService(home, ['sessions', 'list', '--server', url], { variables })).toMatchObject({
+    code: 0,
+  });
+  const login = await runService(home, ['login', url, '--api-key'], { input: key });
+  expect(login).toMatchObject({ code: 0 });
+  expect(`${login.stdout}${login.stderr}`).not.toContain(key);
+  expect(await runService(home, ['sessions', 'list', '--server', url])).toMatchObject({ code: 0 });
+  expect(await runService(home, ['logout', url])).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('revoke'),
+  });
+  expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('sk-');
+});
+
+test('what is refused, and a server that is not there, end with 4 and what to do', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const wrong = await logIn(home, { ...server, password: 'wrong-horse-battery' });
+  expect(wrong).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('(login_failed)') });
+  const key = await runService(home, ['login', server.url, '--api-key'], { input: `sk-${'x'.repeat(43)}` });
+  expect(key).toMatchObject({ code: 4, stdout: '' });
+  const gone = await runService(home, ['run', '--server', 'http://127.0.0.1:1', 'x'], {
+    variables: { SERVICE_API_KEY: 'sk-x' },
+  });
+  expect(gone).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('no answer from http://127.0.0.1:1'),
+  });
+  expect(gone.stderr).not.toContain('sk-x');
+});
+
+test('several processes that renew a login at once keep it', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  await logIn(home, server);
+  for (let round = 0; round < 2; round += 1) {
+    const file = readFileSync(loginsOf(home), 'utf8');
+    writeFileSync(
+      loginsOf(home),
+      file.replace(/"expires_at": "[^"]+"/, '"expires_at": "2020-01-01T00:00:00Z"'),
+    );
+    const list = () => runService(home, ['sessions', 'list', '--json', '--server', server.url]);
+    const ended = await Promise.all([list(), list(), list()]);
+    expect(ended).toEqual(Array(3).fill({ code: 0, stdout: '[]\n', stderr: '' }));
+    expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('2020-01-01');
+  }
+});
+
+test('a credential goes to no other server than the one it is for, by no redirect either', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  await logIn(home, server);
+  const thief = await startThief(null);
+  const other = await runService(home, ['run', '--server', thief.url, 'x']);
+  expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining('There is no login') });
+  expect(thief.heard).toEqual([]);
+  const redirecting = await startThief(`${thief.url}/api/v1/sessions`);
+  const variables = { SERVICE_API_KEY: 'sk-mine' };
+  const led = await runService(home, ['sessions', 'list', '--server', redirecting.url], { variables });
+  expect(led.code).toBe(4);
+  expect(thief.heard).toEqual([]);
+});
+
+test.each([
+  ['http://service.example.com', 'not encrypted'],
+  ['service.example.com', 'https://service.example.com'],
+  ['https://user:secret@service.example.com', 'no user or password'],
+  ['https://service.example.com/api', 'leave out'],
+  ['ftp://service.example.com', 'no address'],
+])('the address %s is refused before anything is sent', async (address, told) => {
+  const variables = { SERVICE_API_KEY: 'sk-mine' };
+  const ended = await runService(testHome(), ['run', '--server', address, 'x'], { variables });
+  expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(told) });
+  expect(ended.stderr).not.toContain('secret');
+});
+
+test('logins that others can read, or that a link leads to, are not used', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  await logIn(home, server);
+  const list = () => runService(home, ['sessions', 'list', '--server', server.url]);
+  chmodSync(loginsOf(home), 0o644);
+  expect(await list()).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 600') });
+  chmodSync(loginsOf(home), 0o600);
+  renameSync(loginsOf(home), join(home.home, 'elsewhere'));
+  symlinkSync(join(home.home, 'elsewhere'), loginsOf(home));
+  expect(await list()).toMatchObject({ code: 1, stderr: expect.stringContaining('is a symbolic link') });
+});
+
+test('an end of an id that several sessions have lists them', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  await logIn(home, server);
+  // Ids end in one of 32 characters: of 33 sessions two end alike.
+  const ids = [];
+  for (let at = 0; at < 33; at += 1)
+    ids.push((await server.client.POST('/api/v1/sessions', { body: {} })).data.id);
+  const alike =
+    ids.find((id, at) => ids.some((other, place) => place !== at && other.at(-1) === id.at(-1))) ?? '';
+  const shown = await runService(home, ['sessions', 'show', alike.slice(-1), '--server', server.url]);
+  expect(shown).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/sessions end with .*\n {2}ses_/),
+  });
+  expect(shown.stderr).toContain(alike);
+});
+
+test('--yolo is for the operator of a server', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  await logIn(home, server);
+  const ended = await runService(home, ['run', '--yolo', '--server', server.url, 'x']);
+  expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('Leave out --yolo') });
+});
+
+test('a question that is answered elsewhere leaves the terminal', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    {
+      when: { step: 0 },
+      reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'a.txt', content: 'a' } }] },
+    },
+    { reply: { text: 'The tool said: {{last_tool_result}}' } },
+  ]);
+  const server = await startTestServer(
+    JSON.parse(readFileSync(join(home.home, '.config/service/service.json'), 'utf8')),
+  );
+  await logIn(home, server);
+  const options = { cwd: home.project, environment: variablesOf(home) };
+  const terminal = await openTestTerminal([launcher, 'run', '--server', server.url, 'go'], options);
+  await terminal.shows('d deny');
+  const { data: sessions } = await server.client.GET('/api/v1/sessions', {});
+  const path = { session_id: sessions.data[0]?.id ?? '' };
+  const { data: requests } = await server.client.GET('/api/v1/sessions/{session_id}/permissions', {
+    params: { path },
+  });
+  const [request] = requests.data;
+  if (!request) throw new Error('Nothing is asked.');
+  await replyPermission(server.client, request, { decision: 'deny', message: 'Not here.' });
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(0);
+  expect(screen).toMatch(/→ It was answered elsewhere\.[\s\S]*The person said: Not here\./);
+});
+
+/** Somebody else's server: hears the credentials that come, and leads on to where it is told. */
+async function startThief(redirect: string | null): Promise<{ url: string; heard: unknown[] }> {
+  const heard: unknown[] = [];
+  const server = createServer((request, response) => {
+    heard.push(request.headers.authorization);
+    response.writeHead(redirect ? 307 : 404, redirect ? { Location: redirect } : {}).end();
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  return { url: `http://127.0.0.1:${port}`, heard };
+}

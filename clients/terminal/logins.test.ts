@@ -1,0 +1,60 @@
+/** Where logins are kept. The keyring is played: a machine that runs tests seldom has one, and its person's is not for them. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Keyring } from './keyring.ts';
+import { type Login, openLogins } from './logins.ts';
+import { testHome } from './test-command.ts';
+
+const origin = 'https://service.example.com';
+const login: Login = { kind: 'api_key', key: 'sk-the-secret' };
+
+function playedKeyring(): Keyring & { readonly kept: Map<string, string>; works: boolean } {
+  const kept = new Map<string, string>();
+  const keyring = {
+    kept,
+    works: true,
+    async read(name: string) {
+      if (!keyring.works) throw new Error('It is locked.');
+      return kept.get(name) ?? null;
+    },
+    async write(name: string, secret: string) {
+      if (keyring.works) kept.set(name, secret);
+      return keyring.works;
+    },
+    remove: async (name: string) => void kept.delete(name),
+  };
+  return keyring;
+}
+
+test('a login is kept in the keyring where there is one, and its secret in no file', async () => {
+  const keyring = playedKeyring();
+  const logins = openLogins(join(testHome().home, 'data'), keyring);
+  expect(await logins.keep(origin, login)).toBe('keyring');
+  expect(await logins.find(origin)).toEqual(login);
+  expect(await logins.find('https://service.example.com:8443')).toBeNull();
+  expect(await logins.origins()).toEqual([origin]);
+  expect(readFileSync(logins.file, 'utf8')).not.toContain('the-secret');
+  await logins.remove(origin);
+  expect(await logins.find(origin)).toBeNull();
+  expect(keyring.kept.size).toBe(0);
+});
+
+test('a login that was kept in a file goes into the keyring once there is one', async () => {
+  const keyring = playedKeyring();
+  const logins = openLogins(join(testHome().home, 'data'), keyring);
+  keyring.works = false;
+  expect(await logins.keep(origin, login)).toBe('file');
+  expect(await logins.find(origin)).toEqual(login);
+  keyring.works = true;
+  expect(await logins.keep(origin, login)).toBe('keyring');
+  expect(readFileSync(logins.file, 'utf8')).not.toContain('the-secret');
+});
+
+test('a keyring that cannot be read is told, and is no missing login', async () => {
+  const keyring = playedKeyring();
+  const logins = openLogins(join(testHome().home, 'data'), keyring);
+  await logins.keep(origin, login);
+  keyring.works = false;
+  await expect(logins.find(origin)).rejects.toThrow('cannot be read');
+});
