@@ -1,9 +1,10 @@
 /** The file of a scope, as it is changed: read once, replaced as a whole, and never through a link out of the project. */
 import { createHash } from 'node:crypto';
-import { lstat, realpath, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { SettingsError } from './diagnostic.ts';
 import { LockError, withLock } from './file-lock.ts';
+import { futurePath } from './future-path.ts';
 import type { SettingsPlaces } from './loaded-settings.ts';
 import { isWithin, readOnce } from './read-once.ts';
 import { replaceFile } from './replace-file.ts';
@@ -86,30 +87,12 @@ async function read({ file, boundary }: Target): Promise<EditableFile> {
   if (found && 'severity' in found) throw new SettingsError([{ ...found, severity: 'error' }]);
   if (found) return { file, ...found };
   const realPath = await futurePath(file);
+  if (realPath === null) throw refusal(file, 'This is a symbolic link to nothing', 'Remove it.');
   if (boundary !== null && !isWithin(realPath, boundary)) {
     const message = `The folder ${dirname(file)} is a symbolic link to outside the project`;
     throw refusal(file, message, 'Remove the link.');
   }
   return { file, realPath, bytes: null, sha256: null };
-}
-
-/** Where a file that is not there will be: below the nearest folder that is. */
-async function futurePath(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // realpath rejects with nothing else
-    if (code !== 'ENOENT') throw error;
-    if (await isLink(path)) throw refusal(path, 'This is a symbolic link to nothing', 'Remove it.');
-    return join(await futurePath(dirname(path)), basename(path));
-  }
-}
-
-async function isLink(path: string): Promise<boolean> {
-  return lstat(path).then(
-    (facts) => facts.isSymbolicLink(),
-    () => false,
-  );
 }
 
 async function write(target: Target, before: EditableFile, bytes: Uint8Array): Promise<void> {

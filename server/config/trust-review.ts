@@ -41,7 +41,8 @@ export async function reviewLayer(
   previous: string | null,
 ): Promise<Review> {
   const pointers = [...restrictedPointers(written), ...(await escapingPaths(written, places))];
-  const sections = pointers.map((pointer) => {
+  // Sorted, so that moving a section within the file makes no difference.
+  const sections = pointers.sort().map((pointer) => {
     const keys = pointerKeys(pointer);
     return {
       pointer,

@@ -1,9 +1,11 @@
 /** Remembers which settings files this person trusts: their real paths, and exactly the bytes they had. */
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, realpath, stat } from 'node:fs/promises';
-import { isAbsolute, join, relative } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { SettingsError } from './diagnostic.ts';
 import { withLock } from './file-lock.ts';
+import { futurePath } from './future-path.ts';
+import { isWithin } from './read-once.ts';
 import { replaceFile } from './replace-file.ts';
 
 /** What is remembered of one file. */
@@ -105,9 +107,10 @@ async function changeEntries(
   projectRoot: string,
   change: (entries: Map<string, TrustEntry>) => void,
 ): Promise<void> {
+  await refuseInside(projectRoot, dataHome, (await futurePath(dataHome)) ?? dataHome);
   await mkdir(dataHome, { recursive: true, mode: 0o700 });
-  await withLock(join(dataHome, 'locks'), 'trust', async () => {
-    const folder = await trustedFolder(dataHome, projectRoot);
+  const folder = await trustedFolder(dataHome, projectRoot);
+  await withLock(join(folder, 'locks'), 'trust', async () => {
     const entries = new Map(await readEntries(dataHome, projectRoot));
     change(entries);
     await replaceFile(join(folder, 'trust.json'), serialize(entries), { mode: 0o600 });
@@ -144,12 +147,8 @@ async function readEntries(dataHome: string, projectRoot: string): Promise<Entri
 /** The real path of the store's folder, if only this person can change what is in it. */
 async function trustedFolder(dataHome: string, projectRoot: string): Promise<string> {
   const folder = await realpath(dataHome);
-  const root = await realpath(projectRoot);
+  await refuseInside(projectRoot, dataHome, folder);
   const facts = await stat(folder);
-  if (isInside(root, folder)) {
-    const remedy = 'Let XDG_DATA_HOME name a folder outside the project.';
-    throw new TrustStoreError(dataHome, `Trust cannot be kept inside the project ${root}`, remedy);
-  }
   if (!isOurs(facts.uid)) {
     const remedy = 'Let XDG_DATA_HOME name a folder of your own.';
     throw new TrustStoreError(dataHome, 'The folder that keeps trust belongs to somebody else', remedy);
@@ -159,6 +158,13 @@ async function trustedFolder(dataHome: string, projectRoot: string): Promise<str
     throw new TrustStoreError(dataHome, message, `Run: chmod 700 ${quoted(folder)}`);
   }
   return folder;
+}
+
+async function refuseInside(projectRoot: string, dataHome: string, folder: string): Promise<void> {
+  const root = await realpath(projectRoot);
+  if (!isWithin(folder, root)) return;
+  const remedy = 'Let XDG_DATA_HOME name a folder outside the project.';
+  throw new TrustStoreError(dataHome, `Trust cannot be kept inside the project ${root}`, remedy);
 }
 
 /** Opens the store itself and nothing that a link leads to; null where there is none. */
@@ -188,7 +194,7 @@ async function checkFile(handle: FileHandle, file: string): Promise<void> {
   }
   if (facts.mode & 0o077) {
     const message = 'Others than you may read or write the trust store';
-    const remedy = `If what "service trust --list" then shows is yours, run: chmod 600 ${quoted(file)}`;
+    const remedy = `Look whether all that it names is yours; if so, run: chmod 600 ${quoted(file)}`;
     throw new TrustStoreError(file, message, remedy);
   }
   if (facts.size > maximumBytes)
@@ -237,11 +243,6 @@ function isStoredEntry(value: unknown): value is StoredEntry {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path);
-  return way === '' || (way.split(/[\\/]/)[0] !== '..' && !isAbsolute(way));
 }
 
 function isOurs(owner: number): boolean {
