@@ -1,5 +1,5 @@
 /** Measures what the command costs to start: CPU of `service version` and `service config show`, beside Node alone. */
-import { execFileSync } from 'node:child_process';
+import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -43,6 +43,12 @@ const files: Readonly<Record<string, object>> = {
 };
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'service-bench-')));
+const surroundings = {
+  cwd: join(folder, 'project'),
+  env: { PATH: process.env.PATH, HOME: folder, SERVICE_GLOBAL_CONFIG: join(folder, 'config'), LC_ALL: 'C' },
+  stdio: ['ignore', 'pipe', 'pipe'],
+  encoding: 'utf8',
+} satisfies ExecFileSyncOptionsWithStringEncoding;
 try {
   prepare();
   const commands: Readonly<Record<string, readonly string[]>> = {
@@ -51,7 +57,7 @@ try {
     'service config show': [launcher, 'config', 'show'],
   };
   // The first start fills the cache of compiled code, which is what every later one finds.
-  for (const command of Object.values(commands)) cpuMs(command);
+  for (const [program = '', ...args] of Object.values(commands)) execFileSync(program, args, surroundings);
   const measured = new Map(Object.keys(commands).map((name): [string, number[]] => [name, []]));
   // In turns, so that whatever else the machine does meets all of them alike.
   for (let round = 0; round < rounds; round += 1)
@@ -73,11 +79,8 @@ function prepare(): void {
 /** User and system time of the whole command. Bash tells it to the millisecond, Node of its children not at all. */
 function cpuMs(command: readonly string[]): number {
   const script = '{ time "$@" >/dev/null 2>&1 </dev/null || exit 1; } 2>&1';
-  const times = execFileSync('bash', ['-c', `TIMEFORMAT='%3U %3S'; ${script}`, 'bench', ...command], {
-    encoding: 'utf8',
-    cwd: join(folder, 'project'),
-    env: { PATH: process.env.PATH, HOME: folder, SERVICE_GLOBAL_CONFIG: join(folder, 'config'), LC_ALL: 'C' },
-  });
+  const timed = ['-c', `TIMEFORMAT='%3U %3S'; ${script}`, 'bench', ...command];
+  const times = execFileSync('bash', timed, surroundings);
   return times.split(' ').reduce((sum, seconds) => sum + Number(seconds) * 1000, 0);
 }
 

@@ -2,7 +2,6 @@
 export { dataDirectory } from './data-directory.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
 export type { SettingChange, SettingEdit, SettingValue } from './edit-setting.ts';
-export { checkTemplates } from './expand.ts';
 export {
   type Explanation,
   explainSetting,
@@ -22,16 +21,22 @@ export type {
   SettingsPlaces,
 } from './loaded-settings.ts';
 export { maskSecrets } from './mask-secrets.ts';
-export { checkModels } from './models.ts';
 export { discoverLocalProviders, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
 export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
 export { writeProjectIgnore } from './project-ignore.ts';
-export { type ListedProvider, listProviders, withoutSecrets } from './provider-list.ts';
-export { type ProviderCandidate, resolveProviders } from './providers.ts';
+export type { ListedProvider } from './provider-list.ts';
+export type { ProviderCandidate } from './providers.ts';
+export {
+  checkModels,
+  checkTemplates,
+  followProviders,
+  listProviders,
+  resolveProviders,
+} from './providers-on-demand.ts';
 export { checkFile } from './read-layers.ts';
 export { replaceFile } from './replace-file.ts';
-export { followProviders, type ResolvedSettings } from './resolved-settings.ts';
+export type { ResolvedSettings } from './resolved-settings.ts';
 export {
   isLoopback,
   localServerSettings,
@@ -50,3 +55,4 @@ export {
   type TrustedFile,
   TrustStoreError,
 } from './trust-store.ts';
+export { withoutSecrets } from './url-secrets.ts';

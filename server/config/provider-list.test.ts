@@ -1,6 +1,7 @@
 /** The list of providers: all that are named, with what is wrong, and no secret. */
 import { expect, test } from 'vitest';
-import { listProviders, withoutSecrets } from './provider-list.ts';
+import { listProviders } from './provider-list.ts';
+import { withoutSecrets } from './url-secrets.ts';
 
 test('a provider of the settings is listed with its template, one of the environment with its variable', () => {
   const config = {

@@ -4,6 +4,7 @@ import { builtInProviders } from './built-in-providers.ts';
 import { pointerKeys, pointerTo } from './pointer.ts';
 import { type ProviderType, realProviderType } from './provider-type.ts';
 import { type CandidateModel, type ResolvedProviders, resolveProviders } from './providers.ts';
+import { withoutSecrets } from './url-secrets.ts';
 import type { Environment } from './variables.ts';
 
 /** One provider, and whether it can be asked. */
@@ -63,13 +64,4 @@ function usualUrl({ baseUrl, baseUrlVariable }: BuiltIn, environment: Environmen
 
 function keyVariable({ keyVariable: name }: BuiltIn, environment: Environment): string {
   return environment[name] ? name : `${name}_FILE`;
-}
-
-/** A URL may hold a password, or a key among its parameters; a variable in their place is no secret. */
-export function withoutSecrets(url: string): string {
-  const hideUnlessVariable = (whole: string, before: string, value: string, after = '') =>
-    /^\$\w+$|^\$\{\w+\}$/.test(value) ? whole : `${before}(hidden)${after}`;
-  return url
-    .replace(/(\/\/)([^/?#@]*)(@)/, hideUnlessVariable)
-    .replaceAll(/([?&][^=&#]*=)([^&#]+)()/g, hideUnlessVariable);
 }

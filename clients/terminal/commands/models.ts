@@ -25,13 +25,13 @@ export async function listModels({ json = false }: { readonly json?: boolean }):
     '../../../server/config/config.ts'
   );
   const { config } = await currentSettings();
-  const [{ candidates }, discovered] = [
+  const [{ candidates }, discovered] = await Promise.all([
     resolveProviders(config, process.env),
-    await discoverLocalProviders(fetch, discoveryMs),
-  ];
+    discoverLocalProviders(fetch, discoveryMs),
+  ]);
   const known = new Set(candidates.map(({ id }) => id));
   const providers = [...candidates, ...discovered.filter(({ id }) => !known.has(id))];
-  for (const diagnostic of checkModels(config, providers)) notice(formatDiagnostic(diagnostic));
+  for (const diagnostic of await checkModels(config, providers)) notice(formatDiagnostic(diagnostic));
   const models = askable(providers, config);
   if (models.length === 0 && !json) return notice(noProviders);
   printTable(models, columns, { json });

@@ -8,7 +8,7 @@ import { currentSettings } from '../places.ts';
 export async function listProviders({ json = false }: { readonly json?: boolean }): Promise<void> {
   const config = await import('../../../server/config/config.ts');
   const loaded = await currentSettings();
-  const providers = config.listProviders(loaded.config, process.env);
+  const providers = await config.listProviders(loaded.config, process.env);
   const ignored = ignoredIn(loaded, 'providers');
   if (json) return printJson({ providers: providers.map((one) => asJson(one, loaded)), ignored });
   tellIgnored(ignored);

@@ -10,7 +10,7 @@ const localMs = 500;
 /** Every provider that is named; what is wrong with one, and whether any is left. */
 export async function examineProviders({ loaded, environment }: SettledScene): Promise<Finding[]> {
   const { discoverLocalProviders, listProviders } = await import('../../../server/config/config.ts');
-  const listed = listProviders(loaded.config, environment);
+  const listed = await listProviders(loaded.config, environment);
   const usable = listed.filter(({ state }) => state === 'usable').map(({ id }) => id);
   const local = await discoverLocalProviders(fetch, localMs);
   const chosen = [loaded.config.models?.large?.provider, loaded.config.models?.small?.provider];
@@ -39,9 +39,9 @@ export async function examineModels({ loaded, environment }: SettledScene): Prom
   const { checkModels, discoverLocalProviders, resolveProviders } = await import(
     '../../../server/config/config.ts'
   );
-  const { candidates } = resolveProviders(loaded.config, environment);
+  const { candidates } = await resolveProviders(loaded.config, environment);
   const providers = [...candidates, ...(await discoverLocalProviders(fetch, localMs))];
-  const found = checkModels(loaded.config, providers).map((diagnostic) =>
+  const found = (await checkModels(loaded.config, providers)).map((diagnostic) =>
     findingOf({ ...diagnostic, place: loaded.origin(diagnostic.pointer)?.place ?? null }),
   );
   const { large, small } = loaded.config.models ?? {};

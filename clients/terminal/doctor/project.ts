@@ -68,12 +68,15 @@ async function exposureFindings(folder: string, facts: Stats, projectRoot: strin
 /** The database of the project, without starting a server, and without changing it. */
 export async function examineDatabase({ loaded }: SettledScene): Promise<Finding[]> {
   const { dataDirectory } = await import('../../../server/config/config.ts');
-  const { examineDatabase: examine } = await import('../../../server/maintenance/maintenance.ts');
   const folder = dataDirectory(loaded);
   const file = join(folder, 'service.db');
+  const none: Finding = { level: 'ok', message: 'There is no database yet; the first run makes it.' };
+  // The driver takes long to load.
+  if (!(await factsOf(file))) return [none];
+  const { examineDatabase: examine } = await import('../../../server/maintenance/maintenance.ts');
   try {
     const versions = await examine(folder);
-    if (!versions) return [{ level: 'ok', message: 'There is no database yet; the first run makes it.' }];
+    if (!versions) return [none];
     const { found, known } = versions;
     if (found <= known) return [{ level: 'ok', message: `${file} can be read.` }];
     return [

@@ -159,7 +159,7 @@ function schemaFinding({ file, written, place }: LoadedSettings['layers'][number
 /** Templates that are broken, and variables that are not set. No command in them is run. */
 export async function examineTemplates({ loaded, environment }: SettledScene): Promise<Finding[]> {
   const { checkTemplates } = await import('../../../server/config/config.ts');
-  const found = checkTemplates(loaded.config, environment).map((diagnostic) =>
+  const found = (await checkTemplates(loaded.config, environment)).map((diagnostic) =>
     findingOf({ ...diagnostic, place: diagnostic.place ?? loaded.origin(diagnostic.pointer)?.place ?? null }),
   );
   return found.length > 0 ? found : [{ level: 'ok', message: 'Every variable that is needed is set.' }];
