@@ -1,8 +1,9 @@
 /** The settings of a working directory: every scope together, and a strange project that may do nothing unasked. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdir, readdir, readFile, rename, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientConfigSchema } from '../contract/config.ts';
 import { formatDiagnostic, SettingsError } from './diagnostic.ts';
 import { loadSettings } from './load.ts';
@@ -415,6 +416,26 @@ describe('trust', () => {
     expect(loaded.layers).toHaveLength(1);
   });
 
+  test('counts for nothing that was not hashed, however fast the file is swapped', async () => {
+    const { put, path, trust, load } = await testProject();
+    await put('service.json', canary);
+    await trust('service.json');
+    await put('evil.json', { hooks: hooks('canarx'), options: { debug: true } });
+    const swapper = spawn(process.execPath, ['-e', swapping, path('service.json'), path('evil.json')]);
+    onTestFinished(() => void swapper.kill('SIGKILL'));
+    await once(swapper.stdout, 'data');
+    const seen = new Set<string>();
+    for (let round = 0; round < 300; round++) {
+      // In the midst of a write a file may be broken, or be missing.
+      const loaded = await load().catch((error: unknown) => String(error));
+      if (typeof loaded === 'string') seen.add('broken');
+      else seen.add(JSON.stringify(loaded.config));
+    }
+    expect([...seen].filter((one) => one.includes('canarx'))).toEqual([]);
+    expect(seen).toContain(JSON.stringify(canary));
+    expect(seen).toContain('{"options":{"debug":true}}');
+  });
+
   test('that others could have written is none, and the reason is told where it matters', async () => {
     const { home, put, trust, load } = await testProject();
     await put('service.json', canary);
@@ -429,6 +450,26 @@ describe('trust', () => {
     expect((await load()).diagnostics).toEqual([]);
   });
 });
+
+/** By renaming, and by writing over it piece by piece. */
+const swapping = `
+  const fs = require('node:fs');
+  const [file, other] = process.argv.slice(1);
+  const [good, evil] = [file, other].map((name) => fs.readFileSync(name));
+  const put = (bytes) => { fs.writeFileSync(file + '.new', bytes); fs.renameSync(file + '.new', file); };
+  process.stdout.write('ready');
+  for (;;) {
+    put(evil);
+    put(good);
+    const handle = fs.openSync(file, 'r+');
+    for (const bytes of [evil, good]) for (let at = 0; at < bytes.length; at += 8) fs.writeSync(handle, bytes, at, Math.min(8, bytes.length - at), at);
+    fs.ftruncateSync(handle, good.length);
+    fs.closeSync(handle);
+    put(evil);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    put(good);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+  }`;
 
 describe('a hostile file', () => {
   test('behind a link to outside the project is not opened', async () => {

@@ -53,7 +53,7 @@ function personalPlaces(
 }
 
 /** The person's own settings, for every project. */
-export function globalSettingsFile(environment: Environment, homeDirectory: string): string {
+function globalSettingsFile(environment: Environment, homeDirectory: string): string {
   const named = environment.SERVICE_GLOBAL_CONFIG;
   if (named) return resolve(named, 'service.json');
   return join(

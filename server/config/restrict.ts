@@ -4,7 +4,7 @@ import { dirname, resolve, sep } from 'node:path';
 import type { ClientConfig } from '../contract/config.ts';
 import { pointerTo, without } from './pointer.ts';
 import { isWithin } from './read-once.ts';
-import { type MarkedValue, markedValues, schemaAt } from './schema-marks.ts';
+import { type MarkedValue, markedValues } from './schema-marks.ts';
 
 /** What a file says that counts only when it is trusted: the outermost sections, as they stand there. */
 export function restrictedPointers(written: ClientConfig): string[] {
@@ -35,11 +35,6 @@ export async function escapingPaths(
 /** The settings without what stands at the pointers. */
 export function withoutPointers(written: ClientConfig, pointers: readonly string[]): ClientConfig {
   return cut(written, ({ keys }) => pointers.includes(pointerTo(keys)));
-}
-
-/** Whether a section that holds the pointer is restricted, or the value itself. */
-export function isRestricted(keys: readonly string[]): boolean {
-  return keys.some((_, index) => schemaAt(keys.slice(0, index + 1))?.['x-restricted']);
 }
 
 function cut(written: ClientConfig, condemned: (value: MarkedValue) => boolean): ClientConfig {

@@ -1,0 +1,40 @@
+/** What is cut from a file that is not trusted. */
+import { mkdir, symlink } from 'node:fs/promises';
+import { expect, test } from 'vitest';
+import { escapingPaths, restrictedPointers, withoutPointers, withoutRestricted } from './restrict.ts';
+import { testProject } from './test-project.ts';
+
+test('restricted sections are found under every name, and nothing else is', () => {
+  const written = {
+    $schema: './service.schema.json',
+    mcp: {},
+    mcpServers: { a: { command: 'x' } },
+    options: { context_paths: [], debug: true, tui: { diff_mode: 'split' as const } },
+    models: {},
+  };
+  expect(restrictedPointers(written)).toEqual(['/mcp', '/mcpServers', '/options/context_paths']);
+  expect(withoutRestricted(written)).toEqual({
+    $schema: './service.schema.json',
+    options: { debug: true, tui: { diff_mode: 'split' } },
+    models: {},
+  });
+  // What was read stays as it was: the review before trusting shows all of it.
+  expect(written.mcpServers).toEqual({ a: { command: 'x' } });
+});
+
+test('paths that lead out of the project are found, and only they', async () => {
+  const { home, root, path } = await testProject();
+  await mkdir(path('sub'));
+  await symlink(home, path('out'));
+  const escaping = (data_directory: string, workingDirectory = root) =>
+    escapingPaths({ options: { data_directory } }, { workingDirectory, projectRoot: root });
+  expect(await escaping('../x')).toEqual(['/options/data_directory']);
+  expect(await escaping('../x', path('sub'))).toEqual([]);
+  expect(await escaping('out/x')).toEqual(['/options/data_directory']);
+  expect(await escaping('x/out')).toEqual([]);
+  expect(
+    withoutPointers({ options: { data_directory: 'x', debug: true } }, ['/options/data_directory']),
+  ).toEqual({
+    options: { debug: true },
+  });
+});
