@@ -1,6 +1,6 @@
 /** Finds under which name a setting stands in a file: its proper one, an alias, or one that is deprecated. */
 import type { Step } from './edit-text.ts';
-import { isObject, valueAt } from './pointer.ts';
+import { valueAt } from './pointer.ts';
 import { type SettingsSchema, schemaAt, schemaBelow, settingsSchema } from './schema-marks.ts';
 
 /** Where a value is written, and which. */
@@ -69,7 +69,7 @@ function stepsOf(content: unknown, path: readonly string[]): Step[] {
   return path.map((key, index) => {
     const before = path.slice(0, index);
     const parent = valueAt(content, before);
-    const isList = parent === undefined ? Boolean(schemaAt(before)?.items) : !isObject(parent);
-    return isList ? Number(key) : key;
+    const isList = parent === undefined ? schemaAt(before)?.items : Array.isArray(parent);
+    return isList && /^\d+$/.test(key) ? Number(key) : key;
   });
 }

@@ -172,14 +172,18 @@ function assertWay(content: unknown, path: readonly Step[], file: string): void 
     const before = path.slice(0, index).map(String);
     const parent = valueAt(content, before);
     if (parent === undefined) return;
-    const length = Array.isArray(parent) ? parent.length : null;
-    if (length === null ? isObject(parent) : typeof step === 'number' && step <= length) continue;
-    const message =
-      length === null
-        ? 'This is not an object, so that nothing can be set in it'
-        : `This list has ${length} items`;
-    const remedy = length === null ? 'Mend it first.' : `The next one is number ${length}.`;
-    throw refusal(file, pointerTo(before), message, remedy);
+    if (Array.isArray(parent) && typeof step === 'number') {
+      if (step <= parent.length) continue;
+      const next = `The next one is number ${parent.length}.`;
+      throw refusal(file, pointerTo(before), `This list has ${parent.length} items`, next);
+    }
+    if (isObject(parent)) continue;
+    throw refusal(
+      file,
+      pointerTo(before),
+      'This is not an object, so that nothing can be set in it',
+      'Mend it first.',
+    );
   }
 }
 
