@@ -26,6 +26,8 @@ export async function generateSettingsValidator(root: string): Promise<void> {
   const ajv = new Ajv2020({
     allErrors: true,
     verbose: true,
+    // The loader has words of its own.
+    messages: false,
     allowUnionTypes: true,
     code: { source: true, esm: true },
   });
