@@ -15,6 +15,8 @@ export interface TestTerminal {
   press(...keys: readonly string[]): Promise<void>;
   /** What stands on the screen once the text does. Fails with the screen after some seconds. */
   shows(text: string | RegExp): Promise<string>;
+  /** Whether anything on the screen is coloured or set off in any other way. */
+  colours(): Promise<boolean>;
   /** What stands on the screen once the program has ended, and its exit code. */
   end(): Promise<{ readonly screen: string; readonly code: number }>;
 }
@@ -54,6 +56,7 @@ export async function openTestTerminal(
         const now = await screen();
         return (typeof text === 'string' ? now.includes(text) : text.test(now)) ? now : null;
       }),
+    colours: async () => (await tmux('capture-pane', '-p', '-e')).stdout.includes('\x1b['),
     end: () =>
       until(async () => {
         const code = existsSync(codeFile) ? readFileSync(codeFile, 'utf8') : '';
