@@ -2,8 +2,9 @@
 import type { LiveSettings, LoadedSettings } from '../../server/config/config.ts';
 import { canAsk } from './ask.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
-import { describeDiagnostic, displayPath, notice } from './output.ts';
+import { displayPath } from './output.ts';
 import { currentPlaces } from './places.ts';
+import { noticeSettings } from './settings-notices.ts';
 
 /** The folder with its settings, which follow their files until they are closed. */
 export interface Project {
@@ -36,14 +37,13 @@ export async function openProjectForRun({ trustRequired, used, quiet }: ProjectW
   let project = await openProject();
   const asks = used && !trustRequired && !quiet && canAsk();
   if (project.loaded.ignored.length > 0 && asks) project = await askForTrust(project);
-  const { ignored, diagnostics } = project.loaded;
+  const { ignored } = project.loaded;
   if (trustRequired && ignored.length > 0) {
     project.settings.close();
     throw new CommandFailure(`Nothing was run.\n${leftOut(project.loaded)}`, exitCodes.untrusted);
   }
   if (quiet || !used) return project;
-  for (const diagnostic of diagnostics) notice(describeDiagnostic(diagnostic, process.stderr));
-  if (ignored.length > 0) notice(leftOut(project.loaded));
+  noticeSettings(project.loaded);
   return project;
 }
 
@@ -59,5 +59,5 @@ function leftOut({ ignored }: LoadedSettings): string {
   const lines = ignored.map(({ place, reason }) => {
     return `${displayPath(place.file, process.stderr)}:${place.line}:${place.column}: ${reason}`;
   });
-  return [...lines, 'service trust shows what it is, and lets it count.'].join('\n');
+  return lines.join('\n');
 }

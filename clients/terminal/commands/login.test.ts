@@ -146,7 +146,7 @@ test('an end of an id that several sessions have lists them', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);
   // Ids end in one of 32 characters: of 33 sessions two end alike.
-  const ids = [];
+  const ids: string[] = [];
   for (let at = 0; at < 33; at += 1)
     ids.push((await server.client.POST('/api/v1/sessions', { body: {} })).data.id);
   const alike =
