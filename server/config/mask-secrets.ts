@@ -31,7 +31,9 @@ function isSecret(parent: SettingsSchema | null, schema: SettingsSchema, key: st
 
 function maskedText(text: string, schema: SettingsSchema): string {
   const parts = schema['x-expand'] ? partsOf(text) : [];
-  return parts.some(({ kind }) => kind !== 'text') ? maskedParts(parts) : hidden;
+  if (parts.every(({ kind }) => kind === 'text')) return hidden;
+  const shownParts = maskedParts(parts);
+  return shownParts.includes(hidden) ? shownParts : text;
 }
 
 /** Nothing of a template that cannot be read: where its secret begins is not known. */
