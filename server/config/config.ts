@@ -50,9 +50,7 @@ export {
   readTrust,
   recordTrust,
   revokeTrust,
-  type Trust,
   type TrustEntry,
-  type TrustedFile,
   TrustStoreError,
 } from './trust-store.ts';
 export { withoutSecrets } from './url-secrets.ts';

@@ -1,6 +1,6 @@
 /** Holds a settings file after a change against the same before: what was wrong may stay so, but nothing may become so. */
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
-import type { Step } from './edit-text.ts';
+import type { Assignment } from './edit-names.ts';
 import { isError, type ParsedSettings, parseSettings } from './parse.ts';
 import { isAtOrBelow, pointerKeys, pointerTo } from './pointer.ts';
 import { schemaAt } from './schema-marks.ts';
@@ -13,14 +13,14 @@ import { pointerToKey } from './setting-keys.ts';
 export async function assertNoWorse(
   before: Uint8Array | null,
   after: Uint8Array,
-  path: readonly Step[],
+  edit: Assignment,
   file: string,
 ): Promise<{ readonly parsed: ParsedSettings; readonly warnings: readonly Diagnostic[] }> {
   const old = before ? (await parseSettings(before, file)).diagnostics : [];
   const parsed = await parseSettings(after, file);
   const added = newOnes(old, parsed.diagnostics);
   const errors = added.filter((one) => isError(one) || schemaAt(pointerKeys(one.pointer)) === null);
-  if (errors.length > 0) throw new SettingsError(errors.map((one) => asRefusal(one, path)));
+  if (errors.length > 0) throw new SettingsError(errors.map((one) => asRefusal(one, edit)));
   return { parsed, warnings: added };
 }
 
@@ -39,10 +39,14 @@ function nameOf({ pointer, message }: Diagnostic): string {
 }
 
 /** No place: the text that has it was never written. */
-function asRefusal(diagnostic: Diagnostic, path: readonly Step[]): Diagnostic {
+function asRefusal(diagnostic: Diagnostic, { path, value }: Assignment): Diagnostic {
   const { pointer, remedy } = diagnostic;
   const edited = pointerTo(path.map(String));
   const isAround = pointer !== edited && pointer !== '' && isAtOrBelow(edited, pointer);
-  const whole = ` Or set the whole of it at once: service config set ${pointerToKey(pointer)} '{ … }'.`;
-  return { ...diagnostic, severity: 'error', place: null, remedy: isAround ? remedy + whole : remedy };
+  const key = pointerToKey(pointer);
+  const whole =
+    value === undefined
+      ? `Or remove the whole of it: service config unset ${key}`
+      : `Or set the whole of it at once: service config set ${key} '{ … }'`;
+  return { ...diagnostic, severity: 'error', place: null, remedy: isAround ? `${remedy} ${whole}` : remedy };
 }

@@ -318,7 +318,9 @@ describe('what is unset', () => {
   test('cannot leave an object without what it needs', async () => {
     const { unset, put } = await editable();
     await put(workspaceFile, { models: { large: { provider: 'a', model: 'b' } } });
-    expect(await refusal(unset('models.large.model'))).toContain('The key "model" is missing');
+    expect(await refusal(unset('models.large.model'))).toMatch(
+      /The key "model" is missing.* Or remove the whole of it: service config unset models.large$/,
+    );
   });
 });
 

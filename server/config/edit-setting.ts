@@ -6,7 +6,7 @@ import { type Diagnostic, SettingsError } from './diagnostic.ts';
 import { readDocument } from './document.ts';
 import { assertNoWorse } from './edit-check.ts';
 import { changeFile, type EditableFile } from './edit-file.ts';
-import { assignmentFor, standingPaths } from './edit-names.ts';
+import { type Assignment, assignmentFor, standingPaths } from './edit-names.ts';
 import { removeFromText, type Step, setInText } from './edit-text.ts';
 import { keepTrust } from './edit-trust.ts';
 import { readValue } from './edit-value.ts';
@@ -87,11 +87,9 @@ interface FileText {
   readonly text: string;
 }
 
-/** The file as it shall be. */
-interface EditedText {
+/** The file as it shall be; a value that is undefined was removed. */
+interface EditedText extends Assignment {
   readonly text: string;
-  readonly path: readonly Step[];
-  readonly value: unknown;
 }
 
 async function change(
@@ -101,7 +99,7 @@ async function change(
 ): Promise<SettingChange> {
   return changeFile(places, scope, async (before) => {
     const { bytes, edited, content } = editBytes(before, edit);
-    const { parsed, warnings } = await assertNoWorse(before.bytes, bytes, edited.path, before.file);
+    const { parsed, warnings } = await assertNoWorse(before.bytes, bytes, edited, before.file);
     const changed = before.bytes === null || !Buffer.from(bytes).equals(before.bytes);
     if (changed) await writeBeside(before, scope);
     const pointer = pointerTo(edited.path.map(String));

@@ -105,12 +105,12 @@ async function ageOf(file: string): Promise<number | null> {
   }
 }
 
-/** Null where nobody holds the lock. */
+/** Null where nobody holds the lock, and where something else lies in its place. */
 async function holderOf(file: string): Promise<Holder | null> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as Holder; // written by `take`
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null;
+    if (codeOf(error) === 'ENOENT' || error instanceof SyntaxError) return null;
     throw error;
   }
 }

@@ -43,13 +43,12 @@ async function handOver(handle: FileHandle, owner: Replacement['owner']): Promis
   if (owner && (owner.uid !== uid || owner.gid !== gid)) await handle.chown(owner.uid, owner.gid);
 }
 
-/** Without this a power cut could forget the new name, though it kept the bytes. */
+/**
+ * Without this a power cut could forget the new name, though it kept the bytes. Not every file system can do it, and
+ * the file is replaced by now.
+ */
 async function syncFolder(folder: string): Promise<void> {
-  if (process.platform === 'win32') return; // Folders cannot be opened there.
-  const handle: FileHandle = await open(folder, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const handle = await open(folder, 'r').catch(() => null);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
 }
