@@ -338,7 +338,7 @@ function addUpkeep(program: Command): void {
         (await import('./commands/completion.ts')).printCompletion(shell, buildProgram()),
       ),
     'source <(service completion bash)',
-  );
+  ).addHelpText('after', whereCompletionGoes);
   withExample(
     program
       .command('version')
@@ -347,6 +347,12 @@ function addUpkeep(program: Command): void {
     'service version',
   );
 }
+
+const whereCompletionGoes = `
+To have it in every shell:
+  bash  echo 'source <(service completion bash)' >> ~/.bashrc
+  zsh   service completion zsh > "\${fpath[1]}/_service"
+  fish  service completion fish > ~/.config/fish/completions/service.fish`;
 
 function jsonOption(): Option {
   return new Option('--json', 'print JSON, for programs');

@@ -80,7 +80,7 @@ ${keys
       string split ' ' -- $kind
   end
 end
-complete -c ${name} -f -a '(${it})'`;
+complete -c ${name} -f -k -a '(${it})'`;
 }
 
 function optionCases(nodes: readonly Node[]): string {

@@ -1,0 +1,117 @@
+/** Completion: bash completes for real; the scripts for other shells hold all that can be typed. */
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { nodesOf } from '../completion/tree.ts';
+import { buildProgram } from '../program.ts';
+import { launcher, runToEnd, type TestHome, testHome } from '../test-command.ts';
+
+/** What bash offers for the last word of a line, in a shell that has loaded the script as the help says. */
+async function completed({ project, environment }: TestHome, ...lines: readonly (readonly string[])[]) {
+  const script = `
+    PATH="$(dirname "$1"):$PATH"; shift
+    source <(service completion bash)
+    function_name=$(complete -p service | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+    words=()
+    for word in "$@" ';'; do
+      if [[ $word == ';' ]]; then
+        COMP_WORDS=(service "\${words[@]}") COMP_CWORD=\${#words[@]} COMPREPLY=()
+        "$function_name"
+        printf '%s\\t' "\${COMPREPLY[@]}"; echo
+        words=()
+      else words+=("$word"); fi
+    done`;
+  const words = lines.flatMap((line, index) => (index > 0 ? [';', ...line] : line));
+  const { stdout, stderr } = await runToEnd('bash', ['-c', script, 'bash', launcher, ...words], {
+    cwd: project,
+    environment,
+  });
+  expect(stderr).toBe('');
+  return stdout
+    .replace(/\n$/, '')
+    .split('\n')
+    .map((line) => line.split('\t').filter(Boolean));
+}
+
+test('bash completes commands, options and their values, each where it may stand', async () => {
+  const person = testHome();
+  const [commands, below, options, shells, afterFolder, nothing] = await completed(
+    person,
+    ['co'],
+    ['config', ''],
+    ['trust', '--'],
+    ['completion', ''],
+    ['-C', '/tmp', 'run', '--mo'],
+    ['run', '--model', ''],
+  );
+  expect(commands).toEqual(['config', 'completion']);
+  expect(below).toEqual(['show', 'explain', 'set', 'unset', 'check', 'path']);
+  expect(options).toEqual(['--yes', '--list', '--show', '--revoke', '--json', '--help']);
+  expect(shells).toEqual(['bash', 'zsh', 'fish']);
+  expect(afterFolder).toEqual(['--model']);
+  expect(nothing).toEqual([]);
+});
+
+test('bash completes settings keys, names of the user’s choice among them, and the values of a key', async () => {
+  const [keys, names, below, values, types, booleans, global] = await completed(
+    testHome(),
+    ['config', 'explain', 'options.tui.'],
+    ['config', 'set', 'provid'],
+    ['config', 'set', 'providers.mine.ba'],
+    ['config', 'set', 'options.tui.diff_mode', ''],
+    ['config', 'set', 'providers.mine.type', 'a'],
+    ['config', 'set', 'options.debug', ''],
+    ['config', 'set', '--global', 'options.tui.diff_mode', 's'],
+  );
+  expect(keys).toContain('options.tui.diff_mode');
+  expect(new Set(names)).toEqual(new Set(['providers', 'providers.']));
+  expect(below).toEqual(['providers.mine.base_url']);
+  expect(values).toEqual(['unified', 'split']);
+  expect(types).toEqual(['anthropic', 'azure']);
+  expect(booleans).toEqual(['true', 'false']);
+  expect(global).toEqual(['split']);
+});
+
+test('bash completes files and folders, with spaces in their names', async () => {
+  const person = testHome();
+  person.write('project/my settings.json', {});
+  person.write('project/a folder/service.json', {});
+  const [files, folders] = await completed(person, ['config', 'check', 'my'], ['-C', '']);
+  expect(files).toEqual(['my settings.json']);
+  expect(folders).toEqual(expect.arrayContaining(['a folder']));
+  expect(folders).not.toContain('my settings.json');
+});
+
+test('the command is completed under the name that it was linked as', async () => {
+  const { home, environment, project } = testHome();
+  const link = join(home, 'my-agent');
+  symlinkSync(launcher, link);
+  const { stdout } = await runToEnd(link, ['completion', 'bash'], { cwd: project, environment });
+  expect(stdout).toContain('complete -F _my_agent_complete my-agent');
+});
+
+test.for(['bash', 'zsh', 'fish'])(
+  'the script for %s holds every command, every option and every key',
+  async (shell) => {
+    const { stdout } = await testHome().service(['completion', shell]);
+    for (const { at, commands, options } of nodesOf(buildProgram())) {
+      if (at !== 'help') expect(stdout).toContain(`'${at}`);
+      for (const { word } of commands) expect(stdout).toContain(word);
+      for (const name of options.flatMap(({ names }) => names)) expect(stdout).toContain(name);
+    }
+    for (const key of ['models.large.model', 'options.tui.diff_mode', 'mcp.*.command', 'tools.grep.timeout'])
+      expect(stdout).toContain(key);
+    expect(stdout).not.toContain('disable_notifications');
+  },
+);
+
+test.for([
+  ['zsh', '#compdef service', 'compdef _service service'],
+  ['fish', 'complete -c service -f', '\tHow many levels'],
+] as const)('the script for %s is one that the shell takes', async ([shell, ...parts]) => {
+  const { stdout } = await testHome().service(['completion', shell]);
+  for (const part of parts) expect(stdout.replaceAll("'\\t'", '\t')).toContain(part);
+  // Every quote that is opened is closed: what is quoted holds none but escaped ones.
+  const quotes = stdout.replaceAll(String.raw`'\''`, '').replaceAll(String.raw`\'`, '').split("'").length - 1;
+  expect(quotes % 2).toBe(0);
+});
