@@ -14,7 +14,7 @@ export function noticeDiagnostics(diagnostics: readonly Diagnostic[]): void {
 }
 
 /** What does not count for want of trust. */
-export function noticeIgnored({ ignored }: Pick<LoadedSettings, 'ignored'>): void {
+function noticeIgnored({ ignored }: Pick<LoadedSettings, 'ignored'>): void {
   if (ignored.length === 0) return;
   const lines = ignored.map(({ place, reason }) => {
     const file = displayPath(place.file, process.stderr);

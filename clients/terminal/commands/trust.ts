@@ -30,12 +30,17 @@ export async function trust(options: TrustOptions): Promise<void> {
 /** Before a run: shows what does not count yet, on standard error, and asks. Where nobody is there, nothing happens. */
 export async function offerTrust(places: SettingsPlaces): Promise<void> {
   if (!canAsk()) return;
-  const { loadSettings } = await import('../../../server/config/config.ts');
+  const { loadSettings, TrustStoreError } = await import('../../../server/config/config.ts');
   const loaded = await loadSettings(places);
-  const open = (await reviewProject(loaded)).filter(({ layer }) => !layer.trusted);
-  if (open.length === 0) return;
-  for (const file of open) showReview(file, process.stderr);
-  await recordReviewed(loaded, (await askTrust(open)) ?? []);
+  try {
+    const open = (await reviewProject(loaded)).filter(({ layer }) => !layer.trusted);
+    if (open.length === 0) return;
+    for (const file of open) showReview(file, process.stderr);
+    await recordReviewed(loaded, (await askTrust(open)) ?? []);
+  } catch (error) {
+    // Where trust cannot be kept, the run goes on without, and the warnings of the settings say why.
+    if (!(error instanceof TrustStoreError)) throw error;
+  }
 }
 
 async function trustProject(options: TrustOptions): Promise<void> {
