@@ -128,7 +128,8 @@ test('what is swapped while it is read is never taken for something else', { tim
   onTestFinished(() => void swapper.kill('SIGKILL'));
   await once(swapper.stdout, 'data');
   const seen = new Map<string, number>();
-  for (let round = 0; round < 1500; round++) {
+  // Where nothing is seen but one of the two, nothing was swapped under our hands: then on, until the time is up.
+  for (let round = 0; round < 1000 || !seen.has('file') || seen.size < 2; round++) {
     const result = await readOnce(path('here/service.json'), root);
     const what = result === null ? 'nothing' : 'severity' in result ? result.severity : 'file';
     seen.set(what, (seen.get(what) ?? 0) + 1);
@@ -138,9 +139,6 @@ test('what is swapped while it is read is never taken for something else', { tim
       expect(isWithin(result.realPath, root)).toBe(true);
     }
   }
-  // Otherwise nothing was swapped under our hands.
-  expect(seen.get('file')).toBeGreaterThan(0);
-  expect(seen.size).toBeGreaterThan(1);
 });
 
 const swapping = `
