@@ -1,10 +1,10 @@
 /** The `service` command: reads the command line and hands each subcommand to its file. */
 import type { Command } from 'commander';
-import { exitCodeOf, explainFailure } from './failures.ts';
 
 try {
   await answer(process.argv.slice(2));
 } catch (error) {
+  const { exitCodeOf, explainFailure } = await import('./failures.ts');
   const said = explainFailure(error);
   if (said !== null) process.stderr.write(`${said}\n`);
   process.exitCode = exitCodeOf(error);

@@ -210,3 +210,25 @@ describe('what is refused', () => {
     expect(diagnostics[0]?.message).toContain('larger than 1048576 bytes');
   });
 });
+
+test.each([
+  ['', 'fine'],
+  ['^(bash|write)$', 'fine'],
+  ['mcp_.*|bash', 'fine'],
+  ['bash', 'fine'],
+  ['[a-z]+\\d{2}', 'fine'],
+  ['(bash', 'broken'],
+  ['bash)', 'broken'],
+  ['a**', 'broken'],
+  ['^(bash|write$', 'broken'],
+  ['|*', 'broken'],
+  ['(?=bash)', 'broken'],
+  [`(${'a'.repeat(300)}`, 'broken'],
+])('a hook with the matcher %j is %s', async (matcher, state) => {
+  const { diagnostics } = await parse(
+    JSON.stringify({ hooks: { pre_tool_use: [{ matcher, command: 'true' }] } }),
+  );
+  expect(diagnostics.map(({ pointer }) => pointer)).toEqual(
+    state === 'fine' ? [] : ['/hooks/pre_tool_use/0/matcher'],
+  );
+});

@@ -68,11 +68,16 @@ function durationErrors(config: ClientConfig, document: SettingsDocument): Diagn
   }
 }
 
+/** Names, alternatives of them and what may stand between: whoever reads RE2 reads these. Most matchers are such. */
+const plainPattern = /^(?=.{0,200}$)\^?((\w|\.\*?)*(\|(\w|\.\*?)+)*|\((\w|\.\*?)+(\|(\w|\.\*?)+)*\))\$?$/;
+
 /** A guard whose pattern cannot be read would guard nothing, and nobody would learn of it before it is needed. */
 async function patternErrors(config: ClientConfig, document: SettingsDocument): Promise<Diagnostic[]> {
-  const patterns = [...markedValues(config)].filter(({ schema, value }) => schema['x-regexp'] && value);
+  const patterns = [...markedValues(config)].filter(
+    ({ schema, value }) => schema['x-regexp'] && !plainPattern.test(String(value)),
+  );
   if (patterns.length === 0) return [];
-  // Only here, since most commands read no pattern and reading the engine takes longer than reading the settings.
+  // Only here, since loading the engine takes longer than reading the settings.
   const { RE2JS, RE2JSException, RE2JSSyntaxException } = await import('re2js');
   return patterns.flatMap(({ keys, value }) => {
     try {
