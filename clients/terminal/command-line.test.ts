@@ -25,9 +25,23 @@ test('help goes to standard output and ends well', async () => {
   expect(flag.stdout).toContain('Ask the agent something');
 });
 
+test('help of a command is what its --help prints, and of none an error', async () => {
+  const { service } = testHome();
+  expect(await service(['help', 'config', 'set'])).toEqual(await service(['config', 'set', '--help']));
+  expect(await service(['help', 'serve'])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('--port'),
+  });
+  expect(await service(['help', 'run', 'nothing'])).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: 'service: There is no command "run nothing". service --help lists the commands.\n',
+  });
+});
+
 test('every command has help with an example of its own', () => {
   const program = buildProgram();
-  for (const { at } of nodesOf(program).filter(({ at }) => at !== 'help')) {
+  for (const { at } of nodesOf(program)) {
     const words = at.split(' ').filter(Boolean);
     let command = program;
     for (const word of words) command = command.commands.find((one) => one.name() === word) ?? command;

@@ -3,7 +3,7 @@ import { isAbsolute } from 'node:path';
 import { styleText } from 'node:util';
 import { Argument, Command, Option } from 'commander';
 import type { Shell } from './commands/completion.ts';
-import { exitCodes } from './failures.ts';
+import { CommandFailure, exitCodes } from './failures.ts';
 
 /** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
 export function buildProgram(): Command {
@@ -12,6 +12,7 @@ export function buildProgram(): Command {
     .description('An open backend for AI agents, and the agent itself in your terminal.')
     .enablePositionalOptions()
     .exitOverride()
+    .helpCommand(false)
     .helpOption('-h, --help', 'print this help')
     .configureHelp({
       styleTitle: (title) => styleText('bold', title, { validateStream: false }),
@@ -32,9 +33,7 @@ export function buildProgram(): Command {
   addLogin(program);
   program.commandsGroup('Upkeep:');
   addUpkeep(program);
-  program.addHelpCommand(
-    new Command('help').argument('[command]').description('Print the help of a command.'),
-  );
+  addHelp(program);
   withExample(program, 'service run "What does this project do?"');
   sayWhereHelpIs(program);
   return program;
@@ -108,7 +107,7 @@ function addTrust(program: Command): void {
 }
 
 function addConfig(program: Command): void {
-  const config = program.command('config').helpCommand(false).description('See and change settings.');
+  const config = program.command('config').description('See and change settings.');
   withExample(config, 'service config show');
   withExample(
     config
@@ -201,7 +200,7 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/providers.ts')).listProviders(options)),
     'service providers',
   );
-  const mcp = program.command('mcp').helpCommand(false).description('MCP servers of the settings.');
+  const mcp = program.command('mcp').description('MCP servers of the settings.');
   withExample(mcp, 'service mcp list');
   withExample(
     mcp
@@ -211,7 +210,7 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/mcp.ts')).listMcpServers(options)),
     'service mcp list',
   );
-  const lsp = program.command('lsp').helpCommand(false).description('Language servers of the settings.');
+  const lsp = program.command('lsp').description('Language servers of the settings.');
   withExample(lsp, 'service lsp list');
   withExample(
     lsp
@@ -346,6 +345,29 @@ function addUpkeep(program: Command): void {
       .action(async () => (await import('./commands/version.ts')).printVersion()),
     'service version',
   );
+}
+
+function addHelp(program: Command): void {
+  withExample(
+    program
+      .command('help')
+      .description('Print the help of a command.')
+      .argument('[command...]', 'as config set')
+      .action(async (words: string[]) => {
+        const named = words.reduce<Command | undefined>(
+          (at, word) => at?.commands.find((one) => one.name() === word),
+          program,
+        );
+        if (!named) throw unknownCommand(words);
+        await buildProgram().parseAsync([...words, '--help'], { from: 'user' });
+      }),
+    'service help config set',
+  );
+}
+
+function unknownCommand(words: readonly string[]): CommandFailure {
+  const message = `There is no command "${words.join(' ')}". service --help lists the commands.`;
+  return new CommandFailure(message, exitCodes.usage);
 }
 
 const whereCompletionGoes = `

@@ -104,6 +104,24 @@ test('a file cannot hide a command from the person by what a terminal obeys', as
   expect(asked).toContain('dnoyeb');
 });
 
+test('a run asks before it begins: with no it goes on without, with yes all of the file counts', async () => {
+  const person = testHome();
+  person.write('project/service.json', server);
+  const refused = await atTerminal(person, 'run', 'hello');
+  expect(await refused.shows('Trust service.json, as shown? [y/N]')).toContain('mcp-files');
+  await refused.press('n');
+  const without = await refused.end();
+  expect(without.screen).toContain('mcp does not count');
+  expect(without.code).toBe(0);
+  const allowed = await atTerminal(person, 'run', 'hello');
+  await allowed.shows('[y/N]');
+  await allowed.press('y');
+  const { screen, code } = await allowed.end();
+  expect(screen).not.toContain('does not count');
+  expect(code).toBe(0);
+  expect(await states(person)).toMatchObject({ 'service.json': 'there' });
+});
+
 test('without a terminal nothing is asked and nothing is trusted; the review is printed and the exit code is 3', async () => {
   const person = testHome();
   person.write('project/service.json', guard);

@@ -30,43 +30,47 @@ export interface Key extends Word {
 
 /** The program and every command below it. */
 export function nodesOf(command: Command, at = ''): readonly Node[] {
-  const visible = command.createHelp();
-  const commands = visible.visibleCommands(command);
   const own: Node = {
     at,
-    commands: commands.map((one) => ({ word: one.name(), meaning: firstSentence(one.description()) })),
-    options: visible.visibleOptions(command).map((option) => ({
-      names: [option.short, option.long].filter((name) => typeof name === 'string'),
-      meaning: firstSentence(option.description),
-      takes: option.required || option.optional ? sourceOf(option) : null,
-    })),
-    arguments: command.registeredArguments.map((argument) => ({
-      source: sourceOf(argument),
-      variadic: argument.variadic,
-    })),
+    commands: wordsFor(command),
+    options: command
+      .createHelp()
+      .visibleOptions(command)
+      .map((option) => ({
+        names: [option.short, option.long].filter((name) => typeof name === 'string'),
+        meaning: firstSentence(option.description),
+        takes: option.required || option.optional ? sourceOf(option, command) : null,
+      })),
+    arguments: command.registeredArguments.map((argument) => {
+      const source = sourceOf(argument, command);
+      // Of several words of our own each is another one; only files are all alike.
+      return { source, variadic: argument.variadic && typeof source === 'string' };
+    }),
   };
-  const help: Node = {
-    at: 'help',
-    commands: [],
-    options: [],
-    arguments: [{ source: own.commands, variadic: false }],
-  };
-  const isProgram = at === '';
-  return [
-    own,
-    ...(isProgram ? [help] : []),
-    ...command.commands.flatMap((one) => nodesOf(one, at ? `${at} ${one.name()}` : one.name())),
-  ];
+  return [own, ...command.commands.flatMap((one) => nodesOf(one, at ? `${at} ${one.name()}` : one.name()))];
 }
 
-function sourceOf(place: Option | Argument): Source {
+function sourceOf(place: Option | Argument, { parent }: Command): Source {
   if (place.argChoices) return place.argChoices.map((word) => ({ word, meaning: '' }));
-  const name = place.name();
-  if (name === 'key') return 'keys';
-  if (name === 'value') return 'values';
-  if (name === 'files') return 'files';
-  if (name === 'cwd') return 'folders';
-  return name === 'revoke' ? 'files' : 'anything';
+  switch (place.name()) {
+    case 'key':
+      return 'keys';
+    case 'value':
+      return 'values';
+    case 'files':
+    case 'revoke':
+      return 'files';
+    case 'cwd':
+      return 'folders';
+    case 'command':
+      return parent ? wordsFor(parent) : 'anything';
+    default:
+      return 'anything';
+  }
+}
+
+function wordsFor(command: Command): readonly Word[] {
+  return command.commands.map((one) => ({ word: one.name(), meaning: firstSentence(one.description()) }));
 }
 
 /** Shells show little beside a word: the first sentence, without its full stop. */
