@@ -68,7 +68,7 @@ function printExplanation(explanation: Explanation): void {
       { title: 'file', value: ({ place }) => describePlace(place) },
       { title: 'says', value: describeMention },
       {
-        title: 'and that',
+        title: 'effect',
         value: ({ status }) => fates[status].text,
         style: ({ status }) => fates[status].style,
       },
