@@ -1,6 +1,7 @@
 /** `service dirs`. */
 import { join } from 'node:path';
 import { compiledCodeFolder } from '../compiled-code.ts';
+import { logFileIn } from '../log-file.ts';
 import { printJson, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
 
@@ -17,7 +18,7 @@ export async function printDirectories({ json = false }: { readonly json?: boole
     workspace_file: places.workspaceFile,
     data_directory: data,
     database: join(data, 'service.db'),
-    log_file: join(data, 'logs', 'service.log'),
+    log_file: logFileIn(data),
     trust_file: join(places.dataHome, 'trust.json'),
     master_key: join(places.dataHome, 'master.key'),
     compiled_code: compiledCodeFolder(),
