@@ -38,10 +38,14 @@ export function catchInterrupts(stop: (what: Interrupt) => void): Interrupts {
   };
 }
 
-/** Other commands end at once there; this one has work to stop. Whoever reads us, as `head` does, may have read enough. */
+/**
+ * Other commands end at once there; this one has work to stop. Whoever reads us, as `head` does, may have read enough,
+ * and a terminal may have been closed.
+ */
 function onReaderLeft(act: () => void): void {
-  process.stdout.removeAllListeners('error').on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    act();
-  });
+  for (const stream of [process.stdout, process.stderr])
+    stream.removeAllListeners('error').on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
+      if (stream === process.stdout) act();
+    });
 }

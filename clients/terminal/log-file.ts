@@ -13,7 +13,7 @@ const blockBytes = 64 * 1024;
 const lookMs = 200;
 
 /** Where the last so many lines of a file begin, found from its end: the file may be large. */
-export async function beginOfTail(handle: FileHandle, lines: number): Promise<number> {
+async function beginOfTail(handle: FileHandle, lines: number): Promise<number> {
   const { size } = await handle.stat();
   const block = Buffer.alloc(blockBytes);
   // The line break at the very end ends the last line; it begins none.

@@ -49,11 +49,17 @@ export async function askPermission(
 }
 
 function question(request: PermissionRequest, lines: readonly string[], cut: boolean): string {
-  const { tool_name: tool, action, description, path } = request;
+  const { tool_name: tool, action, path } = request;
   const where = path === '.' ? 'this folder' : printable(path);
   const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}`);
   const rest = cut ? [tone('dim', '  …')] : [];
-  return [head, `  ${printable(description)}`, ...lines, ...rest].join('\n');
+  return [head, ...described(request), ...lines, ...rest].join('\n');
+}
+
+/** Not where it says only what stands below it. */
+function described({ description, params: { command } }: PermissionRequest): readonly string[] {
+  const repeats = typeof command === 'string' && description === `Run: ${command.slice(0, 200)}`;
+  return repeats ? [] : [`  ${printable(description)}`];
 }
 
 function offer({ options }: PermissionRequest, cut: boolean): string {

@@ -11,8 +11,6 @@ export interface Progress {
 const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const frameMs = 90;
 const clearLine = '\r\x1b[2K';
-const hideCursor = '\x1b[?25l';
-const showCursor = '\x1b[?25h';
 
 /** For where there is no terminal, or nobody wants it. */
 export const noProgress: Progress = { show: () => undefined, hide: () => undefined };
@@ -31,14 +29,13 @@ export function startProgress(): Progress {
     if (words === null) return;
     clearInterval(timer);
     words = null;
-    process.stderr.write(`${clearLine}${showCursor}`);
+    process.stderr.write(clearLine);
   };
-  // However the process ends, the terminal gets its cursor back.
+  // The cursor stays visible: a process that is killed could not bring it back.
   process.once('exit', hide);
   return {
     show(next) {
       if (words === null) {
-        process.stderr.write(hideCursor);
         timer = setInterval(draw, frameMs);
         // The line alone keeps no process alive.
         timer.unref();

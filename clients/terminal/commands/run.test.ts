@@ -201,6 +201,30 @@ test('a reader that has read enough stops the run, without a word', async () => 
   expect((await upstream.requests()).at(-1)?.outcome).toBe('aborted');
 });
 
+test('nobody has to read what stands beside the answer', async () => {
+  const home = testHome();
+  await withScriptedModel(home, tool('ls', {}));
+  const service = startService(home, ['run', 'x']);
+  service.child.stderr?.destroy();
+  expect(await service.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('The tool said') });
+});
+
+test('two runs of one session, in processes of their own, go one after the other', async () => {
+  const home = testHome();
+  const upstream = await withScriptedModel(home, [
+    { when: { last_user: 'first' }, ...text('slow', { hold_after_chunks: 1 }) },
+    text('fast'),
+  ]);
+  const first = startService(home, ['run', 'first']);
+  await upstream.latest(({ outcome }) => outcome === 'open');
+  const second = startService(home, ['run', '--continue', 'second']);
+  await second.until(() => second.stderr().includes('this one begins after it'));
+  await upstream.release();
+  expect(await first.ended).toMatchObject({ code: 0, stdout: 'slow\n' });
+  expect(await second.ended).toMatchObject({ code: 0, stdout: 'fast\n' });
+  expect(JSON.stringify((await upstream.requests()).at(-1)?.body)).toMatch(/first.*slow.*second/);
+});
+
 test('a session is readable after its process was killed in the middle of a run', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('bash', { command: 'sleep 20' }));

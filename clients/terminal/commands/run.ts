@@ -1,16 +1,17 @@
 /** `service run`: asks the agent something, and shows what it does until it has answered. */
 import type { ServiceClient } from '@service/client';
-import type { QueryRequest } from '@service/client/api';
-import { type Connection, connectHere, connectTo } from '../connection.ts';
-import { CommandFailure } from '../failures.ts';
+import type { QueryRequest, Session } from '@service/client/api';
+import { connectHere, connectTo } from '../connection.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
 import { followRun } from '../follow-run.ts';
 import { catchInterrupts } from '../interrupts.ts';
-import { isTerminal } from '../output.ts';
+import { isTerminal, notice } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../progress.ts';
 import { openProjectForRun, type Project } from '../project.ts';
 import { readPrompt } from '../prompt-input.ts';
 import { failureOf } from '../service-failures.ts';
 import { findSession, latestSession } from '../session-ids.ts';
+import { awaitTurn } from '../session-turn.ts';
 
 /** The options of the command line. */
 export interface RunWishes {
@@ -35,15 +36,14 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
   const interrupts = catchInterrupts((what) => stop.abort(what));
   try {
     progress.show('Starting');
-    const connection = await connect(project, server);
+    const connection = server === undefined ? await connectHere(project) : await connectTo(server);
+    const { client } = connection;
     try {
-      const query = await queryOf(connection.client, prompt, wishes);
-      stop.signal.throwIfAborted();
-      await followRun(connection.client, query, { ...wishes, progress, project, stop: stop.signal });
+      await ask({ client, prompt, wishes, progress, project, stop: stop.signal });
     } finally {
       await connection.close();
     }
-    process.exitCode = interrupts.exitCode() ?? process.exitCode;
+    process.exitCode = interrupts.exitCode() ?? exitCodes.done;
   } catch (error) {
     const code = interrupts.exitCode();
     if (code === null) throw failureOf(error);
@@ -55,31 +55,48 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
   }
 }
 
+interface Asking {
+  readonly client: ServiceClient;
+  readonly prompt: string;
+  readonly wishes: RunWishes;
+  readonly progress: Progress;
+  readonly project: Project;
+  readonly stop: AbortSignal;
+}
+
+async function ask({ client, prompt, wishes, ...following }: Asking): Promise<void> {
+  const { progress, stop } = following;
+  const session = await chooseSession(client, wishes);
+  const onWait = () => {
+    progress.hide();
+    if (!wishes.quiet) notice('Another run is at work in this session: this one begins after it.');
+  };
+  // A remote server lets runs wait by itself.
+  if (session && wishes.server === undefined) await awaitTurn(client, session, { stop, onWait });
+  stop.throwIfAborted();
+  await followRun(client, queryOf(prompt, session, wishes), { ...wishes, ...following });
+}
+
 /** `options.progress`, where there is a person to see it. */
 function chooseProgress({ loaded }: Project, { quiet, json }: RunWishes): Progress {
   const wanted = loaded.config.options?.progress ?? true;
   return wanted && !quiet && !json && isTerminal(process.stderr) ? startProgress() : noProgress;
 }
 
-async function connect(project: Project, server: string | undefined): Promise<Connection> {
-  return server === undefined ? await connectHere(project) : await connectTo(server);
-}
-
-async function queryOf(client: ServiceClient, prompt: string, wishes: RunWishes): Promise<QueryRequest> {
-  const session = await chooseSession(client, wishes);
+function queryOf(prompt: string, session: Session | null, { model, yolo }: RunWishes): QueryRequest {
   return {
     prompt,
-    ...(session !== null && { session_id: session }),
-    ...(wishes.model !== undefined && { model: wishes.model }),
-    ...(wishes.yolo && { permission_mode: 'bypass' }),
+    ...(session && { session_id: session.id }),
+    ...(model !== undefined && { model }),
+    ...(yolo && { permission_mode: 'bypass' }),
   };
 }
 
 /** Null for a new one. */
-async function chooseSession(client: ServiceClient, wishes: RunWishes): Promise<string | null> {
-  if (wishes.session !== undefined) return (await findSession(client, wishes.session)).id;
+async function chooseSession(client: ServiceClient, wishes: RunWishes): Promise<Session | null> {
+  if (wishes.session !== undefined) return await findSession(client, wishes.session);
   if (!wishes.continue) return null;
   const latest = await latestSession(client);
-  if (latest) return latest.id;
+  if (latest) return latest;
   throw new CommandFailure('There is no session to go on in. Leave out --continue to begin one.');
 }

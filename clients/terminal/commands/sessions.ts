@@ -7,7 +7,8 @@ import { askYesNo, canAsk } from '../ask.ts';
 import { withSessions } from '../connection.ts';
 import { describeMessage, describeSession, localTime } from '../conversation.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { isTerminal, notice, print, printable, printJson, printTable } from '../output.ts';
+import { type Column, isTerminal, notice, print, printable, printJson, printTable } from '../output.ts';
+import { brief } from '../run-display.ts';
 import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
 interface Where {
@@ -25,22 +26,34 @@ export async function listSessions(options: Where & { limit: string; json?: bool
   );
   if (sessions.length === 0 && !options.json)
     return notice('There is no session here yet. service run "…" begins one.');
-  const short = isTerminal() ? shortIds(sessions.map(({ id }) => id)) : (id: string) => id;
-  printTable(
-    sessions,
-    [
-      { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
-      {
-        title: 'updated',
-        value: ({ updated_at }) => (isTerminal() ? localTime(updated_at) : updated_at),
-        style: 'dim',
-      },
-      { title: 'messages', value: ({ message_count }) => String(message_count) },
-      { title: 'model', value: ({ model }) => model ?? '' },
-      { title: 'title', value: ({ title, status }) => (status === 'idle' ? title : `${title} (${status})`) },
-    ],
-    { json: options.json },
-  );
+  printTable(sessions, isTerminal() ? columnsForPeople(sessions) : columnsForPrograms, {
+    json: options.json,
+  });
+}
+
+const columnsForPrograms: readonly Column<Session>[] = [
+  { title: 'id', value: ({ id }) => id },
+  { title: 'updated', value: ({ updated_at }) => updated_at },
+  { title: 'messages', value: ({ message_count }) => String(message_count) },
+  { title: 'model', value: ({ model }) => model ?? '' },
+  { title: 'title', value: ({ title }) => title },
+];
+
+/** Short enough for one line each; the model only where one was chosen. */
+function columnsForPeople(sessions: readonly Session[]): readonly Column<Session>[] {
+  const short = shortIds(sessions.map(({ id }) => id));
+  const model: Column<Session> = { title: 'model', value: (session) => session.model ?? '' };
+  const width = Math.max(20, (process.stdout.columns ?? 100) - 50);
+  return [
+    { title: 'id', value: ({ id }) => short(id), style: 'cyan' },
+    { title: 'updated', value: ({ updated_at }) => localTime(updated_at), style: 'dim' },
+    { title: 'messages', value: ({ message_count }) => String(message_count) },
+    ...(sessions.some((session) => session.model) ? [model] : []),
+    {
+      title: 'title',
+      value: ({ title, status }) => brief(status === 'idle' ? title : `(${status}) ${title}`, width),
+    },
+  ];
 }
 
 /** As a conversation, or as JSON with every message in full. */
