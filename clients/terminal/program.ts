@@ -107,7 +107,7 @@ function addTrust(program: Command): void {
 }
 
 function addConfig(program: Command): void {
-  const config = program.command('config').description('See and change settings.');
+  const config = program.command('config').helpCommand(false).description('See and change settings.');
   withExample(config, 'service config show');
   withExample(
     config
@@ -200,7 +200,7 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/providers.ts')).listProviders(options)),
     'service providers',
   );
-  const mcp = program.command('mcp').description('MCP servers of the settings.');
+  const mcp = program.command('mcp').helpCommand(false).description('MCP servers of the settings.');
   withExample(mcp, 'service mcp list');
   withExample(
     mcp
@@ -210,7 +210,7 @@ function addListings(program: Command): void {
       .action(async (options) => (await import('./commands/mcp.ts')).listMcpServers(options)),
     'service mcp list',
   );
-  const lsp = program.command('lsp').description('Language servers of the settings.');
+  const lsp = program.command('lsp').helpCommand(false).description('Language servers of the settings.');
   withExample(lsp, 'service lsp list');
   withExample(
     lsp
