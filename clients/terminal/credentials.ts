@@ -78,6 +78,8 @@ async function refresh(baseUrl: string, refresh_token: string): Promise<TokenPai
   try {
     return (await client.POST('/api/v1/auth/refresh', { body: { refresh_token }, signal })).data;
   } catch (error) {
+    if (signal.aborted)
+      throw new CommandFailure(`${baseUrl} did not renew the login in time.`, exitCodes.unreachable);
     if (!(error instanceof ServiceError) || error.status !== 401) throw error;
     throw new CommandFailure(
       `The login to ${baseUrl} has ended. Log in again: service login ${baseUrl}`,

@@ -1,5 +1,7 @@
 /** Shows that something is going on while nothing is printed. */
 
+import { widthOf } from './output.ts';
+
 /** One line at the bottom of the terminal that moves, and leaves nothing behind. */
 export interface Progress {
   /** Shows the line, or changes its words. */
@@ -22,8 +24,7 @@ export function startProgress(): Progress {
   let timer: NodeJS.Timeout | undefined;
   const draw = () => {
     frame = (frame + 1) % frames.length;
-    const width = Math.max(10, (process.stderr.columns ?? 80) - 4);
-    process.stderr.write(`${clearLine}${frames[frame]} ${words?.slice(0, width)}`);
+    process.stderr.write(`${clearLine}${frames[frame]} ${fitting(words ?? '')}`);
   };
   const hide = () => {
     if (words === null) return;
@@ -45,4 +46,12 @@ export function startProgress(): Progress {
     },
     hide,
   };
+}
+
+/** As much as stands on one line: what wraps would stay behind. */
+function fitting(words: string): string {
+  const cells = Math.max(10, (process.stderr.columns ?? 80) - 4);
+  let shown = words.slice(0, cells);
+  while (widthOf(shown) > cells) shown = shown.slice(0, -1);
+  return shown;
 }

@@ -19,6 +19,9 @@ export interface RunDisplay {
 /** As much of what the model thinks as is kept to show some of it. */
 const thoughtLimit = 2000;
 
+/** Tools whose events of their own say more than the call does. */
+const shownOtherwise = new Set(['ask_user', 'todos']);
+
 /** Shows nothing. */
 export const silentDisplay: RunDisplay = {
   show: () => undefined,
@@ -70,12 +73,13 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         answer.endLine();
         return busy('Working');
       case 'tool_started':
-        dim(`● ${callLine(event)}`);
+        if (!shownOtherwise.has(event.tool_name)) dim(`● ${callLine(event)}`);
         return busy(`Running ${printable(event.tool_name)}`);
       case 'tool_progress':
         return busy(brief(event.text.trimEnd().split('\n').at(-1) ?? '', lineWidth()));
       case 'tool_finished':
-        dim(resultLine(event), event.is_error ? 'red' : 'dim');
+        if (event.is_error || !shownOtherwise.has(event.tool_name))
+          dim(resultLine(event), event.is_error ? 'red' : 'dim');
         return busy('Working');
       case 'permission_expired':
         return dim('  Nobody answered in time: the tool call was refused.', 'yellow');
@@ -176,7 +180,9 @@ function callLine({ tool_name: name, input }: Started): string {
 function resultLine({ content, is_error: failed }: Finished): string {
   const lines = content.trim().split('\n');
   const more = lines.length > 1 ? ` (${lines.length} lines)` : '';
-  return `  ${failed ? '✗' : '└'} ${brief(lines[0] ?? '', lineWidth() - more.length)}${more}`;
+  // What went wrong stands at the end of what a command wrote.
+  const line = (failed ? lines.at(-1) : lines[0]) ?? '';
+  return `  ${failed ? '✗' : '└'} ${brief(line, lineWidth() - more.length)}${more}`;
 }
 
 function todosLine(todos: Todos): string {

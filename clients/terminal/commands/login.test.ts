@@ -87,6 +87,27 @@ test('what is refused, and a server that is not there, end with 4 and what to do
   expect(gone.stderr).not.toContain('sk-x');
 });
 
+test('a logout where the server is gone removes the login here, and says that nobody confirmed it', async () => {
+  const home = testHome();
+  const login = {
+    kind: 'login',
+    email: 'grace@example.com',
+    access_token: 'eyJ',
+    refresh_token: 'rt_x',
+    expires_at: '2099-01-01T00:00:00Z',
+  };
+  home.write('.local/share/service/logins.json', { logins: { 'http://127.0.0.1:1': { login } } });
+  chmodSync(loginsOf(home), 0o600);
+  chmodSync(join(loginsOf(home), '..'), 0o700);
+  const ended = await runService(home, ['logout']);
+  expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('did not confirm it') });
+  expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('rt_x');
+  expect(await runService(home, ['logout'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('no login'),
+  });
+});
+
 test('several processes that renew a login at once keep it', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);

@@ -225,3 +225,8 @@ test('`options.progress` false shows nothing until there is something to read', 
   await upstream.release();
   expect((await terminal.end()).screen).toContain('Here it is.');
 });
+
+test('without a prompt nothing is waited for at a terminal: that is wrong usage', async () => {
+  const { screen, code } = await (await runAtTerminal(testHome())).end();
+  expect({ screen, code }).toMatchObject({ code: 2, screen: expect.stringContaining('Nothing is asked.') });
+});
