@@ -44,6 +44,16 @@ test('Enter alone trusts nothing', async () => {
   expect(await states(person)).toMatchObject({ 'service.json': 'not trusted' });
 });
 
+test('what was typed before the question stood there is no answer to it', async () => {
+  const person = testHome();
+  person.write('project/service.json', guard);
+  const terminal = await atTerminal(person, 'trust');
+  await terminal.press('y');
+  await terminal.shows('[y/N]');
+  await terminal.press('Enter');
+  expect((await terminal.end()).screen).toContain('Nothing was trusted.');
+});
+
 test('Ctrl+C trusts nothing, and ends the command as shells expect it', async () => {
   const person = testHome();
   person.write('project/service.json', guard);
