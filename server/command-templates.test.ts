@@ -33,7 +33,7 @@ test('`providers.*.api_key` may be a command, which is not run before the provid
   const environment = { PATH: process.env.PATH ?? '', SERVICE_MASTER_KEY: 'canary-secret' };
   const app = await testApp({ config, environment });
   try {
-    expect(listProviders(config, environment)).toMatchObject([{ id: 'house', state: 'usable' }]);
+    expect(await listProviders(config, environment)).toMatchObject([{ id: 'house', state: 'usable' }]);
     const ada = await app.register('ada');
     expect((await app.request('GET', '/ready')).status).toBe(200);
     const session = { token: ada.token, body: { model: 'house:m' } };
