@@ -67,6 +67,16 @@ test('the key acts for the operator, is stored nowhere, and ends with the proces
   await expect(stranger.GET('/api/v1/users/me')).rejects.toMatchObject({ code: 'credential_invalid' });
 });
 
+test('others on this machine, who can reach its port, get no account and with it no way into the folder', async () => {
+  const { server } = await start();
+  const stranger = createServiceClient({ baseUrl: server.url, token: '' });
+  const body = { email: 'stranger@example.com', password: 'long enough a password' };
+  await expect(stranger.POST('/api/v1/auth/register', { body })).rejects.toMatchObject({
+    code: 'registration_refused',
+  });
+  expect(await server.services.identity.accounts()).toBe(1);
+});
+
 test('two commands may start at once in a new folder, and see each other’s sessions', async () => {
   const [one, other] = await Promise.all([start(), start()]);
   const { data: session } = await one.client.POST('/api/v1/sessions', { body: { title: 'Shared' } });

@@ -75,7 +75,9 @@ export function readServerSettings(argv: readonly string[], variables: Variables
  */
 export function localServerSettings(dataDirectory: string): ServerSettings {
   const flags = ['--port', '0', '--mode', 'single', '--metrics', 'off', '--drain-seconds', '0'];
-  return readServerSettings([...flags, '--data-dir', dataDirectory], {}).settings;
+  // Every workspace of such a server is the person's folder, and others on this machine can reach its port.
+  const nobodyElse = ['--registration', 'invite'];
+  return readServerSettings([...flags, ...nobodyElse, '--data-dir', dataDirectory], {}).settings;
 }
 
 /** Whether only this machine can reach an address. */
