@@ -136,7 +136,7 @@ function addConfig(program: Command): void {
       .description(
         'Change a setting of this project, or with --global of all projects. Comments and order stay.',
       )
-      .argument('<key>', 'as models.large.model')
+      .argument('<key>', 'as options.tui.diff_mode')
       .argument('<value>', 'text, a number, true or false, or JSON')
       .option('-g, --global', 'in the global file')
       .action(async (key: string, value: string, options) =>
@@ -148,7 +148,7 @@ function addConfig(program: Command): void {
     config
       .command('unset')
       .description('Remove a setting from the file of this project, or with --global from the global one.')
-      .argument('<key>', 'as models.large.model')
+      .argument('<key>', 'as options.tui.diff_mode')
       .option('-g, --global', 'from the global file')
       .action(async (key: string, options) =>
         (await import('./commands/config-edit.ts')).unsetConfig(key, options),

@@ -157,7 +157,7 @@ describe('a value', () => {
     [
       'models.large.model',
       'a',
-      'The key "provider" is missing. Add "provider": "openai". Or set the whole of it at once: service config set models.large',
+      `The key "provider" is missing. Set the whole of it at once: service config set models.large '{"model":"a","provider":"openai"}'`,
     ],
     ['providers.__proto__.name', 'a', 'The key "__proto__" is not allowed.'],
     ['hooks.pre_tool_use.1.command', 'true', 'This list has 0 items. The next one is number 0.'],

@@ -99,7 +99,10 @@ async function change(
 ): Promise<SettingChange> {
   return changeFile(places, scope, async (before) => {
     const { bytes, edited, content } = editBytes(before, edit);
-    const { parsed, warnings } = await assertNoWorse(before.bytes, bytes, edited, before.file);
+    const { parsed, warnings } = await assertNoWorse(before.bytes, bytes, edited, {
+      file: before.file,
+      scope,
+    });
     const changed = before.bytes === null || !Buffer.from(bytes).equals(before.bytes);
     if (changed) await writeBeside(before, scope);
     const pointer = pointerTo(edited.path.map(String));

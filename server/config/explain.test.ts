@@ -225,6 +225,8 @@ describe('one key', () => {
     ['options.debugg', 'Did you mean "options.debug"?'],
     ['option.debug', 'Did you mean "options.debug"?'],
     ['diff_mode', 'Did you mean "options.tui.diff_mode"?'],
+    ['diff_mod', 'Did you mean "options.tui.diff_mode"?'],
+    ['tui.dif_mode', 'Did you mean "options.tui.diff_mode"?'],
     ['models.medium', 'Below models there are large, small.'],
     ['providers.my.gateway.base_url', 'A name with a dot in it'],
     ['options.debug.more', 'See `service schema`.'],

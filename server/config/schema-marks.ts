@@ -12,6 +12,7 @@ export interface SettingsSchema {
   readonly deprecated?: boolean;
   readonly deprecationMessage?: string;
   readonly properties?: Readonly<Record<string, SettingsSchema>>;
+  readonly required?: readonly string[];
   readonly additionalProperties?: SettingsSchema | boolean;
   readonly items?: SettingsSchema;
   readonly $ref?: string;

@@ -97,14 +97,25 @@ function remedyFor(keys: readonly string[], before: readonly string[]): string |
   if (meant)
     return `Did you mean "${pointerToKey(pointerTo([...before, meant, ...restIfKnown(keys, before, meant)]))}"?`;
   // The whole key may be near to another one although its parts are not: "diff_mode" for "options.tui.diff_mode".
-  const last = keys.at(-1);
-  const elsewhere = listKeys().find(({ key }) => key.split('.').at(-1) === last && !key.includes('*'));
-  if (elsewhere) return `Did you mean "${elsewhere.key}"?`;
+  const elsewhere = keyThatEndsLike(keys.at(-1) ?? '');
+  if (elsewhere) return `Did you mean "${elsewhere}"?`;
   if (before.some((_, index) => isNamedByUser(before.slice(0, index + 1))))
     return `A name with a dot in it is written in a JSON pointer, such as "/providers/my.gateway/base_url".`;
   return siblings.length > 0
     ? `Below ${before.join('.') || 'the top'} there are ${siblings.join(', ')}.`
     : null;
+}
+
+/** A key that can be written as it is, and whose last word is the given one or near to it. */
+function keyThatEndsLike(word: string): string | null {
+  const byLastWord = new Map(
+    listKeys()
+      .filter(({ key, deprecated }) => deprecated === null && !key.includes('*'))
+      .map(({ key }): [string, string] => [key.split('.').at(-1) ?? '', key])
+      .reverse(),
+  );
+  const meant = nearest(word, [...byLastWord.keys()]);
+  return meant === null ? null : (byLastWord.get(meant) ?? null);
 }
 
 function isNamedByUser(keys: readonly string[]): boolean {

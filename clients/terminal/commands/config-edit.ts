@@ -53,7 +53,7 @@ async function printChange({
 }: SettingChange): Promise<void> {
   const { maskSecrets, pointerKeys, pointerToKey } = await import('../../../server/config/config.ts');
   const shown = (one: unknown) =>
-    one === undefined ? 'nothing' : jsonText(maskSecrets(one, pointerKeys(pointer)));
+    one === undefined ? 'not set' : jsonText(maskSecrets(one, pointerKeys(pointer)));
   const key = paint('bold', printable(pointerToKey(pointer)));
   const where = `in ${displayPath(file)}${created ? ', a new file' : ''}`;
   if (changed) print(`${key}: ${shown(previous)} → ${paint('green', shown(value))} ${where}`);

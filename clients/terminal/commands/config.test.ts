@@ -224,7 +224,7 @@ test('set changes the file of the project, prints what changed, and keeps the co
 test('set --global makes the global file, with a schema that editors find', async () => {
   const { home, service } = testHome();
   const { stdout } = await service(['config', 'set', '--global', 'options.debug', 'true']);
-  expect(stdout).toBe(`options.debug: nothing → true in ${home}/${globalFile}, a new file\n`);
+  expect(stdout).toBe(`options.debug: not set → true in ${home}/${globalFile}, a new file\n`);
   const { $schema } = JSON.parse(readFileSync(join(home, globalFile), 'utf8'));
   expect(JSON.parse(readFileSync(join(home, '.config/service', $schema), 'utf8'))).toHaveProperty(
     'properties.models',
@@ -242,7 +242,7 @@ test('set says what must be trusted before it counts, and hides the secret that 
   const { project, service } = testHome();
   const { stdout, stderr } = await service(['config', 'set', 'providers.openai.api_key', 'sk-secret']);
   expect(stdout).toBe(
-    `providers.openai.api_key: nothing → "(hidden)" in ${project}/.service/service.json, a new file\n`,
+    `providers.openai.api_key: not set → "(hidden)" in ${project}/.service/service.json, a new file\n`,
   );
   expect(stderr).toBe(
     `service: ${project}/.service/service.json is not trusted: this does not count until you run: service trust\n`,
@@ -263,7 +263,7 @@ test('unset says what counts now', async () => {
   write('project/service.json', '{}');
   await service(['config', 'set', 'options.tui.diff_mode', 'split']);
   const { stdout, stderr } = await service(['config', 'unset', 'options.tui.diff_mode']);
-  expect(stdout).toContain('options.tui.diff_mode: "split" → nothing in ');
+  expect(stdout).toContain('options.tui.diff_mode: "split" → not set in ');
   expect(stderr).toBe(`service: Now it is what ${home}/${globalFile}:16 says.\n`);
   expect(await service(['config', 'unset', 'options.tui.diff_mode'])).toMatchObject({ code: 2, stdout: '' });
 });
