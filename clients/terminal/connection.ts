@@ -24,8 +24,9 @@ export async function withSessions<Result>(
   if (server !== undefined) return await use(await connectTo(server), work);
   const project = await openProject();
   try {
-    const { dataDirectory } = await import('../../server/config/config.ts');
-    if (!existsSync(dataDirectory(project.loaded))) return whereNothingIs();
+    const { knownDataFolder } = await import('../../server/config/config.ts');
+    const folder = await knownDataFolder(project.loaded);
+    if (folder === null || !existsSync(folder)) return whereNothingIs();
     return await use(await connectHere(project), work);
   } finally {
     project.settings.close();
@@ -48,13 +49,12 @@ async function use<Result>(
 /** Starts the server inside this process. */
 export async function connectHere({ loaded, settings }: Project): Promise<Connection> {
   const { createFileLog, startServer } = await import('../../server/main.ts');
-  const { dataDirectory, localServerSettings, writeProjectIgnore } = await import(
+  const { dataDirectory, localServerSettings, makeDataFolder } = await import(
     '../../server/config/config.ts'
   );
   const { workingDirectory, dataHome } = loaded.places;
-  const folder = dataDirectory(loaded);
   try {
-    await writeProjectIgnore(folder);
+    const folder = await makeDataFolder(loaded);
     const server = await startServer(localServerSettings(folder), {
       project: { folder: workingDirectory, settings, keyDirectory: dataHome },
       log: createFileLog(logFileIn(folder), loaded.config.options?.debug ? 'debug' : 'info'),
@@ -62,7 +62,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<Connec
     const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
     return { client, close: () => server.stop() };
   } catch (error) {
-    throw unwritable(error, folder) ?? error;
+    throw unwritable(error, dataDirectory(loaded)) ?? error;
   }
 }
 

@@ -1,7 +1,15 @@
 /** Runs the real `service` command in folders of its own, for tests: nothing of the surroundings gets in. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -54,6 +62,16 @@ export function testHome(): TestHome {
     service: (args, variables) =>
       runToEnd(launcher, args, { cwd: project, environment: { ...environment, ...variables } }),
   };
+}
+
+/** Where the sessions and the log of the project are; in a new home under a name that is made up here. */
+export function dataFolder({ home, project }: Pick<TestHome, 'home' | 'project'>): string {
+  const file = join(home, '.local/share/service/data-name');
+  if (!existsSync(file)) {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(file, 'data-00112233445566778899\n', { mode: 0o600 });
+  }
+  return join(project, '.service', readFileSync(file, 'utf8').trim());
 }
 
 /** Runs any program until it ends. */

@@ -20,11 +20,11 @@ export type {
   SettingsLayer,
   SettingsPlaces,
 } from './loaded-settings.ts';
+export { knownDataFolder, localDataFolder, makeDataFolder } from './local-data.ts';
 export { maskSecrets } from './mask-secrets.ts';
 export { discoverLocalProviders, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
 export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
-export { writeProjectIgnore } from './project-ignore.ts';
 export type { ListedProvider } from './provider-list.ts';
 export type { ProviderCandidate } from './providers.ts';
 export {

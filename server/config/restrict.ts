@@ -47,7 +47,7 @@ function cut(written: ClientConfig, condemned: (value: MarkedValue) => boolean):
  * Whether a path that may not be there yet would lie in the folder, whatever links lead there. The repository's own
  * data is no place for anybody's files: what git finds there, it may run.
  */
-async function staysWithin(path: string, folder: string): Promise<boolean> {
+export async function staysWithin(path: string, folder: string): Promise<boolean> {
   if (path.includes('\0') || !isWithin(path, folder) || isGitData(path, folder)) return false;
   const real = await realPathOf(path);
   return real !== null && isWithin(real, folder) && !isGitData(real, folder);

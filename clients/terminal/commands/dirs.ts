@@ -7,16 +7,16 @@ import { currentSettings } from '../places.ts';
 
 /** Prints every folder and file that the command uses here, whether it is there yet or not. */
 export async function printDirectories({ json = false }: { readonly json?: boolean }): Promise<void> {
-  const { dataDirectory } = await import('../../../server/config/config.ts');
+  const { dataDirectory, localDataFolder } = await import('../../../server/config/config.ts');
   const loaded = await currentSettings();
   const { places } = loaded;
-  const data = dataDirectory(loaded);
+  const data = await localDataFolder(loaded);
   const directories = {
     working_directory: places.workingDirectory,
     project_root: places.projectRoot,
     global_file: places.globalFile,
     workspace_file: places.workspaceFile,
-    data_directory: data,
+    data_directory: dataDirectory(loaded),
     database: join(data, 'service.db'),
     log_file: logFileIn(data),
     trust_file: join(places.dataHome, 'trust.json'),

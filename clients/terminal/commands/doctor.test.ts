@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { examineAll, type Finding } from '../doctor/examination.ts';
@@ -18,7 +18,7 @@ import { codeFinding, nodeFinding } from '../doctor/installation.ts';
 import { firstWord } from '../doctor/programs.ts';
 import { spaceFinding } from '../doctor/project.ts';
 import { findProgram } from '../search-path.ts';
-import { launcher, runToEnd, type TestHome, testHome } from '../test-command.ts';
+import { dataFolder, launcher, runToEnd, type TestHome, testHome } from '../test-command.ts';
 
 /** One finding of `--json`. */
 interface Told {
@@ -360,7 +360,10 @@ const cases: readonly Case[] = [
     'problem',
     /not a database/,
     /move it away/,
-    ({ write }) => void write('project/.service/service.db', 'no database'.repeat(200)),
+    ({ home, project, write }) => {
+      const file = relative(home, join(dataFolder({ home, project }), 'service.db'));
+      write(file, 'no database'.repeat(200));
+    },
   ],
   [
     'no provider at all',
@@ -684,9 +687,10 @@ function privately(home: TestHome, name: string, text: string): string {
 }
 
 /** A database that says of itself which version it is. */
-function database({ project }: TestHome, version: number): void {
-  mkdirSync(join(project, '.service'), { mode: 0o755 });
-  const file = join(project, '.service/service.db');
+function database(home: TestHome, version: number): void {
+  const folder = dataFolder(home);
+  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  const file = join(folder, 'service.db');
   const sql = new DatabaseSync(file);
   sql.exec(`create table schema_versions (version integer); insert into schema_versions values (${version})`);
   sql.close();

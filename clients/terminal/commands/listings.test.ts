@@ -1,8 +1,8 @@
 /** What the settings of a place amount to: models, providers, MCP and language servers, folders, the schema. */
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { type TestHome, testHome } from '../test-command.ts';
+import { dataFolder, type TestHome, testHome } from '../test-command.ts';
 
 const gateway = {
   type: 'openai-compat',
@@ -172,8 +172,8 @@ describe('service dirs', () => {
       `global file\t${home.home}/.config/service/service.json`,
       `workspace file\t${home.project}/.service/service.json`,
       `data directory\t${home.project}/.service`,
-      `database\t${home.project}/.service/service.db`,
-      `log file\t${home.project}/.service/logs/service.log`,
+      `database\t${dataFolder(home)}/service.db`,
+      `log file\t${dataFolder(home)}/logs/service.log`,
       `trust file\t${home.home}/.local/share/service/trust.json`,
       `master key\t${home.home}/.local/share/service/master.key`,
       `compiled code\t${home.home}/.cache/service/compiled`,
@@ -184,10 +184,11 @@ describe('service dirs', () => {
   test('`options.data_directory` moves the data and what is in it', async () => {
     const home = withGlobal({ options: { data_directory: 'data' } });
     const { stdout } = await home.service(['dirs', '--json'], { XDG_CACHE_HOME: join(home.home, 'caches') });
+    const folder = join(home.project, 'data', basename(dataFolder(home)));
     expect(JSON.parse(stdout)).toMatchObject({
       data_directory: join(home.project, 'data'),
-      database: join(home.project, 'data/service.db'),
-      log_file: join(home.project, 'data/logs/service.log'),
+      database: join(folder, 'service.db'),
+      log_file: join(folder, 'logs/service.log'),
       compiled_code: join(home.home, 'caches/service/compiled'),
     });
   });

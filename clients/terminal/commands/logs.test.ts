@@ -1,7 +1,8 @@
 /** `service logs`: the end of the log, and what comes. */
 import { appendFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { testHome } from '../test-command.ts';
+import { dataFolder, type TestHome, testHome } from '../test-command.ts';
 import { runService, startService } from '../test-process.ts';
 
 const line = (at: number, more: object = {}) =>
@@ -10,7 +11,11 @@ const utc = { variables: { TZ: 'UTC' } };
 
 function homeWithLog(text: string) {
   const home = testHome();
-  return { home, file: home.write('project/.service/logs/service.log', text) };
+  return { home, file: writeLog(home, text) };
+}
+
+function writeLog(home: TestHome, text: string): string {
+  return home.write(relative(home.home, join(dataFolder(home), 'logs/service.log')), text);
 }
 
 test('the log is printed for people: time, level, message, fields, and the stack of a failure below', async () => {
@@ -87,7 +92,7 @@ test('a log that does not exist yet is told, and waited for where it is followed
   });
   const service = startService(home, ['logs', '-f', '--json']);
   await service.until(() => service.stderr().includes('There is no log yet'));
-  home.write('project/.service/logs/service.log', line(1));
+  writeLog(home, line(1));
   await service.until(() => service.stdout() === line(1));
 });
 

@@ -32,8 +32,8 @@ export async function printLogs({ follow = false, tail, json = false }: LogWishe
 }
 
 async function logFile(): Promise<string> {
-  const { dataDirectory } = await import('../../../server/config/config.ts');
-  return logFileIn(dataDirectory(await currentSettings()));
+  const { localDataFolder } = await import('../../../server/config/config.ts');
+  return logFileIn(await localDataFolder(await currentSettings()));
 }
 
 async function isThere(file: string): Promise<boolean> {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { dataFolder, launcher, type TestHome, testHome } from '../test-command.ts';
 import { runService, startService, variablesOf, withScriptedModel } from '../test-process.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
@@ -102,5 +102,7 @@ test('-C runs in another folder, with its settings and its sessions', async () =
   home.write('other/file.txt', '');
   const ended = await runService(home, ['-C', '../other', 'run', 'x']);
   expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('file.txt') });
-  expect(existsSync(join(home.home, 'other/.service/service.db'))).toBe(true);
+  expect(existsSync(join(dataFolder({ ...home, project: join(home.home, 'other') }), 'service.db'))).toBe(
+    true,
+  );
 });

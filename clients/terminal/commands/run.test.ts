@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { testHome } from '../test-command.ts';
+import { dataFolder, testHome } from '../test-command.ts';
 import { runService, startService, withScriptedModel } from '../test-process.ts';
 
 const text = (answer: string, more: object = {}) => ({ reply: { text: answer, ...more } });
@@ -274,12 +274,12 @@ test('`options.debug` writes more to the log, which is for its owner alone', asy
   const levels = async (options: object) => {
     await withScriptedModel(home, rules, { ...settings, options });
     await runService(home, ['run', '-q', 'x']);
-    const log = readFileSync(join(home.project, '.service/logs/service.log'), 'utf8').trimEnd();
+    const log = readFileSync(join(dataFolder(home), 'logs/service.log'), 'utf8').trimEnd();
     return log.split('\n').map((line) => JSON.parse(line).level);
   };
   expect(await levels({})).not.toContain(20);
   expect(await levels({ debug: true })).toContain(20);
-  expect(statSync(join(home.project, '.service/logs/service.log')).mode & 0o777).toBe(0o600);
+  expect(statSync(join(dataFolder(home), 'logs/service.log')).mode & 0o777).toBe(0o600);
 });
 
 test('the database of a project is kept out of its repository', async () => {

@@ -11,9 +11,10 @@ const leastBytes = 10 * 1024 ** 2;
 
 /** The data directory: whether it can be written, and has room; whether its database stays out of the repository. */
 export async function examineDataDirectory({ loaded }: SettledScene): Promise<Finding[]> {
-  const { dataDirectory } = await import('../../../server/config/config.ts');
+  const { dataDirectory, knownDataFolder } = await import('../../../server/config/config.ts');
   const folder = dataDirectory(loaded);
   const facts = await factsOf(folder);
+  const kept = await knownDataFolder(loaded);
   if (facts && !facts.isDirectory())
     return [
       {
@@ -34,7 +35,7 @@ export async function examineDataDirectory({ loaded }: SettledScene): Promise<Fi
   const { bavail, bsize } = await statfs(base);
   return [
     spaceFinding(folder, bavail * bsize),
-    ...(facts ? await exposureFindings(folder, facts, loaded.places.projectRoot) : []),
+    ...(kept && facts ? await exposureFindings(kept, facts, loaded.places.projectRoot) : []),
   ];
 }
 
@@ -48,12 +49,13 @@ export function spaceFinding(folder: string, freeBytes: number): Finding {
 
 async function exposureFindings(folder: string, facts: Stats, projectRoot: string): Promise<Finding[]> {
   const findings: Finding[] = [];
-  const database = await factsOf(join(folder, 'service.db'));
+  const file = join(folder, 'service.db');
+  const database = await factsOf(file);
   if (database && (database.mode & 0o077) !== 0 && (facts.mode & 0o077) !== 0)
     findings.push({
       level: 'warning',
       message: `Others can read the sessions in ${folder}.`,
-      remedy: `Run: chmod 600 '${join(folder, 'service.db')}'`,
+      remedy: `Run: chmod 600 '${file}'`,
     });
   const inProject = folder.startsWith(`${projectRoot}/`) && (await factsOf(join(projectRoot, '.git')));
   if (database && inProject && !(await factsOf(join(folder, '.gitignore'))))
@@ -67,10 +69,11 @@ async function exposureFindings(folder: string, facts: Stats, projectRoot: strin
 
 /** The database of the project, without starting a server, and without changing it. */
 export async function examineDatabase({ loaded }: SettledScene): Promise<Finding[]> {
-  const { dataDirectory } = await import('../../../server/config/config.ts');
-  const folder = dataDirectory(loaded);
-  const file = join(folder, 'service.db');
+  const { knownDataFolder } = await import('../../../server/config/config.ts');
+  const folder = await knownDataFolder(loaded);
   const none: Finding = { level: 'ok', message: 'There is no database yet; the first run makes it.' };
+  if (folder === null) return [none];
+  const file = join(folder, 'service.db');
   // The driver takes long to load.
   if (!(await factsOf(file))) return [none];
   const { examineDatabase: examine } = await import('../../../server/maintenance/maintenance.ts');
