@@ -13,7 +13,7 @@ export function placeOfEntry({ layers }: LoadedSettings, section: Section, name:
 export type Section = 'providers' | 'mcp' | 'lsp';
 
 /** `service.json:12`, as editors open it. */
-export function describePlace(place: Place | null): string {
+export function describePlace(place: Pick<Place, 'file' | 'line'> | null): string {
   return place ? `${displayPath(place.file)}:${place.line}` : '';
 }
 

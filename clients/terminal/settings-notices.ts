@@ -13,6 +13,14 @@ export function noticeDiagnostics(diagnostics: readonly Diagnostic[]): void {
   for (const diagnostic of diagnostics) write(describeDiagnostic(diagnostic, process.stderr), process.stderr);
 }
 
+/** What is found of the settings as a whole, at the place of the file that says so. */
+export function withPlaces(
+  diagnostics: readonly Diagnostic[],
+  { origin }: Pick<LoadedSettings, 'origin'>,
+): readonly Diagnostic[] {
+  return diagnostics.map((one) => ({ ...one, place: one.place ?? origin(one.pointer)?.place ?? null }));
+}
+
 /** What does not count for want of trust. */
 function noticeIgnored({ ignored }: Pick<LoadedSettings, 'ignored'>): void {
   if (ignored.length === 0) return;

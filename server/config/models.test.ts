@@ -35,6 +35,17 @@ test('a model whose provider cannot be used is warned of', () => {
   ]);
 });
 
+test('a model without its provider says what the provider lacks', () => {
+  const remedies = [large('anthropic'), { ...large('gone'), providers: { gone: {} } }, large('gone')].map(
+    (config) => checkModels(config, candidates)[0]?.remedy,
+  );
+  expect(remedies).toEqual([
+    'Set ANTHROPIC_API_KEY, or name another provider.',
+    'Mend the provider, or name another.',
+    'Add the provider to providers, or name another.',
+  ]);
+});
+
 test('a model that its provider does not have is warned of, with the nearest', () => {
   const config: ClientConfig = { models: { small: { provider: 'ollama', model: 'lama4' } } };
   expect(checkModels(config, candidates)).toMatchObject([

@@ -1,5 +1,6 @@
 /** Looks whether the models of the settings can be asked. */
 import type { ClientConfig } from '../contract/config.ts';
+import { builtInProviders } from './built-in-providers.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { nearest } from './nearest.ts';
 import type { ProviderCandidate } from './providers.ts';
@@ -10,13 +11,22 @@ export function checkModels(config: ClientConfig, candidates: readonly ProviderC
     const chosen = config.models?.[kind];
     if (!chosen) return [];
     const provider = candidates.find(({ id }) => id === chosen.provider);
-    if (!provider) return [unusable(kind, candidates)];
+    if (!provider) return [unusable(kind, candidates, remedyFor(chosen.provider, config))];
     const models = provider.models.map(({ id }) => id);
     return provider.onlyListed && !models.includes(chosen.model) ? [unknown(kind, chosen.model, models)] : [];
   });
 }
 
-function unusable(kind: string, candidates: readonly ProviderCandidate[]): Diagnostic {
+/** What the provider lacks: what is wrong with one that the settings name is told of itself. */
+function remedyFor(id: string, { providers = {}, options = {} }: ClientConfig): string {
+  if (Object.hasOwn(providers, id)) return 'Mend the provider, or name another.';
+  const builtIn = options.disable_default_providers ? undefined : builtInProviders.get(id);
+  return builtIn
+    ? `Set ${builtIn.keyVariable}, or name another provider.`
+    : 'Add the provider to providers, or name another.';
+}
+
+function unusable(kind: string, candidates: readonly ProviderCandidate[], remedy: string): Diagnostic {
   const ids = candidates.map(({ id }) => id).join(', ');
   return {
     severity: 'warning',
@@ -24,7 +34,7 @@ function unusable(kind: string, candidates: readonly ProviderCandidate[]): Diagn
     pointer: `/models/${kind}/provider`,
     message: 'This provider cannot be used, so the model has no effect',
     expected: ids ? `one of ${ids}` : null,
-    remedy: 'Add the provider to providers, or name another.',
+    remedy,
   };
 }
 

@@ -368,8 +368,8 @@ const cases: readonly Case[] = [
   [
     'no provider at all',
     'providers',
-    'problem',
-    /No model provider can be asked/,
+    'warning',
+    /No model provider can be asked, so that the built-in demonstration answers/,
     /OPENAI_API_KEY/,
     () => ({ OPENAI_API_KEY: undefined }),
   ],

@@ -64,12 +64,15 @@ describe('service models', () => {
     expect(stderr).toContain('Did you mean "two"?');
   });
 
-  test('where nothing can be asked it says what to set, and programs get an empty list', async () => {
+  test('where nothing can be asked the demonstration is listed, which answers then, with what to set', async () => {
     const home = testHome();
-    const said = await home.service(['models']);
-    expect(said).toMatchObject({ code: 0, stdout: '' });
-    expect(said.stderr).toContain('Set OPENAI_API_KEY or ANTHROPIC_API_KEY');
-    expect(await home.service(['models', '--json'])).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+    const { code, stdout, stderr } = await home.service(['models']);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: 'demo:demo-1\tThe built-in demonstration\t\tlarge, small\tbuilt in\n',
+    });
+    expect(stderr).toContain('Set OPENAI_API_KEY or ANTHROPIC_API_KEY');
+    expect((await home.service(['run', '--model', 'demo:demo-1', 'hello'])).code).toBe(0);
   });
 });
 
@@ -102,7 +105,8 @@ describe('service providers', () => {
     const home = testHome();
     const file = home.write('project/service.json', { providers: { gateway } });
     const { stdout, stderr } = await home.service(['providers'], gatewayUrl);
-    expect(stdout).toBe('');
+    expect(stdout).toBe('demo\tdemo\t\tbuilt in\tusable\n');
+    expect(stderr).toContain('so that the built-in demonstration answers');
     expect(stderr).toContain(`${file}:2: providers does not count`);
     expect(stderr).toContain('service trust');
   });

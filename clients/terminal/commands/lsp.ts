@@ -45,8 +45,7 @@ const columns: readonly Column<ListedServer>[] = [
   { title: 'timeout', value: ({ timeout }) => `${timeout}s` },
   {
     title: 'from',
-    value: ({ file, line }) =>
-      describePlace(file === null || line === null ? null : { file, line, column: 1 }),
+    value: ({ file, line }) => describePlace(file === null || line === null ? null : { file, line }),
     style: 'dim',
   },
 ];

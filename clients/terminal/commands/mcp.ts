@@ -48,8 +48,7 @@ const columns: readonly Column<ListedServer>[] = [
   { title: 'tools', value: describeTools },
   {
     title: 'from',
-    value: ({ file, line }) =>
-      describePlace(file === null || line === null ? null : { file, line, column: 1 }),
+    value: ({ file, line }) => describePlace(file === null || line === null ? null : { file, line }),
     style: 'dim',
   },
 ];

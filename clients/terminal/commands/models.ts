@@ -1,8 +1,9 @@
 /** `service models`. */
 import type { LoadedSettings, ProviderCandidate } from '../../../server/config/config.ts';
+import { demonstration, findProviders, noProvider } from '../askable-providers.ts';
 import { type Column, notice, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
-import { noProviders } from './providers.ts';
+import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
 
 /** A model that can be asked, as it is printed. */
 interface AskableModel {
@@ -13,29 +14,30 @@ interface AskableModel {
   readonly max_output_tokens: number | null;
   readonly large: boolean;
   readonly small: boolean;
-  readonly origin: ProviderCandidate['origin'];
+  readonly origin: ProviderCandidate['origin'] | 'built in';
 }
-
-/** How long model servers on this machine may take to say that they are there; the agent gives them as long. */
-const discoveryMs = 500;
 
 /** Lists what can be asked here. Only servers on this machine are asked for theirs; no command of a template is run. */
 export async function listModels({ json = false }: { readonly json?: boolean }): Promise<void> {
-  const { checkModels, discoverLocalProviders, formatDiagnostic, resolveProviders } = await import(
-    '../../../server/config/config.ts'
-  );
-  const { config } = await currentSettings();
-  const [{ candidates }, discovered] = await Promise.all([
-    resolveProviders(config, process.env),
-    discoverLocalProviders(fetch, discoveryMs),
-  ]);
-  const known = new Set(candidates.map(({ id }) => id));
-  const providers = [...candidates, ...discovered.filter(({ id }) => !known.has(id))];
-  for (const diagnostic of await checkModels(config, providers)) notice(formatDiagnostic(diagnostic));
-  const models = askable(providers, config);
-  if (models.length === 0 && !json) return notice(noProviders);
-  printTable(models, columns, { json });
+  const { checkModels } = await import('../../../server/config/config.ts');
+  const loaded = await currentSettings();
+  const providers = await findProviders(loaded.config, process.env);
+  noticeDiagnostics(withPlaces(await checkModels(loaded.config, providers), loaded));
+  const models = askable(providers, loaded.config);
+  if (models.length === 0 && !json) notice(`${noProvider.message} ${noProvider.remedy}`);
+  printTable(models.length > 0 ? models : [scripted], columns, { json });
 }
+
+/** What answers where there is no model. */
+const scripted: AskableModel = {
+  model: `${demonstration.provider}:${demonstration.modelId}`,
+  name: demonstration.name,
+  context_window: null,
+  max_output_tokens: null,
+  large: true,
+  small: true,
+  origin: 'built in',
+};
 
 const columns: readonly Column<AskableModel>[] = [
   { title: 'model', value: ({ model }) => model, style: 'bold' },

@@ -1,18 +1,21 @@
 /** Checks of the models: whether anything can be asked, and what is chosen can be. */
 import { connect } from 'node:net';
+import { findProviders, noProvider } from '../askable-providers.ts';
 import { placeOfEntry } from '../origin-of.ts';
+import { withPlaces } from '../settings-notices.ts';
 import type { Finding, SettledScene } from './examination.ts';
 import { findingOf } from './settings.ts';
 
-/** How long servers on this machine may take to say that they are there. */
+/** How long a server on this machine may take to let us in. */
 const localMs = 500;
 
 /** Every provider that is named; what is wrong with one, and whether any is left. */
 export async function examineProviders({ loaded, environment }: SettledScene): Promise<Finding[]> {
-  const { discoverLocalProviders, listProviders } = await import('../../../server/config/config.ts');
-  const listed = await listProviders(loaded.config, environment);
-  const usable = listed.filter(({ state }) => state === 'usable').map(({ id }) => id);
-  const local = await discoverLocalProviders(fetch, localMs);
+  const { listProviders } = await import('../../../server/config/config.ts');
+  const [listed, usable] = await Promise.all([
+    listProviders(loaded.config, environment),
+    findProviders(loaded.config, environment),
+  ]);
   const chosen = [loaded.config.models?.large?.provider, loaded.config.models?.small?.provider];
   const faulty = listed.flatMap(({ id, fault }): Finding[] => {
     if (!fault) return [];
@@ -23,27 +26,16 @@ export async function examineProviders({ loaded, environment }: SettledScene): P
       { level, message: `The provider ${id} cannot be used: ${fault.message}.`, remedy: fault.remedy, place },
     ];
   });
-  const ids = [...usable, ...local.map(({ id }) => id)];
-  if (ids.length === 0) return [nothingToAsk, ...faulty];
-  return [{ level: 'ok', message: `These can be asked: ${ids.join(', ')}.` }, ...faulty];
+  if (usable.length === 0) return [{ level: 'warning', ...noProvider }, ...faulty];
+  const ids = usable.map(({ id }) => id).join(', ');
+  return [{ level: 'ok', message: `These can be asked: ${ids}.` }, ...faulty];
 }
-
-const nothingToAsk: Finding = {
-  level: 'problem',
-  message: 'No model provider can be asked.',
-  remedy: 'Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or add a provider to service.json.',
-};
 
 /** Whether the models that are chosen are those of a provider that can be asked. */
 export async function examineModels({ loaded, environment }: SettledScene): Promise<Finding[]> {
-  const { checkModels, discoverLocalProviders, resolveProviders } = await import(
-    '../../../server/config/config.ts'
-  );
-  const { candidates } = await resolveProviders(loaded.config, environment);
-  const providers = [...candidates, ...(await discoverLocalProviders(fetch, localMs))];
-  const found = (await checkModels(loaded.config, providers)).map((diagnostic) =>
-    findingOf({ ...diagnostic, place: loaded.origin(diagnostic.pointer)?.place ?? null }),
-  );
+  const { checkModels } = await import('../../../server/config/config.ts');
+  const providers = await findProviders(loaded.config, environment);
+  const found = withPlaces(await checkModels(loaded.config, providers), loaded).map(findingOf);
   const { large, small } = loaded.config.models ?? {};
   const chosen = [
     large && `large ${large.provider}:${large.model}`,

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, type Stats, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Diagnostic, LoadedSettings, SettingsLayer } from '../../../server/config/config.ts';
+import { withPlaces } from '../settings-notices.ts';
 import type { Finding, Scene, SettledScene } from './examination.ts';
 
 /** Everything that keeps the files from being used, and everything odd in them. */
@@ -159,9 +160,7 @@ function schemaFinding({ file, written, place }: LoadedSettings['layers'][number
 /** Templates that are broken, and variables that are not set. No command in them is run. */
 export async function examineTemplates({ loaded, environment }: SettledScene): Promise<Finding[]> {
   const { checkTemplates } = await import('../../../server/config/config.ts');
-  const found = (await checkTemplates(loaded.config, environment)).map((diagnostic) =>
-    findingOf({ ...diagnostic, place: diagnostic.place ?? loaded.origin(diagnostic.pointer)?.place ?? null }),
-  );
+  const found = withPlaces(await checkTemplates(loaded.config, environment), loaded).map(findingOf);
   return found.length > 0 ? found : [{ level: 'ok', message: 'Every variable that is needed is set.' }];
 }
 
