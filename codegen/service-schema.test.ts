@@ -29,7 +29,7 @@ const keywords = new Set([
   ...['allowComments', 'allowTrailingCommas'],
   ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-alias-of', 'x-aliases'],
   ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'x-secret'],
-  ...['x-secret-names', 'x-guard'],
+  ...['x-secret-names', 'x-guard', 'x-passed-on'],
 ]);
 
 test('it uses only keywords that draft-07 and 2020-12 read alike', () => {
@@ -93,6 +93,11 @@ test('the restricted sections are the eleven that need trust', () => {
     ...['hooks', 'image_generation', 'lsp', 'mcp', 'mcpServers', 'options.context_paths'],
     ...['options.skills_paths', 'permissions', 'providers', 'speech_to_text', 'text_to_speech'],
   ]);
+});
+
+test('beside them, of what counts by itself, only what goes to providers as it is needs trust', () => {
+  const passedOn = keys.filter(({ schema }) => schema['x-passed-on']).map(({ path }) => path);
+  expect(passedOn).toEqual(['models.large.provider_options', 'models.small.provider_options']);
 });
 
 test('only hooks are appended when files merge', () => {

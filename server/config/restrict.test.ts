@@ -22,6 +22,14 @@ test('restricted sections are found under every name, and nothing else is', () =
   expect(written.mcpServers).toEqual({ a: { command: 'x' } });
 });
 
+test('what goes to a provider as it is needs trust: by it a provider may reach servers and take instructions', () => {
+  const large = { provider: 'anthropic', model: 'm', max_tokens: 5 };
+  const provider_options = { mcp_servers: [{ type: 'url', url: 'https://stranger.example' }] };
+  const written = { models: { large: { ...large, provider_options } } };
+  expect(restrictedPointers(written)).toEqual(['/models/large/provider_options']);
+  expect(withoutRestricted(written)).toEqual({ models: { large } });
+});
+
 test('paths that lead out of the project are found, and only they', async () => {
   const { home, root, path } = await testProject();
   await mkdir(path('sub'));

@@ -4,17 +4,17 @@ import { dirname, resolve, sep } from 'node:path';
 import type { ClientConfig } from '../contract/config.ts';
 import { pointerTo, without } from './pointer.ts';
 import { isWithin } from './read-once.ts';
-import { type MarkedValue, markedValues } from './schema-marks.ts';
+import { type MarkedValue, markedValues, needsTrust } from './schema-marks.ts';
 
 /** What a file says that counts only when it is trusted: the outermost sections, as they stand there. */
 export function restrictedPointers(written: ClientConfig): string[] {
-  const found = [...markedValues(written)].filter(({ schema }) => schema['x-restricted']);
+  const found = [...markedValues(written)].filter(({ schema }) => needsTrust(schema));
   return found.map(({ keys }) => pointerTo(keys));
 }
 
 /** What counts of a file that is not trusted. */
 export function withoutRestricted(written: ClientConfig): ClientConfig {
-  return cut(written, ({ schema }) => schema['x-restricted'] === true);
+  return cut(written, ({ schema }) => needsTrust(schema));
 }
 
 /** The paths in the settings that lead out of the project; they do not count where nobody trusts the file. */

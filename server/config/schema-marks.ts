@@ -18,6 +18,11 @@ export interface SettingsSchema {
   readonly $ref?: string;
   /** Counts only in files that are trusted. */
   readonly 'x-restricted'?: boolean;
+  /**
+   * Goes to a provider as it is, and counts only in files that are trusted too: some providers reach servers, choose
+   * models or take instructions by it, which is what the restricted sections would do.
+   */
+  readonly 'x-passed-on'?: boolean;
   /** Lists of several files are put together, not replaced. */
   readonly 'x-merge'?: 'append';
   /** Another name of the key beside it. */
@@ -36,6 +41,11 @@ export interface SettingsSchema {
   readonly 'x-secret-names'?: string;
   /** What a farther file guards by: this value, or, of a list, each of its names. Taking it back is told. */
   readonly 'x-guard'?: string | boolean;
+}
+
+/** Whether it counts only in files that are trusted. */
+export function needsTrust(schema: SettingsSchema | null): boolean {
+  return schema?.['x-restricted'] === true || schema?.['x-passed-on'] === true;
 }
 
 /** A value with the place that it has in the settings and in the schema. */

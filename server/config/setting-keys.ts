@@ -2,7 +2,7 @@
 import { SettingsError } from './diagnostic.ts';
 import { nearest } from './nearest.ts';
 import { pointerKeys, pointerTo } from './pointer.ts';
-import { type SettingsSchema, schemaAt, schemaBelow, settingsSchema } from './schema-marks.ts';
+import { needsTrust, type SettingsSchema, schemaAt, schemaBelow, settingsSchema } from './schema-marks.ts';
 
 /** What is known of a key without looking at any file. */
 export interface KnownKey {
@@ -47,7 +47,7 @@ export function describe(keys: readonly string[], schema: SettingsSchema): Omit<
     default: usual,
     deprecationMessage = null,
   } = schema;
-  const restricted = keys.some((_, index) => schemaAt(keys.slice(0, index + 1))?.['x-restricted']);
+  const restricted = keys.some((_, index) => needsTrust(schemaAt(keys.slice(0, index + 1))));
   return {
     description,
     type: typeof type === 'string' ? [type] : type,
