@@ -1,6 +1,7 @@
 /** The service that a command speaks to: inside this process for the folder it works in, or a remote one. */
 import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
+import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
 import { logFileIn } from './log-file.ts';
 import { openProject, type Project } from './project.ts';
@@ -10,6 +11,14 @@ import { failureOf } from './service-failures.ts';
 export interface Connection {
   readonly client: ServiceClient;
   close(): Promise<void>;
+}
+
+/** The service inside this process, which has looked for providers. */
+export interface LocalConnection extends Connection {
+  /** What is odd about the settings and their providers. */
+  readonly diagnostics: readonly Diagnostic[];
+  /** Whether it is the built-in demonstration that answers, for want of any provider. */
+  readonly isDemonstration: boolean;
 }
 
 /**
@@ -47,7 +56,7 @@ async function use<Result>(
 }
 
 /** Starts the server inside this process. */
-export async function connectHere({ loaded, settings }: Project): Promise<Connection> {
+export async function connectHere({ loaded, settings }: Project): Promise<LocalConnection> {
   const { createFileLog, startServer } = await import('../../server/main.ts');
   const { dataDirectory, localServerSettings, makeDataFolder } = await import(
     '../../server/config/config.ts'
@@ -60,7 +69,8 @@ export async function connectHere({ loaded, settings }: Project): Promise<Connec
       log: createFileLog(logFileIn(folder), loaded.config.options?.debug ? 'debug' : 'info'),
     });
     const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
-    return { client, close: () => server.stop() };
+    const { diagnostics, providerOrigins } = server.services;
+    return { client, diagnostics, isDemonstration: providerOrigins.size === 0, close: () => server.stop() };
   } catch (error) {
     throw unwritable(error, dataDirectory(loaded)) ?? error;
   }

@@ -61,7 +61,7 @@ async function readKey(
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let asked = false;
   const onData = (data: Buffer | string) => {
-    const key = data.toString().toLowerCase();
+    const key = keyOf(data.toString());
     // The terminal is raw, so that it makes no signal of Ctrl+C itself.
     if (key.includes('\x03')) process.kill(process.pid, 'SIGINT');
     else if (asked && keys.includes(key)) resolve(key);
@@ -81,6 +81,11 @@ async function readKey(
     input.off('data', onData).pause();
     input.setRawMode(false);
   }
+}
+
+/** A letter with Enter behind it, as people are used to answer, and as scripts send it in one piece, is that letter. */
+function keyOf(data: string): string {
+  return data.toLowerCase().replace(/^([^\r\n])[\r\n]+$/, '$1');
 }
 
 async function readLine(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {

@@ -41,6 +41,24 @@ test('what is odd in the settings is said once, with its place, and not with --q
   expect(await runService(home, ['run', '-q', 'x'])).toMatchObject({ code: 0, stderr: '' });
 });
 
+test('a model that cannot be asked is told once, with the demonstration that answers instead', async () => {
+  const home = testHome();
+  const file = home.write('.config/service/service.json', {
+    models: { large: { provider: 'anthropic', model: 'claude-sonnet-5' } },
+  });
+  const { code, stdout, stderr } = await runService(home, ['run', 'hello']);
+  expect({ code, stdout }).toEqual({
+    code: 0,
+    stdout: expect.stringContaining('a script answers, not a model'),
+  });
+  expect(stderr.match(/Set ANTHROPIC_API_KEY/g)).toHaveLength(1);
+  expect(stderr).toMatch(
+    new RegExp(`^${file}:4:\\d+: warning: /models/large/provider: This provider cannot be used`),
+  );
+  expect(stderr.match(/the built-in demonstration answers/g)).toHaveLength(1);
+  expect(await runService(home, ['run', '-q', 'hello'])).toMatchObject({ code: 0, stderr: '' });
+});
+
 test('without a terminal the run goes on without what is not trusted, and says so', async () => {
   const home = await homeWithHook();
   const ended = await runService(home, ['run', 'x']);
@@ -67,16 +85,17 @@ test('--require-trust ends with 3 before anything is made, and runs once all is 
 });
 
 test.each([
-  ['y', true],
-  ['n', false],
+  [['y'], true],
+  [['y', 'Enter'], true],
+  [['n'], false],
 ] as const)(
-  'at a terminal trust is asked for before the run, and after %s the hook ran: %s',
-  async (key, ran) => {
+  'at a terminal trust is asked for before the run, and after %j the hook ran: %s',
+  async (keys, ran) => {
     const home = await homeWithHook();
     const options = { cwd: home.project, environment: variablesOf(home) };
     const terminal = await openTestTerminal([launcher, 'run', 'x'], options);
     expect(await terminal.shows('[y/N]')).toContain('touch hook-ran');
-    await terminal.press(key);
+    await terminal.press(...keys);
     const { screen, code } = await terminal.end();
     expect({ code, screen }).toMatchObject({ code: 0, screen: expect.stringContaining('Done.') });
     expect(screen.includes('hooks does not count')).toBe(!ran);

@@ -1,7 +1,8 @@
 /** `service run`: asks the agent something, and shows what it does until it has answered. */
 import type { ServiceClient } from '@service/client';
 import type { QueryRequest, Session } from '@service/client/api';
-import { connectHere, connectTo } from '../connection.ts';
+import { noProvider } from '../askable-providers.ts';
+import { type Connection, connectHere, connectTo, type LocalConnection } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { followRun } from '../follow-run.ts';
 import { catchInterrupts } from '../interrupts.ts';
@@ -12,6 +13,7 @@ import { readPrompt } from '../prompt-input.ts';
 import { failureOf } from '../service-failures.ts';
 import { findSession, latestSession } from '../session-ids.ts';
 import { awaitTurn } from '../session-turn.ts';
+import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
 
 /** The options of the command line. */
 export interface RunWishes {
@@ -36,7 +38,7 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
   const interrupts = catchInterrupts((what) => stop.abort(what));
   try {
     progress.show('Starting');
-    const connection = server === undefined ? await connectHere(project) : await connectTo(server);
+    const connection = await connect(project, wishes, progress);
     const { client } = connection;
     try {
       await ask({ client, prompt, wishes, progress, project, stop: stop.signal });
@@ -53,6 +55,27 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
     project.settings.close();
     interrupts.release();
   }
+}
+
+async function connect(
+  project: Project,
+  { server, quiet = false }: RunWishes,
+  progress: Progress,
+): Promise<Connection> {
+  if (server !== undefined) return await connectTo(server);
+  const connection = await connectHere(project);
+  progress.hide();
+  if (!quiet) noticeProviders(connection, project);
+  return connection;
+}
+
+/** What is odd about providers is known only now; of the settings themselves it was said before. */
+function noticeProviders({ diagnostics, isDemonstration }: LocalConnection, { loaded }: Project): void {
+  const said = new Set(loaded.diagnostics.map((one) => JSON.stringify(one)));
+  const others = diagnostics.filter((one) => !said.has(JSON.stringify(one)));
+  noticeDiagnostics(withPlaces(others, loaded));
+  const { models, providers } = loaded.config;
+  if (isDemonstration && (models || providers)) notice(`${noProvider.message} ${noProvider.remedy}`);
 }
 
 interface Asking {
