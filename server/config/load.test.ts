@@ -528,6 +528,15 @@ describe('a hostile file', () => {
   });
 });
 
+test('a repository cannot fill the memory with files in ever deeper folders', async () => {
+  const { put, load } = await testProject();
+  const large = `// ${'x'.repeat(1_000_000)}\n{}`;
+  const folders = Array.from({ length: 6 }, (_, depth) => 'deeper/'.repeat(depth));
+  for (const folder of folders) await put(`${folder}service.json`, large);
+  await expect(load(folders[3])).resolves.toMatchObject({ config: {} });
+  await expect(load(folders[5])).rejects.toThrow(/together larger than \d+ bytes/);
+});
+
 test('each value knows its file, objects only where one file says all of it', async () => {
   const { globalFile, put, path, load } = await testProject();
   await put(globalFile, '{\n  "options": {\n    "debug": true,\n    "disable_notifications": true\n  }\n}');

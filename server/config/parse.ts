@@ -3,7 +3,7 @@
 import { parseDuration } from '../clock.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic } from './diagnostic.ts';
-import { readDocument, type SettingsDocument } from './document.ts';
+import { maximumDiagnostics, readDocument, type SettingsDocument } from './document.ts';
 import { nearest } from './nearest.ts';
 import { pointerKeys, pointerTo, valueAt } from './pointer.ts';
 import { markedValues, settingsSchema } from './schema-marks.ts';
@@ -110,7 +110,7 @@ function unreadHooks(config: ClientConfig, document: SettingsDocument): Diagnost
   const read = Object.keys(settingsSchema.properties?.hooks?.properties ?? {});
   const unread = Object.keys(config.hooks ?? {}).filter((event) => !read.includes(event));
   const names = read.map((event) => JSON.stringify(event)).join(', ');
-  return unread.map((event) => {
+  return unread.slice(0, maximumDiagnostics).map((event) => {
     const pointer = pointerTo(['hooks', event]);
     const meant = nearest(event, read);
     return {

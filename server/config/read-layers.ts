@@ -1,11 +1,11 @@
 /** Reads the settings files of one working directory: finds which are there, and takes each from bytes to settings. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
-import type { SettingsDocument } from './document.ts';
+import { maximumBytes, type SettingsDocument } from './document.ts';
 import type { SettingsPlaces, SettingsScope } from './loaded-settings.ts';
 import { type NormalizedSettings, normalize } from './normalize.ts';
 import { isError, parseSettings } from './parse.ts';
-import { type ReadFile, readOnce } from './read-once.ts';
+import { type ReadFile, type ReadResult, readOnce } from './read-once.ts';
 
 /** A path where a settings file may be. */
 interface Candidate {
@@ -39,12 +39,7 @@ export function candidatesOf({ globalFile, projectFiles, workspaceFile }: Settin
 
 /** Reads every settings file of the places, from the farthest to the nearest. */
 export async function readLayers(places: SettingsPlaces): Promise<FoundLayer[]> {
-  const read = await Promise.all(
-    candidatesOf(places).map(async (candidate) => {
-      const boundary = candidate.scope === 'global' ? null : places.projectRoot;
-      return { candidate, result: await readOnce(candidate.file, boundary) };
-    }),
-  );
+  const read = await readAll(places);
   const layers = await Promise.all(
     read.map(async ({ candidate, result }, index): Promise<FoundLayer[]> => {
       if (result === null) return [];
@@ -59,6 +54,38 @@ export async function readLayers(places: SettingsPlaces): Promise<FoundLayer[]> 
     }),
   );
   return layers.flat();
+}
+
+interface ReadCandidate {
+  readonly candidate: Candidate;
+  readonly result: ReadResult;
+}
+
+/** Each file may be large, but not all of them: a repository may have as many folders as a path can hold. */
+const maximumBytesInAll = 4 * maximumBytes;
+
+async function readAll(places: SettingsPlaces): Promise<ReadCandidate[]> {
+  const read: ReadCandidate[] = [];
+  let left = maximumBytesInAll;
+  for (const candidate of candidatesOf(places)) {
+    const boundary = candidate.scope === 'global' ? null : places.projectRoot;
+    const result = await readOnce(candidate.file, boundary);
+    if (result && 'bytes' in result) left -= result.bytes.length;
+    read.push({ candidate, result: left < 0 ? tooMuch(candidate.file) : result });
+    if (left < 0) break;
+  }
+  return read;
+}
+
+function tooMuch(file: string): Diagnostic {
+  return {
+    severity: 'error',
+    place: { file, line: 1, column: 1 },
+    pointer: '',
+    message: `With this one the settings files that count here are together larger than ${maximumBytesInAll} bytes`,
+    expected: null,
+    remedy: 'Are they settings files?',
+  };
 }
 
 /** What is wrong with one file by itself; nothing if it can be used as it is. */

@@ -67,9 +67,15 @@ function* linesOf(
   if (!children) yield `${name} = ${shown(value, secret ? schema : null)}`;
   for (const [key, child] of children ?? []) {
     const below = schema && schemaBelow(schema, key);
-    const hides = Boolean(below?.['x-secret']) && new RegExp(schema?.['x-secret-names'] ?? '', 'i').test(key);
+    const hides = Boolean(below?.['x-secret']) && isSecretName(key, child, schema?.['x-secret-names']);
     yield* linesOf(child, Array.isArray(value) ? `${name}[${key}]` : name + step(key), below, hides);
   }
+}
+
+/** `pattern` is there for variables of commands, which may run what they hold, whatever their names say. */
+function isSecretName(name: string, value: unknown, pattern: string | undefined): boolean {
+  if (pattern === undefined) return true;
+  return new RegExp(pattern, 'i').test(name) && /^[\w+=:@.~-]*$/.test(String(value));
 }
 
 /** The values within, each of which gets lines of its own; null for what stands on one line. */
