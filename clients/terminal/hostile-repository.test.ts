@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { findProgram } from './search-path.ts';
-import { type Ended, launcher, runToEnd, type TestHome, testHome } from './test-command.ts';
+import { launcher, type TestHome, testHome } from './test-command.ts';
+import { type Ended, runToEnd } from './test-process.ts';
 
 let upstream: Upstream;
 beforeEach(async () => {

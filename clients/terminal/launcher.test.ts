@@ -10,7 +10,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { launcher, runToEnd, type TestHome, testHome } from './test-command.ts';
+import { launcher, type TestHome, testHome } from './test-command.ts';
+import { runToEnd } from './test-process.ts';
 
 const version = { code: 0, stdout: 'service 0.1.0\n', stderr: '' };
 
@@ -68,7 +69,8 @@ describe('the launcher', () => {
 
 describe('the cache of compiled code', () => {
   const compiled = ({ home }: TestHome) => join(home, 'caches/service/compiled');
-  const run = (home: TestHome) => home.service(['version'], { XDG_CACHE_HOME: join(home.home, 'caches') });
+  const run = (home: TestHome) =>
+    home.service(['version'], { variables: { XDG_CACHE_HOME: join(home.home, 'caches') } });
 
   test('is filled by the first start, for its owner alone', async () => {
     const home = testHome();
@@ -80,7 +82,7 @@ describe('the cache of compiled code', () => {
 
   test('is in ~/.cache where XDG_CACHE_HOME is not set, or relative', async () => {
     const home = testHome();
-    await home.service(['version'], { XDG_CACHE_HOME: 'caches' });
+    await home.service(['version'], { variables: { XDG_CACHE_HOME: 'caches' } });
     expect(readdirSync(join(home.home, '.cache/service/compiled'))).toHaveLength(1);
     expect(readdirSync(home.project)).toEqual(['.git']);
   });

@@ -2,7 +2,8 @@
 import { existsSync, mkdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { launcher, runToEnd, testHome } from './test-command.ts';
+import { launcher, testHome } from './test-command.ts';
+import { runToEnd } from './test-process.ts';
 
 const root = join(import.meta.dirname, '../..');
 

@@ -1,6 +1,4 @@
 /** Runs the real `service` command in folders of its own, for tests: nothing of the surroundings gets in. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -12,15 +10,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { afterAll, onTestFinished } from 'vitest';
-
-/** What a command wrote, once it has ended. */
-export interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+import { onTestFinished } from 'vitest';
+import { type Ended, runToEnd, startProcess, type TestProcess } from './test-process.ts';
 
 /** A person's home and a project in it, gone after the test. */
 export interface TestHome {
@@ -30,13 +21,23 @@ export interface TestHome {
   readonly environment: Readonly<Record<string, string>>;
   /** Writes a file, its folders included, below `home`; gives its path. */
   write(path: string, content: string | object): string;
-  /** Runs `service` in the project. */
-  service(args: readonly string[], variables?: Readonly<Record<string, string | undefined>>): Promise<Ended>;
+  /** Runs `service` in the project, to its end. */
+  service(args: readonly string[], surroundings?: Surroundings): Promise<Ended>;
+  /** Starts `service` in the project. */
+  start(args: readonly string[], surroundings?: Surroundings): TestProcess;
 }
 
-/** Compiled code that the tests of one file share: to compile everything for each home anew takes long. */
-const caches = mkdtempSync(join(tmpdir(), 'service-caches-'));
-afterAll(() => rmSync(caches, { recursive: true, force: true }));
+/** What surrounds a command beside the home. */
+export interface Surroundings {
+  /** Standard input; empty where absent, and open for ever where null. */
+  readonly input?: string | null;
+  /** More variables, or others. */
+  readonly variables?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+}
+
+/** Compiled code, as it stays on a person's machine. */
+const { TEST_CODE_CACHE: codeCache = tmpdir() } = process.env;
 
 /** The launcher, as a link on somebody's PATH would start it. */
 export const launcher = join(import.meta.dirname, 'bin/service');
@@ -48,7 +49,17 @@ export function testHome(): TestHome {
   const project = join(home, 'project');
   mkdirSync(join(project, '.git'), { recursive: true });
   writeFileSync(join(project, '.git/HEAD'), 'ref: refs/heads/main\n');
-  const environment = { HOME: home, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8', XDG_CACHE_HOME: caches };
+  const environment = {
+    HOME: home,
+    PATH: process.env.PATH ?? '',
+    LANG: 'C.UTF-8',
+    XDG_CACHE_HOME: codeCache,
+  };
+  const placeOf = ({ cwd = project, input = '', variables }: Surroundings) => ({
+    cwd,
+    input,
+    environment: { ...environment, ...variables },
+  });
   return {
     home,
     project,
@@ -59,8 +70,8 @@ export function testHome(): TestHome {
       writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content, null, 2));
       return file;
     },
-    service: (args, variables) =>
-      runToEnd(launcher, args, { cwd: project, environment: { ...environment, ...variables } }),
+    service: (args, surroundings = {}) => runToEnd(launcher, args, placeOf(surroundings)),
+    start: (args, surroundings = {}) => startProcess(launcher, args, placeOf(surroundings)),
   };
 }
 
@@ -72,18 +83,4 @@ export function dataFolder({ home, project }: Pick<TestHome, 'home' | 'project'>
     writeFileSync(file, 'data-00112233445566778899\n', { mode: 0o600 });
   }
   return join(project, '.service', readFileSync(file, 'utf8').trim());
-}
-
-/** Runs any program until it ends. */
-export async function runToEnd(
-  file: string,
-  args: readonly string[],
-  {
-    cwd,
-    environment,
-  }: { readonly cwd: string; readonly environment: Readonly<Record<string, string | undefined>> },
-): Promise<Ended> {
-  const child = spawn(file, args, { cwd, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { code: child.exitCode, stdout, stderr };
 }

@@ -1,7 +1,6 @@
 /** A real `service serve` with an account, for tests of commands that speak to remote servers. */
 import { createServiceClient, type ServiceClient } from '@service/client';
 import { testHome } from './test-command.ts';
-import { startService } from './test-process.ts';
 
 /** A server with one person beside its operator. */
 export interface TestServer {
@@ -18,7 +17,7 @@ export interface TestServer {
 export async function startTestServer(settings: object = {}): Promise<TestServer> {
   const home = testHome();
   home.write('.config/service/service.json', settings);
-  const server = startService(home, ['serve', '--port', '0', '--data-dir', `${home.home}/data`]);
+  const server = home.start(['serve', '--port', '0', '--data-dir', `${home.home}/data`]);
   const find = (pattern: RegExp) => pattern.exec(server.stdout())?.[0] ?? '';
   await server.until(() => /sk-[\w-]{43,}\s/.test(server.stdout()) && server.stdout().includes('http://'));
   const url = find(/http:\/\/127\.0\.0\.1:\d+/);

@@ -2,5 +2,12 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { include: ['**/*.test.ts'], testTimeout: 30_000, hookTimeout: 30_000 },
+  test: {
+    include: ['**/*.test.ts'],
+    globalSetup: ['test-code-cache.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    // Most of the time a test waits for the processes that it started.
+    maxWorkers: 3,
+  },
 });

@@ -64,7 +64,8 @@ async function realPathOf(path: string): Promise<string | null> {
     return await realpath(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException; // realpath rejects with nothing else
-    if (code !== 'ENOENT' || (await isThere(path))) return null;
+    // Below what is no folder there is nothing, either.
+    if ((code !== 'ENOENT' && code !== 'ENOTDIR') || (await isThere(path))) return null;
     return realPathOf(dirname(path));
   }
 }

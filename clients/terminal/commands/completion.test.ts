@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { nodesOf } from '../completion/tree.ts';
 import { buildProgram } from '../program.ts';
-import { launcher, runToEnd, type TestHome, testHome } from '../test-command.ts';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { runToEnd } from '../test-process.ts';
 
 /** What bash offers for the last word of a line, in a shell that has loaded the script as the help says. */
 async function completed({ project, environment }: TestHome, ...lines: readonly (readonly string[])[]) {

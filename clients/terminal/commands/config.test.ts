@@ -106,7 +106,7 @@ test('show --defaults puts lists back together, and takes any name for a server'
 
 test('there are colours at a terminal alone, but for NO_COLOR and FORCE_COLOR', async () => {
   const { service } = threeFiles();
-  const show = (variables: Record<string, string>) => service(['config', 'show'], variables);
+  const show = (variables: Record<string, string>) => service(['config', 'show'], { variables });
   const escapes = async (variables: Record<string, string>) => {
     const { stdout, stderr } = await show(variables);
     return [stdout.includes('\x1b['), stderr.includes('\x1b[')];

@@ -18,7 +18,8 @@ import { codeFinding, nodeFinding } from '../doctor/installation.ts';
 import { firstWord } from '../doctor/programs.ts';
 import { spaceFinding } from '../doctor/project.ts';
 import { findProgram } from '../search-path.ts';
-import { dataFolder, launcher, runToEnd, type TestHome, testHome } from '../test-command.ts';
+import { dataFolder, launcher, type TestHome, testHome } from '../test-command.ts';
+import { runToEnd } from '../test-process.ts';
 
 /** One finding of `--json`. */
 interface Told {
@@ -36,7 +37,9 @@ type Variables = Readonly<Record<string, string | undefined>>;
 const usable = { OPENAI_API_KEY: 'sk-test' };
 
 async function diagnose(home: TestHome, variables: Variables = {}) {
-  const { code, stdout, stderr } = await home.service(['doctor', '--json'], { ...usable, ...variables });
+  const { code, stdout, stderr } = await home.service(['doctor', '--json'], {
+    variables: { ...usable, ...variables },
+  });
   const { problems, findings } = JSON.parse(stdout) as { problems: number; findings: readonly Told[] };
   return { code, stderr, problems, findings };
 }
@@ -519,7 +522,7 @@ test('what settings can say where something stands has its file and line', async
   const file = home.write(globalFile, '{\n  "options": {\n    "debgu": true\n  }\n}\n');
   const { findings } = await diagnose(home);
   expect(findings).toContainEqual(expect.objectContaining({ check: 'settings', file, line: 3 }));
-  const { stdout } = await home.service(['doctor'], usable);
+  const { stdout } = await home.service(['doctor'], { variables: usable });
   expect(stdout).toMatch(/^warning\tsettings\t.*service\.json:3: .*"debgu"/m);
 });
 
@@ -543,7 +546,7 @@ test('nothing that settings name is run, trusted or not', async () => {
 test('no secret is shown', async () => {
   const home = testHome();
   home.write(globalFile, { providers: { openai: { api_key: 'sk-literal-secret' } } });
-  const told = await home.service(['doctor'], { ...usable, OPENAI_API_KEY: 'sk-environment-secret' });
+  const told = await home.service(['doctor'], { variables: { OPENAI_API_KEY: 'sk-environment-secret' } });
   expect(told.stdout + told.stderr).not.toMatch(/sk-(literal|environment)-secret/);
 });
 

@@ -26,8 +26,7 @@ describe('service models', () => {
     };
     const home = withGlobal({ models, providers: { gateway, openai: {} } });
     const { code, stdout, stderr } = await home.service(['models'], {
-      ...gatewayUrl,
-      OPENAI_API_KEY: 'sk-1',
+      variables: { ...gatewayUrl, OPENAI_API_KEY: 'sk-1' },
     });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.split('\n').slice(0, -1)).toEqual([
@@ -40,7 +39,9 @@ describe('service models', () => {
   });
 
   test('without a choice the first model does all the work', async () => {
-    const { stdout } = await testHome().service(['models', '--json'], { ANTHROPIC_API_KEY: 'sk-1' });
+    const { stdout } = await testHome().service(['models', '--json'], {
+      variables: { ANTHROPIC_API_KEY: 'sk-1' },
+    });
     expect(JSON.parse(stdout)).toEqual([
       {
         model: 'anthropic:claude-sonnet-5',
@@ -59,7 +60,7 @@ describe('service models', () => {
       models: { large: { provider: 'gateway', model: 'twoo' } },
       providers: { gateway },
     });
-    const { stdout, stderr } = await home.service(['models'], gatewayUrl);
+    const { stdout, stderr } = await home.service(['models'], { variables: gatewayUrl });
     expect(stdout).toContain('gateway:one\tThe first\t128000\tlarge, small\t');
     expect(stderr).toContain('Did you mean "two"?');
   });
@@ -87,7 +88,7 @@ describe('service providers', () => {
     });
     const variables = { ...gatewayUrl, ANTHROPIC_API_KEY: 'sk-secret' };
     const file = join(home.home, '.config/service/service.json');
-    const { code, stdout, stderr } = await home.service(['providers'], variables);
+    const { code, stdout, stderr } = await home.service(['providers'], { variables });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.split('\n').slice(0, -1)).toEqual([
       `gateway\topenai-compat\t$GATEWAY_URL\t${file}:3\tusable`,
@@ -95,7 +96,7 @@ describe('service providers', () => {
       `openai\topenai\thttps://api.openai.com/v1\t${file}:27\tdisabled`,
       'anthropic\tanthropic\thttps://api.anthropic.com/v1\t$ANTHROPIC_API_KEY\tusable',
     ]);
-    const { stdout: json } = await home.service(['providers', '--json'], variables);
+    const { stdout: json } = await home.service(['providers', '--json'], { variables });
     expect(JSON.parse(json).providers[3]).toMatchObject({ id: 'anthropic', file: null, state: 'usable' });
     for (const text of [stdout, json]) expect(text).not.toMatch(/secret/);
     expect(existsSync(join(home.home, 'command-ran'))).toBe(false);
@@ -104,7 +105,7 @@ describe('service providers', () => {
   test('those of a file that is not trusted are not listed, and that is said', async () => {
     const home = testHome();
     const file = home.write('project/service.json', { providers: { gateway } });
-    const { stdout, stderr } = await home.service(['providers'], gatewayUrl);
+    const { stdout, stderr } = await home.service(['providers'], { variables: gatewayUrl });
     expect(stdout).toBe('demo\tdemo\t\tbuilt in\tusable\n');
     expect(stderr).toContain('so that the built-in demonstration answers');
     expect(stderr).toContain(`${file}:2: providers does not count`);
@@ -168,7 +169,9 @@ describe('service mcp list and service lsp list', () => {
 describe('service dirs', () => {
   test('prints every place, in a pipe with tabs between', async () => {
     const home = testHome();
-    const { code, stdout, stderr } = await home.service(['dirs'], { XDG_CACHE_HOME: undefined });
+    const { code, stdout, stderr } = await home.service(['dirs'], {
+      variables: { XDG_CACHE_HOME: undefined },
+    });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.split('\n').slice(0, -1)).toEqual([
       `working directory\t${home.project}`,
@@ -187,7 +190,9 @@ describe('service dirs', () => {
 
   test('`options.data_directory` moves the data and what is in it', async () => {
     const home = withGlobal({ options: { data_directory: 'data' } });
-    const { stdout } = await home.service(['dirs', '--json'], { XDG_CACHE_HOME: join(home.home, 'caches') });
+    const { stdout } = await home.service(['dirs', '--json'], {
+      variables: { XDG_CACHE_HOME: join(home.home, 'caches') },
+    });
     const folder = join(home.project, 'data', basename(dataFolder(home)));
     expect(JSON.parse(stdout)).toMatchObject({
       data_directory: join(home.project, 'data'),

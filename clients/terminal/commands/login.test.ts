@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { replyPermission } from '@service/client/reply';
 import { expect, onTestFinished, test } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
-import { runService, variablesOf, withScriptedModel } from '../test-process.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { startTestServer, type TestServer } from '../test-server.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 const loginsOf = ({ home }: TestHome) => join(home, '.local/share/service/logins.json');
 
 async function logIn(home: TestHome, { url, email, password }: TestServer) {
-  return await runService(home, ['login', url, '--email', email], { input: `${password}\n` });
+  return await home.service(['login', url, '--email', email], { input: `${password}\n` });
 }
 
 test('after a login runs and sessions are those of the server; after the logout its tokens are worth nothing', async () => {
@@ -25,25 +25,25 @@ test('after a login runs and sessions are those of the server; after the logout 
   expect(statSync(loginsOf(home)).mode & 0o777).toBe(0o600);
   expect(statSync(join(loginsOf(home), '..')).mode & 0o777).toBe(0o700);
 
-  const run = await runService(home, ['run', '--model', 'demo:demo-1', '--server', server.url, 'hello']);
+  const run = await home.service(['run', '--model', 'demo:demo-1', '--server', server.url, 'hello']);
   expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining('You said: hello') });
-  const list = await runService(home, ['sessions', 'list', '--server', server.url]);
+  const list = await home.service(['sessions', 'list', '--server', server.url]);
   expect(list.stdout).toMatch(/^ses_\w+\t.*\thello\n$/);
 
   const kept = readFileSync(loginsOf(home), 'utf8');
-  expect(await runService(home, ['logout'])).toMatchObject({
+  expect(await home.service(['logout'])).toMatchObject({
     code: 0,
     stdout: `Logged out from ${server.url}\n`,
   });
-  const without = await runService(home, ['sessions', 'list', '--server', server.url]);
+  const without = await home.service(['sessions', 'list', '--server', server.url]);
   expect(without).toMatchObject({ code: 4, stderr: expect.stringContaining(`service login ${server.url}`) });
   writeFileSync(loginsOf(home), kept);
-  expect(await runService(home, ['sessions', 'list', '--server', server.url])).toMatchObject({ code: 4 });
+  expect(await home.service(['sessions', 'list', '--server', server.url])).toMatchObject({ code: 4 });
 });
 
 test('at a terminal address and password are asked for, and the password is not shown', async () => {
   const [home, server] = [testHome(), await startTestServer()];
-  const options = { cwd: home.project, environment: variablesOf(home) };
+  const options = { cwd: home.project, environment: home.environment };
   const terminal = await openTestTerminal([launcher, 'login', server.url], options);
   await terminal.shows('E-mail address:');
   await terminal.press(server.email, 'Enter');
@@ -57,14 +57,14 @@ test('at a terminal address and password are asked for, and the password is not 
 test('an API key is taken from standard input or the environment, and forgotten at the logout', async () => {
   const [home, { url, operatorKey: key }] = [testHome(), await startTestServer()];
   const variables = { SERVICE_API_KEY: key };
-  expect(await runService(home, ['sessions', 'list', '--server', url], { variables })).toMatchObject({
+  expect(await home.service(['sessions', 'list', '--server', url], { variables })).toMatchObject({
     code: 0,
   });
-  const login = await runService(home, ['login', url, '--api-key'], { input: key });
+  const login = await home.service(['login', url, '--api-key'], { input: key });
   expect(login).toMatchObject({ code: 0 });
   expect(`${login.stdout}${login.stderr}`).not.toContain(key);
-  expect(await runService(home, ['sessions', 'list', '--server', url])).toMatchObject({ code: 0 });
-  expect(await runService(home, ['logout', url])).toMatchObject({
+  expect(await home.service(['sessions', 'list', '--server', url])).toMatchObject({ code: 0 });
+  expect(await home.service(['logout', url])).toMatchObject({
     code: 0,
     stderr: expect.stringContaining('revoke'),
   });
@@ -75,9 +75,9 @@ test('what is refused, and a server that is not there, end with 4 and what to do
   const [home, server] = [testHome(), await startTestServer()];
   const wrong = await logIn(home, { ...server, password: 'wrong-horse-battery' });
   expect(wrong).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('(login_failed)') });
-  const key = await runService(home, ['login', server.url, '--api-key'], { input: `sk-${'x'.repeat(43)}` });
+  const key = await home.service(['login', server.url, '--api-key'], { input: `sk-${'x'.repeat(43)}` });
   expect(key).toMatchObject({ code: 4, stdout: '' });
-  const gone = await runService(home, ['run', '--server', 'http://127.0.0.1:1', 'x'], {
+  const gone = await home.service(['run', '--server', 'http://127.0.0.1:1', 'x'], {
     variables: { SERVICE_API_KEY: 'sk-x' },
   });
   expect(gone).toMatchObject({
@@ -99,10 +99,10 @@ test('a logout where the server is gone removes the login here, and says that no
   home.write('.local/share/service/logins.json', { logins: { 'http://127.0.0.1:1': { login } } });
   chmodSync(loginsOf(home), 0o600);
   chmodSync(join(loginsOf(home), '..'), 0o700);
-  const ended = await runService(home, ['logout']);
+  const ended = await home.service(['logout']);
   expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('did not confirm it') });
   expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('rt_x');
-  expect(await runService(home, ['logout'])).toMatchObject({
+  expect(await home.service(['logout'])).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('no login'),
   });
@@ -117,7 +117,7 @@ test('several processes that renew a login at once keep it', async () => {
       loginsOf(home),
       file.replace(/"expires_at": "[^"]+"/, '"expires_at": "2020-01-01T00:00:00Z"'),
     );
-    const list = () => runService(home, ['sessions', 'list', '--json', '--server', server.url]);
+    const list = () => home.service(['sessions', 'list', '--json', '--server', server.url]);
     const ended = await Promise.all([list(), list(), list()]);
     expect(ended).toEqual(Array(3).fill({ code: 0, stdout: '[]\n', stderr: '' }));
     expect(readFileSync(loginsOf(home), 'utf8')).not.toContain('2020-01-01');
@@ -128,12 +128,12 @@ test('a credential goes to no other server than the one it is for, by no redirec
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);
   const thief = await startThief(null);
-  const other = await runService(home, ['run', '--server', thief.url, 'x']);
+  const other = await home.service(['run', '--server', thief.url, 'x']);
   expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining('There is no login') });
   expect(thief.heard).toEqual([]);
   const redirecting = await startThief(`${thief.url}/api/v1/sessions`);
   const variables = { SERVICE_API_KEY: 'sk-mine' };
-  const led = await runService(home, ['sessions', 'list', '--server', redirecting.url], { variables });
+  const led = await home.service(['sessions', 'list', '--server', redirecting.url], { variables });
   expect(led.code).toBe(4);
   expect(thief.heard).toEqual([]);
 });
@@ -146,7 +146,7 @@ test.each([
   ['ftp://service.example.com', 'no address'],
 ])('the address %s is refused before anything is sent', async (address, told) => {
   const variables = { SERVICE_API_KEY: 'sk-mine' };
-  const ended = await runService(testHome(), ['run', '--server', address, 'x'], { variables });
+  const ended = await testHome().service(['run', '--server', address, 'x'], { variables });
   expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(told) });
   expect(ended.stderr).not.toContain('secret');
 });
@@ -154,7 +154,7 @@ test.each([
 test('logins that others can read, or that a link leads to, are not used', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);
-  const list = () => runService(home, ['sessions', 'list', '--server', server.url]);
+  const list = () => home.service(['sessions', 'list', '--server', server.url]);
   chmodSync(loginsOf(home), 0o644);
   expect(await list()).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 600') });
   chmodSync(loginsOf(home), 0o600);
@@ -172,7 +172,7 @@ test('an end of an id that several sessions have lists them', async () => {
     ids.push((await server.client.POST('/api/v1/sessions', { body: {} })).data.id);
   const alike =
     ids.find((id, at) => ids.some((other, place) => place !== at && other.at(-1) === id.at(-1))) ?? '';
-  const shown = await runService(home, ['sessions', 'show', alike.slice(-1), '--server', server.url]);
+  const shown = await home.service(['sessions', 'show', alike.slice(-1), '--server', server.url]);
   expect(shown).toMatchObject({
     code: 1,
     stdout: '',
@@ -184,7 +184,7 @@ test('an end of an id that several sessions have lists them', async () => {
 test('--yolo is for the operator of a server', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   await logIn(home, server);
-  const ended = await runService(home, ['run', '--yolo', '--server', server.url, 'x']);
+  const ended = await home.service(['run', '--yolo', '--server', server.url, 'x']);
   expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('Leave out --yolo') });
 });
 
@@ -201,7 +201,7 @@ test('a question that is answered elsewhere leaves the terminal', async () => {
     JSON.parse(readFileSync(join(home.home, '.config/service/service.json'), 'utf8')),
   );
   await logIn(home, server);
-  const options = { cwd: home.project, environment: variablesOf(home) };
+  const options = { cwd: home.project, environment: home.environment };
   const terminal = await openTestTerminal([launcher, 'run', '--server', server.url, 'go'], options);
   await terminal.shows('d deny');
   const { data: sessions } = await server.client.GET('/api/v1/sessions', {});

@@ -3,7 +3,6 @@ import { appendFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, type TestHome, testHome } from '../test-command.ts';
-import { runService, startService } from '../test-process.ts';
 
 const line = (at: number, more: object = {}) =>
   `${JSON.stringify({ level: 30, time: '2026-11-21T11:22:33.456Z', ...more, msg: `event ${at}` })}\n`;
@@ -23,7 +22,7 @@ test('the log is printed for people: time, level, message, fields, and the stack
   const { home } = homeWithLog(
     line(1, { run_id: 'run_1', words: 'two words' }) + line(2, { level: 50, err }),
   );
-  const { stdout, code } = await runService(home, ['logs'], utc);
+  const { stdout, code } = await home.service(['logs'], utc);
   expect(code).toBe(0);
   expect(stdout).toBe(
     '2026-11-21 11:22:33.456 INFO  event 1 run_id=run_1 words="two words"\n' +
@@ -43,13 +42,13 @@ test.each([
   ],
 ])('%j prints so many of the last lines', async (args, numbers) => {
   const { home } = homeWithLog(Array.from({ length: 10 }, (_, at) => line(at)).join(''));
-  const { stdout } = await runService(home, ['logs', '--json', ...args]);
+  const { stdout } = await home.service(['logs', '--json', ...args]);
   expect(stdout).toBe(numbers.map((at) => line(at)).join(''));
 });
 
 test('the last line is printed where it is not ended yet, and what is no JSON as it is', async () => {
   const { home } = homeWithLog(`${line(1)}something else\n{"level":30,"cut`);
-  const { stdout } = await runService(home, ['logs', '--tail', '2'], utc);
+  const { stdout } = await home.service(['logs', '--tail', '2'], utc);
   expect(stdout).toBe('something else\n{"level":30,"cut\n');
 });
 
@@ -57,13 +56,13 @@ test('a log of hundreds of megabytes is read from its end', async () => {
   const { home, file } = homeWithLog('');
   truncateSync(file, 2 ** 31);
   appendFileSync(file, `\n${line(1)}${'é'.repeat(70_000)}\n${line(2)}`);
-  const { stdout } = await runService(home, ['logs', '--json', '--tail', '3']);
+  const { stdout } = await home.service(['logs', '--json', '--tail', '3']);
   expect(stdout).toBe(`${line(1)}${'é'.repeat(70_000)}\n${line(2)}`);
 });
 
 test('a followed log is printed as it grows, through a rotation and when it is emptied', async () => {
   const { home, file } = homeWithLog(line(1));
-  const service = startService(home, ['logs', '--follow', '--json']);
+  const service = home.start(['logs', '--follow', '--json']);
   const shows = (at: number) => service.until(() => service.stdout().endsWith(line(at)));
   await shows(1);
   appendFileSync(file, line(2).slice(0, 20));
@@ -85,12 +84,12 @@ test('a followed log is printed as it grows, through a rotation and when it is e
 
 test('a log that does not exist yet is told, and waited for where it is followed', async () => {
   const home = testHome();
-  expect(await runService(home, ['logs'])).toMatchObject({
+  expect(await home.service(['logs'])).toMatchObject({
     code: 0,
     stdout: '',
     stderr: expect.stringContaining('There is no log yet'),
   });
-  const service = startService(home, ['logs', '-f', '--json']);
+  const service = home.start(['logs', '-f', '--json']);
   await service.until(() => service.stderr().includes('There is no log yet'));
   writeLog(home, line(1));
   await service.until(() => service.stdout() === line(1));
@@ -98,12 +97,12 @@ test('a log that does not exist yet is told, and waited for where it is followed
 
 test('what a run did stands in the log of its project, without the secrets of it', async () => {
   const home = testHome();
-  await runService(home, ['run', 'a private question']);
-  const { stdout } = await runService(home, ['logs']);
+  await home.service(['run', 'a private question']);
+  const { stdout } = await home.service(['logs']);
   expect(stdout).toMatch(/INFO {2}request method=POST route=\/api\/v1\/query\/stream/);
   expect(stdout).not.toMatch(/private question|sk-/);
 });
 
 test('a number of lines that is none is wrong usage', async () => {
-  expect(await runService(testHome(), ['logs', '--tail', 'ten'])).toMatchObject({ code: 2, stdout: '' });
+  expect(await testHome().service(['logs', '--tail', 'ten'])).toMatchObject({ code: 2, stdout: '' });
 });

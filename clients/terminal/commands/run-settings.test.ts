@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, launcher, type TestHome, testHome } from '../test-command.ts';
-import { runService, startService, variablesOf, withScriptedModel } from '../test-process.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 const rules = [
@@ -23,7 +23,7 @@ test('settings with errors end with 2, every error of every file, and nothing ma
   const home = testHome();
   home.write('.config/service/service.json', '{ "options": { "debug": "yes" } }');
   home.write('project/service.json', '{\n  "options": { "progress": 3 },\n  "tools": 4\n}');
-  const ended = await runService(home, ['run', 'x']);
+  const ended = await home.service(['run', 'x']);
   expect(ended).toMatchObject({ code: 2, stdout: '' });
   expect(ended.stderr).toMatch(/\.config\/service\/service\.json:1:\d+: error: \/options\/debug/);
   expect(ended.stderr).toMatch(/project\/service\.json:2:\d+: error: \/options\/progress/);
@@ -35,10 +35,10 @@ test('what is odd in the settings is said once, with its place, and not with --q
   const home = testHome();
   await withScriptedModel(home, [{ reply: { text: 'Done.' } }]);
   home.write('project/service.json', '{\n  "colour": "red"\n}');
-  const ended = await runService(home, ['run', 'x']);
+  const ended = await home.service(['run', 'x']);
   expect(ended.stdout).toBe('Done.\n');
   expect(ended.stderr.match(/service\.json:2:3: warning: .*colour/g)).toHaveLength(1);
-  expect(await runService(home, ['run', '-q', 'x'])).toMatchObject({ code: 0, stderr: '' });
+  expect(await home.service(['run', '-q', 'x'])).toMatchObject({ code: 0, stderr: '' });
 });
 
 test('a model that cannot be asked is told once, with the demonstration that answers instead', async () => {
@@ -46,7 +46,7 @@ test('a model that cannot be asked is told once, with the demonstration that ans
   const file = home.write('.config/service/service.json', {
     models: { large: { provider: 'anthropic', model: 'claude-sonnet-5' } },
   });
-  const { code, stdout, stderr } = await runService(home, ['run', 'hello']);
+  const { code, stdout, stderr } = await home.service(['run', 'hello']);
   expect({ code, stdout }).toEqual({
     code: 0,
     stdout: expect.stringContaining('a script answers, not a model'),
@@ -56,12 +56,12 @@ test('a model that cannot be asked is told once, with the demonstration that ans
     new RegExp(`^${file}:4:\\d+: warning: /models/large/provider: This provider cannot be used`),
   );
   expect(stderr.match(/the built-in demonstration answers/g)).toHaveLength(1);
-  expect(await runService(home, ['run', '-q', 'hello'])).toMatchObject({ code: 0, stderr: '' });
+  expect(await home.service(['run', '-q', 'hello'])).toMatchObject({ code: 0, stderr: '' });
 });
 
 test('without a terminal the run goes on without what is not trusted, and says so', async () => {
   const home = await homeWithHook();
-  const ended = await runService(home, ['run', 'x']);
+  const ended = await home.service(['run', 'x']);
   expect(ended).toMatchObject({ code: 0, stdout: 'Done.\n' });
   expect(ended.stderr).toMatch(/service\.json:\d+:\d+: hooks does not count: .*service trust/);
   expect(existsSync(join(home.project, 'hook-ran'))).toBe(false);
@@ -69,15 +69,15 @@ test('without a terminal the run goes on without what is not trusted, and says s
 
 test('--require-trust ends with 3 before anything is made, and runs once all is trusted', async () => {
   const home = await homeWithHook();
-  const refused = await runService(home, ['run', '--require-trust', 'x']);
+  const refused = await home.service(['run', '--require-trust', 'x']);
   expect(refused).toMatchObject({
     code: 3,
     stdout: '',
     stderr: expect.stringContaining('hooks does not count'),
   });
   expect(existsSync(join(home.project, '.service'))).toBe(false);
-  expect(await runService(home, ['trust', '--yes'])).toMatchObject({ code: 0 });
-  expect(await runService(home, ['run', '--require-trust', 'x'])).toMatchObject({
+  expect(await home.service(['trust', '--yes'])).toMatchObject({ code: 0 });
+  expect(await home.service(['run', '--require-trust', 'x'])).toMatchObject({
     code: 0,
     stdout: 'Done.\n',
   });
@@ -92,7 +92,7 @@ test.each([
   'at a terminal trust is asked for before the run, and after %j the hook ran: %s',
   async (keys, ran) => {
     const home = await homeWithHook();
-    const options = { cwd: home.project, environment: variablesOf(home) };
+    const options = { cwd: home.project, environment: home.environment };
     const terminal = await openTestTerminal([launcher, 'run', 'x'], options);
     expect(await terminal.shows('[y/N]')).toContain('touch hook-ran');
     await terminal.press(...keys);
@@ -106,7 +106,7 @@ test.each([
 test('a settings file that breaks while a run is at work is told, and the run goes on', async () => {
   const home = testHome();
   const upstream = await withScriptedModel(home, [{ reply: { text: 'Here it is.', hold_after_chunks: 1 } }]);
-  const service = startService(home, ['run', 'x']);
+  const service = home.start(['run', 'x']);
   await upstream.latest(({ outcome }) => outcome === 'open');
   home.write('project/service.json', '{ "tools": 4 }');
   await service.until(() => /service\.json:1:\d+: error: \/tools/.test(service.stderr()));
@@ -119,7 +119,7 @@ test('-C runs in another folder, with its settings and its sessions', async () =
   const listing = { reply: { text: '{{last_tool_result}}' } };
   await withScriptedModel(home, [...rules.slice(0, 1), listing]);
   home.write('other/file.txt', '');
-  const ended = await runService(home, ['-C', '../other', 'run', 'x']);
+  const ended = await home.service(['-C', '../other', 'run', 'x']);
   expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('file.txt') });
   expect(existsSync(join(dataFolder({ ...home, project: join(home.home, 'other') }), 'service.db'))).toBe(
     true,

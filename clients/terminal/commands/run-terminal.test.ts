@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
-import { variablesOf, withScriptedModel } from '../test-process.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 const said = { reply: { text: 'The tool said: {{last_tool_result}}' } };
@@ -14,7 +14,7 @@ const calls = (...toolCalls: { name: string; arguments: object }[]) => ({
 const touch = (file: string) => ({ name: 'bash', arguments: { command: `touch ${file}` } });
 
 async function atTerminal(home: TestHome, words: readonly string[]) {
-  return await openTestTerminal(words, { cwd: home.project, environment: variablesOf(home) });
+  return await openTestTerminal(words, { cwd: home.project, environment: home.environment });
 }
 const runAtTerminal = (home: TestHome, ...words: string[]) => atTerminal(home, [launcher, 'run', ...words]);
 

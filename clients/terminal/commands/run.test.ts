@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, testHome } from '../test-command.ts';
-import { runService, startService, withScriptedModel } from '../test-process.ts';
+import { withScriptedModel } from '../test-model.ts';
 
 const text = (answer: string, more: object = {}) => ({ reply: { text: answer, ...more } });
 const call = (name: string, args: object) => ({ reply: { tool_calls: [{ name, arguments: args }] } });
@@ -16,7 +16,7 @@ const tool = (name: string, args: object) => [
 test('the answer goes to standard output and nothing else does', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('You said: {{last_user}}', { reasoning: 'Let me think.' })]);
-  const ended = await runService(home, ['run', 'hello', 'there']);
+  const ended = await home.service(['run', 'hello', 'there']);
   expect(ended).toMatchObject({ code: 0, stdout: 'You said: hello there\n' });
   expect(ended.stderr).toBe('✻ Let me think.\n');
 });
@@ -24,9 +24,9 @@ test('the answer goes to standard output and nothing else does', async () => {
 test('what is piped in stands behind the words of the command line, and may stand alone', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('{{last_user}}')]);
-  const both = await runService(home, ['run', 'Explain', 'this'], { input: 'diff --git\n+line\n' });
+  const both = await home.service(['run', 'Explain', 'this'], { input: 'diff --git\n+line\n' });
   expect(both.stdout).toBe('Explain this\n\ndiff --git\n+line\n');
-  const alone = await runService(home, ['run', '-q'], { input: 'Only this\n' });
+  const alone = await home.service(['run', '-q'], { input: 'Only this\n' });
   expect(alone).toMatchObject({ code: 0, stdout: 'Only this\n', stderr: '' });
 });
 
@@ -35,7 +35,7 @@ test.each([
   ['a binary file', 'a\0b', 'NUL'],
 ])('%s on standard input is wrong usage, before anything is made', async (_, input, told) => {
   const home = testHome();
-  const ended = await runService(home, ['run'], { input });
+  const ended = await home.service(['run'], { input });
   expect(ended).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(told) });
   expect(existsSync(join(home.project, '.service'))).toBe(false);
 });
@@ -44,7 +44,7 @@ test('the answer streams as it comes, and is exact in a pipe, whatever character
   const home = testHome();
   const answer = 'one \u001b[31mred\u001b[0m \u202e two 👩‍👩‍👧\r\n\tthree';
   const upstream = await withScriptedModel(home, [text(answer, { chunk_size: 1, hold_after_chunks: 20 })]);
-  const service = startService(home, ['run', 'x']);
+  const service = home.start(['run', 'x']);
   await service.until(() => service.stdout().includes('red'));
   await upstream.release();
   expect(await service.ended).toMatchObject({ code: 0, stdout: `${answer}\n` });
@@ -60,17 +60,17 @@ test('each message of an answer stands on lines of its own, and what is done bet
     },
     text('It is there.'),
   ]);
-  const ended = await runService(home, ['run', 'look']);
+  const ended = await home.service(['run', 'look']);
   expect(ended).toMatchObject({ code: 0, stdout: 'I look.\nIt is there.\n' });
   expect(ended.stderr).toMatch(/^● view a\.txt\n {2}└ .*the content/);
-  const quiet = await runService(home, ['run', '--quiet', 'look']);
+  const quiet = await home.service(['run', '--quiet', 'look']);
   expect(quiet).toMatchObject({ code: 0, stdout: 'It is there.\n', stderr: '' });
 });
 
 test('with --json every event is one line, the last one done', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('All good.')]);
-  const ended = await runService(home, ['run', '--json', 'x']);
+  const ended = await home.service(['run', '--json', 'x']);
   const events = ended.stdout
     .trimEnd()
     .split('\n')
@@ -87,7 +87,7 @@ test('with --json every event is one line, the last one done', async () => {
 test('without a terminal a tool call that needs permission is refused at once, with the way to allow it', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('bash', { command: 'touch made' }));
-  const ended = await runService(home, ['run', 'go']);
+  const ended = await home.service(['run', 'go']);
   expect(ended.code).toBe(0);
   expect(ended.stdout).toContain('Permission denied. The person said: Nobody is there to ask.');
   expect(ended.stderr).toMatch(/bash was refused: there is no terminal.*"bash:execute".*--yolo/s);
@@ -97,7 +97,7 @@ test('without a terminal a tool call that needs permission is refused at once, w
 test('with --yolo no tool call is asked about', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('bash', { command: 'touch made && pwd' }));
-  const ended = await runService(home, ['run', '--yolo', 'go']);
+  const ended = await home.service(['run', '--yolo', 'go']);
   expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining(home.project) });
   expect(existsSync(join(home.project, 'made'))).toBe(true);
 });
@@ -106,7 +106,7 @@ test('`permissions.allowed_tools` lets a tool run where nobody can be asked', as
   const home = testHome();
   const permissions = { allowed_tools: ['bash:execute'] };
   await withScriptedModel(home, tool('bash', { command: 'touch made' }), { permissions });
-  expect(await runService(home, ['run', 'go'])).toMatchObject({ code: 0 });
+  expect(await home.service(['run', 'go'])).toMatchObject({ code: 0 });
   expect(existsSync(join(home.project, 'made'))).toBe(true);
 });
 
@@ -114,21 +114,21 @@ test('without a terminal a question of the agent is declined', async () => {
   const home = testHome();
   const questions = [{ id: 'q', type: 'yes_no', text: 'Shall I?' }];
   await withScriptedModel(home, tool('ask_user', { questions }));
-  const ended = await runService(home, ['run', 'go']);
+  const ended = await home.service(['run', 'go']);
   expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('The person declined to answer.') });
 });
 
 test('a run begins a new session, --session goes on in one by the end of its id, --continue in the latest', async () => {
   const home = testHome();
   const upstream = await withScriptedModel(home, [text('{{last_user}}')]);
-  const first = await runService(home, ['run', '--json', 'one']);
+  const first = await home.service(['run', '--json', 'one']);
   const { session_id: id } = JSON.parse(first.stdout.trimEnd().split('\n').at(-1) ?? '').data;
-  await runService(home, ['run', 'two']);
-  await runService(home, ['run', '--session', id.slice(-8), 'three']);
+  await home.service(['run', 'two']);
+  await home.service(['run', '--session', id.slice(-8), 'three']);
   const heard = async () => JSON.stringify((await upstream.requests()).at(-1)?.body);
   expect(await heard()).toMatch(/one.*three/);
   expect(await heard()).not.toContain('"two"');
-  await runService(home, ['run', '--continue', 'four']);
+  await home.service(['run', '--continue', 'four']);
   expect(await heard()).toMatch(/one.*three.*four/);
 });
 
@@ -138,16 +138,16 @@ test.each([
   [['--session', `ses_${'0'.repeat(26)}`], 'not_found'],
 ])('%j where there is no such session fails with what to do', async (args, told) => {
   const home = testHome();
-  const ended = await runService(home, ['run', ...args, 'x']);
+  const ended = await home.service(['run', ...args, 'x']);
   expect(ended).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(told) });
 });
 
 test('--model asks another model, and one that there is not fails with how to find one', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('scripted')]);
-  const demo = await runService(home, ['run', '--model', 'demo:demo-1', 'x']);
+  const demo = await home.service(['run', '--model', 'demo:demo-1', 'x']);
   expect(demo.stdout).toContain('This is the built-in demonstration');
-  const none = await runService(home, ['run', '--model', 'nobody:none', 'x']);
+  const none = await home.service(['run', '--model', 'nobody:none', 'x']);
   expect(none).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('service models') });
 });
 
@@ -159,7 +159,7 @@ test('a failure of the provider ends with 1, its code and sentence, and what was
       fail: { kind: 'error_frame', after_chunks: 1, status: 401, message: 'bad key' },
     },
   ]);
-  const ended = await runService(home, ['run', 'x']);
+  const ended = await home.service(['run', 'x']);
   expect(ended.code).toBe(1);
   expect(ended.stderr).toMatch(/^service: .*\(provider_\w+\)/m);
 });
@@ -167,21 +167,21 @@ test('a failure of the provider ends with 1, its code and sentence, and what was
 test('an interrupt stops the run, which is stored as interrupted, and ends with 130', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('slowly '.repeat(100), { chunk_delay_ms: 50 })]);
-  const service = startService(home, ['run', 'x']);
+  const service = home.start(['run', 'x']);
   await service.until(() => service.stdout().includes('slowly'));
   service.child.kill('SIGINT');
   expect((await service.ended).code).toBe(130);
-  const sessions = await runService(home, ['sessions', 'list', '--json']);
+  const sessions = await home.service(['sessions', 'list', '--json']);
   const [{ id, status }] = JSON.parse(sessions.stdout);
   expect(status).toBe('idle');
-  const shown = await runService(home, ['sessions', 'show', id]);
+  const shown = await home.service(['sessions', 'show', id]);
   expect(shown.stdout).toMatch(/slowly[\s\S]*\(interrupted\)/);
 });
 
 test('a second interrupt ends the command at once', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('bash', { command: 'trap "" TERM INT; sleep 20' }));
-  const service = startService(home, ['run', '--yolo', 'x']);
+  const service = home.start(['run', '--yolo', 'x']);
   await service.until(() => service.stderr().includes('● bash'));
   service.child.kill('SIGINT');
   await service.until(() => service.stderr().includes('Stopping'));
@@ -194,7 +194,7 @@ test('a second interrupt ends the command at once', async () => {
 test('a reader that has read enough stops the run, without a word', async () => {
   const home = testHome();
   const upstream = await withScriptedModel(home, [text('a line\n'.repeat(1000), { chunk_delay_ms: 5 })]);
-  const service = startService(home, ['run', 'x']);
+  const service = home.start(['run', 'x']);
   await service.until(() => service.stdout().includes('a line'));
   service.child.stdout?.destroy();
   expect(await service.ended).toMatchObject({ code: 0, stderr: '' });
@@ -204,7 +204,7 @@ test('a reader that has read enough stops the run, without a word', async () => 
 test('nobody has to read what stands beside the answer', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('ls', {}));
-  const service = startService(home, ['run', 'x']);
+  const service = home.start(['run', 'x']);
   service.child.stderr?.destroy();
   expect(await service.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('The tool said') });
 });
@@ -215,9 +215,9 @@ test('two runs of one session, in processes of their own, go one after the other
     { when: { last_user: 'first' }, ...text('slow', { hold_after_chunks: 1 }) },
     text('fast'),
   ]);
-  const first = startService(home, ['run', 'first']);
+  const first = home.start(['run', 'first']);
   await upstream.latest(({ outcome }) => outcome === 'open');
-  const second = startService(home, ['run', '--continue', 'second']);
+  const second = home.start(['run', '--continue', 'second']);
   await second.until(() => second.stderr().includes('this one begins after it'));
   await upstream.release();
   expect(await first.ended).toMatchObject({ code: 0, stdout: 'slow\n' });
@@ -228,12 +228,12 @@ test('two runs of one session, in processes of their own, go one after the other
 test('a session is readable after its process was killed in the middle of a run', async () => {
   const home = testHome();
   await withScriptedModel(home, tool('bash', { command: 'sleep 20' }));
-  const service = startService(home, ['run', '--yolo', 'the question']);
+  const service = home.start(['run', '--yolo', 'the question']);
   await service.until(() => service.stderr().includes('● bash'));
   service.child.kill('SIGKILL');
   await service.ended;
-  const [{ id }] = JSON.parse((await runService(home, ['sessions', 'list', '--json'])).stdout);
-  const shown = await runService(home, ['sessions', 'show', id]);
+  const [{ id }] = JSON.parse((await home.service(['sessions', 'list', '--json'])).stdout);
+  const shown = await home.service(['sessions', 'show', id]);
   expect(shown).toMatchObject({ code: 0 });
   expect(shown.stdout).toMatch(/the question[\s\S]*● bash/);
 });
@@ -241,7 +241,7 @@ test('a session is readable after its process was killed in the middle of a run'
 test('two runs in one folder at once both get their answers', async () => {
   const home = testHome();
   await withScriptedModel(home, [text('{{last_user}} '.repeat(10), { chunk_delay_ms: 10 })]);
-  const ended = await Promise.all(['one', 'two', 'three'].map((word) => runService(home, ['run', word])));
+  const ended = await Promise.all(['one', 'two', 'three'].map((word) => home.service(['run', word])));
   expect(ended.map(({ code, stdout }) => [code, stdout.slice(0, 3)])).toEqual([
     [0, 'one'],
     [0, 'two'],
@@ -253,7 +253,7 @@ test('`options.data_directory` is where sessions and log are kept, and nothing i
   const home = testHome();
   const options = { data_directory: join(home.home, 'kept') };
   await withScriptedModel(home, [text('yes')], { options });
-  expect(await runService(home, ['run', 'x'])).toMatchObject({ code: 0 });
+  expect(await home.service(['run', 'x'])).toMatchObject({ code: 0 });
   expect(existsSync(join(home.home, 'kept/service.db'))).toBe(true);
   expect(existsSync(join(home.home, 'kept/logs/service.log'))).toBe(true);
   expect(existsSync(join(home.project, '.service'))).toBe(false);
@@ -263,7 +263,7 @@ test('`options.data_directory` that cannot be written is told with another to ch
   const home = testHome();
   const file = home.write('a-file', '');
   home.write('.config/service/service.json', { options: { data_directory: join(file, 'below') } });
-  const ended = await runService(home, ['run', 'x']);
+  const ended = await home.service(['run', 'x']);
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('options.data_directory') });
 });
 
@@ -273,7 +273,7 @@ test('`options.debug` writes more to the log, which is for its owner alone', asy
   const rules = tool('ls', {});
   const levels = async (options: object) => {
     await withScriptedModel(home, rules, { ...settings, options });
-    await runService(home, ['run', '-q', 'x']);
+    await home.service(['run', '-q', 'x']);
     const log = readFileSync(join(dataFolder(home), 'logs/service.log'), 'utf8').trimEnd();
     return log.split('\n').map((line) => JSON.parse(line).level);
   };
@@ -284,6 +284,6 @@ test('`options.debug` writes more to the log, which is for its owner alone', asy
 
 test('the database of a project is kept out of its repository', async () => {
   const home = testHome();
-  await runService(home, ['run', '-q', 'x']);
+  await home.service(['run', '-q', 'x']);
   expect(readFileSync(join(home.project, '.service/.gitignore'), 'utf8')).toMatch(/^\*$/m);
 });

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
-import { runService, variablesOf, withScriptedModel } from '../test-process.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
 /** A home whose project has a session for each question; their ids, in that order. */
@@ -18,7 +18,7 @@ async function homeWithSessions(...questions: readonly string[]): Promise<{ home
   ]);
   const ids: string[] = [];
   for (const question of questions) {
-    const { stdout } = await runService(home, ['run', '--json', question]);
+    const { stdout } = await home.service(['run', '--json', question]);
     ids.push(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '').data.session_id);
   }
   return { home, ids };
@@ -26,7 +26,7 @@ async function homeWithSessions(...questions: readonly string[]): Promise<{ home
 
 test('the list has the latest first: tabs and whole ids in a pipe, JSON as the API has it, at most --limit', async () => {
   const { home, ids } = await homeWithSessions('first question', 'second question');
-  const plain = await runService(home, ['sessions', 'list']);
+  const plain = await home.service(['sessions', 'list']);
   const rows = plain.stdout
     .trimEnd()
     .split('\n')
@@ -35,13 +35,13 @@ test('the list has the latest first: tabs and whole ids in a pipe, JSON as the A
     [ids[1], '2', 'second question'],
     [ids[0], '2', 'first question'],
   ]);
-  const json = JSON.parse((await runService(home, ['sessions', 'list', '--json', '--limit', '1'])).stdout);
+  const json = JSON.parse((await home.service(['sessions', 'list', '--json', '--limit', '1'])).stdout);
   expect(json).toMatchObject([{ id: ids[1], status: 'idle', message_count: 2 }]);
 });
 
 test('on a terminal the list is a table with ids that are just long enough', async () => {
   const { home, ids } = await homeWithSessions('first question');
-  const options = { cwd: home.project, environment: variablesOf(home) };
+  const options = { cwd: home.project, environment: home.environment };
   const terminal = await openTestTerminal([launcher, 'sessions', 'list'], options);
   const { screen } = await terminal.end();
   const row = new RegExp(
@@ -54,50 +54,50 @@ test('on a terminal the list is a table with ids that are just long enough', asy
 
 test('a folder without sessions says so, in JSON too', async () => {
   const home = testHome();
-  expect(await runService(home, ['sessions', 'list'])).toMatchObject({
+  expect(await home.service(['sessions', 'list'])).toMatchObject({
     code: 0,
     stdout: '',
     stderr: expect.stringContaining('no session'),
   });
-  expect((await runService(home, ['sessions', 'list', '--json'])).stdout).toBe('[]\n');
+  expect((await home.service(['sessions', 'list', '--json'])).stdout).toBe('[]\n');
   expect(existsSync(join(home.project, '.service'))).toBe(false);
 });
 
 test('a session is shown as a conversation, found by the end of its id', async () => {
   const { home, ids } = await homeWithSessions('use a tool');
-  const shown = await runService(home, ['sessions', 'show', ids[0]?.slice(-8).toUpperCase() ?? '']);
+  const shown = await home.service(['sessions', 'show', ids[0]?.slice(-8).toUpperCase() ?? '']);
   expect(shown.stdout).toMatch(
     /^use a tool\n[\s\S]*\nYou .*\nuse a tool\n\nscripted:scripted-1 .*\n✻ I have to look\.\n● ls \{"path":"\."\}\n[\s\S]*\nAnswer to use a tool\n$/,
   );
-  const json = JSON.parse((await runService(home, ['sessions', 'show', ids[0] ?? '', '--json'])).stdout);
+  const json = JSON.parse((await home.service(['sessions', 'show', ids[0] ?? '', '--json'])).stdout);
   expect(json).toMatchObject({ id: ids[0], messages: [{ role: 'user' }, {}, { role: 'tool' }, {}] });
 });
 
 test('a session gets another title', async () => {
   const { home, ids } = await homeWithSessions('first');
-  const renamed = await runService(home, ['sessions', 'rename', ids[0]?.slice(-8) ?? '', 'The flaky test']);
+  const renamed = await home.service(['sessions', 'rename', ids[0]?.slice(-8) ?? '', 'The flaky test']);
   expect(renamed).toMatchObject({ code: 0, stdout: `${ids[0]} is now called The flaky test\n` });
-  expect((await runService(home, ['sessions', 'list'])).stdout).toContain('The flaky test');
-  expect(await runService(home, ['sessions', 'rename', ids[0] ?? '', ' '])).toMatchObject({ code: 2 });
+  expect((await home.service(['sessions', 'list'])).stdout).toContain('The flaky test');
+  expect(await home.service(['sessions', 'rename', ids[0] ?? '', ' '])).toMatchObject({ code: 2 });
 });
 
 test('a session is deleted with --yes; without a terminal it is not deleted unasked', async () => {
   const { home, ids } = await homeWithSessions('first');
   const id = ids[0] ?? '';
-  expect(await runService(home, ['sessions', 'delete', id])).toMatchObject({
+  expect(await home.service(['sessions', 'delete', id])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('--yes'),
   });
-  expect(await runService(home, ['sessions', 'delete', id, '--yes'])).toMatchObject({ code: 0 });
-  expect(await runService(home, ['sessions', 'show', id])).toMatchObject({ code: 1, stdout: '' });
+  expect(await home.service(['sessions', 'delete', id, '--yes'])).toMatchObject({ code: 0 });
+  expect(await home.service(['sessions', 'show', id])).toMatchObject({ code: 1, stdout: '' });
 });
 
 test('at a terminal the deletion is asked about', async () => {
   const { home, ids } = await homeWithSessions('first');
-  const options = { cwd: home.project, environment: variablesOf(home) };
+  const options = { cwd: home.project, environment: home.environment };
   const terminal = await openTestTerminal([launcher, 'sessions', 'delete', ids[0] ?? ''], options);
   await terminal.shows(/Delete “first” with its 2 messages\? \[y\/N\]/);
   await terminal.press('n');
   expect((await terminal.end()).screen).toContain('Nothing was deleted.');
-  expect((await runService(home, ['sessions', 'list'])).stdout).toContain(ids[0]);
+  expect((await home.service(['sessions', 'list'])).stdout).toContain(ids[0]);
 });

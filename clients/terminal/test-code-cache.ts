@@ -1,0 +1,11 @@
+/** One cache of compiled code for all tests of the command, as a person has one: to compile for each test takes longest. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Before all tests; takes the cache away after them. */
+export function setup(): () => void {
+  const folder = mkdtempSync(join(tmpdir(), 'service-caches-'));
+  process.env.TEST_CODE_CACHE = folder;
+  return () => rmSync(folder, { recursive: true, force: true });
+}
