@@ -32,6 +32,7 @@ function textOf(content: string | readonly { readonly text: string }[]): string 
 export function generationOf(body: CreateMessageRequest): Generation {
   return {
     maxTokens: body.max_tokens,
+    onlyStandard: true,
     ...(body.temperature !== undefined && { temperature: body.temperature }),
     ...(body.top_p !== undefined && { topP: body.top_p }),
     ...(body.top_k !== undefined && { topK: body.top_k }),

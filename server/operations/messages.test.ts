@@ -28,6 +28,12 @@ beforeAll(async () => {
           api_key: 'k',
           models: [{ id: 'scripted-1' }],
         },
+        compatible: {
+          type: 'openai-compat',
+          base_url: `${upstream.url}/v1`,
+          api_key: 'k',
+          models: [{ id: 'compatible-1' }],
+        },
       },
     },
   });
@@ -62,6 +68,14 @@ async function messagesOf(session: string): Promise<string[]> {
     ({ role, parts }: { role: string; parts: { text?: string }[] }) => `${role}: ${parts[0]?.text}`,
   );
 }
+
+test('top_k reaches a provider that has it, and is left out for one that may refuse it', async () => {
+  const asked = say('Hi', { top_k: 7 });
+  expect((await post(asked)).status).toBe(200);
+  expect((await upstream.requests()).at(-1)?.body).toMatchObject({ top_k: 7 });
+  expect((await post({ ...asked, model: 'compatible:compatible-1' })).status).toBe(200);
+  expect((await upstream.requests()).at(-1)?.body).not.toHaveProperty('top_k');
+});
 
 describe('a message', () => {
   test("is answered in the vendor's shape, and nothing is stored", async () => {

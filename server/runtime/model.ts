@@ -24,6 +24,8 @@ export interface Generation {
   readonly frequencyPenalty?: number;
   readonly presencePenalty?: number;
   readonly stopSequences?: readonly string[];
+  /** Sends nothing that the provider's kind of API does not have: whoever asks does not know which one answers. */
+  readonly onlyStandard?: boolean;
   /** How much an OpenAI model that reasons thinks before it answers. */
   readonly reasoningEffort?: string;
   /** Whether an Anthropic model that can reason thinks before it answers. */

@@ -23,7 +23,7 @@ export function vendorOptions(
   fields: RequestBody,
   answersThoughtless: boolean,
 ): VendorOptions {
-  const { reasoningEffort, topK, maxTokens } = request;
+  const { reasoningEffort, topK, maxTokens, onlyStandard } = request;
   if (type === 'anthropic') {
     const budget = request.think && !answersThoughtless ? budgetWithin(maxTokens) : null;
     const thinking = budget === null ? {} : { thinking: { type: 'enabled', budgetTokens: budget } };
@@ -35,7 +35,7 @@ export function vendorOptions(
   const effort = reasoningEffort === undefined ? {} : { reasoningEffort };
   if (type === 'openai') return { options: { openai: effort }, changeBody: change(fields) };
   // OpenAI has no top_k, so that its client sends none; many that imitate it have.
-  const more = topK === undefined ? fields : { ...fields, top_k: topK };
+  const more = topK === undefined || onlyStandard ? fields : { ...fields, top_k: topK };
   return { options: { openaiCompatible: effort }, changeBody: change(more) };
 }
 
