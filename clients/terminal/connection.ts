@@ -62,6 +62,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     '../../server/config/config.ts'
   );
   const { workingDirectory, dataHome } = loaded.places;
+  passByProxies(process.env);
   try {
     const folder = await makeDataFolder(loaded);
     const server = await startServer(localServerSettings(folder), {
@@ -89,6 +90,13 @@ export async function connectTo(
     client: createServiceClient({ baseUrl: origin, token, fetch: send }),
     close: async () => undefined,
   };
+}
+
+/** A proxy cannot reach the server inside this process, and must not see what is sent to it, nor its key. */
+function passByProxies(environment: NodeJS.ProcessEnv): void {
+  const name = environment.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy';
+  const { [name]: exempt } = environment;
+  if (exempt !== '*') environment[name] = exempt ? `${exempt},127.0.0.1` : '127.0.0.1';
 }
 
 const unwritableCodes = new Set([
