@@ -1,5 +1,6 @@
 /** A stored session as a conversation to read. */
 import type { Message, Session } from '@service/client/api';
+import { localTime } from './local-time.ts';
 import { isTerminal, paint, printable } from './output.ts';
 import { shown } from './run-display.ts';
 
@@ -54,12 +55,4 @@ function describeResult(content: string, failed: boolean): string {
 /** Exact in a pipe, harmless on a terminal. */
 function asWritten(text: string): string {
   return isTerminal() ? shown(text) : text;
-}
-
-/** A time of the contract on the clock of this place. */
-export function localTime(timestamp: string): string {
-  const date = new Date(timestamp);
-  const two = (value: number) => String(value).padStart(2, '0');
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }

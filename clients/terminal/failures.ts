@@ -40,7 +40,8 @@ export function exitCodeOf(error: unknown): number {
 /** What a person reads; null where it was said already. A stack helps only whoever debugs. */
 export function explainFailure(error: unknown): string | null {
   if (isOfCommandLine(error)) return null;
-  if (process.env.SERVICE_DEBUG && error instanceof Error) return error.stack ?? error.message;
+  if (process.env.SERVICE_DEBUG && error instanceof Error)
+    return printable(error.stack ?? error.message, { lines: true });
   if (hasDiagnostics(error))
     return error.diagnostics.map((diagnostic) => describeDiagnostic(diagnostic, process.stderr)).join('\n');
   const message = error instanceof Error ? error.message : String(error);

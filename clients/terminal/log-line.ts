@@ -1,4 +1,5 @@
 /** One line of the log, for people. */
+import { localTime } from './local-time.ts';
 import { paint, printable, type Style } from './output.ts';
 
 /** The levels of pino, which writes the log. */
@@ -36,14 +37,9 @@ function parse(line: string): Record<string, unknown> | null {
   }
 }
 
-/** In the time of the person's own place, as a clock beside it shows. */
 function timeOf(time: unknown): string {
-  const date = new Date(typeof time === 'string' || typeof time === 'number' ? time : Number.NaN);
-  if (Number.isNaN(date.getTime())) return printable(String(time));
-  const two = (value: number) => String(value).padStart(2, '0');
-  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('-');
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':');
-  return `${day} ${clock}.${String(date.getMilliseconds()).padStart(3, '0')}`;
+  const given = typeof time === 'string' || typeof time === 'number' ? time : String(time);
+  return printable(localTime(given, { exact: true }));
 }
 
 function wordOf(value: unknown): string {

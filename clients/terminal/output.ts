@@ -110,6 +110,11 @@ export function describeDiagnostic(
   return `${where}${told}: ${printable(`${what}. ${remedy}`)}`;
 }
 
+/** `No files`, `1 file`, `2 files`. */
+export function counted(number: number, noun: string): string {
+  return `${number === 0 ? 'No' : number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
 /** How many cells of a terminal text fills. */
 export function widthOf(text: string): number {
   const wide =

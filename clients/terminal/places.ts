@@ -1,4 +1,5 @@
 /** Where the command works: its folder, and the settings that count there. */
+import { lstat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import type { LoadedSettings, SettingsPlaces } from '../../server/config/config.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
@@ -39,4 +40,21 @@ function currentFolder(): string {
 export async function currentSettings(): Promise<LoadedSettings> {
   const { loadSettings } = await import('../../server/config/config.ts');
   return await loadSettings(await currentPlaces());
+}
+
+/** Every place of a settings file with its scope, from the farthest to the nearest. */
+export function placesOfFiles({ globalFile, projectFiles, workspaceFile }: SettingsPlaces) {
+  return [
+    { scope: 'global', file: globalFile },
+    ...projectFiles.map((file) => ({ scope: 'project', file })),
+    ...(workspaceFile === null ? [] : [{ scope: 'workspace', file: workspaceFile }]),
+  ];
+}
+
+/** Whether a settings file is there; a folder of that name is none. */
+export async function isThere(file: string): Promise<boolean> {
+  return await lstat(file).then(
+    (facts) => !facts.isDirectory(),
+    () => false, // Whatever stands in the way, reading it says so.
+  );
 }

@@ -1,10 +1,9 @@
 /** `service config check`: everything that is wrong with settings files, for people, editors and continuous integration. */
-import { lstat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Diagnostic } from '../../../server/config/config.ts';
 import { exitCodes } from '../failures.ts';
-import { describeDiagnostic, paint, printJson, write } from '../output.ts';
-import { currentPlaces } from '../places.ts';
+import { counted, describeDiagnostic, paint, printJson, write } from '../output.ts';
+import { currentPlaces, isThere, placesOfFiles } from '../places.ts';
 
 /** What was found, in how many files. */
 interface Findings {
@@ -40,18 +39,9 @@ async function checkHere(): Promise<Findings> {
     return { files: layers.length, diagnostics };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    const { globalFile, projectFiles, workspaceFile } = places;
-    const there = await Promise.all([globalFile, ...projectFiles, workspaceFile].map(isThere));
+    const there = await Promise.all(placesOfFiles(places).map(({ file }) => isThere(file)));
     return { files: there.filter(Boolean).length, diagnostics: error.diagnostics };
   }
-}
-
-async function isThere(file: string | null): Promise<boolean> {
-  if (file === null) return false;
-  return lstat(file).then(
-    (facts) => !facts.isDirectory(),
-    () => false,
-  );
 }
 
 function summary(files: number, errors: number, warnings: number): string {
@@ -63,8 +53,4 @@ function summary(files: number, errors: number, warnings: number): string {
     ...(warnings > 0 ? [paint('yellow', counted(warnings, 'warning'), process.stderr)] : []),
   ];
   return `${looked}: ${found.join(', ')}.`;
-}
-
-function counted(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

@@ -1,8 +1,7 @@
 /** `service config path`: where settings files are looked for here, and what became of each. */
-import { lstat } from 'node:fs/promises';
 import type { Diagnostic, SettingsPlaces } from '../../../server/config/config.ts';
 import { displayPath, printTable, type Style } from '../output.ts';
-import { currentPlaces } from '../places.ts';
+import { currentPlaces, isThere, placesOfFiles } from '../places.ts';
 import { noticeDiagnostics } from '../settings-notices.ts';
 
 type State = 'there' | 'absent' | 'not trusted' | 'cannot be used' | 'not read';
@@ -20,7 +19,7 @@ export async function printConfigPaths({ json }: { readonly json?: boolean }): P
   const places = await currentPlaces();
   const { stateOf, diagnostics } = await look(places);
   const rows = await Promise.all(
-    filesOf(places).map(async ({ scope, file }) => ({ scope, file, state: await stateOf(file) })),
+    placesOfFiles(places).map(async ({ scope, file }) => ({ scope, file, state: await stateOf(file) })),
   );
   printTable(
     rows,
@@ -57,20 +56,4 @@ async function look(places: SettingsPlaces) {
     };
     return { stateOf, diagnostics };
   }
-}
-
-/** Every place with its scope, from the farthest to the nearest. */
-function filesOf({ globalFile, projectFiles, workspaceFile }: SettingsPlaces) {
-  return [
-    { scope: 'global', file: globalFile },
-    ...projectFiles.map((file) => ({ scope: 'project', file })),
-    ...(workspaceFile === null ? [] : [{ scope: 'workspace', file: workspaceFile }]),
-  ];
-}
-
-async function isThere(file: string): Promise<boolean> {
-  return lstat(file).then(
-    (facts) => !facts.isDirectory(),
-    () => false,
-  );
 }

@@ -29,7 +29,16 @@ import {
 import { examineTerminal } from '../doctor/terminal.ts';
 import { examineTrust, examineTrustStore } from '../doctor/trust.ts';
 import { exitCodes } from '../failures.ts';
-import { displayPath, isTerminal, paint, print, printable, printJson, printTable } from '../output.ts';
+import {
+  counted,
+  displayPath,
+  isTerminal,
+  paint,
+  print,
+  printable,
+  printJson,
+  printTable,
+} from '../output.ts';
 import { currentPlaces } from '../places.ts';
 
 /** Everything that is looked at, in the order in which it is told. */
@@ -121,8 +130,4 @@ function printForPerson(found: readonly Found[], problems: number, warnings: num
 
 function where({ place, message }: Found): string {
   return place && !message.includes(place.file) ? `${displayPath(place.file)}:${place.line}: ` : '';
-}
-
-function counted(number: number, what: string): string {
-  return `${number === 0 ? 'No' : number} ${what}${number === 1 ? '' : 's'}`;
 }

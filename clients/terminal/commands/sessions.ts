@@ -5,9 +5,19 @@ import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
 import { askYesNo, canAsk } from '../ask.ts';
 import { withSessions } from '../connection.ts';
-import { describeMessage, describeSession, localTime } from '../conversation.ts';
+import { describeMessage, describeSession } from '../conversation.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { type Column, isTerminal, notice, print, printable, printJson, printTable } from '../output.ts';
+import { localTime } from '../local-time.ts';
+import {
+  type Column,
+  counted,
+  isTerminal,
+  notice,
+  print,
+  printable,
+  printJson,
+  printTable,
+} from '../output.ts';
 import { brief } from '../run-display.ts';
 import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
@@ -86,7 +96,8 @@ export async function deleteSession(id: string, options: Where & { yes?: boolean
   await withSession(options.server, id, async (client, session) => {
     const { title, message_count: messages } = session;
     const sure =
-      options.yes || (await askYesNo(`Delete “${printable(title)}” with its ${messages} messages?`));
+      options.yes ||
+      (await askYesNo(`Delete “${printable(title)}” with its ${counted(messages, 'message')}?`));
     if (!sure) return notice('Nothing was deleted.');
     await client
       .DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id: session.id } } })

@@ -5,6 +5,7 @@ import { basename, dirname, join, resolve, sep } from 'node:path';
 import type { SettingsPlaces, TrustEntry } from '../../../server/config/config.ts';
 import { canAsk } from '../ask.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { localTime } from '../local-time.ts';
 import { displayPath, isTerminal, notice, print, printJson, printTable } from '../output.ts';
 import { currentPlaces, currentSettings } from '../places.ts';
 import { askTrust, type ReviewedFile, recordReviewed, reviewProject, showReview } from '../project-trust.ts';
@@ -129,13 +130,6 @@ async function stateOf(file: string, { sha256 }: TrustEntry): Promise<string> {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // these reject with nothing else
     return code === 'ENOENT' || code === 'ENOTDIR' ? 'gone' : `cannot be read (${code})`;
   }
-}
-
-function localTime(time: string): string {
-  const at = new Date(time);
-  const two = (number: number) => String(number).padStart(2, '0');
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
 async function revoke(file: string | true, { json }: TrustOptions): Promise<void> {

@@ -1,5 +1,5 @@
 /** What the scripts for bash and zsh have in common: the command line as `case` statements, which both read alike. */
-import type { Node, Source } from './tree.ts';
+import { kindOf, type Node } from './tree.ts';
 
 /** `takes=` what the option takes, by `command|option`. */
 export function optionCases(nodes: readonly Node[]): string {
@@ -47,9 +47,4 @@ export function caseOf(patterns: readonly string[], action: string): string {
 /** As one word of the shell, whatever is in it. */
 export function quote(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
-/** Certain words stand for themselves. */
-function kindOf(source: Source): string {
-  return typeof source === 'string' ? source : source.map(({ word }) => word).join(' ');
 }

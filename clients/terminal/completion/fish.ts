@@ -1,5 +1,5 @@
 /** The completion script for fish. */
-import type { Key, Node, Source, Word } from './tree.ts';
+import { type Key, kindOf, type Node, type Word } from './tree.ts';
 
 /** Writes the script that completes a command of that name. */
 export function fishScript(name: string, nodes: readonly Node[], keys: readonly Key[]): string {
@@ -122,11 +122,6 @@ function offer(words: readonly Word[]): string {
 /** As fish reads them: the word, a tab, its meaning. */
 function lineOf({ word, meaning }: Word): string {
   return meaning ? `${quote(word)}\\t${quote(meaning)}` : quote(word);
-}
-
-/** Certain words stand for themselves. */
-function kindOf(source: Source): string {
-  return typeof source === 'string' ? source : source.map(({ word }) => word).join(' ');
 }
 
 /** As one word of fish, whose quotes know two escapes. */

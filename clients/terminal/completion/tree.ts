@@ -73,6 +73,11 @@ function wordsFor(command: Command): readonly Word[] {
   return command.commands.map((one) => ({ word: one.name(), meaning: firstSentence(one.description()) }));
 }
 
+/** How a script names what may stand at a place: certain words stand for themselves. */
+export function kindOf(source: Source): string {
+  return typeof source === 'string' ? source : source.map(({ word }) => word).join(' ');
+}
+
 /** Shells show little beside a word: the first sentence, without its full stop. */
 export function firstSentence(text: string): string {
   return (text.split(/(?<=[.;]) /)[0] ?? text).replace(/[.;]$/, '');

@@ -1,5 +1,6 @@
 /** Checks of trust: what does not count, and whether the store of what is trusted can be believed. */
 import { join } from 'node:path';
+import { counted } from '../output.ts';
 import type { Finding, Scene, SettledScene } from './examination.ts';
 import { findingOf } from './settings.ts';
 
@@ -22,7 +23,8 @@ export async function examineTrustStore({ places }: Scene): Promise<Finding[]> {
   const file = join(places.dataHome, 'trust.json');
   try {
     const trusted = (await readTrust(places.dataHome, places.projectRoot)).all().size;
-    const message = trusted === 0 ? 'No file is trusted so far.' : `${file} lists ${trusted} trusted files.`;
+    const message =
+      trusted === 0 ? 'No file is trusted so far.' : `${file} lists ${counted(trusted, 'trusted file')}.`;
     return [{ level: 'ok', message }];
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
