@@ -1,7 +1,7 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
 export { dataDirectory } from './data-directory.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
-export type { SettingChange, SettingEdit, SettingValue } from './edit-setting.ts';
+export type { SettingChange } from './edit-setting.ts';
 export {
   type Explanation,
   explainSetting,
@@ -13,7 +13,6 @@ export { withLock } from './file-lock.ts';
 export { followSettings } from './live-settings.ts';
 export { loadSettings } from './load.ts';
 export type {
-  IgnoredSection,
   LiveSettings,
   LoadedSettings,
   Origin,
@@ -44,8 +43,8 @@ export {
   type ServerSettings,
   ServerSettingsError,
 } from './server-settings.ts';
-export { type KnownKey, keyToPointer, listKeys, pointerToKey } from './setting-keys.ts';
-export type { Review, ReviewSection } from './trust-review.ts';
+export { listKeys, pointerToKey } from './setting-keys.ts';
+export type { Review } from './trust-review.ts';
 export {
   readTrust,
   recordTrust,
