@@ -22,7 +22,7 @@ test.each([[{}], [{ NO_PROXY: 'somewhere.example' }], [{ no_proxy: 'somewhere.ex
     await promise;
     const { port } = proxy.address() as AddressInfo; // it listens on a port
     const HTTP_PROXY = `http://127.0.0.1:${port}`;
-    const surroundings = { NODE_USE_ENV_PROXY: '1', HTTP_PROXY, ...variables };
+    const surroundings = { variables: { NODE_USE_ENV_PROXY: '1', HTTP_PROXY, ...variables } };
     expect(await testHome().service(['run', 'Hello'], surroundings)).toMatchObject({ code: 0 });
     expect(asked).toBe(0);
   },
