@@ -13,6 +13,7 @@ export { withLock } from './file-lock.ts';
 export { followSettings } from './live-settings.ts';
 export { loadSettings } from './load.ts';
 export type {
+  IgnoredSection,
   LiveSettings,
   LoadedSettings,
   Origin,
