@@ -1,7 +1,4 @@
 /** Questions to the person at the terminal. They are asked on standard error, so that an answer can go into a pipe. */
-import { createInterface } from 'node:readline';
-import { Writable } from 'node:stream';
-import { CommandFailure, exitCodes } from './failures.ts';
 import { paint } from './output.ts';
 import { openKeyboard } from './terminal-input.ts';
 
@@ -64,27 +61,12 @@ export async function askChoice<Key extends string>(
   }
 }
 
-/** Asks for one line; null at the end of the input. Ctrl+C ends the command. */
-export function askLine(question: string): Promise<string | null> {
-  return readLine(question, process.stderr);
-}
-
-/** Asks for a line that is not shown while it is typed. */
-export async function askSecret(question: string): Promise<string | null> {
-  process.stderr.write(question);
-  const nowhere = new Writable({ write: (_chunk, _encoding, written) => written() });
-  const line = await readLine('', nowhere).finally(() => process.stderr.write('\n'));
-  return line;
-}
-
-function readLine(question: string, output: NodeJS.WritableStream): Promise<string | null> {
-  const reader = createInterface({ input: process.stdin, output, terminal: true, historySize: 0 });
-  return new Promise<string | null>((resolve, reject) => {
-    reader.once('SIGINT', () => {
-      if (output === process.stderr) output.write('\n');
-      reject(new CommandFailure('Stopped.', exitCodes.interrupted));
-    });
-    reader.once('close', () => resolve(null));
-    reader.question(question, resolve);
-  }).finally(() => reader.close());
+/** Asks for one line, which is not shown where it is `hidden`. Null at the end of the input, and where there is nobody to ask. */
+export async function askLine(question: string, { hidden = false } = {}): Promise<string | null> {
+  const keyboard = openKeyboard();
+  try {
+    return (await keyboard?.readLine(question, new AbortController().signal, { hidden })) ?? null;
+  } finally {
+    keyboard?.close();
+  }
 }

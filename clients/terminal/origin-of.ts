@@ -1,6 +1,7 @@
 /** Where entries of the settings come from, told briefly. */
 import type { LoadedSettings, Place } from '../../server/config/config.ts';
-import { displayPath, notice } from './output.ts';
+import { displayPath } from './output.ts';
+import type { IgnoredSection } from './settings-notices.ts';
 
 /** Where the nearest file that counts writes the entry of a section. An entry may be put together from several files. */
 export function placeOfEntry({ layers }: LoadedSettings, section: Section, name: string): Place | null {
@@ -17,22 +18,12 @@ export function describePlace(place: Pick<Place, 'file' | 'line'> | null): strin
   return place ? `${displayPath(place.file)}:${place.line}` : '';
 }
 
-/** Entries of a section that do not count, since nobody trusts their file. */
-export interface IgnoredEntry {
-  readonly file: string;
-  readonly line: number;
-  readonly reason: string;
+/** What does not count of a section, since nobody trusts its file. */
+export function ignoredIn({ ignored }: LoadedSettings, section: Section): readonly IgnoredSection[] {
+  return ignored.filter(({ pointer }) => pointer === `/${section}` || pointer.startsWith(`/${section}/`));
 }
 
-/** What does not count of a section, and why. */
-export function ignoredIn({ ignored }: LoadedSettings, section: Section): IgnoredEntry[] {
-  return ignored
-    .filter(({ pointer }) => pointer === `/${section}` || pointer.startsWith(`/${section}/`))
-    .map(({ file, place, reason }) => ({ file, line: place.line, reason }));
-}
-
-/** Says on standard error what does not count. */
-export function tellIgnored(ignored: readonly IgnoredEntry[]): void {
-  for (const { file, line, reason } of ignored)
-    notice(`${displayPath(file, process.stderr)}:${line}: ${reason}.`);
+/** The same for programs. */
+export function ignoredAsJson(ignored: readonly IgnoredSection[]) {
+  return ignored.map(({ file, place, reason }) => ({ file, line: place.line, reason }));
 }

@@ -2,9 +2,8 @@
 import type { LiveSettings, LoadedSettings } from '../../server/config/config.ts';
 import { canAsk } from './ask.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
-import { displayPath } from './output.ts';
 import { currentPlaces } from './places.ts';
-import { noticeSettings } from './settings-notices.ts';
+import { describeIgnored, noticeSettings } from './settings-notices.ts';
 
 /** The folder with its settings, which follow their files until they are closed. */
 export interface Project {
@@ -40,7 +39,10 @@ export async function openProjectForRun({ trustRequired, used, quiet }: ProjectW
   const { ignored } = project.loaded;
   if (trustRequired && ignored.length > 0) {
     project.settings.close();
-    throw new CommandFailure(`Nothing was run.\n${leftOut(project.loaded)}`, exitCodes.untrusted);
+    throw new CommandFailure(
+      `Nothing was run.\n${ignored.map(describeIgnored).join('\n')}`,
+      exitCodes.untrusted,
+    );
   }
   if (quiet || !used) return project;
   noticeSettings(project.loaded);
@@ -53,11 +55,4 @@ async function askForTrust(project: Project): Promise<Project> {
   project.settings.close();
   await offerTrust(project.loaded.places);
   return await openProject();
-}
-
-function leftOut({ ignored }: LoadedSettings): string {
-  const lines = ignored.map(({ place, reason }) => {
-    return `${displayPath(place.file, process.stderr)}:${place.line}:${place.column}: ${reason}`;
-  });
-  return lines.join('\n');
 }

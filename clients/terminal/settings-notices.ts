@@ -2,10 +2,13 @@
 import type { Diagnostic, LoadedSettings } from '../../server/config/config.ts';
 import { describeDiagnostic, displayPath, notice, write } from './output.ts';
 
+/** What a file says and nobody trusts. */
+export type IgnoredSection = LoadedSettings['ignored'][number];
+
 /** Says what is odd, and which files are not trusted. */
 export function noticeSettings(loaded: Pick<LoadedSettings, 'diagnostics' | 'ignored'>): void {
   noticeDiagnostics(loaded.diagnostics);
-  noticeIgnored(loaded);
+  noticeIgnored(loaded.ignored);
 }
 
 /** One line each. */
@@ -21,12 +24,12 @@ export function withPlaces(
   return diagnostics.map((one) => ({ ...one, place: one.place ?? origin(one.pointer)?.place ?? null }));
 }
 
-/** What does not count for want of trust. */
-function noticeIgnored({ ignored }: Pick<LoadedSettings, 'ignored'>): void {
-  if (ignored.length === 0) return;
-  const lines = ignored.map(({ place, reason }) => {
-    const file = displayPath(place.file, process.stderr);
-    return `${file}:${place.line}:${place.column}: ${reason}`;
-  });
-  for (const line of lines) notice(line);
+/** What does not count for want of trust, one line each. */
+export function noticeIgnored(ignored: readonly IgnoredSection[]): void {
+  for (const section of ignored) notice(describeIgnored(section));
+}
+
+/** Where it stands, and why it does not count. */
+export function describeIgnored({ place, reason }: IgnoredSection): string {
+  return `${displayPath(place.file, process.stderr)}:${place.line}:${place.column}: ${reason}.`;
 }

@@ -1,6 +1,7 @@
 /** What a person at the terminal types while a run goes on: single keys and lines, given up when the run needs none any more. */
 import { openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ReadStream } from 'node:tty';
 
@@ -11,8 +12,12 @@ export interface Keyboard {
    * away, and only then does `ask` print the question. `wrong` is called for every other key; it beeps unless said otherwise.
    */
   readKey(keys: readonly string[], ask: () => void, signal: AbortSignal, wrong?: () => void): Promise<string>;
-  /** A line; null where the person ended the input instead (Ctrl+D). */
-  readLine(prompt: string, signal: AbortSignal): Promise<string | null>;
+  /** A line; null where the person ended the input instead (Ctrl+D). What is `hidden` is not shown while it is typed. */
+  readLine(
+    prompt: string,
+    signal: AbortSignal,
+    options?: { readonly hidden?: boolean },
+  ): Promise<string | null>;
   close(): void;
 }
 
@@ -44,7 +49,10 @@ function openTerminal(): ReadStream | null {
 function keyboardOn(input: ReadStream): Keyboard {
   return {
     readKey: (keys, ask, signal, wrong = beep) => readKey(input, keys, { ask, wrong }, signal),
-    readLine: (prompt, signal) => readLine(input, prompt, signal),
+    readLine: (prompt, signal, { hidden = false } = {}) =>
+      hidden
+        ? readHidden(input, prompt, signal)
+        : readLine(input, { prompt, output: process.stderr }, signal),
     close() {
       input.pause();
       if (input !== process.stdin) input.destroy();
@@ -88,9 +96,23 @@ function keyOf(data: string): string {
   return data.toLowerCase().replace(/^([^\r\n])[\r\n]+$/, '$1');
 }
 
-async function readLine(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {
+async function readHidden(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, written) => written() });
+  process.stderr.write(prompt);
+  try {
+    return await readLine(input, { prompt: '', output: nowhere }, signal);
+  } finally {
+    process.stderr.write('\n');
+  }
+}
+
+async function readLine(
+  input: ReadStream,
+  { prompt, output }: { readonly prompt: string; readonly output: Writable },
+  signal: AbortSignal,
+): Promise<string | null> {
   const { promise, resolve, reject } = Promise.withResolvers<string | null>();
-  const lines = createInterface({ input, output: process.stderr, terminal: true, prompt, historySize: 0 });
+  const lines = createInterface({ input, output, terminal: true, prompt, historySize: 0 });
   const onAbort = () => reject(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   lines.once('line', resolve).once('close', () => resolve(null));

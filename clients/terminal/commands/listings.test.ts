@@ -108,7 +108,7 @@ describe('service providers', () => {
     const { stdout, stderr } = await home.service(['providers'], { variables: gatewayUrl });
     expect(stdout).toBe('demo\tdemo\t\tbuilt in\tusable\n');
     expect(stderr).toContain('so that the built-in demonstration answers');
-    expect(stderr).toContain(`${file}:2: providers does not count`);
+    expect(stderr).toContain(`${file}:2:3: providers does not count`);
     expect(stderr).toContain('service trust');
   });
 });
@@ -160,7 +160,7 @@ describe('service mcp list and service lsp list', () => {
     const file = home.write('project/service.json', settings);
     const { stdout, stderr } = await home.service([section, 'list']);
     expect(stdout).toBe('');
-    expect(stderr).toContain(`${file}:2: ${section} does not count`);
+    expect(stderr).toContain(`${file}:2:3: ${section} does not count`);
     const { stdout: json } = await home.service([section, 'list', '--json']);
     expect(JSON.parse(json)).toMatchObject({ servers: [], ignored: [{ file, line: 2 }] });
   });

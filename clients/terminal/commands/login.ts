@@ -3,7 +3,7 @@
 import { text as readAll } from 'node:stream/consumers';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import { ServiceError } from '@service/client/errors';
-import { askLine, askSecret } from '../ask.ts';
+import { askLine } from '../ask.ts';
 import { connectTo } from '../connection.ts';
 import { assertKey, loginOf } from '../credentials.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
@@ -84,7 +84,9 @@ async function withKey(origin: string): Promise<Proved> {
 
 /** From the terminal, unseen; else the first line of standard input. Never from the command line, which others can read. */
 async function readSecret(question: string, what: string): Promise<string> {
-  const line = isTyped() ? await askSecret(question) : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
+  const line = isTyped()
+    ? await askLine(question, { hidden: true })
+    : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
   if (line) return line;
   throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
 }

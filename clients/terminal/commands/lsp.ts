@@ -1,8 +1,9 @@
 /** `service lsp list`. */
 import type { LoadedSettings } from '../../../server/config/config.ts';
-import { describePlace, ignoredIn, placeOfEntry, tellIgnored } from '../origin-of.ts';
+import { describePlace, ignoredAsJson, ignoredIn, placeOfEntry } from '../origin-of.ts';
 import { type Column, notice, printJson, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
+import { noticeIgnored } from '../settings-notices.ts';
 
 /** A language server of the settings, as it is printed. */
 interface ListedServer {
@@ -24,8 +25,8 @@ export async function listLanguageServers({ json = false }: { readonly json?: bo
   const loaded = await currentSettings();
   const servers = Object.keys(loaded.config.lsp ?? {}).map((name) => listed(name, loaded));
   const ignored = ignoredIn(loaded, 'lsp');
-  if (json) return printJson({ servers, ignored });
-  tellIgnored(ignored);
+  if (json) return printJson({ servers, ignored: ignoredAsJson(ignored) });
+  noticeIgnored(ignored);
   if (servers.length === 0) {
     return notice('The settings name no language server. Add one to "lsp" in service.json.');
   }

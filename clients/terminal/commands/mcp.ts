@@ -1,8 +1,9 @@
 /** `service mcp list`. */
 import type { LoadedSettings } from '../../../server/config/config.ts';
-import { describePlace, ignoredIn, placeOfEntry, tellIgnored } from '../origin-of.ts';
+import { describePlace, ignoredAsJson, ignoredIn, placeOfEntry } from '../origin-of.ts';
 import { type Column, notice, printJson, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
+import { noticeIgnored } from '../settings-notices.ts';
 
 /** An MCP server of the settings, as it is printed. */
 interface ListedServer {
@@ -27,8 +28,8 @@ export async function listMcpServers({ json = false }: { readonly json?: boolean
   const loaded = await currentSettings();
   const servers = Object.keys(loaded.config.mcp ?? {}).map((name) => listed(name, loaded, withoutSecrets));
   const ignored = ignoredIn(loaded, 'mcp');
-  if (json) return printJson({ servers, ignored });
-  tellIgnored(ignored);
+  if (json) return printJson({ servers, ignored: ignoredAsJson(ignored) });
+  noticeIgnored(ignored);
   if (servers.length === 0)
     return notice('The settings name no MCP server. Add one to "mcp" in service.json.');
   printTable(servers, columns);

@@ -1,9 +1,10 @@
 /** `service providers`. */
 import type { ListedProvider, LoadedSettings, ProviderCandidate } from '../../../server/config/config.ts';
 import { demonstration, findProviders, noProvider } from '../askable-providers.ts';
-import { describePlace, ignoredIn, placeOfEntry, tellIgnored } from '../origin-of.ts';
+import { describePlace, ignoredAsJson, ignoredIn, placeOfEntry } from '../origin-of.ts';
 import { type Column, notice, printJson, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
+import { noticeIgnored } from '../settings-notices.ts';
 
 /** A provider as it is printed. */
 interface ProviderRow {
@@ -34,8 +35,8 @@ export async function listProviders({ json = false }: { readonly json?: boolean 
     ...(usable.length === 0 ? [scripted] : []),
   ];
   const ignored = ignoredIn(loaded, 'providers');
-  if (json) return printJson({ providers, ignored });
-  tellIgnored(ignored);
+  if (json) return printJson({ providers, ignored: ignoredAsJson(ignored) });
+  noticeIgnored(ignored);
   if (usable.length === 0) notice(`${noProvider.message} ${noProvider.remedy}`);
   printTable(providers, columns);
 }
