@@ -46,6 +46,14 @@ async function refusal(change: Promise<SettingChange>): Promise<string> {
 }
 
 describe('a file that is not there', () => {
+  test('has its schema put in the place of what a repository has there, which is not followed', async () => {
+    const { set, path } = await editable();
+    await mkdir(path('.service'));
+    await symlink('/dev/zero', path('.service/service.schema.json'));
+    await set('options.tui.diff_mode', 'split');
+    expect((await lstat(path('.service/service.schema.json'))).isFile()).toBe(true);
+  });
+
   test('is made with its schema beside it, for this person alone, and kept out of git', async () => {
     const { set, read, root, path, load } = await editable();
     await rm(path('.git'), { recursive: true });

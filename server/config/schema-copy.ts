@@ -1,6 +1,7 @@
 /** The schema as a file beside the settings, so that editors find it without a network. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readOnce } from './read-once.ts';
 import { replaceFile } from './replace-file.ts';
 
 const name = 'service.schema.json';
@@ -12,6 +13,8 @@ export const newFileText = `{\n  "$schema": "./${name}"\n}\n`;
 /** Writes the schema into the folder, unless it is there already. */
 export async function writeSchema(folder: string): Promise<void> {
   const file = join(folder, name);
-  const [bytes, present] = await Promise.all([readFile(schema), readFile(file).catch(() => null)]);
-  if (!present?.equals(bytes)) await replaceFile(file, bytes, { mode: 0o600 });
+  // A repository may have a link there, to a device that never ends.
+  const [bytes, present] = await Promise.all([readFile(schema), readOnce(file, folder)]);
+  const same = present && 'bytes' in present && bytes.equals(present.bytes);
+  if (!same) await replaceFile(file, bytes, { mode: 0o600 });
 }
