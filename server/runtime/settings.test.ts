@@ -51,6 +51,7 @@ test.each([
   ['1ms', true],
   [1_000_000, true],
   ['1m30s', false],
+  ['1000h', false],
   [undefined, false],
 ])('`tools.grep.timeout` of %s bounds how long a search takes', async (timeout, stopped) => {
   await writeFile(join(folder, 'notes.txt'), 'needle\n');

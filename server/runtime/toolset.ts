@@ -22,6 +22,9 @@ export interface Toolset {
   fileMemory(sessionId: string): FileMemory;
 }
 
+/** A timer that is to wait longer fires at once. */
+const longestTimeoutMs = 2 ** 31 - 1;
+
 /** Probes once for the sandbox; what it answers builds the tools that the settings leave, for one person or for many. */
 export async function prepareToolsets(
   hiddenPaths: readonly string[],
@@ -34,7 +37,7 @@ export async function prepareToolsets(
       requireSandbox,
       disabled,
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
-      grep: { timeoutMs: parseDuration(config.tools?.grep?.timeout ?? '5s') },
+      grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
     });
   return (config, shared) => {
     const disabled = config.options?.disabled_tools ?? [];
