@@ -59,7 +59,7 @@ test.each([
     pattern: 'needle',
   });
   // No search starts and ends within a millisecond.
-  expect(answer.includes('Stopped after 0.001 s')).toBe(stopped);
+  expect(/Stopped after/.test(answer)).toBe(stopped);
   // What was found until then is told all the same.
   if (!stopped) expect(answer).toContain('notes.txt');
 });
