@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
-import { logFileIn } from './log-file.ts';
+import { logFileIn } from './log/log-file.ts';
 import { openProject, type Project } from './project.ts';
 import { failureOf } from './service-failures.ts';
 
@@ -82,7 +82,7 @@ export async function connectTo(
   address: string,
   { environment = process.env }: { environment?: NodeJS.ProcessEnv } = {},
 ): Promise<Connection> {
-  const { credentialsFor } = await import('./credentials.ts');
+  const { credentialsFor } = await import('./logins/credentials.ts');
   const { origin, token } = await credentialsFor(address, environment);
   // A redirect would lead the credential elsewhere.
   const send = (request: Request) => fetch(request, { redirect: 'error' });

@@ -1,8 +1,7 @@
 /** A stored session as a conversation to read. */
 import type { Message, Session } from '@service/client/api';
 import { localTime } from './local-time.ts';
-import { isTerminal, paint, printable } from './output.ts';
-import { shown } from './run-display.ts';
+import { isTerminal, paint, printable, shown } from './output.ts';
 
 type Part = Message['parts'][number];
 

@@ -1,7 +1,6 @@
 /** Where entries of the settings come from, told briefly. */
-import type { LoadedSettings, Place } from '../../server/config/config.ts';
+import type { IgnoredSection, LoadedSettings, Place } from '../../server/config/config.ts';
 import { displayPath } from './output.ts';
-import type { IgnoredSection } from './settings-notices.ts';
 
 /** Where the nearest file that counts writes the entry of a section. An entry may be put together from several files. */
 export function placeOfEntry({ layers }: LoadedSettings, section: Section, name: string): Place | null {

@@ -90,6 +90,22 @@ export function printable(text: string, { lines = false } = {}): string {
   });
 }
 
+/** Text of many lines that others wrote, for a terminal. */
+export function shown(text: string): string {
+  return printable(text.replaceAll('\r\n', '\n'), { lines: true });
+}
+
+/** The beginning of a text as one line. */
+export function brief(text: string, width: number): string {
+  const line = printable(
+    text
+      .slice(0, 4 * width)
+      .replace(/\s+/g, ' ')
+      .trim(),
+  );
+  return line.length > width ? `${line.slice(0, width - 1).trimEnd()}…` : line;
+}
+
 /** A path as a person would write it here: on a terminal from `.` or `~`, whichever is shorter; elsewhere in full. */
 export function displayPath(path: string, stream: NodeJS.WriteStream = process.stdout): string {
   if (!isTerminal(stream)) return printable(path);

@@ -1,9 +1,6 @@
 /** What a person should know of the settings beside the answer, on standard error: what is odd, and what does not count. */
-import type { Diagnostic, LoadedSettings } from '../../server/config/config.ts';
+import type { Diagnostic, IgnoredSection, LoadedSettings } from '../../server/config/config.ts';
 import { describeDiagnostic, displayPath, notice, write } from './output.ts';
-
-/** What a file says and nobody trusts. */
-export type IgnoredSection = LoadedSettings['ignored'][number];
 
 /** Says what is odd, and which files are not trusted. */
 export function noticeSettings(loaded: Pick<LoadedSettings, 'diagnostics' | 'ignored'>): void {

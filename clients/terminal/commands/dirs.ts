@@ -1,7 +1,7 @@
 /** `service dirs`. */
 import { join } from 'node:path';
 import { compiledCodeFolder } from '../compiled-code.ts';
-import { logFileIn } from '../log-file.ts';
+import { logFileIn } from '../log/log-file.ts';
 import { printJson, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
 

@@ -5,12 +5,12 @@ import { createServiceClient, type ServiceClient } from '@service/client';
 import { ServiceError } from '@service/client/errors';
 import { askLine } from '../ask.ts';
 import { connectTo } from '../connection.ts';
-import { assertKey, loginOf } from '../credentials.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { type Login, type Logins, openLogins } from '../logins.ts';
+import { assertKey, loginOf } from '../logins/credentials.ts';
+import { type Login, type Logins, openLogins } from '../logins/logins.ts';
+import { serverOrigin } from '../logins/server-address.ts';
 import { displayPath, isTerminal, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
-import { serverOrigin } from '../server-address.ts';
 import { failureOf } from '../service-failures.ts';
 
 /** How to log in. */

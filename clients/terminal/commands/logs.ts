@@ -2,8 +2,8 @@
 import { stat } from 'node:fs/promises';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { catchInterrupts } from '../interrupts.ts';
-import { logFileIn, readLog } from '../log-file.ts';
-import { formatLogLine } from '../log-line.ts';
+import { logFileIn, readLog } from '../log/log-file.ts';
+import { formatLogLine } from '../log/log-line.ts';
 import { displayPath, notice, print } from '../output.ts';
 import { currentSettings } from '../places.ts';
 

@@ -254,8 +254,9 @@ test('`options.data_directory` is where sessions and log are kept, and nothing i
   const options = { data_directory: join(home.home, 'kept') };
   await withScriptedModel(home, [text('yes')], { options });
   expect(await home.service(['run', 'x'])).toMatchObject({ code: 0 });
-  expect(existsSync(join(home.home, 'kept/service.db'))).toBe(true);
-  expect(existsSync(join(home.home, 'kept/logs/service.log'))).toBe(true);
+  const [folder = ''] = readdirSync(options.data_directory).filter((name) => name.startsWith('data-'));
+  expect(existsSync(join(options.data_directory, folder, 'service.db'))).toBe(true);
+  expect(existsSync(join(options.data_directory, folder, 'logs/service.log'))).toBe(true);
   expect(existsSync(join(home.project, '.service'))).toBe(false);
 });
 

@@ -4,15 +4,15 @@ import type { QueryRequest, Session } from '@service/client/api';
 import { noProvider } from '../askable-providers.ts';
 import { type Connection, connectHere, connectTo, type LocalConnection } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { followRun } from '../follow-run.ts';
 import { catchInterrupts } from '../interrupts.ts';
 import { isTerminal, notice } from '../output.ts';
-import { noProgress, type Progress, startProgress } from '../progress.ts';
 import { openProjectForRun, type Project } from '../project.ts';
-import { readPrompt } from '../prompt-input.ts';
+import { followRun } from '../run/follow-run.ts';
+import { noProgress, type Progress, startProgress } from '../run/progress.ts';
+import { readPrompt } from '../run/prompt-input.ts';
+import { awaitTurn } from '../run/session-turn.ts';
 import { failureOf } from '../service-failures.ts';
 import { findSession, latestSession } from '../session-ids.ts';
-import { awaitTurn } from '../session-turn.ts';
 import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
 
 /** The options of the command line. */

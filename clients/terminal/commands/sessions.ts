@@ -9,6 +9,7 @@ import { describeMessage, describeSession } from '../conversation.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { localTime } from '../local-time.ts';
 import {
+  brief,
   type Column,
   counted,
   isTerminal,
@@ -18,7 +19,6 @@ import {
   printJson,
   printTable,
 } from '../output.ts';
-import { brief } from '../run-display.ts';
 import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
 interface Where {

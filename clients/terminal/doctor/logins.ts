@@ -1,5 +1,5 @@
 /** Checks of the logins to remote servers: whether they can be read, and the servers reached. No credential is sent. */
-import { openLogins } from '../logins.ts';
+import { openLogins } from '../logins/logins.ts';
 import type { Finding, Scene } from './examination.ts';
 
 const limitMs = 3000;

@@ -1,5 +1,5 @@
 /** The address of a server, as a person names it: held strict, since credentials go there. */
-import { CommandFailure, exitCodes } from './failures.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
 
 /** The origin of a server that credentials may be sent to. */
 export function serverOrigin(text: string): string {

@@ -1,8 +1,7 @@
 /** Puts the questions of the agent to the person at the terminal. */
 import type { PromptAnswer, PromptReply, PromptRequest, Question } from '@service/client/api';
-import { paint, printable } from './output.ts';
-import { shown } from './run-display.ts';
-import type { Keyboard } from './terminal-input.ts';
+import { paint, printable, shown } from '../output.ts';
+import type { Keyboard } from '../terminal-input.ts';
 
 /** Asks one question after the other; ending the input (Ctrl+D) declines them all. */
 export async function askPrompt(

@@ -3,11 +3,11 @@ import type { ServiceClient } from '@service/client';
 import type { PermissionRequest, PromptRequest, RuntimeEvent } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { replyPermission, replyPrompt } from '@service/client/reply';
-import { notice } from './output.ts';
+import { notice } from '../output.ts';
+import type { Keyboard } from '../terminal-input.ts';
 import { askPermission } from './permission-questions.ts';
 import { askPrompt } from './prompt-questions.ts';
 import type { RunDisplay } from './run-display.ts';
-import type { Keyboard } from './terminal-input.ts';
 
 /** Sees every event of a run, and answers those that ask. */
 export interface RunQuestions {

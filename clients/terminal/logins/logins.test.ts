@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { testHome } from '../test-command.ts';
 import type { Keyring } from './keyring.ts';
 import { type Login, openLogins } from './logins.ts';
-import { testHome } from './test-command.ts';
 
 const origin = 'https://service.example.com';
 const login: Login = { kind: 'api_key', key: 'sk-the-secret' };

@@ -20,7 +20,7 @@ export async function readPrivateFile(file: string): Promise<string | null> {
 
 /** Replaces the file as a whole, so that nobody ever reads half of it. */
 export async function writePrivateFile(file: string, text: string): Promise<void> {
-  const { replaceFile } = await import('../../server/config/config.ts');
+  const { replaceFile } = await import('../../../server/config/config.ts');
   const folder = dirname(file);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await assertPrivateFolder(folder);

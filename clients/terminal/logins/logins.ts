@@ -61,7 +61,7 @@ export function openLogins(dataHome: string, keyring: Keyring = systemKeyring())
       await write(others);
     },
     async locked(action) {
-      const { withLock } = await import('../../server/config/config.ts');
+      const { withLock } = await import('../../../server/config/config.ts');
       return await withLock(join(dataHome, 'locks'), 'logins', action);
     },
   };

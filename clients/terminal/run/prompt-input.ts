@@ -1,6 +1,6 @@
 /** What is asked: the words of the command line, and what comes through standard input behind them. */
-import { CommandFailure, exitCodes } from './failures.ts';
-import { notice } from './output.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { notice } from '../output.ts';
 
 /** As the contract has it. */
 const longestPrompt = 8 * 1024 * 1024;

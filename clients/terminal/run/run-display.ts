@@ -1,7 +1,7 @@
 /** Shows a run to a person: the answer on standard output as it comes, all else briefly on standard error. */
 import type { ResponseChunk, RuntimeEvent } from '@service/client/api';
 import type { RunEvent } from '@service/client/stream';
-import { isTerminal, notice, paint, printable, type Style } from './output.ts';
+import { brief, isTerminal, notice, paint, printable, type Style, shown } from '../output.ts';
 import type { Progress } from './progress.ts';
 
 /** Takes the events of one run, in order. */
@@ -145,22 +145,6 @@ function createAnswerWriter() {
       lineStart = whole.endsWith('\n');
     },
   };
-}
-
-/** Text of many lines that others wrote, for a terminal. */
-export function shown(text: string): string {
-  return printable(text.replaceAll('\r\n', '\n'), { lines: true });
-}
-
-/** The beginning of a text as one line. */
-export function brief(text: string, width: number): string {
-  const line = printable(
-    text
-      .slice(0, 4 * width)
-      .replace(/\s+/g, ' ')
-      .trim(),
-  );
-  return line.length > width ? `${line.slice(0, width - 1).trimEnd()}…` : line;
 }
 
 function lineWidth(): number {

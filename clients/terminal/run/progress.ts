@@ -1,6 +1,6 @@
 /** Shows that something is going on while nothing is printed. */
 
-import { widthOf } from './output.ts';
+import { widthOf } from '../output.ts';
 
 /** One line at the bottom of the terminal that moves, and leaves nothing behind. */
 export interface Progress {

@@ -1,6 +1,6 @@
 /** One line of the log, for people. */
-import { localTime } from './local-time.ts';
-import { paint, printable, type Style } from './output.ts';
+import { localTime } from '../local-time.ts';
+import { paint, printable, type Style } from '../output.ts';
 
 /** The levels of pino, which writes the log. */
 const levels: Readonly<Record<number, { readonly name: string; readonly style: Style }>> = {

@@ -2,9 +2,9 @@
 import { createServiceClient } from '@service/client';
 import type { TokenPair } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
-import { CommandFailure, exitCodes } from './failures.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { currentPlaces } from '../places.ts';
 import { type Login, type Logins, openLogins } from './logins.ts';
-import { currentPlaces } from './places.ts';
 import { serverOrigin } from './server-address.ts';
 
 /** Where requests go, and what is asked for the credential of each. */

@@ -1,8 +1,7 @@
 /** Shows what a tool call would do, and lets the person at the terminal decide. */
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
-import { paint, printable, type Style } from './output.ts';
-import { shown } from './run-display.ts';
-import type { Keyboard } from './terminal-input.ts';
+import { paint, printable, type Style, shown } from '../output.ts';
+import type { Keyboard } from '../terminal-input.ts';
 
 type Decision = PermissionReply['decision'];
 

@@ -3,16 +3,16 @@ import type { ServiceClient } from '@service/client';
 import type { QueryRequest, QueryResponse } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { type RunEvent, streamQuery } from '@service/client/stream';
-import { CommandFailure } from './failures.ts';
-import type { Interrupt } from './interrupts.ts';
-import { describeDiagnostic, isTerminal, notice, paint, print } from './output.ts';
+import { CommandFailure } from '../failures.ts';
+import type { Interrupt } from '../interrupts.ts';
+import { describeDiagnostic, isTerminal, notice, paint, print, shown } from '../output.ts';
+import type { Project } from '../project.ts';
+import { failureOfRun } from '../service-failures.ts';
+import { shortIds } from '../session-ids.ts';
+import { openKeyboard } from '../terminal-input.ts';
 import type { Progress } from './progress.ts';
-import type { Project } from './project.ts';
-import { createRunDisplay, type RunDisplay, shown, silentDisplay } from './run-display.ts';
+import { createRunDisplay, type RunDisplay, silentDisplay } from './run-display.ts';
 import { createRunQuestions } from './run-questions.ts';
-import { failureOfRun } from './service-failures.ts';
-import { shortIds } from './session-ids.ts';
-import { openKeyboard } from './terminal-input.ts';
 
 /** How a run is followed. */
 export interface Following {
