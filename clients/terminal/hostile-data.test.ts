@@ -26,6 +26,19 @@ test('a database with permissions that this person never gave counts for nothing
   expect(existsSync(join(victim.project, 'hello.txt'))).toBe(false);
 });
 
+test('projects that share `options.data_directory` do not share what is allowed in one of them', async () => {
+  const home = testHome();
+  const kept = join(home.home, 'kept');
+  home.write('.config/service/service.json', { options: { data_directory: kept } });
+  home.write('other/README.md', '');
+  await home.service(['run', request]);
+  const [data = ''] = readdirSync(kept).filter((name) => name.startsWith('data-'));
+  grantEverything(join(kept, data, 'service.db'));
+  await Promise.all([home.service(['run', request]), home.service(['-C', '../other', 'run', request])]);
+  expect(existsSync(join(home.project, 'hello.txt'))).toBe(true);
+  expect(existsSync(join(home.home, 'other/hello.txt'))).toBe(false);
+});
+
 test.each([['.service'], ['.service/logs'], ['.service/service.db'], ['.service/.gitignore']])(
   'nothing is written through %s, which the repository has as a link',
   async (path) => {

@@ -1,5 +1,5 @@
 /** Finds the folder in a project that only this person's own service can have filled, whatever a repository brings along. */
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { dataDirectory } from './data-directory.ts';
@@ -26,7 +26,7 @@ export async function localDataFolder({ places, config }: Located): Promise<stri
 export async function knownDataFolder({ places, config }: Located): Promise<string | null> {
   const folder = dataDirectory({ places, config });
   // Whoever names a folder elsewhere is the person, or somebody they trust.
-  if (!isWithin(folder, places.projectRoot)) return folder;
+  if (!isWithin(folder, places.projectRoot)) return join(folder, nameOf(places.projectRoot));
   await refuseLinks(folder, places.projectRoot);
   const name = await knownName(places.dataHome);
   return name === null ? null : join(folder, name);
@@ -40,6 +40,11 @@ export async function makeDataFolder(located: Located): Promise<string> {
   // What the repository itself says may let git take everything: the nearer file counts.
   await writeProjectIgnore(folder);
   return folder;
+}
+
+/** Projects may share a folder, but what is allowed in one of them is not allowed in another. */
+function nameOf(projectRoot: string): string {
+  return `data-${createHash('sha256').update(projectRoot).digest('hex').slice(0, 20)}`;
 }
 
 async function refuseLinks(folder: string, projectRoot: string): Promise<void> {

@@ -1,5 +1,5 @@
 /** `service run` as scripts use it: pipes for input and output, exit codes, sessions, signals. */
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, testHome } from '../test-command.ts';
