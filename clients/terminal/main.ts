@@ -13,7 +13,7 @@ try {
 async function answer(words: readonly string[]): Promise<void> {
   endWithTheReader();
   if (await answerOften(words)) return;
-  const { buildProgram } = await import('./program.ts');
+  const { buildProgram } = await import('./command-line/program.ts');
   const program = buildProgram();
   if (isAlone(program, words)) await openInterface(program);
   else await program.parseAsync(words, { from: 'user' });

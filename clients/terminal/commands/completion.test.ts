@@ -2,8 +2,8 @@
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { buildProgram } from '../command-line/program.ts';
 import { nodesOf } from '../completion/tree.ts';
-import { buildProgram } from '../program.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { runToEnd } from '../test-process.ts';
 

@@ -5,9 +5,9 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { nodesOf } from './completion/tree.ts';
+import { nodesOf } from '../completion/tree.ts';
+import { launcher, testHome } from '../test-command.ts';
 import { buildProgram } from './program.ts';
-import { launcher, testHome } from './test-command.ts';
 
 test('without a subcommand it says that there is no interface yet, and offers run', async () => {
   const { code, stdout } = await testHome().service([]);

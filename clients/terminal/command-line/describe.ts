@@ -1,0 +1,27 @@
+/** What the definitions of all subcommands have in common: examples, options of the same meaning, the name in help. */
+import { isAbsolute } from 'node:path';
+import { type Command, Option } from 'commander';
+
+/** Puts an example below the help of a command. */
+export function withExample(command: Command, example: string): Command {
+  return command.addHelpText('after', `\nExample:\n  $ ${example.replace(/\bservice\b/, calledAs())}`);
+}
+
+/** The name that this command was linked by, where the launcher says so; Node itself leaves an absolute path there. */
+export function calledAs(): string {
+  const [, name = ''] = process.argv;
+  return name === '' || isAbsolute(name) ? 'service' : name;
+}
+
+/** Prints JSON instead of what people read. */
+export function jsonOption(): Option {
+  return new Option('--json', 'print JSON, for programs');
+}
+
+/** Names a remote server. */
+export function serverOption(): Option {
+  return new Option(
+    '--server <url>',
+    'a server that you are logged in to, instead of the one inside this process',
+  );
+}

@@ -1,0 +1,53 @@
+/** Servers on the command line: the one of this machine, and logins to others. */
+import type { Command } from 'commander';
+import { withExample } from './describe.ts';
+
+/** `serve` and `invite`. */
+export function addServer(program: Command): void {
+  withExample(
+    program
+      .command('serve')
+      .description('Start the server in the foreground; service serve --help lists its settings.')
+      .helpOption(false)
+      .allowUnknownOption()
+      .argument('[flags...]')
+      .action(async (flags: string[]) => (await import('../commands/serve.ts')).serve(flags)),
+    'service serve --port 8090',
+  );
+  withExample(
+    program
+      .command('invite')
+      .description('Print a token that lets one person register on the server of this machine.')
+      .helpOption(false)
+      .allowUnknownOption()
+      .argument('[flags...]')
+      .action(async (flags: string[]) => (await import('../commands/serve.ts')).invite(flags)),
+    'service invite --data-dir /var/lib/service',
+  );
+}
+
+/** `login` and `logout`. */
+export function addLogin(program: Command): void {
+  withExample(
+    program
+      .command('login')
+      .description(
+        'Log in to a server, for --server. The login is kept in the keyring of the system, or in a file that only you can read.',
+      )
+      .argument('<server>', 'its address, as https://service.example.com')
+      .option('-e, --email <email>', 'your account; the password is asked for, or read from standard input')
+      .option('--api-key', 'read an API key from standard input instead')
+      .action(async (server: string, options) =>
+        (await import('../commands/login.ts')).login(server, options),
+      ),
+    'service login https://service.example.com --email you@example.com',
+  );
+  withExample(
+    program
+      .command('logout')
+      .description('End the login to a server, there and here.')
+      .argument('[server]', 'its address; may be left out where there is one login')
+      .action(async (server: string | undefined) => (await import('../commands/login.ts')).logout(server)),
+    'service logout https://service.example.com',
+  );
+}
