@@ -56,4 +56,8 @@ function endWithTheReader(): void {
     if (error.code !== 'EPIPE') throw error;
     process.exit();
   });
+  // The answer may still be read where the notices are not.
+  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
 }

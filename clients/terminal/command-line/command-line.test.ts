@@ -121,6 +121,17 @@ test('a reader that has read enough is no failure', async () => {
   expect({ code: child.exitCode, stderr }).toEqual({ code: 0, stderr: '' });
 });
 
+test('an answer is whole though nobody reads the notices', async () => {
+  const { environment, project } = testHome();
+  const child = spawn(launcher, ['models'], { cwd: project, env: environment });
+  child.stderr.destroy();
+  const [stdout] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  expect({ code: child.exitCode, stdout }).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^demo:demo-1\t.*\n$/),
+  });
+});
+
 test('what scripts ask often is answered the same when it is asked another way', async () => {
   const { service, write } = testHome();
   write('project/service.json', { options: { debug: true }, hooks: { pre_tool_use: [{ command: 'x' }] } });
