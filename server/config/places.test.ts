@@ -51,6 +51,13 @@ describe('the project’s places', () => {
     expect(found.workspaceFile).toBe(path('.service/service.json'));
   });
 
+  test('are not told where the folder of the person’s own settings would be one of the project', async () => {
+    const { root, home } = await testProject();
+    await expect(findPlaces(root, { SERVICE_GLOBAL_CONFIG: './conf' }, home)).rejects.toThrow(
+      /absolute path/,
+    );
+  });
+
   test('outside git are those of the working directory alone', async () => {
     const { home } = await testProject();
     await mkdir(join(home, 'notes/today'), { recursive: true });

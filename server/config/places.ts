@@ -10,13 +10,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The places of one working directory: the person's own, and those of the project around it. Throws SettingsError
- * where the working directory is gone.
+ * where the working directory is gone, or no one folder holds the person's own settings.
  */
 export async function findPlaces(
   workingDirectory: string,
   environment: Environment,
   homeDirectory: string,
 ): Promise<SettingsPlaces> {
+  refuseRelative(environment.SERVICE_GLOBAL_CONFIG);
   const here = await realDirectory(resolve(workingDirectory));
   const projectRoot = (await findGitRoot(here)) ?? here;
   return {
@@ -68,22 +69,31 @@ function baseFolder(configured: string | undefined, usual: string): string {
   return configured && isAbsolute(configured) ? configured : usual;
 }
 
+/** The folder of the person's own settings would be another one in each project, and the project's to fill. */
+function refuseRelative(named: string | undefined): void {
+  if (!named || isAbsolute(named)) return;
+  throw refusal(
+    `SERVICE_GLOBAL_CONFIG is ${JSON.stringify(named)}, which is another folder in each project`,
+    'Set it to an absolute path.',
+  );
+}
+
 async function realDirectory(folder: string): Promise<string> {
   try {
     return await realpath(folder);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // realpath rejects with nothing else
-    throw new SettingsError([
-      {
-        severity: 'error',
-        place: null,
-        pointer: '',
-        message: `The working directory ${folder} cannot be used (${code})`,
-        expected: null,
-        remedy: 'Go to a folder that is there.',
-      },
-    ]);
+    throw refusal(
+      `The working directory ${folder} cannot be used (${code})`,
+      'Go to a folder that is there.',
+    );
   }
+}
+
+function refusal(message: string, remedy: string): SettingsError {
+  return new SettingsError([
+    { severity: 'error', place: null, pointer: '', message, expected: null, remedy },
+  ]);
 }
 
 /** From the root down to the folder, both included. */
