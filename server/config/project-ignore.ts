@@ -11,7 +11,7 @@ const text = `# All that is kept here belongs to this machine, but for the setti
 export async function writeProjectIgnore(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
-    await writeFile(join(folder, '.gitignore'), text, { flag: 'wx' });
+    await writeFile(join(folder, '.gitignore'), text, { flag: 'wx', mode: 0o644 });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // writeFile rejects with nothing else
   }
