@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, TestRunner } from 'vitest';
+import { findProgram } from './search-path.ts';
 
 const run = promisify(execFile);
 
@@ -21,11 +22,16 @@ export interface TestTerminal {
   end(): Promise<{ readonly screen: string; readonly code: number }>;
 }
 
-/** Starts a program in a terminal of 100 columns, with these variables and no others. It is gone after the test. */
+/**
+ * Starts a program in a terminal of 100 columns, with these variables and no others. It is gone after the test. Without
+ * tmux the test is skipped, and says so.
+ */
 export async function openTestTerminal(
   words: readonly string[],
   { cwd, environment }: { readonly cwd: string; readonly environment: Readonly<Record<string, string>> },
 ): Promise<TestTerminal> {
+  if (!findProgram('tmux', process.env.PATH, '/'))
+    TestRunner.getCurrentTest()?.context.skip('tmux is not installed');
   const folder = mkdtempSync(join(tmpdir(), 'service-terminal-'));
   const tmux = (...args: readonly string[]) =>
     run('tmux', ['-S', join(folder, 'socket'), '-f', '/dev/null', ...args]);
