@@ -97,10 +97,12 @@ async function read({ file, boundary }: Target): Promise<EditableFile> {
 
 async function write(target: Target, before: EditableFile, bytes: Uint8Array): Promise<void> {
   const { realPath } = before;
+  const isOurs = target.boundary !== null;
   const facts = before.bytes ? await stat(realPath) : null;
   await replaceFile(realPath, bytes, {
-    // What we make may come to hold keys; what somebody made keeps the permissions that they gave it.
-    mode: facts ? facts.mode & 0o777 : 0o600,
+    // Either file may come to hold keys. The workspace file is ours to write, whatever git checked it out with; the
+    // person's own keeps the permissions that they gave it.
+    mode: facts && !isOurs ? facts.mode & 0o777 : 0o600,
     ...(facts && { owner: facts }),
     lastLook: async () => {
       const now = await read(target);

@@ -333,13 +333,24 @@ describe('what is unset', () => {
 });
 
 describe('rights and links', () => {
-  test.each([0o600, 0o640, 0o644, 0o400])('the mode %i of a file stays', async (mode) => {
-    const { set, put, path } = await editable();
-    await put(workspaceFile, '{}');
-    await chmod(path(workspaceFile), mode);
-    await set('options.debug', 'true');
-    expect((await stat(path(workspaceFile))).mode & 0o777).toBe(mode);
+  test.each([0o600, 0o640, 0o644, 0o400])('the mode %i of the global file stays', async (mode) => {
+    const { set, globalFile } = await editable();
+    await set('options.debug', 'false', 'global');
+    await chmod(globalFile, mode);
+    await set('options.debug', 'true', 'global');
+    expect((await stat(globalFile)).mode & 0o777).toBe(mode);
   });
+
+  test.each([0o640, 0o644, 0o400])(
+    'the workspace file of mode %i is this person’s alone once it is written',
+    async (mode) => {
+      const { set, put, path } = await editable();
+      await put(workspaceFile, '{}');
+      await chmod(path(workspaceFile), mode);
+      await set('options.debug', 'true');
+      expect((await stat(path(workspaceFile))).mode & 0o777).toBe(0o600);
+    },
+  );
 
   test('a file that root changes stays its owner’s', async () => {
     const { set, put, path } = await editable();
