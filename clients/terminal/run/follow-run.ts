@@ -5,7 +5,7 @@ import { ServiceError } from '@service/client/errors';
 import { type RunEvent, streamQuery } from '@service/client/stream';
 import { CommandFailure } from '../failures.ts';
 import type { Interrupt } from '../interrupts.ts';
-import { describeDiagnostic, isTerminal, notice, paint, print, shown } from '../output.ts';
+import { describeDiagnostic, isTerminal, jsonText, notice, paint, print, shown } from '../output.ts';
 import type { Project } from '../project.ts';
 import { failureOfRun } from '../service-failures.ts';
 import { shortIds } from '../session-ids.ts';
@@ -59,7 +59,7 @@ async function watch(
   try {
     for await (const event of streamQuery(client, query)) {
       interrupt.see(event);
-      if (json) print(JSON.stringify(event));
+      if (json) print(jsonText(event));
       display.show(event);
       if (event.event === 'runtime') questions.see(event.data);
       if (event.event === 'done') return event.data;
