@@ -6,7 +6,7 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
     ...['mcp', 'mcp.*.command', 'mcp.*.env', 'mcp.*.args', 'mcp.*.type', 'mcp.*.url'],
     ...['mcp.*.disabled', 'mcp.*.enabled_tools', 'mcp.*.timeout', 'mcp.*.headers'],
   ],
-  LSP: ['lsp', 'lsp.', 'options.auto_lsp', 'options.debug_lsp'],
+  LSP: ['lsp', 'lsp.', 'options.auto_lsp'],
   skills: ['options.disabled_skills', 'options.skills_paths'],
   'context files': ['options.context_paths'],
   initialization: ['options.initialize_as'],

@@ -65,9 +65,14 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
   passByProxies(process.env);
   try {
     const folder = await makeDataFolder(loaded);
+    const { lsp = {}, options } = loaded.config;
+    const log = createFileLog(logFileIn(folder), options?.debug ? 'debug' : 'info');
+    // Whoever waits for their words finds out why there are none.
+    if (options?.debug_lsp)
+      log.info({ lsp: Object.keys(lsp) }, 'language servers are not started by this version');
     const server = await startServer(localServerSettings(folder), {
       project: { folder: workingDirectory, settings, keyDirectory: dataHome },
-      log: createFileLog(logFileIn(folder), loaded.config.options?.debug ? 'debug' : 'info'),
+      log,
     });
     const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });
     const { diagnostics, providerOrigins } = server.services;

@@ -1,9 +1,10 @@
-/** Completion: bash completes for real; the scripts for other shells hold all that can be typed. */
+/** Completion: the shells that are here complete for real; every script holds all that can be typed. */
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { buildProgram } from '../command-line/program.ts';
 import { nodesOf } from '../completion/tree.ts';
+import { findProgram } from '../search-path.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { runToEnd } from '../test-process.ts';
 
@@ -111,10 +112,42 @@ test.for(['bash', 'zsh', 'fish'])(
 test.for([
   ['zsh', '#compdef service', 'compdef _service service'],
   ['fish', 'complete -c service -f', '\tHow many levels'],
-] as const)('the script for %s is one that the shell takes', async ([shell, ...parts]) => {
+] as const)('the script for %s names the command, and closes every quote', async ([shell, ...parts]) => {
   const { stdout } = await testHome().service(['completion', shell]);
   for (const part of parts) expect(stdout.replaceAll("'\\t'", '\t')).toContain(part);
   // Every quote that is opened is closed: what is quoted holds none but escaped ones.
   const quotes = stdout.replaceAll(String.raw`'\''`, '').replaceAll(String.raw`\'`, '').split("'").length - 1;
   expect(quotes % 2).toBe(0);
+});
+
+const having = (shell: string) => test.skipIf(!findProgram(shell, process.env.PATH, '/'));
+
+having('fish')('fish completes commands, options, keys and the values of a key', async () => {
+  const { project, environment } = testHome();
+  const lines = ['config e', 'run --m', 'config explain options.debug_', 'config set options.tui.diff_mode '];
+  const asked = lines.map((line) => `complete -C 'service ${line}'`).join('; ');
+  const script = `set -p PATH (path dirname ${launcher}); service completion fish | source; ${asked}`;
+  const { stdout, stderr } = await runToEnd('fish', ['-N', '-c', script], { cwd: project, environment });
+  expect(stderr).toBe('');
+  const offered = stdout.trimEnd().split('\n');
+  expect(offered.map((line) => line.split('\t')[0])).toEqual([
+    'explain',
+    '--model',
+    'options.debug_lsp',
+    'unified',
+    'split',
+  ]);
+});
+
+having('zsh')('zsh takes the script, and registers it', async () => {
+  const { project, environment } = testHome();
+  const script = `
+    PATH="$(dirname "$1"):$PATH"; autoload -U compinit; compinit -u -D
+    source <(service completion zsh); print -r -- $_comps[service] $+functions[_service]`;
+  const { stdout, stderr } = await runToEnd('zsh', ['-f', '-c', script, 'zsh', launcher], {
+    cwd: project,
+    environment,
+  });
+  expect(stderr).toBe('');
+  expect(stdout).toBe('_service 1\n');
 });

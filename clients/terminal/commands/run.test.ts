@@ -283,6 +283,19 @@ test('`options.debug` writes more to the log, which is for its owner alone', asy
   expect(statSync(join(dataFolder(home), 'logs/service.log')).mode & 0o777).toBe(0o600);
 });
 
+test('`options.debug_lsp` says in the log which language servers there are, and that none is started yet', async () => {
+  const home = testHome();
+  const lsp = { go: { command: 'gopls' } };
+  const logged = async (debug_lsp: boolean) => {
+    home.write('.config/service/service.json', { lsp, options: { debug_lsp } });
+    await home.service(['run', '-q', 'x']);
+    return (await home.service(['logs'])).stdout;
+  };
+  const line = 'language servers are not started by this version lsp=["go"]';
+  expect(await logged(false)).not.toContain(line);
+  expect(await logged(true)).toContain(line);
+});
+
 test('the database of a project is kept out of its repository', async () => {
   const home = testHome();
   await home.service(['run', '-q', 'x']);
