@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
     globalSetup: ['test-code-cache.ts'],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 90_000,
+    hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started.
     maxWorkers: 3,
   },
