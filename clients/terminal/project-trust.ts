@@ -27,7 +27,7 @@ export async function reviewProject({ places, layers }: LoadedSettings): Promise
 export function showReview({ layer, review }: ReviewedFile, stream: NodeJS.WriteStream): void {
   const file = paint('bold', displayPath(layer.file, stream), stream);
   stream.write(`${file}: ${stateOf(layer, review, stream)}\n\n`);
-  const lines = review.diff === null ? sectionLines(review, stream) : diffLines(review.diff, stream);
+  const lines = review.diff ? diffLines(review.diff, stream) : sectionLines(review, stream);
   stream.write(`${lines.map((line) => `  ${line}`.trimEnd()).join('\n')}\n\n`);
 }
 
@@ -73,7 +73,10 @@ function questionOf({ layer }: ReviewedFile): string {
 function stateOf(layer: SettingsLayer, review: Review, stream: NodeJS.WriteStream): string {
   if (layer.trusted) return `${paint('green', 'trusted', stream)}. It may run or reach:`;
   if (review.diff === null) return `${paint('yellow', 'not trusted', stream)}. It would run or reach:`;
-  return `${paint('yellow', 'changed since it was trusted', stream)}. What is different:`;
+  const changed = paint('yellow', 'changed since it was trusted', stream);
+  return review.diff === ''
+    ? `${changed}, but not in what it would run or reach:`
+    : `${changed}. What is different:`;
 }
 
 function sectionLines({ sections }: Review, stream: NodeJS.WriteStream): readonly string[] {

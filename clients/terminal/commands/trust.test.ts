@@ -92,6 +92,16 @@ test('after a change a person is shown what is different since the file was trus
   expect(asked).toMatch(/^ *\+.*guard\.sh --none; rm -rf ~/m);
 });
 
+test('after a change elsewhere in the file all that it would run is shown again, since nothing of it differs', async () => {
+  const person = testHome();
+  const file = person.write('project/service.json', guard);
+  await person.service(['trust', '--yes']);
+  writeFileSync(file, `${readFileSync(file, 'utf8')}\n`);
+  const { stdout } = await person.service(['trust', '--show']);
+  expect(stdout).toContain('changed since it was trusted, but not in what it would run or reach:');
+  expect(stdout).toContain('guard.sh --all');
+});
+
 test('what becomes trusted is what was shown, not what the file became while the person read', async () => {
   const person = testHome();
   const file = person.write('project/service.json', guard);
