@@ -73,6 +73,31 @@ traceable.each([
   expect(commandsIn(trace)).toEqual([]);
 });
 
+traceable(
+  'a run opens no settings file above the repository, and speaks to nobody but its provider',
+  async () => {
+    const home = stranger();
+    // Above the repository of `home.project`, where a folder of many projects would be.
+    const above = ['service.json', '.service.json', '.service/service.json'].map((name) =>
+      home.write(name, {}),
+    );
+    const { trace, code } = await traced(
+      home,
+      ['run', 'Hello'],
+      'open,openat,openat2,connect,sendto,sendmsg',
+    );
+    expect(code).toBe(0);
+    expect(trace).toContain(`${home.project}/service.json`);
+    expect(above.filter((file) => trace.includes(`"${file}"`))).toEqual([]);
+    const named = trace.matchAll(
+      /sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"/g,
+    );
+    const reached = new Set([...named].map(([, port, host]) => `${host}:${port}`));
+    expect([...reached]).toContain(new URL(upstream.url).host);
+    expect([...reached].filter((address) => !address.startsWith('127.0.0.1:'))).toEqual([]);
+  },
+);
+
 test('a trusted file that changes while a run is at work counts no more at its next tool call', async () => {
   const home = stranger();
   home.write('project/service.json', {
@@ -126,10 +151,15 @@ function stranger(): TestHome {
   return home;
 }
 
-/** Runs the command and notes every program that it or its children start. */
-async function traced(home: TestHome, args: readonly string[]): Promise<Ended & { trace: string }> {
+/** Runs the command and notes every program that it or its children start, or the other calls named. */
+async function traced(
+  home: TestHome,
+  args: readonly string[],
+  calls = 'execve',
+): Promise<Ended & { trace: string }> {
   const file = join(home.home, 'trace');
-  const ended = await runToEnd('strace', ['-f', '-qq', '-e', 'trace=execve', '-o', file, launcher, ...args], {
+  const tracer = ['-f', '-qq', '-s', '4096', '-e', `trace=${calls}`, '-o', file];
+  const ended = await runToEnd('strace', [...tracer, launcher, ...args], {
     cwd: home.project,
     environment: home.environment,
   });
