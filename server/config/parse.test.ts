@@ -128,6 +128,33 @@ describe('what is refused', () => {
     ]);
   });
 
+  test('what the schema cannot say is told beside what it says', async () => {
+    const { written, diagnostics } = await parse(
+      '{\n"models": 1,\n"hooks": {\n"pre_tool_use": [\n{ "matcher": "(" },\n{ "matcher": 1, "command": "x" }\n],\n"later": [] },\n"tools": { "grep": { "timeout": "0s" } }\n}',
+    );
+    expect(written).toBeNull();
+    expect(marks(diagnostics)).toEqual([
+      'error 2:11 /models',
+      'error 5:1 /hooks/pre_tool_use/0',
+      'error 5:14 /hooks/pre_tool_use/0/matcher',
+      'error 6:14 /hooks/pre_tool_use/1/matcher',
+      'warning 8:1 /hooks/later',
+      'error 9:33 /tools/grep/timeout',
+    ]);
+  });
+
+  test.each([
+    '[]',
+    '"x"',
+    'null',
+    '{ "hooks": [] }',
+    '{ "hooks": { "pre_tool_use": {} } }',
+    '{ "tools": 1 }',
+  ])('a form that is wrong at its root is told once: %s', async (text) => {
+    const { diagnostics } = await parse(text);
+    expect(diagnostics.map(({ severity }) => severity)).toEqual(['error']);
+  });
+
   test.each(['mcp', 'mcpServers'])(
     'a server of %s that has only a url, since without a type it would be a command',
     async (section) => {

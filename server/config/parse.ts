@@ -22,16 +22,16 @@ export async function parseSettings(bytes: Uint8Array, file: string): Promise<Pa
   const { document, diagnostics } = readDocument(bytes, file);
   if (!document) return { written: null, document, diagnostics };
   const { diagnostics: violations, unknown } = validate(document);
-  if (violations.some(isError)) return { written: null, document, diagnostics: inOrder(violations) };
   for (const pointer of unknown) remove(document.value, pointerKeys(pointer));
-  const written = document.value as ClientConfig; // just validated
-  const found = inOrder([
-    ...violations,
-    ...durationErrors(written, document),
-    ...(await patternErrors(written, document)),
-    ...unreadHooks(written, document),
-  ]);
-  return { written: found.some(isError) ? null : written, document, diagnostics: found };
+  const beyond = [
+    ...durationErrors(document),
+    ...(await patternErrors(document)),
+    ...unreadHooks(document),
+  ].filter(({ pointer }) => !violations.some((violation) => violation.pointer === pointer));
+  const found = inOrder([...violations, ...beyond]);
+  // Valid, where nothing was found.
+  const written = found.some(isError) ? null : (document.value as ClientConfig);
+  return { written, document, diagnostics: found };
 }
 
 export function isError({ severity }: Diagnostic): boolean {
@@ -51,11 +51,13 @@ function remove(value: unknown, keys: readonly string[]): void {
   if (typeof parent === 'object' && parent !== null) Reflect.deleteProperty(parent, keys.at(-1) ?? '');
 }
 
+// What follows looks at files that the schema may refuse: everything that is wrong is told at once.
+
 /** The schema cannot say that "0s" is too short, only that it is written like a duration. */
-function durationErrors(config: ClientConfig, document: SettingsDocument): Diagnostic[] {
+function durationErrors(document: SettingsDocument): Diagnostic[] {
   const pointer = '/tools/grep/timeout';
-  const written = config.tools?.grep?.timeout;
-  if (written === undefined) return [];
+  const written = valueAt(document.value, pointerKeys(pointer));
+  if (typeof written !== 'string') return [];
   try {
     parseDuration(written);
     return [];
@@ -72,9 +74,9 @@ function durationErrors(config: ClientConfig, document: SettingsDocument): Diagn
 const plainPattern = /^(?=.{0,200}$)\^?((\w|\.\*?)*(\|(\w|\.\*?)+)*|\((\w|\.\*?)+(\|(\w|\.\*?)+)*\))\$?$/;
 
 /** A guard whose pattern cannot be read would guard nothing, and nobody would learn of it before it is needed. */
-async function patternErrors(config: ClientConfig, document: SettingsDocument): Promise<Diagnostic[]> {
-  const patterns = [...markedValues(config)].filter(
-    ({ schema, value }) => schema['x-regexp'] && !plainPattern.test(String(value)),
+async function patternErrors(document: SettingsDocument): Promise<Diagnostic[]> {
+  const patterns = [...markedValues(document.value)].filter(
+    ({ schema, value }) => schema['x-regexp'] && typeof value === 'string' && !plainPattern.test(value),
   );
   if (patterns.length === 0) return [];
   // Only here, since loading the engine takes longer than reading the settings.
@@ -106,9 +108,11 @@ function brokenPattern(pointer: string, place: Diagnostic['place'], why: string)
 }
 
 /** Whoever writes a guard must learn that it does not stand. */
-function unreadHooks(config: ClientConfig, document: SettingsDocument): Diagnostic[] {
+function unreadHooks(document: SettingsDocument): Diagnostic[] {
+  const written = valueAt(document.value, ['hooks']);
+  if (typeof written !== 'object' || written === null || Array.isArray(written)) return [];
   const read = Object.keys(settingsSchema.properties?.hooks?.properties ?? {});
-  const unread = Object.keys(config.hooks ?? {}).filter((event) => !read.includes(event));
+  const unread = Object.keys(written).filter((event) => !read.includes(event));
   const names = read.map((event) => JSON.stringify(event)).join(', ');
   return unread.slice(0, maximumDiagnostics).map((event) => {
     const pointer = pointerTo(['hooks', event]);
