@@ -54,7 +54,7 @@ function tracer(record: string): string[] {
 async function addressesIn(record: string, pid: number): Promise<string[]> {
   await expect
     .poll(() => readFile(record, 'utf8'), { timeout: 5000 })
-    .toContain(`${pid} +++ exited with 0 +++`);
+    .toMatch(new RegExp(`^${pid}\\s+\\+\\+\\+ exited with 0 `, 'm'));
   const trace = await readFile(record, 'utf8');
   const named = trace.matchAll(/sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"/g);
   return [...new Set([...named].map(([, port, host]) => `${host}:${port}`))];

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Knex } from 'knex';
 import { afterAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
 import type { Database } from './database.ts';
 import { openPostgres } from './postgres.ts';
@@ -141,6 +142,16 @@ describe('SQLite', () => {
       code: 'database_unavailable',
     });
     await database.close();
+  });
+
+  it('is made once where many open it at the same moment', async () => {
+    for (let round = 0; round < 10; round++) {
+      const url = `sqlite:${join(folder, `round-${round}`, 'service.db')}`;
+      const opened = await Promise.all(
+        Array.from({ length: 8 }, () => openStore(url, { clock: systemClock, log })),
+      );
+      await Promise.all(opened.map((store) => store.close()));
+    }
   });
 
   it('lets two processes that read before they write take turns', async () => {

@@ -2,6 +2,7 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { connect, type Database, databaseOf } from './database.ts';
@@ -39,7 +40,14 @@ function pool(
   const afterCreate = (
     connection: Connection,
     done: (error: Error | null, connection: Connection) => void,
-  ): void => connection.exec(setUp, (error) => done(error, connection));
+  ): void => {
+    const exec = promisify(connection.exec.bind(connection));
+    // Of processes that turn to the write-ahead log at once, SQLite refuses all but one, however long they would wait.
+    whileBusy(() => exec(setUp)).then(
+      () => done(null, connection),
+      (error: Error) => done(error, connection),
+    );
+  };
   return connect({ client: 'sqlite3', connection: { filename }, pool: { min: 1, max, afterCreate } }, log);
 }
 
@@ -60,7 +68,7 @@ function lockAtBegin(writer: Knex): void {
   client.transaction = (...given) =>
     Object.assign(transaction(...given), {
       begin(this: Transaction, connection: unknown) {
-        return takeLock(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
+        return whileBusy(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
       },
     });
 }
@@ -69,10 +77,10 @@ const lockTimeoutMs = 5000;
 const lockRetryMs = 5;
 
 /** SQLite itself would wait within a thread, of which Node has four for everything: whoever is to end the wait may need it. */
-async function takeLock(begin: () => Promise<unknown>): Promise<unknown> {
+async function whileBusy(action: () => Promise<unknown>): Promise<unknown> {
   for (const deadline = performance.now() + lockTimeoutMs; ; ) {
     try {
-      return await begin();
+      return await action();
     } catch (error) {
       const busy = error instanceof Error && 'code' in error && error.code === 'SQLITE_BUSY';
       if (!busy || performance.now() > deadline) throw error;
