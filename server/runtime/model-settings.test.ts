@@ -4,6 +4,7 @@ import { startUpstream, type Upstream } from '../../contract-tests/upstream/star
 import type { ClientConfig, Provider, ProviderModel } from '../contract/config.ts';
 import { createLog } from '../log.ts';
 import { createRuntime, type Generation, type Runtime } from './runtime.ts';
+import { testQuery } from './test-query.ts';
 
 let upstream: Upstream;
 
@@ -36,15 +37,7 @@ function configOf(
 }
 
 async function run(runtime: Runtime, generation?: Generation): Promise<void> {
-  const session = { id: 'ses_1', workspaceId: 'ws_1', agentSlug: 'coder', model: null, systemPrompt: null };
-  const { runId } = await runtime.start({
-    session: { ...session, permissionRules: [] },
-    userId: 'usr_1',
-    trigger: 'api',
-    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
-    onUnanswered: 'deny',
-    ...(generation && { generation }),
-  });
+  const { runId } = await runtime.start(testQuery('Hi', generation && { generation }));
   const follow = { after: 0, follow: true, signal: AbortSignal.timeout(5000) };
   for await (const event of runtime.follow(runId, follow)) if (event.name === 'done') return;
 }

@@ -7,6 +7,7 @@ import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
+import { testQuery } from './test-query.ts';
 import type { NumberedEvent } from './transcript.ts';
 
 let folder: string;
@@ -25,21 +26,7 @@ afterEach(async () => {
 });
 
 function query(text: string, more: Partial<Query> = {}): Query {
-  return {
-    session: {
-      id: 'ses_1',
-      workspaceId: 'ws_1',
-      agentSlug: 'coder',
-      model: null,
-      systemPrompt: null,
-      permissionRules: [],
-    },
-    userId: 'usr_1',
-    trigger: 'api',
-    messages: [{ role: 'user', parts: [{ type: 'text', text }] }],
-    onUnanswered: 'wait',
-    ...more,
-  };
+  return testQuery(text, { onUnanswered: 'wait', ...more });
 }
 
 /** Reads a run to its end, handing each event over as it comes. */

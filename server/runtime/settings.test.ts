@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'v
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider } from '../contract/config.ts';
 import { createRuntime } from './runtime.ts';
+import { testQuery } from './test-query.ts';
 
 let upstream: Upstream;
 let folder: string;
@@ -102,20 +103,7 @@ async function useTool(config: ClientConfig, tool: string, input: object): Promi
     { workspacePath: async () => folder },
   );
   try {
-    const { runId } = await runtime.start({
-      session: {
-        id: 'ses_1',
-        workspaceId: 'ws_1',
-        agentSlug: 'coder',
-        model: null,
-        systemPrompt: null,
-        permissionRules: [],
-      },
-      userId: 'usr_1',
-      trigger: 'api',
-      messages: [{ role: 'user', parts: [{ type: 'text', text: 'Go.' }] }],
-      onUnanswered: 'deny',
-    });
+    const { runId } = await runtime.start(testQuery('Go.'));
     const signal = AbortSignal.timeout(10_000);
     for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (name === 'done') return data.tool_results.map(({ content }) => content).join('\n');

@@ -19,6 +19,7 @@ import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import { createRuntime, type Query, type Runtime, type RuntimeOptions } from './runtime.ts';
+import { testQuery } from './test-query.ts';
 import type { NumberedEvent } from './transcript.ts';
 
 export interface ScriptedCall {
@@ -140,21 +141,7 @@ function commandLine(pid: string): string {
 }
 
 function queryOf({ query }: Attempt): Query {
-  return {
-    session: {
-      id: 'ses_1',
-      workspaceId: 'ws_1',
-      agentSlug: 'coder',
-      model: null,
-      systemPrompt: null,
-      permissionRules: [],
-    },
-    userId: 'usr_1',
-    trigger: 'api',
-    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Go.' }] }],
-    onUnanswered: 'deny',
-    ...query,
-  };
+  return testQuery('Go.', query);
 }
 
 function answer(

@@ -5,6 +5,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import { createLog } from '../log.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { createRuntime, type Runtime } from './runtime.ts';
+import { testQuery } from './test-query.ts';
 
 type Small = NonNullable<NonNullable<ClientConfig['models']>['small']>;
 
@@ -63,14 +64,9 @@ async function exchange(
 }
 
 async function ask(prompt: string, provisionalTitle?: string): Promise<void> {
-  const session = { id: 'ses_1', workspaceId: 'ws_1', agentSlug: 'coder', model: null, systemPrompt: null };
-  const started = await runtime?.start({
-    session: { ...session, permissionRules: [], ...(provisionalTitle !== undefined && { provisionalTitle }) },
-    userId: 'usr_1',
-    trigger: 'api',
-    messages: [{ role: 'user', parts: [{ type: 'text', text: prompt }] }],
-    onUnanswered: 'deny',
-  });
+  const query = testQuery(prompt);
+  const session = { ...query.session, ...(provisionalTitle !== undefined && { provisionalTitle }) };
+  const started = await runtime?.start({ ...query, session });
   const follow = { after: 0, follow: true, signal: AbortSignal.timeout(5000) };
   for await (const event of runtime?.follow(started?.runId ?? '', follow) ?? [])
     if (event.name === 'done' || event.name === 'error') return;
