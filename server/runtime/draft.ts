@@ -4,6 +4,8 @@ import { newId } from '../ids.ts';
 import type { EventLog } from './event-log.ts';
 import { type ModelMessage, type ModelPart, noUsage } from './model.ts';
 import type { RunScope } from './run-scope.ts';
+import { systemPrompt } from './system-prompt.ts';
+import type { Tool } from './tools/tool.ts';
 import type { NewMessage } from './transcript.ts';
 
 /** A model's answer as far as it has come. */
@@ -22,24 +24,20 @@ export async function writeDraft(
   scope: RunScope,
   log: EventLog,
   messages: readonly ModelMessage[],
+  tools: readonly Tool[],
   draft: Draft,
 ): Promise<void> {
   const request = {
     ...scope.generation,
-    system: systemPrompt(scope),
+    system: await systemPrompt(scope, tools),
     messages,
-    tools: scope.tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
   };
   for await (const part of scope.model.stream(request, scope.signal)) {
     addPart(draft, part);
     const chunk = chunkOf(draft.messageId, part);
     if (chunk) await log.push({ name: 'message', data: chunk });
   }
-}
-
-function systemPrompt({ profile, systemPrompt, workspacePath, tools }: RunScope): string {
-  const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
-  return [profile.instructions, place, systemPrompt ?? ''].filter(Boolean).join('\n\n');
 }
 
 function addPart(draft: Draft, part: ModelPart): void {

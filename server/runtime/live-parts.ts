@@ -1,6 +1,10 @@
 /** The parts of a runtime that follow its settings: the providers and the tools. Built anew only when the settings change. */
 import type { ClientConfig } from '../contract/config.ts';
+import type { Log } from '../log.ts';
+import type { Extension } from './extension.ts';
+import { createExtensions } from './extensions.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
+import { detectSandbox } from './sandbox.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
 
 /** What a runtime works with; the same objects as long as nothing changed. */
@@ -15,6 +19,7 @@ export interface Parts {
   readonly config: ClientConfig;
   readonly providers: Providers;
   readonly toolset: Toolset;
+  readonly extensions: readonly Extension[];
 }
 
 export interface LiveParts {
@@ -24,6 +29,8 @@ export interface LiveParts {
   refresh(): Promise<Parts>;
   /** From now on many people share these parts. */
   share(): void;
+  /** Ends what the extensions have started. */
+  close(): Promise<void>;
 }
 
 export interface LivePartsOptions {
@@ -33,12 +40,16 @@ export interface LivePartsOptions {
   readonly shared: boolean;
   readonly hiddenPaths: readonly string[];
   readonly providerSilenceMs: number;
+  readonly log: Log;
 }
 
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
-  const toolsetOf = await prepareToolsets(options.hiddenPaths);
+  const { hiddenPaths, log } = options;
+  const sandbox = await detectSandbox({ hiddenPaths });
+  const toolsetOf = prepareToolsets(sandbox);
   let { shared } = options;
+  const extensions = createExtensions({ first: { config: first.config, shared }, sandbox, hiddenPaths, log });
   let settings = first;
   const build = (): Parts => ({
     config: settings.config,
@@ -49,8 +60,11 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       timeouts: { silenceMs: options.providerSilenceMs },
     }),
     toolset: toolsetOf(settings.config, shared),
+    extensions,
   });
   let now = build();
+  const applyToExtensions = () =>
+    Promise.all(extensions.map((extension) => extension.apply({ config: settings.config, shared })));
   return {
     get now() {
       return now;
@@ -60,11 +74,16 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       if (newest.config === settings.config && newest.providers === settings.providers) return now;
       settings = newest;
       now = build();
+      await applyToExtensions();
       return now;
     },
     share() {
       shared = true;
       now = build();
+      void applyToExtensions();
+    },
+    async close() {
+      await Promise.all(extensions.map((extension) => extension.close()));
     },
   };
 }

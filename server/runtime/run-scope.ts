@@ -5,6 +5,7 @@ import type { InterruptReason, PermissionMode, PermissionRule } from '../contrac
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
+import type { Extension } from './extension.ts';
 import type { Generation, Model } from './model.ts';
 import type { Profile } from './profiles.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
@@ -24,7 +25,9 @@ export interface RunScope {
   /** The settings as they count now: asked at each tool call, so that a guard or a right that went counts no more. */
   readonly settings: () => Promise<ClientConfig>;
   readonly onUnanswered: 'wait' | 'deny';
-  readonly tools: readonly Tool[];
+  /** What the agent has now: asked at each step, since extensions come and go. */
+  readonly tools: () => Promise<readonly Tool[]>;
+  readonly extensions: readonly Extension[];
   readonly workspacePath: string;
   readonly files: FileMemory;
   /** The most model calls of one run. */

@@ -75,8 +75,9 @@ async function takeSteps(
   draft: { current: Draft | null },
 ): Promise<StopReason> {
   for (let step = 1; step <= scope.stepLimit; step += 1) {
+    const tools = await scope.tools();
     draft.current = newDraft();
-    await writeDraft(scope, log, messages, draft.current);
+    await writeDraft(scope, log, messages, tools, draft.current);
     if (scope.signal.aborted) return 'interrupted';
     const { parts } = draft.current;
     const stopReason = await commitAnswer(scope, log, progress, draft.current, step);

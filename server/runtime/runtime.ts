@@ -27,7 +27,7 @@ import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
 import { createSessionQueue } from './session-queue.ts';
 import { createTitleWriter } from './title-writer.ts';
-import type { Toolset } from './toolset.ts';
+import type { Tool } from './tools/tool.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { RuntimeSettings } from './live-parts.ts';
@@ -146,6 +146,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       shared: options.shared ?? false,
       hiddenPaths: options.hiddenPaths ?? [],
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
+      log,
     },
   );
   const hub = createEventHub();
@@ -259,6 +260,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       await Promise.all([...active.values()].map(({ finished }) => finished));
       await titles.close();
       await keeper.stop();
+      await parts.close();
     },
   };
 
@@ -272,9 +274,17 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     }
   }
 
+  /** The built-in tools first; of two with the same name the first counts. */
+  async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
+    const { toolset, extensions } = await parts.refresh();
+    const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
+    return [...toolset.tools, ...added.flat()];
+  }
+
   async function scopeOf(query: Query, controller: AbortController): Promise<RunScope> {
     const { session } = query;
-    const { config, providers, toolset } = await parts.refresh();
+    const { config, providers, toolset, extensions } = await parts.refresh();
+    const workspacePath = await (options.workspacePath ?? currentFolder)(session.workspaceId);
     const model = providers.open(providers.resolve(query.model ?? session.model));
     return {
       runId: newId('run'),
@@ -288,8 +298,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       rules: session.permissionRules,
       settings: async () => (await parts.refresh()).config,
       onUnanswered: query.onUnanswered,
-      tools: toolsFor(query, toolset),
-      workspacePath: await (options.workspacePath ?? currentFolder)(session.workspaceId),
+      tools: async () => toolsFor(query, await toolsIn(workspacePath)),
+      extensions,
+      workspacePath,
       files: toolset.fileMemory(session.id),
       stepLimit: options.stepLimit ?? 50,
       answerWithinMs: options.answerWithinMs ?? 15 * 60_000,
@@ -310,7 +321,7 @@ function abort(controller: AbortController | undefined, reason: InterruptReason)
 }
 
 /** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
-function toolsFor({ trigger, session }: Query, { tools }: Toolset) {
+function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
   if (trigger === 'api') return tools;
   const allowed = session.permissionRules
     .filter(({ decision }) => decision === 'allow')

@@ -61,11 +61,10 @@ async function outputOf(
   if (scope.signal.aborted) return refusal('Interrupted.');
   if (verdict.decision === 'deny')
     return refusal(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
-  const tool = scope.tools.find(({ name }) => name === call.name);
+  const tools = await scope.tools();
+  const tool = tools.find(({ name }) => name === call.name);
   if (!tool)
-    return refusal(
-      `There is no tool ${call.name}; there are: ${scope.tools.map(({ name }) => name).join(', ')}.`,
-    );
+    return refusal(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);
   const prepared = await attempt(scope, call, () =>
     tool.prepare(call.input, toolContext(scope, log, memory, call)),
   );
@@ -149,6 +148,9 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
       // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
       log.push({ name: 'runtime', data }).catch(() => undefined);
     },
+    // Sessions do not keep what their tools changed yet.
+    recordChange: async () => undefined,
+    noteAfterChange: (path) => noteAfterChange(scope, path),
     ask: (questions) => askPrompt(scope, log, call.id, questions),
     todos: {
       get: () => memory.todos,
@@ -161,6 +163,16 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
       },
     },
   };
+}
+
+async function noteAfterChange(
+  { extensions, workspacePath, signal }: RunScope,
+  path: string,
+): Promise<string> {
+  const notes = await Promise.all(
+    extensions.map((extension) => extension.noteAfterChange?.(path, { workspacePath }, signal)),
+  );
+  return notes.filter(Boolean).join('\n\n');
 }
 
 function refusal(content: string): ToolOutput {

@@ -3,7 +3,7 @@
 import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
-import { detectSandbox, type Sandbox, type SandboxUnavailable } from './sandbox.ts';
+import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { FileMemory, Tool } from './tools/tool.ts';
 import { builtInTools, createFileMemory } from './tools/tools.ts';
 
@@ -25,11 +25,10 @@ export interface Toolset {
 /** A timer that is to wait longer fires at once. */
 const longestTimeoutMs = 2 ** 31 - 1;
 
-/** Probes once for the sandbox; what it answers builds the tools that the settings leave, for one person or for many. */
-export async function prepareToolsets(
-  hiddenPaths: readonly string[],
-): Promise<(config: ClientConfig, shared: boolean) => Toolset> {
-  const sandbox = await detectSandbox({ hiddenPaths });
+/** What it answers builds the tools that the settings leave, for one person or for many. */
+export function prepareToolsets(
+  sandbox: Sandbox | SandboxUnavailable,
+): (config: ClientConfig, shared: boolean) => Toolset {
   const memories = new Map<string, FileMemory>();
   const build = (config: ClientConfig, requireSandbox: boolean, disabled: readonly string[]) =>
     builtInTools({

@@ -54,6 +54,11 @@ export function editTool(rules: PathRules): Tool {
   });
 }
 
+/** The result of a change, followed by what there is to say about the file. */
+export function withNote(result: string, note: string): string {
+  return note ? `${result}\n\n${note}` : result;
+}
+
 /** The permission that changing a file takes. */
 export function writeNeed(
   description: string,
@@ -70,9 +75,12 @@ async function apply(path: ResolvedPath, edit: Edit, context: ToolContext): Prom
     // Planned anew: an earlier call of the same step may have changed another part of the file.
     const { before, after, count } = await plan(path, edit, context);
     context.signal.throwIfAborted();
-    await replaceTextFile(path, after, before, context);
+    const { note } = await replaceTextFile(path, after, before, context);
     const times = count === 1 ? '1 replacement' : `${count} replacements`;
-    return success(`Edited ${path.shown}: ${times}.`, { path: path.shown, replacements: count });
+    return success(withNote(`Edited ${path.shown}: ${times}.`, note), {
+      path: path.shown,
+      replacements: count,
+    });
   });
 }
 

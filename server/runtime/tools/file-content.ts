@@ -45,6 +45,12 @@ export function assertSeen(path: ResolvedPath, file: TextFile, context: ToolCont
   throw new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
 }
 
+/** A file that was replaced: its size, and what there is to say about it. */
+export interface Replaced {
+  readonly bytes: number;
+  readonly note: string;
+}
+
 /**
  * Puts the text in the file's place by a rename, so that no reader ever sees half of it, and remembers the new
  * version. Mode and owner of an existing file are kept.
@@ -54,15 +60,16 @@ export async function replaceTextFile(
   text: string,
   before: TextFile | null,
   context: ToolContext,
-): Promise<number> {
+): Promise<Replaced> {
   const content = Buffer.from(text.toWellFormed(), 'utf8');
   const parent = await openParent(path);
   const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
   try {
     const mtimeMs = await writeNew(temporary, content, before);
+    await context.recordChange({ path: path.real, before: before?.text ?? null, after: text });
     await rename(temporary, parent.entry(basename(path.real)));
     context.files.remember(path.real, { sha256: contentHash(content), mtimeMs });
-    return content.length;
+    return { bytes: content.length, note: await context.noteAfterChange(path.real) };
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;

@@ -57,6 +57,8 @@ export function testWorkspace(): TestWorkspace {
     ask: async () => ({ status: 'declined' }),
     todos: { get: () => todos, set: async (next) => void todos.splice(0, todos.length, ...next) },
     files,
+    recordChange: async () => undefined,
+    noteAfterChange: async () => '',
     ...changes,
   });
   return { path, secretFile, file, context, todos, shownProgress };

@@ -1,4 +1,5 @@
 // The shapes that a tool, its caller and its result have; every built-in tool and every other tool fits them.
+import type { PermissionAction } from '../../contract/api.ts';
 
 /** A choice of a question. */
 export interface QuestionChoice {
@@ -55,6 +56,14 @@ export interface FileMemory {
   remember(path: string, version: FileVersion): void;
 }
 
+/** A change that a tool is about to make to one file; null where there is no file. */
+export interface FileChange {
+  /** Real path. */
+  readonly path: string;
+  readonly before: string | Uint8Array | null;
+  readonly after: string | Uint8Array | null;
+}
+
 /** What the runtime gives to a tool call. */
 export interface ToolContext {
   /** The absolute real path of the session's workspace folder: the working directory of every tool. */
@@ -70,11 +79,15 @@ export interface ToolContext {
   readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
   readonly todos: { get(): readonly Todo[]; set(todos: readonly Todo[]): Promise<void> };
   readonly files: FileMemory;
+  /** Stores a change just before it is made, so that it can be shown and undone. */
+  readonly recordChange: (change: FileChange) => Promise<void>;
+  /** What there is to say about a file that has just been changed, its errors above all; empty for nothing. */
+  readonly noteAfterChange: (path: string) => Promise<string>;
 }
 
 /** What a person has to allow before a call may run. */
 export interface PermissionNeed {
-  readonly action: 'read' | 'list' | 'write' | 'execute';
+  readonly action: PermissionAction;
   /** One line for the person who decides. */
   readonly description: string;
   /** The folder concerned, so that a remembered grant covers the folder and not one file. */

@@ -2,7 +2,7 @@
 import { lstat } from 'node:fs/promises';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
-import { writeNeed } from './edit.ts';
+import { withNote, writeNeed } from './edit.ts';
 import {
   assertSeen,
   MAX_EDITABLE_BYTES,
@@ -56,9 +56,13 @@ async function apply(path: ResolvedPath, content: string, context: ToolContext):
   return withFileLock(path, async () => {
     const before = await current(path, context);
     context.signal.throwIfAborted();
-    const bytes = await replaceTextFile(path, content, before, context);
+    const { bytes, note } = await replaceTextFile(path, content, before, context);
     const verb = before ? 'Overwrote' : 'Created';
-    return success(`${verb} ${path.shown} (${bytes} bytes).`, { path: path.shown, bytes, created: !before });
+    return success(withNote(`${verb} ${path.shown} (${bytes} bytes).`, note), {
+      path: path.shown,
+      bytes,
+      created: !before,
+    });
   });
 }
 

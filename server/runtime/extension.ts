@@ -1,0 +1,50 @@
+/** What an extension is: a part that brings tools from outside of this program (MCP servers, language servers, skills). */
+import type { ClientConfig } from '../contract/config.ts';
+import type { Log } from '../log.ts';
+import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
+import type { Tool } from './tools/tool.ts';
+
+/** Where an extension is to work. */
+export interface ExtensionPlace {
+  /** The real path of the workspace folder. */
+  readonly workspacePath: string;
+}
+
+/** The settings as they count now. */
+export interface ExtensionSettings {
+  readonly config: ClientConfig;
+  /** Whether many people share this runtime: what an extension starts then runs in the sandbox, or not at all. */
+  readonly shared: boolean;
+}
+
+/** How one server or skill of an extension is. */
+export interface ExtensionState {
+  readonly name: string;
+  readonly state: 'disabled' | 'idle' | 'starting' | 'ready' | 'failed';
+  /** Why it failed or is off, in a sentence; null where there is nothing to say. */
+  readonly detail: string | null;
+}
+
+/** What an extension is built from. */
+export interface ExtensionParts {
+  readonly first: ExtensionSettings;
+  readonly sandbox: Sandbox | SandboxUnavailable;
+  /** Folders that nothing which an extension starts may see. */
+  readonly hiddenPaths: readonly string[];
+  readonly log: Log;
+}
+
+/** A part that brings tools from outside. None of its functions rejects: what does not work is absent, and its state says why. */
+export interface Extension {
+  readonly name: 'mcp' | 'lsp' | 'skills';
+  /** Takes up settings: what they no longer name has stopped when this resolves. */
+  apply(settings: ExtensionSettings): Promise<void>;
+  /** What the agent has of it now in this workspace. */
+  tools(place: ExtensionPlace): Promise<readonly Tool[]>;
+  /** What the model is told of it before the conversation. */
+  instructions?(place: ExtensionPlace): Promise<string>;
+  /** What there is to say about a file that was just changed; empty for nothing. */
+  noteAfterChange?(path: string, place: ExtensionPlace, signal: AbortSignal): Promise<string>;
+  states(place: ExtensionPlace): readonly ExtensionState[];
+  close(): Promise<void>;
+}
