@@ -6,6 +6,7 @@ import { type Clock, systemClock } from './clock.ts';
 import {
   type Diagnostic,
   discoverLocalProviders,
+  expandSetting,
   followProviders,
   followSettings,
   formatDiagnostic,
@@ -156,6 +157,12 @@ async function assemble(
     demo: mode === 'single',
     shared: mode === 'multi',
     hiddenPaths: [settings.dataDirectory],
+    expand: (value, pointer, signal) =>
+      expandSetting(value, pointer, {
+        environment: input.environment,
+        workingDirectory: project?.folder,
+        signal,
+      }),
     answerWithinMs: settings.answerSeconds * 1000,
     providerSilenceMs: settings.providerSilenceSeconds * 1000,
     workspacePath: async (workspaceId) => project?.folder ?? workspaceFolder(settings, workspaceId),

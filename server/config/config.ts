@@ -22,7 +22,7 @@ export type {
 } from './loaded-settings.ts';
 export { knownDataFolder, localDataFolder, makeDataFolder } from './local-data.ts';
 export { maskSecrets } from './mask-secrets.ts';
-export { discoverLocalProviders, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
+export { discoverLocalProviders, expandSetting, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
 export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
 export type { ListedProvider } from './provider-list.ts';

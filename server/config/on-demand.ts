@@ -1,5 +1,6 @@
 /** What few callers of this folder need, loaded when one of them calls: each file read costs every start of the command. */
 import type { setSetting as SetSetting, unsetSetting as UnsetSetting } from './edit-setting.ts';
+import type { expandSetting as ExpandSetting } from './expand-setting.ts';
 import type { discoverLocalProviders as DiscoverLocalProviders } from './local-providers.ts';
 import type { reviewLayer as ReviewLayer } from './trust-review.ts';
 
@@ -18,3 +19,7 @@ export const discoverLocalProviders: typeof DiscoverLocalProviders = async (...g
 /** What the person is asked to trust in this file. `previous` is the text of the review that was trusted last. */
 export const reviewLayer: typeof ReviewLayer = async (...given) =>
   (await import('./trust-review.ts')).reviewLayer(...given);
+
+/** One entry of the settings with its variables and commands replaced. Throws ExpansionError, which never shows a value. */
+export const expandSetting: typeof ExpandSetting = async (...given) =>
+  (await import('./expand-setting.ts')).expandSetting(...given);

@@ -17,6 +17,12 @@ export interface ExtensionSettings {
   readonly shared: boolean;
 }
 
+/**
+ * A copy of one entry of the settings (`/lsp/go`, say) with its variables and commands replaced. To be asked at the
+ * moment of use, since the outcome may hold secrets; rejects with an error whose message may be shown.
+ */
+export type ExpandSetting = <Value>(value: Value, pointer: string, signal?: AbortSignal) => Promise<Value>;
+
 /** How one server or skill of an extension is. */
 export interface ExtensionState {
   readonly name: string;
@@ -31,6 +37,8 @@ export interface ExtensionParts {
   readonly sandbox: Sandbox | SandboxUnavailable;
   /** Folders that nothing which an extension starts may see. */
   readonly hiddenPaths: readonly string[];
+  /** Replaces what the settings leave open: an entry's templates. */
+  readonly expand: ExpandSetting;
   readonly log: Log;
 }
 
@@ -45,6 +53,8 @@ export interface Extension {
   instructions?(place: ExtensionPlace): Promise<string>;
   /** What there is to say about a file that was just changed; empty for nothing. */
   noteAfterChange?(path: string, place: ExtensionPlace, signal: AbortSignal): Promise<string>;
+  /** A file that the agent has just read: what it will ask about soon may be got ready. Must return at once. */
+  noticeRead?(path: string, place: ExtensionPlace): void;
   states(place: ExtensionPlace): readonly ExtensionState[];
   close(): Promise<void>;
 }

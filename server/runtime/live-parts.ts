@@ -1,7 +1,7 @@
 /** The parts of a runtime that follow its settings: the providers and the tools. Built anew only when the settings change. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
-import type { Extension } from './extension.ts';
+import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { detectSandbox } from './sandbox.ts';
@@ -39,17 +39,19 @@ export interface LivePartsOptions {
   readonly demo: boolean;
   readonly shared: boolean;
   readonly hiddenPaths: readonly string[];
+  readonly expand: ExpandSetting;
   readonly providerSilenceMs: number;
   readonly log: Log;
 }
 
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
-  const { hiddenPaths, log } = options;
+  const { hiddenPaths, expand, log } = options;
   const sandbox = await detectSandbox({ hiddenPaths });
   const toolsetOf = prepareToolsets(sandbox);
   let { shared } = options;
-  const extensions = createExtensions({ first: { config: first.config, shared }, sandbox, hiddenPaths, log });
+  const firstSettings = { config: first.config, shared };
+  const extensions = createExtensions({ first: firstSettings, sandbox, hiddenPaths, expand, log });
   let settings = first;
   const build = (): Parts => ({
     config: settings.config,

@@ -14,6 +14,7 @@ import { Problem } from '../problem.ts';
 import { createEventHub } from './event-hub.ts';
 import { createEventLog } from './event-log.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
+import type { ExpandSetting } from './extension.ts';
 import { checkHooks } from './hooks.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createLiveParts, largeModel, type RuntimeSettings } from './live-parts.ts';
@@ -50,6 +51,8 @@ export interface RuntimeOptions {
   readonly shared?: boolean;
   /** Folders that no command may see: the data directory above all. */
   readonly hiddenPaths?: readonly string[];
+  /** Replaces variables and commands in the entries of servers; without it they are taken literally. */
+  readonly expand?: ExpandSetting;
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -145,6 +148,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       demo: options.demo ?? false,
       shared: options.shared ?? false,
       hiddenPaths: options.hiddenPaths ?? [],
+      expand: options.expand ?? (async (value) => value),
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
       log,
     },

@@ -7,6 +7,7 @@ import { decide } from './permissions.ts';
 import { askPermission, askPrompt } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
 import {
+  type FileMemory,
   type PreparedCall,
   type Todo,
   type ToolContext,
@@ -137,7 +138,7 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
     runId: scope.runId,
     toolCallId: call.id,
     signal: scope.signal,
-    files: scope.files,
+    files: noticedFiles(scope),
     progress: (text) => {
       const data = {
         type: 'tool_progress',
@@ -161,6 +162,17 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
           data: { type: 'todos_updated', todos: todos.map((todo) => ({ ...todo })) },
         });
       },
+    },
+  };
+}
+
+/** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
+function noticedFiles({ files, extensions, workspacePath }: RunScope): FileMemory {
+  return {
+    recall: (path) => files.recall(path),
+    remember(path, version) {
+      files.remember(path, version);
+      for (const extension of extensions) extension.noticeRead?.(path, { workspacePath });
     },
   };
 }
