@@ -21,6 +21,8 @@ const verbs: Readonly<Record<PermissionRequest['action'], string>> = {
   list: 'look into folders',
   write: 'change files',
   execute: 'run a command',
+  fetch: 'fetch from the network',
+  download: 'download a file',
 };
 
 /** Asks until one of the keys is pressed. */
