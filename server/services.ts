@@ -1,7 +1,7 @@
 /** What a handler is given, and how it is built: settings in, the parts of the server out. */
 import { mkdir, realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from './clock.ts';
 import {
   type Diagnostic,
@@ -12,7 +12,9 @@ import {
   formatDiagnostic,
   globalPlaces,
   type LiveSettings,
+  operatorGuidance,
   type ProviderCandidate,
+  personalGuidance,
   type ResolvedSettings,
   type ServerSettings,
 } from './config/config.ts';
@@ -165,6 +167,7 @@ async function assemble(
       }),
     answerWithinMs: settings.answerSeconds * 1000,
     providerSilenceMs: settings.providerSilenceSeconds * 1000,
+    ...guidanceOf(input),
     workspacePath: async (workspaceId) => project?.folder ?? workspaceFolder(settings, workspaceId),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
@@ -215,6 +218,13 @@ async function followGlobalSettings({ settings, environment, log }: ServicesInpu
       log.error(`the settings go on as they were: ${formatDiagnostic(problem)}`);
   });
   return followed;
+}
+
+/** A person's own guidance counts in their own command alone, never for those who share a server. */
+function guidanceOf({ settings, environment, project }: ServicesInput) {
+  if (!project) return operatorGuidance(environment, settings.globalConfigDirectory);
+  const { globalFile } = globalPlaces(environment, homedir());
+  return personalGuidance(environment, homedir(), dirname(globalFile));
 }
 
 async function workspaceFolder(

@@ -10,6 +10,7 @@ export {
   type SettingMention,
 } from './explain.ts';
 export { withLock } from './file-lock.ts';
+export { operatorGuidance, personalGuidance } from './guidance-places.ts';
 export { followSettings } from './live-settings.ts';
 export { loadSettings } from './load.ts';
 export type {

@@ -65,7 +65,7 @@ function globalSettingsFile(environment: Environment, homeDirectory: string): st
 }
 
 /** The XDG specification has relative paths ignored. */
-function baseFolder(configured: string | undefined, usual: string): string {
+export function baseFolder(configured: string | undefined, usual: string): string {
   return configured && isAbsolute(configured) ? configured : usual;
 }
 

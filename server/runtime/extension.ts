@@ -1,4 +1,4 @@
-/** What an extension is: a part that brings tools from outside of this program (MCP servers, language servers, skills). */
+/** What an extension is: a part that brings something from outside of this program: MCP servers, language servers, skills, context files. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
@@ -23,7 +23,7 @@ export interface ExtensionSettings {
  */
 export type ExpandSetting = <Value>(value: Value, pointer: string, signal?: AbortSignal) => Promise<Value>;
 
-/** How one server or skill of an extension is. */
+/** How one server, skill or file of an extension is. */
 export interface ExtensionState {
   readonly name: string;
   readonly state: 'disabled' | 'idle' | 'starting' | 'ready' | 'failed';
@@ -39,12 +39,16 @@ export interface ExtensionParts {
   readonly hiddenPaths: readonly string[];
   /** Replaces what the settings leave open: an entry's templates. */
   readonly expand: ExpandSetting;
+  /** Context files of the person or the operator, which count in every workspace. */
+  readonly contextFiles: readonly string[];
+  /** Folders with skills of the person or the operator. */
+  readonly skillFolders: readonly string[];
   readonly log: Log;
 }
 
 /** A part that brings tools from outside. None of its functions rejects: what does not work is absent, and its state says why. */
 export interface Extension {
-  readonly name: 'mcp' | 'lsp' | 'skills';
+  readonly name: 'mcp' | 'lsp' | 'skills' | 'context';
   /** Takes up settings: what they no longer name has stopped when this resolves. */
   apply(settings: ExtensionSettings): Promise<void>;
   /** What the agent has of it now in this workspace. */
@@ -55,6 +59,8 @@ export interface Extension {
   noteAfterChange?(path: string, place: ExtensionPlace, signal: AbortSignal): Promise<string>;
   /** A file that the agent has just read: what it will ask about soon may be got ready. Must return at once. */
   noticeRead?(path: string, place: ExtensionPlace): void;
+  /** Folders outside of the workspace that its tools may read without asking, and commands see. */
+  readableFolders?(place: ExtensionPlace): readonly string[];
   states(place: ExtensionPlace): readonly ExtensionState[];
   close(): Promise<void>;
 }

@@ -1,7 +1,9 @@
 /** The extensions of a runtime, as one list. */
+import { createContext } from './context/context.ts';
 import type { Extension, ExtensionParts } from './extension.ts';
+import { createSkills } from './skills/skills.ts';
 
 /** Builds them all; none starts anything before it is needed. */
-export function createExtensions(_parts: ExtensionParts): readonly Extension[] {
-  return [];
+export function createExtensions(parts: ExtensionParts): readonly Extension[] {
+  return [createContext(parts), createSkills(parts)];
 }

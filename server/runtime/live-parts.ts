@@ -41,17 +41,18 @@ export interface LivePartsOptions {
   readonly hiddenPaths: readonly string[];
   readonly expand: ExpandSetting;
   readonly providerSilenceMs: number;
+  /** See RuntimeOptions. */
+  readonly contextFiles: readonly string[];
+  readonly skillFolders: readonly string[];
   readonly log: Log;
 }
 
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
-  const { hiddenPaths, expand, log } = options;
-  const sandbox = await detectSandbox({ hiddenPaths });
+  const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths });
   const toolsetOf = prepareToolsets(sandbox);
   let { shared } = options;
-  const firstSettings = { config: first.config, shared };
-  const extensions = createExtensions({ first: firstSettings, sandbox, hiddenPaths, expand, log });
+  const extensions = createExtensions({ ...options, first: { config: first.config, shared }, sandbox });
   let settings = first;
   const build = (): Parts => ({
     config: settings.config,

@@ -53,6 +53,10 @@ export interface RuntimeOptions {
   readonly hiddenPaths?: readonly string[];
   /** Replaces variables and commands in the entries of servers; without it they are taken literally. */
   readonly expand?: ExpandSetting;
+  /** Files of the person or the operator whose text every model is given; those of projects are found by their names. */
+  readonly contextFiles?: readonly string[];
+  /** Folders with skills of the person or the operator; those of projects are found by their names. */
+  readonly skillFolders?: readonly string[];
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -150,6 +154,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       hiddenPaths: options.hiddenPaths ?? [],
       expand: options.expand ?? (async (value) => value),
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
+      contextFiles: options.contextFiles ?? [],
+      skillFolders: options.skillFolders ?? [],
       log,
     },
   );
@@ -280,9 +286,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
 
   /** The built-in tools first; of two with the same name the first counts. */
   async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
-    const { toolset, extensions } = await parts.refresh();
+    const { config, toolset, extensions } = await parts.refresh();
     const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
-    return [...toolset.tools, ...added.flat()];
+    const disabled = config.options?.disabled_tools ?? [];
+    return [...toolset.tools, ...added.flat().filter(({ name }) => !disabled.includes(name))];
   }
 
   async function scopeOf(query: Query, controller: AbortController): Promise<RunScope> {

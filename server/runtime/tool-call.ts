@@ -137,6 +137,9 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
     sessionId: scope.sessionId,
     runId: scope.runId,
     toolCallId: call.id,
+    readableFolders: scope.extensions.flatMap(
+      (extension) => extension.readableFolders?.({ workspacePath: scope.workspacePath }) ?? [],
+    ),
     signal: scope.signal,
     files: noticedFiles(scope),
     progress: (text) => {

@@ -77,7 +77,7 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
   const output = new BoundedOutput(MAX_OUTPUT_LENGTH);
   const progress = new PacedProgress(context.progress);
   const workspace = await realpath(context.workspacePath);
-  const started = await startable(call.command, workspace, options);
+  const started = await startable(call.command, workspace, context.readableFolders, options);
   if ('refused' in started) return failure(started.refused);
   const end = await runCommand({
     ...started,
@@ -100,6 +100,7 @@ interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'release'> {
 async function startable(
   command: string,
   workspace: string,
+  visiblePaths: readonly string[],
   { sandbox, allowNetwork }: BashOptions,
 ): Promise<Startable | { refused: string }> {
   const shell = existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
@@ -108,7 +109,11 @@ async function startable(
   const none = { release: () => undefined, wrapped: false };
   if (!sandbox) return { file: shell, args, cwd: workspace, env: plainEnvironment(workspace), ...none };
   try {
-    const wrapped = await sandbox.wrap([shell, ...args], { workspacePath: workspace, network: allowNetwork });
+    const wrapped = await sandbox.wrap([shell, ...args], {
+      workspacePath: workspace,
+      network: allowNetwork,
+      visiblePaths,
+    });
     return { ...wrapped, cwd: '/', env: {}, wrapped: true };
   } catch (error) {
     if (!(error instanceof Error)) throw error;

@@ -20,7 +20,7 @@ export async function searchScope(
   context: ToolContext,
 ): Promise<SearchScope> {
   const path = await resolvePath(given, context.workspacePath);
-  return { path, permission: readNeed(rules, path, { action, folder: path.real, params }) };
+  return { path, permission: readNeed(rules, path, { action, folder: path.real, params }, context) };
 }
 
 /** Checks the place again, just before it is walked. */

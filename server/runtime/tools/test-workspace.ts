@@ -52,6 +52,7 @@ export function testWorkspace(): TestWorkspace {
     sessionId: 'session_1',
     runId: 'run_1',
     toolCallId: 'call_1',
+    readableFolders: [],
     signal: new AbortController().signal,
     progress: (text) => shownProgress.push(text),
     ask: async () => ({ status: 'declined' }),

@@ -71,6 +71,8 @@ export interface ToolContext {
   readonly sessionId: string;
   readonly runId: string;
   readonly toolCallId: string;
+  /** Real paths of folders outside of the workspace that may be read without asking, and that commands see: skills. */
+  readonly readableFolders: readonly string[];
   /** Aborts when the run is interrupted; the tool then ends its processes and answers soon with an error. */
   readonly signal: AbortSignal;
   /** Takes output as it arrives; it is shown to people, not to the model. */

@@ -43,11 +43,8 @@ export function viewTool(rules: PathRules): Tool {
     input,
     async prepare(view, context) {
       const path = await resolvePath(view.file_path, context.workspacePath);
-      const permission = readNeed(rules, path, {
-        action: 'read',
-        folder: dirname(path.real),
-        params: { ...view },
-      });
+      const need = { action: 'read', folder: dirname(path.real), params: { ...view } } as const;
+      const permission = readNeed(rules, path, need, context);
       // Outside, even the names nearby are only told after somebody allowed it.
       if (!permission) await assertFile(path);
       return { permission, run: () => show(path, view, context) };

@@ -2,7 +2,8 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { type PermissionNeed, ToolInputError } from './tool.ts';
+import { liesWithin } from '../project-folders.ts';
+import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 
 /** What the mode of the installation says about paths. */
 export interface PathRules {
@@ -41,14 +42,9 @@ export async function resolvePath(given: string, workspacePath: string): Promise
   if (given.length > MAX_PATH_LENGTH) throw new ToolInputError('The path is too long.');
   const workspace = await realpath(workspacePath);
   const real = await realPathOf(resolve(workspace, given));
-  const inside = isWithin(workspace, real);
+  const inside = liesWithin(workspace, real);
   const shown = inside ? relative(workspace, real) || '.' : real;
   return { given, real, workspace, inside, shown };
-}
-
-/** Whether `path` is `folder` or lies below it; both absolute and real. */
-function isWithin(folder: string, path: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
 /** Refuses what the rules forbid to read; otherwise says which permission it takes, if any. */
@@ -56,8 +52,9 @@ export function readNeed(
   rules: PathRules,
   path: ResolvedPath,
   need: { action: 'read' | 'list'; folder: string; params: Record<string, unknown> },
+  { readableFolders }: ToolContext,
 ): PermissionNeed | null {
-  if (path.inside) return null;
+  if (path.inside || readableFolders.some((folder) => liesWithin(folder, path.real))) return null;
   refuseOutside(rules, path);
   const verb = need.action === 'read' ? 'Read' : 'List';
   const description = `${verb} ${path.real}, outside the workspace`;

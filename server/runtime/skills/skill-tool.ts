@@ -1,0 +1,54 @@
+/** The tool that loads a skill: its instructions, and which files lie beside it. */
+import { readdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { z } from 'zod';
+import { defineTool, success } from '../tools/define-tool.ts';
+import { type Tool, ToolInputError } from '../tools/tool.ts';
+import type { Skill } from './skill.ts';
+
+/** The names told of a skill's files; a model can list the rest. */
+const maxFiles = 100;
+
+const input = z.strictObject({ name: z.string().min(1).describe('The name of the skill') });
+
+/** Builds the `skill` tool for the skills that there are. */
+export function skillTool(skills: readonly Skill[]): Tool {
+  return defineTool({
+    name: 'skill',
+    description:
+      'Loads a skill: instructions for one kind of work, written by people of this project. Load it before you begin ' +
+      'such work. Its files are read with view; its scripts run with bash, under the same permissions as any command.',
+    idempotent: true,
+    needsPermission: false,
+    input,
+    prepare({ name }) {
+      const skill = skills.find((one) => one.name === name);
+      if (!skill)
+        throw new ToolInputError(
+          `There is no skill ${name}; there are: ${skills.map((one) => one.name).join(', ')}.`,
+        );
+      return {
+        permission: null,
+        run: async () => success(await render(skill), { name, folder: skill.folder }),
+      };
+    },
+  });
+}
+
+async function render({ name, folder, body }: Skill): Promise<string> {
+  const files = await filesOf(folder);
+  const list = files.length === 0 ? '' : `\n\nFiles beside it:\n${files.join('\n')}`;
+  return `The skill ${name}; its folder is ${folder}, from which its relative paths are taken.\n\n${body}${list}`;
+}
+
+async function filesOf(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+    .filter((path) => path !== 'SKILL.md')
+    .sort();
+  return files.length <= maxFiles
+    ? files
+    : [...files.slice(0, maxFiles), `(and ${files.length - maxFiles} more)`];
+}
