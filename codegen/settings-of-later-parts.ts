@@ -7,10 +7,6 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
     ...['mcp.*.disabled', 'mcp.*.enabled_tools', 'mcp.*.timeout', 'mcp.*.headers'],
   ],
   LSP: ['lsp', 'lsp.', 'options.auto_lsp'],
-  skills: ['options.disabled_skills', 'options.skills_paths'],
-  'context files': ['options.context_paths'],
-  initialization: ['options.initialize_as'],
-  attribution: ['options.attribution.trailer_style', 'options.attribution.generated_with'],
   summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
   'the catalogue': [
     ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],

@@ -6,7 +6,7 @@ import { findGitRoot } from './git-root.ts';
 import type { SettingsPlaces } from './loaded-settings.ts';
 
 /** Variables of the process, as far as they say where files are. */
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The places of one working directory: the person's own, and those of the project around it. Throws SettingsError

@@ -25,6 +25,20 @@ export function addRun(program: Command): void {
   ).addHelpText('after', describeExitCodes());
 }
 
+/** `init`. */
+export function addInit(program: Command): void {
+  withExample(
+    program
+      .command('init')
+      .description('Let the agent look at this project and write down what agents have to know of it.')
+      .option('-m, --model <name>', 'the model, as <provider>:<model_id>')
+      .option('-q, --quiet', 'print the answer alone')
+      .option('-y, --yolo', 'let every tool call pass without asking')
+      .action(async (options) => (await import('../commands/init.ts')).init(options)),
+    'service init',
+  );
+}
+
 /** `sessions`. */
 export function addSessions(program: Command): void {
   const sessions = program

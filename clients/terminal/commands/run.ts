@@ -29,8 +29,13 @@ export interface RunWishes {
 
 /** Runs to the end of the answer; how it ended is the exit code. */
 export async function run(words: readonly string[], wishes: RunWishes): Promise<void> {
-  const { requireTrust = false, quiet = false, server } = wishes;
   const prompt = await readPrompt(words);
+  await runPrompt(() => prompt, wishes);
+}
+
+/** As `run`, with a prompt that follows from the project's settings. */
+export async function runPrompt(promptFor: (project: Project) => string, wishes: RunWishes): Promise<void> {
+  const { requireTrust = false, quiet = false, server } = wishes;
   const used = server === undefined;
   const project = await openProjectForRun({ trustRequired: requireTrust, used, quiet });
   const progress = chooseProgress(project, wishes);
@@ -41,7 +46,7 @@ export async function run(words: readonly string[], wishes: RunWishes): Promise<
     const connection = await connect(project, wishes, progress);
     const { client } = connection;
     try {
-      await ask({ client, prompt, wishes, progress, project, stop: stop.signal });
+      await ask({ client, prompt: promptFor(project), wishes, progress, project, stop: stop.signal });
     } finally {
       await connection.close();
     }
