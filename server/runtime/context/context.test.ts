@@ -5,8 +5,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
-import { createLog } from '../../log.ts';
 import { converse, testFolder } from '../test-conversation.ts';
+import { testExtensionParts } from '../test-extension.ts';
 import { createContext } from './context.ts';
 import { contextNames } from './context-names.ts';
 
@@ -73,7 +73,7 @@ describe('the files of a project', () => {
     execFileSync('mkfifo', [join(path, 'AGENTS.md')]);
     await file('CLAUDE.md', 'binary\u0000text');
     await mkdir(join(path, 'GEMINI.md'));
-    const context = extension(path);
+    const context = createContext(testExtensionParts());
     expect(await context.instructions?.({ workspacePath: path })).toBe('');
     expect(context.states({ workspacePath: path })).toEqual([
       { name: 'CLAUDE.md', state: 'failed', detail: 'it is no text' },
@@ -100,7 +100,7 @@ describe('the files of a project', () => {
   test('a file that changes counts from the next step on', async () => {
     const { path, file } = await testFolder();
     await file('AGENTS.md', 'first');
-    const context = extension(path);
+    const context = createContext(testExtensionParts());
     expect(await context.instructions?.({ workspacePath: path })).toContain('first');
     await file('AGENTS.md', 'second');
     expect(await context.instructions?.({ workspacePath: path })).toContain('second');
@@ -137,14 +137,3 @@ test('the person’s own files count in every project', async () => {
   expect(system.indexOf('I like short answers.')).toBeGreaterThan(0);
   expect(system.indexOf('Answer at length.')).toBeGreaterThan(system.indexOf('I like short answers.'));
 });
-
-function extension(path: string) {
-  return createContext({
-    first: { config: {}, shared: false },
-    sandbox: { unavailable: 'not part of this test' },
-    hiddenPaths: [path],
-    contextFiles: [],
-    skillFolders: [],
-    log: createLog('silent'),
-  });
-}

@@ -4,8 +4,8 @@ import { mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
-import { createLog } from '../../log.ts';
 import { converse, testFolder } from '../test-conversation.ts';
+import { testExtensionParts } from '../test-extension.ts';
 import { createSkills } from './skills.ts';
 
 let upstream: Upstream;
@@ -107,7 +107,7 @@ describe('the front matter', () => {
     const { path, file } = await testFolder();
     await file('.agents/skills/broken/SKILL.md', content);
     await file('.agents/skills/good/SKILL.md', skill('good', 'works'));
-    const skills = extension();
+    const skills = createSkills(testExtensionParts());
     expect(await skills.instructions?.({ workspacePath: path })).toMatch(/- good: works$/);
     expect(skills.states({ workspacePath: path })).toEqual([
       { name: 'broken', state: 'failed', detail: expect.stringContaining(reason) },
@@ -207,14 +207,3 @@ describe('loading a skill', () => {
     expect(tools).not.toContain('skill');
   });
 });
-
-function extension() {
-  return createSkills({
-    first: { config: {}, shared: false },
-    sandbox: { unavailable: 'not part of this test' },
-    hiddenPaths: [],
-    contextFiles: [],
-    skillFolders: [],
-    log: createLog('silent'),
-  });
-}

@@ -1,0 +1,17 @@
+/** What an extension is built from, for tests of one extension alone. */
+import { createLog } from '../log.ts';
+import type { ExtensionParts } from './extension.ts';
+
+/** Empty settings of one person, no sandbox, templates taken literally; unless `more` says otherwise. */
+export function testExtensionParts(more: Partial<ExtensionParts> = {}): ExtensionParts {
+  return {
+    first: { config: {}, shared: false },
+    sandbox: { unavailable: 'not part of this test' },
+    hiddenPaths: [],
+    expand: async (value) => value,
+    contextFiles: [],
+    skillFolders: [],
+    log: createLog('silent'),
+    ...more,
+  };
+}
