@@ -87,11 +87,18 @@ test('provider types carry the real names first and then as many aliases', () =>
   ]);
 });
 
-test('the restricted sections are the eleven that need trust', () => {
+test('the restricted sections are the eleven that need trust, and the limits, which a repository may not lift', () => {
   const restricted = keys.filter(({ schema }) => schema['x-restricted']).map(({ path }) => path);
   expect(restricted.sort()).toEqual([
     ...['hooks', 'image_generation', 'lsp', 'mcp', 'mcpServers', 'options.context_paths'],
-    ...['options.skills_paths', 'permissions', 'providers', 'speech_to_text', 'text_to_speech'],
+    ...[
+      'options.limits',
+      'options.skills_paths',
+      'permissions',
+      'providers',
+      'speech_to_text',
+      'text_to_speech',
+    ],
   ]);
 });
 
@@ -130,7 +137,7 @@ describe('the keys and their defaults', () => {
 });
 
 const sampling = 'temperature top_p top_k frequency_penalty presence_penalty provider_options';
-const selectedModel = `model provider reasoning_effort think max_tokens ${sampling}`;
+const selectedModel = `model provider fallbacks reasoning_effort think max_tokens ${sampling}`;
 const mcpServer =
   'command env args type="stdio" url disabled=false disabled_tools enabled_tools timeout=15 headers';
 const hook = 'matcher command timeout=30 on_error="deny"';
@@ -152,7 +159,8 @@ const table: Readonly<Record<string, string>> = {
   'mcpServers.*.': mcpServer,
   'lsp.*.': 'disabled=false command args env filetypes root_markers init_options options timeout=30',
   'options.':
-    'context_paths skills_paths tui debug=false debug_lsp=false disable_auto_summarize=false data_directory=".service" disabled_tools disable_provider_auto_update=false disable_default_providers=false attribution disable_metrics=false initialize_as="AGENTS.md" auto_lsp=true progress=true disable_notifications=false notification_style="auto" disabled_skills',
+    'context_paths skills_paths tui debug=false debug_lsp=false disable_auto_summarize=false data_directory=".service" disabled_tools disable_provider_auto_update=false disable_default_providers=false attribution disable_metrics=false initialize_as="AGENTS.md" auto_lsp=true progress=true disable_notifications=false notification_style="auto" disabled_skills limits',
+  'options.limits.': 'max_steps=50 max_tokens max_cost max_attempts=4 max_agent_depth=1 max_agents=10',
   'options.tui.': 'compact_mode=false diff_mode verbose_steps=false completions transparent=false',
   'options.tui.completions.': 'max_depth=0 max_items=1000',
   'options.attribution.': 'trailer_style="assisted-by" co_authored_by generated_with=true',

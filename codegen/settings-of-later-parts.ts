@@ -8,6 +8,7 @@ const laterParts: Readonly<Record<string, readonly string[]>> = {
   ],
   LSP: ['lsp', 'lsp.', 'options.auto_lsp'],
   summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
+  'limits of a run': ['models.large.fallbacks', 'options.limits', 'options.limits.'],
   'the catalogue': [
     ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],
     ...['providers.*.models[].cost_per_1m_in', 'providers.*.models[].cost_per_1m_out'],
