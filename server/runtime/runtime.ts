@@ -1,12 +1,7 @@
 /** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
 import { randomUUID } from 'node:crypto';
 import { type Clock, systemClock } from '../clock.ts';
-import type {
-  InterruptReason,
-  PermissionMode,
-  PermissionRule,
-  Tool as ToolListing,
-} from '../contract/api.ts';
+import type { InterruptReason, Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
@@ -17,23 +12,24 @@ import { type FollowOptions, followEvents } from './event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
 import { checkHooks } from './hooks.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
-import { createLiveParts, largeModel, type RuntimeSettings } from './live-parts.ts';
+import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
 import { findProfile } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
-import { chosenGeneration } from './providers/model-settings.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
+import type { Query } from './query.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
+import { abort, scopeOpener } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
 import { createTitleWriter } from './title-writer.ts';
-import type { Tool } from './tools/tool.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { RuntimeSettings } from './live-parts.ts';
 export type { Generation } from './model.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
+export type { Query } from './query.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {
@@ -66,29 +62,6 @@ export interface RuntimeOptions {
   readonly stepLimit?: number;
   readonly clock?: Clock;
   readonly log?: Log;
-}
-
-/** A query as it enters the runtime; the caller's right to the session has been checked. */
-export interface Query {
-  readonly session: {
-    readonly id: string;
-    readonly workspaceId: string;
-    readonly agentSlug: string;
-    readonly model: string | null;
-    readonly systemPrompt: string | null;
-    readonly permissionRules: readonly PermissionRule[];
-    /** The title that a new session has for want of a better one, which the small model may then replace. */
-    readonly provisionalTitle?: string;
-  };
-  readonly userId: string;
-  readonly trigger: 'api' | 'messages';
-  /** The prompt, and before it any history that the caller brought. */
-  readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
-  readonly agentSlug?: string;
-  readonly model?: string;
-  readonly permissionMode?: PermissionMode;
-  readonly onUnanswered: 'wait' | 'deny';
-  readonly generation?: Generation;
 }
 
 export interface StartedRun {
@@ -179,6 +152,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     ended: (runId) => hub.notify(runId),
   });
 
+  const openScope = scopeOpener({ parts, transcript, hub, clock, log, ...options });
+
   const work = async (scope: RunScope, promptMessageId: string, title: string | undefined): Promise<void> => {
     const { runId, sessionId, signal } = scope;
     const events = createEventLog(runId, transcript, 1, () => hub.notify(runId));
@@ -196,7 +171,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
 
   const begin = async (query: Query): Promise<StartedRun> => {
     const controller = new AbortController();
-    const scope = await scopeOf(query, controller);
+    const scope = await openScope(query, newId('run'), controller);
     const messages = query.messages.map(newMessage);
     await transcript.beginRun({
       id: scope.runId,
@@ -283,67 +258,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       log.error({ err: error, run_id: runId }, 'an interrupt could not be read');
     }
   }
-
-  /** The built-in tools first; of two with the same name the first counts. */
-  async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
-    const { config, toolset, extensions } = await parts.refresh();
-    const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
-    const disabled = config.options?.disabled_tools ?? [];
-    return [...toolset.tools, ...added.flat().filter(({ name }) => !disabled.includes(name))];
-  }
-
-  async function scopeOf(query: Query, controller: AbortController): Promise<RunScope> {
-    const { session } = query;
-    const { config, providers, toolset, extensions } = await parts.refresh();
-    const workspacePath = await (options.workspacePath ?? currentFolder)(session.workspaceId);
-    const model = providers.open(providers.resolve(query.model ?? session.model));
-    return {
-      runId: newId('run'),
-      sessionId: session.id,
-      model,
-      generation:
-        query.generation ?? (model.name === largeModel(config) ? chosenGeneration(config.models?.large) : {}),
-      profile: findProfile(query.agentSlug ?? session.agentSlug),
-      systemPrompt: session.systemPrompt,
-      permissionMode: query.permissionMode ?? 'ask',
-      rules: session.permissionRules,
-      settings: async () => (await parts.refresh()).config,
-      onUnanswered: query.onUnanswered,
-      tools: async () => toolsFor(query, await toolsIn(workspacePath)),
-      extensions,
-      workspacePath,
-      files: toolset.fileMemory(session.id),
-      stepLimit: options.stepLimit ?? 50,
-      answerWithinMs: options.answerWithinMs ?? 15 * 60_000,
-      signal: controller.signal,
-      interrupt: (reason) => abort(controller, reason),
-      hookSandbox: () => parts.now.toolset.hookSandbox,
-      transcript,
-      hub,
-      clock,
-      log,
-    };
-  }
-}
-
-/** The reason is read again when the run ends. */
-function abort(controller: AbortController | undefined, reason: InterruptReason): void {
-  controller?.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
-}
-
-/** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
-function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
-  if (trigger === 'api') return tools;
-  const allowed = session.permissionRules
-    .filter(({ decision }) => decision === 'allow')
-    .map(({ tool }) => tool);
-  return tools.filter(({ name }) => allowed.includes(name));
 }
 
 function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {
   return { id: newId('message'), role, parts, model: null, stop_reason: null, usage: null };
-}
-
-async function currentFolder(): Promise<string> {
-  return process.cwd();
 }

@@ -4,21 +4,16 @@ import { interruptedResult } from './conversation.ts';
 import type { EventLog } from './event-log.ts';
 import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
 import { decide } from './permissions.ts';
+import type { RunMemory } from './progress.ts';
 import { askPermission, askPrompt } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
 import {
   type FileMemory,
   type PreparedCall,
-  type Todo,
   type ToolContext,
   ToolInputError,
   type ToolOutput,
 } from './tools/tool.ts';
-
-/** What lasts from one call of a run to the next. */
-export interface RunMemory {
-  todos: readonly Todo[];
-}
 
 /** Never throws for what a model or a tool did wrong: that is a result the model can act on. Rejects when the store does. */
 export async function callTool(

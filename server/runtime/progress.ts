@@ -1,0 +1,55 @@
+/** What a run has gathered so far, from its prompt to where it stands. */
+import type { MessagePart, ToolResult, ToolUse, Usage } from '../contract/api.ts';
+import type { Draft } from './draft.ts';
+import { type ModelMessage, noUsage } from './model.ts';
+import type { Todo } from './tools/tool.ts';
+
+/** What lasts from one call of a run to the next. */
+export interface RunMemory {
+  todos: readonly Todo[];
+}
+
+export interface Progress {
+  /** What the model is shown at its next call. */
+  conversation: ModelMessage[];
+  readonly memory: RunMemory;
+  /** Model calls that are complete and stored. */
+  steps: number;
+  usage: Usage;
+  readonly toolUses: ToolUse[];
+  readonly toolResults: ToolResult[];
+  /** The id of the newest message. */
+  messageId: string;
+  /** The newest complete answer of the model. */
+  answer: readonly MessagePart[];
+  /** The answer that the model is writing; null between steps. */
+  draft: Draft | null;
+}
+
+/** Where a run stands whose prompt is all there is. */
+export function newProgress(promptMessageId: string): Progress {
+  return {
+    conversation: [],
+    memory: { todos: [] },
+    steps: 0,
+    usage: noUsage,
+    toolUses: [],
+    toolResults: [],
+    messageId: promptMessageId,
+    answer: [],
+    draft: null,
+  };
+}
+
+/** The calls that the newest answer asks for. */
+export function callsOf(parts: readonly MessagePart[]): readonly ToolUse[] {
+  return parts.filter((part) => part.type === 'tool_use');
+}
+
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
+    cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
+  };
+}

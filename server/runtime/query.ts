@@ -1,0 +1,27 @@
+/** A query as it enters the runtime. */
+import type { PermissionMode, PermissionRule } from '../contract/api.ts';
+import type { Generation } from './model.ts';
+import type { NewMessage } from './transcript.ts';
+
+/** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
+export interface Query {
+  readonly session: {
+    readonly id: string;
+    readonly workspaceId: string;
+    readonly agentSlug: string;
+    readonly model: string | null;
+    readonly systemPrompt: string | null;
+    readonly permissionRules: readonly PermissionRule[];
+    /** The title that a new session has for want of a better one, which the small model may then replace. */
+    readonly provisionalTitle?: string;
+  };
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages';
+  /** The prompt, and before it any history that the caller brought. */
+  readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
+  readonly agentSlug?: string;
+  readonly model?: string;
+  readonly permissionMode?: PermissionMode;
+  readonly onUnanswered: 'wait' | 'deny';
+  readonly generation?: Generation;
+}

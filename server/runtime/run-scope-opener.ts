@@ -1,0 +1,89 @@
+/** Opens what a run works with: its model, its profile, its tools and its folder, as the settings have them now. */
+import type { Clock } from '../clock.ts';
+import type { InterruptReason } from '../contract/api.ts';
+import type { Log } from '../log.ts';
+import type { EventHub } from './event-hub.ts';
+import { type LiveParts, largeModel } from './live-parts.ts';
+import { findProfile } from './profiles.ts';
+import { chosenGeneration } from './providers/model-settings.ts';
+import type { Query } from './query.ts';
+import type { RunScope } from './run-scope.ts';
+import type { Tool } from './tools/tool.ts';
+import type { Transcript } from './transcript.ts';
+
+export interface ScopeParts {
+  readonly parts: LiveParts;
+  readonly transcript: Transcript;
+  readonly hub: EventHub;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly workspacePath?: (workspaceId: string) => Promise<string>;
+  readonly stepLimit?: number;
+  readonly answerWithinMs?: number;
+}
+
+/** Throws Problem where the query names a profile or a model that there is not. */
+export type OpenScope = (query: Query, runId: string, controller: AbortController) => Promise<RunScope>;
+
+export function scopeOpener(given: ScopeParts): OpenScope {
+  const { parts, transcript, hub, clock, log } = given;
+
+  /** The built-in tools first; of two with the same name the first counts. */
+  async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
+    const { config, toolset, extensions } = await parts.refresh();
+    const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
+    const disabled = config.options?.disabled_tools ?? [];
+    return [...toolset.tools, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+  }
+
+  return async (query, runId, controller) => {
+    const { session } = query;
+    const { config, providers, toolset, extensions } = await parts.refresh();
+    const workspacePath = await (given.workspacePath ?? currentFolder)(session.workspaceId);
+    const model = providers.open(providers.resolve(query.model ?? session.model));
+    return {
+      runId,
+      sessionId: session.id,
+      model,
+      generation:
+        query.generation ?? (model.name === largeModel(config) ? chosenGeneration(config.models?.large) : {}),
+      profile: findProfile(query.agentSlug ?? session.agentSlug),
+      systemPrompt: session.systemPrompt,
+      permissionMode: query.permissionMode ?? 'ask',
+      rules: session.permissionRules,
+      settings: async () => (await parts.refresh()).config,
+      onUnanswered: query.onUnanswered,
+      tools: async () => toolsFor(query, await toolsIn(workspacePath)),
+      extensions,
+      workspacePath,
+      files: toolset.fileMemory(session.id),
+      stepLimit: given.stepLimit ?? 50,
+      answerWithinMs: given.answerWithinMs ?? 15 * 60_000,
+      signal: controller.signal,
+      interrupt: (reason) => abort(controller, reason),
+      hookSandbox: () => parts.now.toolset.hookSandbox,
+      transcript,
+      hub,
+      clock,
+      log,
+    };
+  };
+}
+
+/** The reason is read again when the run ends. */
+export function abort(controller: AbortController | undefined, reason: InterruptReason): void {
+  controller?.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
+}
+
+/** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
+function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
+  if (trigger === 'api') return tools;
+  const allowed = session.permissionRules
+    .filter(({ decision }) => decision === 'allow')
+    .map(({ tool }) => tool);
+  return tools.filter(({ name }) => allowed.includes(name));
+}
+
+async function currentFolder(): Promise<string> {
+  return process.cwd();
+}
