@@ -5,6 +5,7 @@ import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { detectSandbox } from './sandbox.ts';
+import { createJobs } from './tools/jobs.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
 
 /** What a runtime works with; the same objects as long as nothing changed. */
@@ -50,7 +51,8 @@ export interface LivePartsOptions {
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
   const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths });
-  const toolsetOf = prepareToolsets(sandbox);
+  const jobs = createJobs();
+  const toolsetOf = prepareToolsets(sandbox, jobs);
   let { shared } = options;
   const extensions = createExtensions({ ...options, first: { config: first.config, shared }, sandbox });
   let settings = first;
@@ -86,7 +88,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       void applyToExtensions();
     },
     async close() {
-      await Promise.all(extensions.map((extension) => extension.close()));
+      await Promise.all([jobs.close(), ...extensions.map((extension) => extension.close())]);
     },
   };
 }

@@ -4,6 +4,7 @@ import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
+import type { Jobs } from './tools/jobs.ts';
 import type { FileMemory, Tool } from './tools/tool.ts';
 import { builtInTools, createFileMemory } from './tools/tools.ts';
 
@@ -28,11 +29,13 @@ const longestTimeoutMs = 2 ** 31 - 1;
 /** What it answers builds the tools that the settings leave, for one person or for many. */
 export function prepareToolsets(
   sandbox: Sandbox | SandboxUnavailable,
+  jobs: Jobs,
 ): (config: ClientConfig, shared: boolean) => Toolset {
   const memories = new Map<string, FileMemory>();
   const build = (config: ClientConfig, requireSandbox: boolean, disabled: readonly string[]) =>
     builtInTools({
       sandbox,
+      jobs,
       requireSandbox,
       disabled,
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { detectSandbox, type Sandbox, type SandboxSettings } from '../sandbox.ts';
 import { bashTool } from './bash.ts';
+import { createJobs } from './jobs.ts';
 import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
 
 const found = await detectSandbox();
@@ -27,7 +28,7 @@ describe.each(variants)('$name', ({ sandboxed }) => {
   const when = test.skipIf(sandboxed && !has);
   const asked = (title: string) => (sandboxed ? `${title} (needs bubblewrap)` : title);
   const sandbox = sandboxed && !('unavailable' in found) ? found : null;
-  const tool = bashTool({ sandbox, allowNetwork: false });
+  const tool = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
   const bash = (workspace: TestWorkspace, command: string, more: object = {}, signal?: AbortSignal) =>
     callTool(tool, { command, ...more }, workspace.context(signal && { signal }));
 
@@ -153,7 +154,7 @@ test.each([
   ['too long a time', { command: 'a', timeout_seconds: 601 }, /timeout_seconds/],
   ['a command larger than the kernel takes', { command: 'x'.repeat(130_000) }, /at most/],
 ])('%s is refused', async (_case, input, message) => {
-  const tool = bashTool({ sandbox: null, allowNetwork: false });
+  const tool = bashTool({ sandbox: null, allowNetwork: false, jobs: createJobs() });
   await expect(tool.prepare(input, testWorkspace().context())).rejects.toThrow(message);
 });
 
@@ -161,7 +162,7 @@ describe('the walls of the sandbox', () => {
   const when = test.skipIf(!has);
   const run = async (workspace: TestWorkspace, command: string, settings?: SandboxSettings) =>
     callTool(
-      bashTool({ sandbox: await sandboxWith(settings), allowNetwork: false }),
+      bashTool({ sandbox: await sandboxWith(settings), allowNetwork: false, jobs: createJobs() }),
       { command },
       workspace.context(),
     );
@@ -208,7 +209,7 @@ describe('the walls of the sandbox', () => {
     if (address === null || typeof address === 'string') throw new Error('no port');
     const command = `exec 3<>/dev/tcp/127.0.0.1/${address.port} && cat <&3`;
     const outside = await callTool(
-      bashTool({ sandbox: null, allowNetwork: false }),
+      bashTool({ sandbox: null, allowNetwork: false, jobs: createJobs() }),
       { command },
       testWorkspace().context(),
     );
@@ -228,7 +229,11 @@ describe('the walls of the sandbox', () => {
   );
 
   when('too many processes are stopped (needs bubblewrap)', async () => {
-    const tool = bashTool({ sandbox: await sandboxWith({ limits: { processes: 40 } }), allowNetwork: false });
+    const tool = bashTool({
+      sandbox: await sandboxWith({ limits: { processes: 40 } }),
+      allowNetwork: false,
+      jobs: createJobs(),
+    });
     // The kernel refuses an ordinary user, and bash then goes on trying; for root the watch over the tree ends it.
     const input = { command: 'for i in $(seq 400); do sleep 30 & done; wait', timeout_seconds: 2 };
     const output = await callTool(tool, input, testWorkspace().context());
@@ -271,7 +276,7 @@ describe('the walls of the sandbox', () => {
 
   when('a folder of the system is no workspace (needs bubblewrap)', async () => {
     const workspace = testWorkspace();
-    const tool = bashTool({ sandbox: await sandboxWith(), allowNetwork: false });
+    const tool = bashTool({ sandbox: await sandboxWith(), allowNetwork: false, jobs: createJobs() });
     for (const workspacePath of ['/', '/usr', '/tmp']) {
       const output = await callTool(tool, { command: 'true' }, workspace.context({ workspacePath }));
       expect(output).toMatchObject({
@@ -286,7 +291,7 @@ describe('names that other programs obey', () => {
   const when = test.skipIf(!has);
   const run = async (workspace: TestWorkspace, command: string) =>
     callTool(
-      bashTool({ sandbox: await sandboxWith(), allowNetwork: false }),
+      bashTool({ sandbox: await sandboxWith(), allowNetwork: false, jobs: createJobs() }),
       { command },
       workspace.context(),
     );

@@ -1,11 +1,13 @@
 // The tool that runs a shell command in the workspace, inside the sandbox where there is one.
 import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type CommandEnd, runCommand } from '../command.ts';
 import type { Sandbox, WrappedCommand } from '../sandbox.ts';
 import { BoundedOutput, PacedProgress } from './bounded-output.ts';
 import { defineTool, failure, interrupted, success } from './define-tool.ts';
+import type { Job, Jobs, Launch } from './jobs.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** How the `bash` tool runs commands. */
@@ -13,10 +15,14 @@ export interface BashOptions {
   /** Null only where commands may run without one. */
   readonly sandbox: Sandbox | null;
   readonly allowNetwork: boolean;
+  readonly jobs: Jobs;
 }
 
-const DEFAULT_TIMEOUT_S = 60;
+/** How long a command is waited for that does not say how long it may take. */
+const PATIENCE_S = 60;
 const MAX_TIMEOUT_S = 600;
+/** When a command in the background is stopped in any case. */
+const LONGEST_JOB_S = 6 * 60 * 60;
 const MAX_OUTPUT_LENGTH = 30_000;
 /** The kernel takes no argument over 128 KB. */
 const MAX_COMMAND_BYTES = 120_000;
@@ -37,7 +43,16 @@ const input = z.strictObject({
     .max(200)
     .optional()
     .describe('What the command does, in a few words for the person who allows it'),
-  timeout_seconds: z.int().min(1).max(MAX_TIMEOUT_S).default(DEFAULT_TIMEOUT_S).describe('When to stop it'),
+  timeout_seconds: z
+    .int()
+    .min(1)
+    .max(MAX_TIMEOUT_S)
+    .optional()
+    .describe('When to stop it; it is then waited for until its end'),
+  run_in_background: z
+    .boolean()
+    .default(false)
+    .describe('Start it and go on at once: for servers, watchers and all that does not end by itself'),
 });
 
 type Command = z.output<typeof input>;
@@ -61,9 +76,10 @@ export function bashTool(options: BashOptions): Tool {
 
 const DESCRIPTION =
   `Runs a shell command in the workspace and returns its output (both streams, cut in the middle at ` +
-  `${MAX_OUTPUT_LENGTH} characters) and exit code. It is stopped after ${DEFAULT_TIMEOUT_S} s unless timeout_seconds ` +
-  `says otherwise (at most ${MAX_TIMEOUT_S}). There is no terminal and no input; every process it starts, also in the ` +
-  'background, ends with the call.';
+  `${MAX_OUTPUT_LENGTH} characters) and exit code. One that takes longer than ${PATIENCE_S} s goes on in the background ` +
+  'as a job, as one with run_in_background does at once: see job_output and job_kill. With timeout_seconds ' +
+  `(at most ${MAX_TIMEOUT_S}) it is waited for and stopped then instead. There is no terminal and no input; every ` +
+  'process it starts ends with it.';
 
 function sandboxNote(options: BashOptions): string {
   const network = options.allowNetwork ? '' : ' and there is no network';
@@ -74,21 +90,59 @@ function sandboxNote(options: BashOptions): string {
 }
 
 async function run(call: Command, options: BashOptions, context: ToolContext): Promise<ToolOutput> {
-  const output = new BoundedOutput(MAX_OUTPUT_LENGTH);
-  const progress = new PacedProgress(context.progress);
   const workspace = await realpath(context.workspacePath);
   const started = await startable(call.command, workspace, context.readableFolders, options);
   if ('refused' in started) return failure(started.refused);
-  const end = await runCommand({
-    ...started,
-    timeoutMs: call.timeout_seconds * 1000,
-    signal: context.signal,
-    onOutput: (chunk) => progress.push(output.push(chunk)),
-  }).finally(() => {
-    progress.flush();
+  const output = new BoundedOutput(MAX_OUTPUT_LENGTH);
+  const progress = new PacedProgress(context.progress);
+  let watched = true;
+  const launch: Launch = (signal, onOutput) =>
+    runCommand({
+      ...started,
+      timeoutMs: (call.timeout_seconds ?? LONGEST_JOB_S) * 1000,
+      signal,
+      onOutput: (chunk) => (watched ? progress.push(output.push(chunk)) : onOutput(chunk)),
+    }).finally(started.release);
+  const job = options.jobs.start(context.sessionId, call.command, launch, context.signal);
+  if (!job) {
     started.release();
-  });
+    return failure(
+      'Too many commands are at work already. End one with job_kill, or wait for one with job_output.',
+    );
+  }
+  const end = await waitFor(job, call.run_in_background ? 0 : patienceMs(call), progress);
+  watched = false;
+  if (!end) return success(inBackground(job, output.text(), call), { job_id: job.id });
+  options.jobs.forget(context.sessionId, job.id);
   return resultOf(end, output.text(), call);
+}
+
+/** Null when it is still at work after that time; without one its end is awaited. */
+async function waitFor(
+  job: Job,
+  patience: number | null,
+  progress: PacedProgress,
+): Promise<CommandEnd | null> {
+  const timer = new AbortController();
+  try {
+    if (patience === null) return await job.ended;
+    const over = delay(patience, null, { signal: timer.signal, ref: false }).catch(() => null);
+    return await Promise.race([job.ended, over]);
+  } finally {
+    timer.abort();
+    progress.flush();
+  }
+}
+
+/** A command that says how long it may take is waited for as long; others go on by themselves. */
+function patienceMs({ timeout_seconds }: Command): number | null {
+  return timeout_seconds === undefined ? PATIENCE_S * 1000 : null;
+}
+
+function inBackground(job: Job, output: string, call: Command): string {
+  const text = output.trim() === '' ? '' : `${output.replace(/\n+$/, '')}\n`;
+  const why = call.run_in_background ? 'It runs' : `After ${PATIENCE_S} s it goes on`;
+  return `${text}(${why} in the background as ${job.id}. job_output gives what it writes from now on; job_kill ends it.)`;
 }
 
 interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'release'> {
@@ -138,10 +192,16 @@ function resultOf(end: CommandEnd, output: string, call: Command): ToolOutput {
     : failure(content, metadata);
 }
 
-function endNote(end: CommandEnd, call: Command): string {
+function stoppedNote({ timeout_seconds }: Pick<Command, 'timeout_seconds'>): string {
+  if (timeout_seconds === undefined) return `(Stopped after ${LONGEST_JOB_S / 3600} hours.)`;
+  return `(Stopped after ${timeout_seconds} s. A longer timeout_seconds is possible, up to ${MAX_TIMEOUT_S}.)`;
+}
+
+/** How a command ended, as the model is told. */
+export function endNote(end: CommandEnd, call: Pick<Command, 'timeout_seconds'>): string {
   switch (end.reason) {
     case 'timed_out':
-      return `(Stopped after ${call.timeout_seconds} s. A longer timeout_seconds is possible, up to ${MAX_TIMEOUT_S}.)`;
+      return stoppedNote(call);
     case 'too_many_processes':
       return '(Stopped: it started too many processes.)';
     case 'too_much_memory':

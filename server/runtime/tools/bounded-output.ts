@@ -68,3 +68,43 @@ export class PacedProgress {
     );
   }
 }
+
+/** Output that waits to be read; where nobody reads, the oldest is dropped. */
+export class UnreadOutput {
+  readonly #maxLength: number;
+  readonly #decoder = new StringDecoder('utf8');
+  #text = '';
+  #dropped = 0;
+
+  constructor(maxLength: number) {
+    this.#maxLength = maxLength;
+  }
+
+  /** How much waits. */
+  get length(): number {
+    return this.#text.length;
+  }
+
+  push(chunk: Buffer): void {
+    this.#text += this.#decoder.write(chunk);
+    // Only now and then: cutting at every piece would copy the whole each time.
+    if (this.#text.length > 2 * this.#maxLength) this.#cut();
+  }
+
+  /** What waits, with a note of what was dropped before it; it waits no longer. */
+  take(): string {
+    this.#cut();
+    const text = this.#text.toWellFormed();
+    const note = this.#dropped > 0 ? `… (${this.#dropped} characters left out) …\n\n` : '';
+    this.#text = '';
+    this.#dropped = 0;
+    return note + text;
+  }
+
+  #cut(): void {
+    const over = this.#text.length - this.#maxLength;
+    if (over <= 0) return;
+    this.#dropped += over;
+    this.#text = this.#text.slice(over);
+  }
+}

@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { editTool } from './edit.ts';
+import { multieditTool } from './multiedit.ts';
 import { callTool, type TestWorkspace, testWorkspace } from './test-workspace.ts';
 import { viewTool } from './view.ts';
 import { writeTool } from './write.ts';
@@ -256,5 +257,56 @@ describe('what may be written', () => {
       workspace.context(),
     );
     await expect(call).rejects.toThrow(/protected/);
+  });
+});
+
+describe('multiedit', () => {
+  const multiedit = multieditTool(rules);
+
+  test('makes its replacements in their order, of which later ones see what earlier ones changed', async () => {
+    const workspace = testWorkspace();
+    const path = await viewed(workspace, 'a.ts', 'one two three two');
+    const edits = [
+      { old_string: 'one', new_string: 'zero' },
+      { old_string: 'two', new_string: '2', replace_all: true },
+      { old_string: 'zero 2', new_string: 'begin' },
+    ];
+    const call = await multiedit.prepare({ file_path: 'a.ts', edits }, workspace.context());
+    expect(call.permission).toMatchObject({ action: 'write', description: 'Make 3 changes in a.ts' });
+    expect(call.permission?.diff).toContain('+begin three 2');
+    expect(await call.run()).toMatchObject({ is_error: false, content: 'Edited a.ts: 4 replacements.' });
+    expect(readFileSync(path, 'utf8')).toBe('begin three 2');
+  });
+
+  test('makes none of them where one cannot be made, and says which', async () => {
+    const workspace = testWorkspace();
+    const path = await viewed(workspace, 'a.ts', 'one two');
+    const edits = [
+      { old_string: 'one', new_string: '1' },
+      { old_string: 'three', new_string: '3' },
+    ];
+    await expect(multiedit.prepare({ file_path: 'a.ts', edits }, workspace.context())).rejects.toThrow(
+      'old_string was not found in a.ts (edit 2 of 2; none was made)',
+    );
+    expect(readFileSync(path, 'utf8')).toBe('one two');
+  });
+
+  test('refuses edits that undo each other, a file not viewed, and one that changed since', async () => {
+    const workspace = testWorkspace();
+    const path = await viewed(workspace, 'a.ts', 'one');
+    const there = { old_string: 'one', new_string: 'two' };
+    const back = { old_string: 'two', new_string: 'one' };
+    const prepare = (file_path: string, edits: object[]) =>
+      multiedit.prepare({ file_path, edits }, workspace.context());
+    await expect(prepare('a.ts', [there, back])).rejects.toThrow('leave a.ts as it is');
+    workspace.file('b.ts', 'one');
+    await expect(prepare('b.ts', [there])).rejects.toThrow('View it first');
+    const call = await prepare('a.ts', [there]);
+    writeFileSync(path, 'one, changed by somebody');
+    expect(await call.run()).toMatchObject({
+      is_error: true,
+      content: expect.stringContaining('has changed since'),
+    });
+    expect(readFileSync(path, 'utf8')).toBe('one, changed by somebody');
   });
 });

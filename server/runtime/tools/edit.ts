@@ -10,6 +10,7 @@ import {
   unifiedDiff,
   withFileLock,
 } from './file-content.ts';
+import { replaceIn, replacement } from './text-edit.ts';
 import { type PermissionNeed, type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 import {
   assertWritable,
@@ -21,12 +22,7 @@ import {
 
 const input = z.strictObject({
   file_path: z.string().min(1).describe('The file, relative to the workspace or absolute'),
-  old_string: z
-    .string()
-    .min(1)
-    .describe('The exact text to replace, white space included; it must occur once'),
-  new_string: z.string().describe('The text that takes its place; empty to delete'),
-  replace_all: z.boolean().default(false).describe('Replace every occurrence'),
+  ...replacement.shape,
 });
 
 type Edit = z.output<typeof input>;
@@ -84,6 +80,14 @@ async function apply(path: ResolvedPath, edit: Edit, context: ToolContext): Prom
   });
 }
 
+/** The file as the session has last seen it; refuses one that is not there, or has changed since. */
+export async function fileToEdit(path: ResolvedPath, context: ToolContext): Promise<TextFile> {
+  const file = await readTextFile(path);
+  if (!file) throw new ToolInputError(`${path.shown} does not exist. Use write to create a file.`);
+  assertSeen(path, file, context);
+  return file;
+}
+
 interface PlannedEdit {
   readonly before: TextFile;
   readonly after: string;
@@ -91,35 +95,7 @@ interface PlannedEdit {
 }
 
 async function plan(path: ResolvedPath, edit: Edit, context: ToolContext): Promise<PlannedEdit> {
-  const before = await readTextFile(path);
-  if (!before) throw new ToolInputError(`${path.shown} does not exist. Use write to create a file.`);
-  assertSeen(path, before, context);
-  const wanted = inEndingsOf(before.text, edit);
-  const count = occurrences(before.text, wanted.old);
-  if (count === 0)
-    throw new ToolInputError(`old_string was not found in ${path.shown}. It has to match exactly.`);
-  if (count > 1 && !edit.replace_all) {
-    throw new ToolInputError(
-      `old_string occurs ${count} times in ${path.shown}. Add surrounding lines to make it unique, or set replace_all.`,
-    );
-  }
-  if (wanted.old === wanted.new) throw new ToolInputError('old_string and new_string are the same.');
-  return { before, after: before.text.split(wanted.old).join(wanted.new), count };
-}
-
-/** Models write LF; in a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole. */
-function inEndingsOf(text: string, edit: Edit): { old: string; new: string } {
-  const asGiven = { old: edit.old_string, new: edit.new_string };
-  const crlf = occurrences(text, '\r\n');
-  if (crlf <= occurrences(text, '\n') / 2) return asGiven;
-  const old = withCrlf(edit.old_string);
-  return text.includes(old) ? { old, new: withCrlf(edit.new_string) } : asGiven;
-}
-
-function withCrlf(text: string): string {
-  return text.replaceAll(/\r?\n/g, '\r\n');
-}
-
-function occurrences(text: string, part: string): number {
-  return text.split(part).length - 1;
+  const before = await fileToEdit(path, context);
+  const { text, count } = replaceIn(before.text, edit, path.shown);
+  return { before, after: text, count };
 }

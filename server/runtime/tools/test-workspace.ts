@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { SandboxUnavailable } from '../sandbox.ts';
 import { createFileMemory } from './file-memory.ts';
+import { createJobs } from './jobs.ts';
 import type { Todo, Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { BuiltInToolsOptions } from './tools.ts';
 
@@ -24,6 +25,7 @@ export const SECRET = 'the-secret-of-another-tenant';
 const NO_SANDBOX: SandboxUnavailable = { unavailable: 'not part of this test' };
 export const TOOL_OPTIONS: BuiltInToolsOptions = {
   sandbox: NO_SANDBOX,
+  jobs: createJobs(),
   ls: { max_depth: 0, max_items: 1000 },
   grep: { timeoutMs: 5000 },
   disabled: [],

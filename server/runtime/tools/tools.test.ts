@@ -7,11 +7,15 @@ import { todosTool } from './todos.ts';
 import type { Question } from './tool.ts';
 import { builtInTools } from './tools.ts';
 
-const NAMES = ['view', 'ls', 'glob', 'grep', 'edit', 'write', 'bash', 'ask_user', 'todos'];
+const NAMES = [
+  ...['view', 'ls', 'glob', 'grep', 'edit', 'multiedit', 'write'],
+  ...['bash', 'job_output', 'job_kill', 'ask_user', 'todos'],
+];
+const COMMANDS = ['bash', 'job_output', 'job_kill'];
 const found = await detectSandbox();
 
 describe('the list', () => {
-  test('has nine tools whose schemas are closed objects', () => {
+  test('has tools whose schemas are closed objects', () => {
     const tools = builtInTools(TOOL_OPTIONS);
     expect(tools.map((tool) => tool.name)).toEqual(NAMES);
     for (const tool of tools) {
@@ -21,6 +25,7 @@ describe('the list', () => {
     }
     expect(tools.filter((tool) => tool.needsPermission).map((tool) => tool.name)).toEqual([
       'edit',
+      'multiedit',
       'write',
       'bash',
     ]);
@@ -29,7 +34,7 @@ describe('the list', () => {
 
   test('has no bash where a sandbox is required and none works', () => {
     const tools = builtInTools({ ...TOOL_OPTIONS, requireSandbox: true });
-    expect(tools.map((tool) => tool.name)).toEqual(NAMES.filter((name) => name !== 'bash'));
+    expect(tools.map((tool) => tool.name)).toEqual(NAMES.filter((name) => !COMMANDS.includes(name)));
   });
 
   test.skipIf('unavailable' in found)(

@@ -6,7 +6,10 @@ import { bashTool } from './bash.ts';
 import { editTool } from './edit.ts';
 import { globTool } from './glob.ts';
 import { grepTool } from './grep.ts';
+import { jobKillTool, jobOutputTool } from './job-tools.ts';
+import type { Jobs } from './jobs.ts';
 import { type LsLimits, lsTool } from './ls.ts';
+import { multieditTool } from './multiedit.ts';
 import { todosTool } from './todos.ts';
 import type { Tool } from './tool.ts';
 import { viewTool } from './view.ts';
@@ -17,6 +20,8 @@ export { createFileMemory } from './file-memory.ts';
 /** What the installation says about its tools. */
 export interface BuiltInToolsOptions {
   readonly sandbox: Sandbox | SandboxUnavailable;
+  /** The commands at work in the background. */
+  readonly jobs: Jobs;
   readonly ls: LsLimits;
   readonly grep: { readonly timeoutMs: number };
   /** Names of tools that do not exist for the agent. */
@@ -42,9 +47,14 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     // In `multi` ripgrep is confined too: a command of another call may exchange folders for links while it walks.
     grepTool(rules, { timeoutMs, ripgrepPath, sandbox: options.requireSandbox ? sandbox : null }),
     editTool(rules),
+    multieditTool(rules),
     writeTool(rules),
     ...(sandbox || !options.requireSandbox
-      ? [bashTool({ sandbox, allowNetwork: options.allowNetwork ?? false })]
+      ? [
+          bashTool({ sandbox, allowNetwork: options.allowNetwork ?? false, jobs: options.jobs }),
+          jobOutputTool(options.jobs),
+          jobKillTool(options.jobs),
+        ]
       : []),
     askUserTool(),
     todosTool(),

@@ -1,0 +1,129 @@
+// Commands in the background, with real processes.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { bashTool } from './bash.ts';
+import { jobKillTool, jobOutputTool } from './job-tools.ts';
+import { createJobs } from './jobs.ts';
+import { callTool, testWorkspace } from './test-workspace.ts';
+
+function setUp() {
+  const jobs = createJobs();
+  onTestFinished(() => jobs.close());
+  const workspace = testWorkspace();
+  const bash = bashTool({ sandbox: null, allowNetwork: false, jobs });
+  const [output, kill] = [jobOutputTool(jobs), jobKillTool(jobs)];
+  return {
+    jobs,
+    workspace,
+    start: (command: string, context = workspace.context()) =>
+      callTool(bash, { command, run_in_background: true }, context),
+    output: (job_id: string, wait_seconds = 5, context = workspace.context()) =>
+      callTool(output, { job_id, wait_seconds }, context),
+    kill: (job_id: string) => callTool(kill, { job_id }, workspace.context()),
+  };
+}
+
+describe('a command in the background', () => {
+  test('returns at once, goes on, and gives its output in pieces, each once', async () => {
+    const { start, output, workspace } = setUp();
+    const started = await start('echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3');
+    expect(started).toMatchObject({ is_error: false, metadata: { job_id: 'job_1' } });
+    expect(started.content).toContain('in the background as job_1');
+    expect((await output('job_1')).content).toBe('one\n(It still runs.)');
+    expect((await output('job_1', 0)).content).toBe('(no new output)\n(It still runs.)');
+    workspace.file('go', '');
+    const last = await output('job_1');
+    const rest = last.content.includes('still runs') ? await output('job_1') : last;
+    expect(`${last.content}${rest.content}`).toContain('two');
+    expect(rest.content).toContain('(Exit code 3.)');
+    expect((await output('job_1')).content).toBe('(no new output)\n(Exit code 3.)');
+  });
+
+  test('is ended by job_kill with all that it started', async () => {
+    const { start, kill, output } = setUp();
+    const length = uniqueSleep();
+    await start(`sleep ${length} & setsid sleep ${length} & echo ready; wait`);
+    expect((await output('job_1')).content).toContain('ready');
+    expect(await kill('job_1')).toMatchObject({ is_error: false, metadata: { running: false } });
+    expect(sleepers(length)).toEqual([]);
+    expect((await kill('job_1')).is_error).toBe(false);
+  });
+
+  test('ends with an interrupt of the run that started it, and stays after its ordinary end', async () => {
+    const { start, output, workspace } = setUp();
+    const length = uniqueSleep();
+    const run = new AbortController();
+    await start(`sleep ${length}`, workspace.context({ signal: run.signal }));
+    await start(`echo here; sleep ${length}`);
+    await output('job_2');
+    run.abort();
+    expect((await output('job_1')).content).toContain('(Ended by job_kill, or with its run.)');
+    expect(sleepers(length)).toHaveLength(1);
+  });
+
+  test('ends with the runtime', async () => {
+    const { start, jobs, output } = setUp();
+    const length = uniqueSleep();
+    await start(`echo up; sleep ${length}`);
+    await output('job_1');
+    await jobs.close();
+    expect(sleepers(length)).toEqual([]);
+  });
+
+  test('is not there for another session', async () => {
+    const { start, output, workspace } = setUp();
+    await start('sleep 5');
+    await expect(output('job_1', 0, workspace.context({ sessionId: 'session_2' }))).rejects.toThrow(
+      'There is no job job_1; this session has none.',
+    );
+  });
+
+  test('that writes without end takes bounded memory, and the latest is what is told', async () => {
+    const { start, output } = setUp();
+    await start('head -c 20000000 /dev/zero | tr "\\0" x; echo; echo last; sleep 60');
+    await expect
+      .poll(async () => (await output('job_1', 1)).content, { timeout: 10_000 })
+      .toMatch(/x*\nlast\n\(It still runs\.\)$/);
+    expect((await output('job_1', 0)).content.length).toBeLessThan(31_000);
+  });
+});
+
+test('a session has no more than ten at a time, and room again when one ends', async () => {
+  const { start, kill } = setUp();
+  for (let index = 0; index < 10; index += 1) await start('sleep 60');
+  expect(await start('touch more')).toMatchObject({
+    is_error: true,
+    content: expect.stringContaining('Too many commands are at work already'),
+  });
+  await kill('job_1');
+  expect((await start('sleep 60')).is_error).toBe(false);
+});
+
+test('a command that ends while it is watched is no job afterwards', async () => {
+  const { workspace, jobs } = setUp();
+  await callTool(
+    bashTool({ sandbox: null, allowNetwork: false, jobs }),
+    { command: 'echo > done' },
+    workspace.context(),
+  );
+  expect(jobs.list('session_1')).toEqual([]);
+  expect(existsSync(join(workspace.path, 'done'))).toBe(true);
+});
+
+/** A length of sleep that no other process on the machine has. */
+function uniqueSleep(): string {
+  return `${1000 + Math.floor(Math.random() * 1_000_000)}.${process.pid}`;
+}
+
+function sleepers(length: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8') === `sleep\0${length}\0`;
+      } catch {
+        return false; // It has ended meanwhile.
+      }
+    });
+}

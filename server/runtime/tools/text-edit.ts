@@ -1,0 +1,57 @@
+// One exact replacement in a text, as `edit` and `multiedit` make it.
+import { z } from 'zod';
+import { ToolInputError } from './tool.ts';
+
+/** What a model says of one replacement. */
+export const replacement = z.strictObject({
+  old_string: z
+    .string()
+    .min(1)
+    .describe('The exact text to replace, white space included; it must occur once'),
+  new_string: z.string().describe('The text that takes its place; empty to delete'),
+  replace_all: z.boolean().default(false).describe('Replace every occurrence'),
+});
+
+export type Replacement = z.output<typeof replacement>;
+
+/** A text with a replacement made. */
+export interface Replaced {
+  readonly text: string;
+  readonly count: number;
+}
+
+/**
+ * Makes the replacement.
+ * @param place where it is, for the message: the file, and which of several replacements.
+ * @throws ToolInputError when the text is not found, is not unique, or would stay as it is.
+ */
+export function replaceIn(text: string, wish: Replacement, place: string): Replaced {
+  const wanted = inEndingsOf(text, wish);
+  const count = occurrences(text, wanted.old);
+  if (count === 0) throw new ToolInputError(`old_string was not found in ${place}. It has to match exactly.`);
+  if (count > 1 && !wish.replace_all) {
+    throw new ToolInputError(
+      `old_string occurs ${count} times in ${place}. Add surrounding lines to make it unique, or set replace_all.`,
+    );
+  }
+  if (wanted.old === wanted.new)
+    throw new ToolInputError(`old_string and new_string are the same in ${place}.`);
+  return { text: text.split(wanted.old).join(wanted.new), count };
+}
+
+/** Models write LF; in a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole. */
+function inEndingsOf(text: string, wish: Replacement): { old: string; new: string } {
+  const asGiven = { old: wish.old_string, new: wish.new_string };
+  const crlf = occurrences(text, '\r\n');
+  if (crlf <= occurrences(text, '\n') / 2) return asGiven;
+  const old = withCrlf(wish.old_string);
+  return text.includes(old) ? { old, new: withCrlf(wish.new_string) } : asGiven;
+}
+
+function withCrlf(text: string): string {
+  return text.replaceAll(/\r?\n/g, '\r\n');
+}
+
+function occurrences(text: string, part: string): number {
+  return text.split(part).length - 1;
+}
