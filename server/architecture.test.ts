@@ -17,7 +17,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   http: ['handler', ...open],
   operations: ['handler', ...open],
   handler: ['services', ...open],
-  services: ['runtime', 'config', 'identity', 'store', ...open],
+  services: ['runtime', 'config', 'identity', 'store', 'outbound', ...open],
   runtime: ['outbound', ...open],
   config: ['outbound', ...open],
   identity: ['outbound', ...open],
@@ -34,7 +34,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Folders with one face, the file that bears their name; `app` is the page that lists all of http/. */
-const faces = ['operations', 'runtime', 'config', 'identity', 'store', 'maintenance'];
+const faces = ['operations', 'runtime', 'config', 'identity', 'store', 'maintenance', 'outbound'];
 
 /** Packages that belong to some parts alone. */
 const packages: Readonly<Record<string, readonly string[]>> = {
@@ -44,6 +44,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   knex: ['store'],
   pg: ['store'],
   sqlite3: ['store'],
+  // Whatever speaks to the outside goes through the guard.
+  undici: ['outbound'],
 };
 
 /** What the other top-level folders may import besides themselves. */

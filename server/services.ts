@@ -20,6 +20,7 @@ import {
 } from './config/config.ts';
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
+import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
 
@@ -144,8 +145,10 @@ async function assemble(
   const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: store.dialect });
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
+  const outbound = createOutbound({ shared: () => mode === 'multi', allow: settings.outboundAllow });
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
-  let discovered = mode === 'single' ? await discoverLocalProviders(fetch, discoveryMs) : [];
+  let discovered =
+    mode === 'single' ? await discoverLocalProviders(outbound.fetchFor('operator'), discoveryMs) : [];
   const resolved = followProviders(followed.current, {
     environment: input.environment,
     discovered: () => discovered,
@@ -159,6 +162,7 @@ async function assemble(
     demo: mode === 'single',
     shared: mode === 'multi',
     hiddenPaths: [settings.dataDirectory],
+    outbound,
     expand: (value, pointer, signal) =>
       expandSetting(value, pointer, {
         environment: input.environment,
@@ -202,6 +206,7 @@ async function assemble(
     async close() {
       followed.close();
       await runtime.close();
+      await outbound.close();
       await identity.settled();
       await store.close();
     },

@@ -37,6 +37,7 @@ function rows(
     ['registration', settings.registration === 'open' ? 'open' : 'by invitation (make invite)'],
     ['providers', providersText(providers, providerOrigins)],
     ['sandbox', sandboxUnavailable === null ? 'yes, bubblewrap' : `no: ${sandboxUnavailable}`],
+    ['outbound', outboundText(mode, settings.outboundAllow)],
     ['master key', masterKeyPath],
     ['database', database === 'sqlite' ? `SQLite in ${settings.dataDirectory}` : 'PostgreSQL'],
     ...off.map((what): [string, string] => ['off', what]),
@@ -53,6 +54,11 @@ function providersText(providers: readonly string[], origins: OpenServices['prov
   if (only === 'demo' && !origins.has('demo'))
     return 'demo, a scripted demonstration; set OPENAI_API_KEY or ANTHROPIC_API_KEY for a real model';
   return providers.map((id) => `${id} (${origins.get(id) ?? 'built in'})`).join(', ');
+}
+
+function outboundText(mode: 'single' | 'multi', allow: readonly string[]): string {
+  if (mode === 'single') return 'this machine, private networks and the internet';
+  return ['the internet', ...allow].join(', ');
 }
 
 function table(entries: readonly [string, string][]): string[] {

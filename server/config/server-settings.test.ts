@@ -37,6 +37,7 @@ describe('defaults', () => {
       workspacesDirectory: resolve('.data/workspaces'),
       globalConfigDirectory: '/home/ada/.config/service',
       corsOrigins: [],
+      outboundAllow: [],
       debug: false,
       strict: false,
       metrics: 'public',
@@ -118,6 +119,11 @@ describe('where a value comes from', () => {
     );
   });
 
+  test('places that may be reached are a list', () => {
+    const { outboundAllow } = read(['--outbound-allow', 'ollama:11434, 10.0.0.0/8']);
+    expect(outboundAllow).toEqual(['ollama:11434', '10.0.0.0/8']);
+  });
+
   test('origins are a list', () => {
     const variables = { SERVICE_CORS_ORIGINS: 'https://a.example, http://localhost:3000/' };
     expect(read([], variables).corsOrigins).toEqual(['https://a.example', 'http://localhost:3000']);
@@ -146,6 +152,10 @@ describe('faults', () => {
     [
       { SERVICE_CORS_ORIGINS: 'app.example' },
       'SERVICE_CORS_ORIGINS must list origins as https://app.example.com, with commas between; app.example is none.',
+    ],
+    [
+      { SERVICE_OUTBOUND_ALLOW: 'ollama:11434, *' },
+      'SERVICE_OUTBOUND_ALLOW lists what cannot be used: "*" is neither a host (ollama.internal, localhost:11434), an origin (http://10.0.0.5:8080), an address nor a range (10.0.0.0/8, fd00::/8).',
     ],
     [
       { SERVICE_ADMIN_EMAIL: 'ada@example.com' },

@@ -1,6 +1,7 @@
 /** The settings of the server process: flags and SERVICE_* variables, nothing else. */
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import { allowListFault } from '../outbound/outbound.ts';
 import { createSettingSource, Fault, type SettingSource, type Variables } from './setting-source.ts';
 
 export { ServerSettingsError } from './setting-source.ts';
@@ -17,6 +18,8 @@ export interface ServerSettings {
   /** The folder of the global service.json; absolute. */
   readonly globalConfigDirectory: string;
   readonly corsOrigins: readonly string[];
+  /** Private places that requests of accounts and models may reach all the same. */
+  readonly outboundAllow: readonly string[];
   readonly debug: boolean;
   readonly registration: 'open' | 'invite';
   readonly adminEmail: string | null;
@@ -184,7 +187,7 @@ function readFolders(source: SettingSource, variables: Variables) {
 
 type AccessSettings = Pick<
   ServerSettings,
-  'registration' | 'adminEmail' | 'adminPassword' | 'corsOrigins' | 'metrics'
+  'registration' | 'adminEmail' | 'adminPassword' | 'corsOrigins' | 'outboundAllow' | 'metrics'
 >;
 
 function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
@@ -216,6 +219,14 @@ function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
       meaning: 'Web pages that may call, as https://app.example.com, several with commas between; * for any.',
       fallback: [],
       parse: origins,
+    }),
+    outboundAllow: source.read<readonly string[]>({
+      variable: 'SERVICE_OUTBOUND_ALLOW',
+      flag: 'outbound-allow',
+      meaning:
+        'Private places that URLs of accounts and models may lead to, as ollama:11434, http://10.0.0.5, 10.1.0.0/16; with commas between.',
+      fallback: [],
+      parse: places,
     }),
     metrics: source.read({
       variable: 'SERVICE_METRICS',
@@ -326,6 +337,12 @@ function origins(text: string): readonly string[] | Fault {
   const wrong = given.find((origin) => origin !== '*' && !isOrigin(origin));
   if (wrong === undefined) return given;
   return new Fault(`must list origins as https://app.example.com, with commas between; ${wrong} is none.`);
+}
+
+function places(text: string): readonly string[] | Fault {
+  const given = text.split(',').map((place) => place.trim());
+  const fault = given.map(allowListFault).find((one) => one !== null);
+  return fault === undefined ? given : new Fault(`lists what cannot be used: ${fault}`);
 }
 
 function isOrigin(text: string): boolean {

@@ -1,6 +1,7 @@
 /** What an extension is: a part that brings something from outside of this program: MCP servers, language servers, skills, context files. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
+import type { Outbound } from '../outbound/outbound.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { Tool } from './tools/tool.ts';
 
@@ -43,6 +44,8 @@ export interface ExtensionParts {
   readonly contextFiles: readonly string[];
   /** Folders with skills of the person or the operator. */
   readonly skillFolders: readonly string[];
+  /** Fetches every URL that an extension is given or told. */
+  readonly outbound: Outbound;
   readonly log: Log;
 }
 

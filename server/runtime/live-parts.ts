@@ -1,6 +1,7 @@
 /** The parts of a runtime that follow its settings: the providers and the tools. Built anew only when the settings change. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
+import { createOutbound, type Outbound } from '../outbound/outbound.ts';
 import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
@@ -45,6 +46,8 @@ export interface LivePartsOptions {
   /** See RuntimeOptions. */
   readonly contextFiles: readonly string[];
   readonly skillFolders: readonly string[];
+  /** The guard of outgoing requests; one of its own if absent. */
+  readonly outbound?: Outbound | undefined;
   readonly log: Log;
 }
 
@@ -54,7 +57,9 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   const jobs = createJobs();
   const toolsetOf = prepareToolsets(sandbox, jobs);
   let { shared } = options;
-  const extensions = createExtensions({ ...options, first: { config: first.config, shared }, sandbox });
+  const outbound = options.outbound ?? createOutbound({ shared: () => shared });
+  const firstSettings = { config: first.config, shared };
+  const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;
   const build = (): Parts => ({
     config: settings.config,
@@ -63,6 +68,8 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       defaultModel: largeModel(settings.config),
       demo: options.demo && !shared,
       timeouts: { silenceMs: options.providerSilenceMs },
+      // The definitions come from the settings of the installation, or of the program that embeds this.
+      fetch: outbound.fetchFor('operator'),
     }),
     toolset: toolsetOf(settings.config, shared),
     extensions,
@@ -89,6 +96,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     },
     async close() {
       await Promise.all([jobs.close(), ...extensions.map((extension) => extension.close())]);
+      if (!options.outbound) await outbound.close();
     },
   };
 }

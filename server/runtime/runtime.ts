@@ -5,6 +5,7 @@ import type { InterruptReason, Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
+import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 import { createEventHub } from './event-hub.ts';
 import { createEventLog } from './event-log.ts';
@@ -53,6 +54,8 @@ export interface RuntimeOptions {
   readonly contextFiles?: readonly string[];
   /** Folders with skills of the person or the operator; those of projects are found by their names. */
   readonly skillFolders?: readonly string[];
+  /** The guard of outgoing requests; one of its own if absent. */
+  readonly outbound?: Outbound;
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -129,6 +132,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],
+      outbound: options.outbound,
       log,
     },
   );

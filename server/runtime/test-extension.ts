@@ -1,5 +1,7 @@
 /** What an extension is built from, for tests of one extension alone. */
+
 import { createLog } from '../log.ts';
+import { createOutbound } from '../outbound/outbound.ts';
 import type { ExtensionParts } from './extension.ts';
 
 /** Empty settings of one person, no sandbox, templates taken literally; unless `more` says otherwise. */
@@ -11,6 +13,7 @@ export function testExtensionParts(more: Partial<ExtensionParts> = {}): Extensio
     expand: async (value) => value,
     contextFiles: [],
     skillFolders: [],
+    outbound: createOutbound({ shared: () => false }),
     log: createLog('silent'),
     ...more,
   };

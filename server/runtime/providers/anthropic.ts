@@ -2,12 +2,12 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const anthropic: ProviderFactory = ({ baseUrl, apiKey, authToken, headers, changeBody }) => {
+export const anthropic: ProviderFactory = ({ baseUrl, apiKey, authToken, headers, changeBody, fetch }) => {
   const provider = createAnthropic({
     ...(baseUrl && { baseURL: baseUrl }),
     ...(authToken ? { authToken } : { apiKey: apiKey ?? '' }),
     headers: { ...headers },
-    ...fetchChanging(changeBody),
+    fetch: fetchChanging(changeBody, fetch),
   });
   return (modelId) => provider(modelId);
 };

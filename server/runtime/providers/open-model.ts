@@ -1,5 +1,6 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
+import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { Problem } from '../../problem.ts';
 import type { Model, ModelPart, ModelRequest } from '../model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
@@ -9,12 +10,19 @@ import type { ProviderConnection, ProviderFactory } from './provider-factory.ts'
 import { Thoughts } from './thoughts.ts';
 import { vendorOptions } from './vendor-options.ts';
 
+/** What calls of every model have in common. */
+export interface ModelCalls {
+  readonly timeouts: ModelTimeouts;
+  /** By which every provider is reached. */
+  readonly fetch: OutboundFetch;
+}
+
 /** Nothing is resolved yet: that may run commands of the settings, and happens when the model is asked. */
 export function openModel(
   definition: ProviderDefinition,
   modelId: string,
   factory: ProviderFactory,
-  timeouts: ModelTimeouts,
+  { timeouts, fetch }: ModelCalls,
 ): Model {
   const { id, type } = definition;
   const settings = definition.models.find((model) => model.id === modelId)?.settings;
@@ -25,7 +33,7 @@ export function openModel(
   function ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
     const fields = { ...definition.providerOptions, ...request.providerOptions };
     const { options, changeBody } = vendorOptions(type, request, fields, thoughts.lostIn(request.messages));
-    const model = factory({ id, ...connection, changeBody })(modelId);
+    const model = factory({ id, ...connection, changeBody, fetch })(modelId);
     const secrets = secretsOf(connection);
     return streamFromSdk({ model, request, signal, timeouts, secrets, providerOptions: options, thoughts });
   }

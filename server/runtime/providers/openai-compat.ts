@@ -2,7 +2,15 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, extraBody, changeBody }) => {
+export const openaiCompat: ProviderFactory = ({
+  id,
+  baseUrl,
+  apiKey,
+  headers,
+  extraBody,
+  changeBody,
+  fetch,
+}) => {
   const provider = createOpenAICompatible({
     name: id,
     baseURL: baseUrl ?? '',
@@ -13,7 +21,7 @@ export const openaiCompat: ProviderFactory = ({ id, baseUrl, apiKey, headers, ex
     ...(extraBody && {
       transformRequestBody: (body: Record<string, unknown>) => ({ ...body, ...extraBody }),
     }),
-    ...fetchChanging(changeBody),
+    fetch: fetchChanging(changeBody, fetch),
   });
   return (modelId) => provider.chatModel(modelId);
 };

@@ -2,12 +2,12 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openai: ProviderFactory = ({ baseUrl, apiKey, headers, changeBody }) => {
+export const openai: ProviderFactory = ({ baseUrl, apiKey, headers, changeBody, fetch }) => {
   const provider = createOpenAI({
     ...(baseUrl && { baseURL: baseUrl }),
     apiKey: apiKey ?? '',
     headers: { ...headers },
-    ...fetchChanging(changeBody),
+    fetch: fetchChanging(changeBody, fetch),
   });
   return (modelId) => provider.chat(modelId);
 };

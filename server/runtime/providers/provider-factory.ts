@@ -1,5 +1,6 @@
 /** What each provider type gives: models, once it knows where and how to reach them. */
 import type { LanguageModelV4 } from '@ai-sdk/provider';
+import type { OutboundFetch } from '../../outbound/outbound.ts';
 
 /** Where and how to reach a provider. */
 export interface ProviderConnection {
@@ -19,16 +20,18 @@ export type BodyChange = (body: RequestBody) => RequestBody;
 
 /** Opens the models of one provider type. */
 export type ProviderFactory = (
-  connection: ProviderConnection & { readonly id: string; readonly changeBody: BodyChange | null },
+  connection: ProviderConnection & {
+    readonly id: string;
+    readonly changeBody: BodyChange | null;
+    readonly fetch: OutboundFetch;
+  },
 ) => (modelId: string) => LanguageModelV4;
 
 /** A `fetch` for a vendor's client that has no place for fields which it does not know. */
-export function fetchChanging(change: BodyChange | null): { fetch?: typeof fetch } {
-  if (!change) return {};
-  return {
-    fetch: (input, init) => {
-      if (typeof init?.body !== 'string') return fetch(input, init);
-      return fetch(input, { ...init, body: JSON.stringify(change(JSON.parse(init.body))) });
-    },
+export function fetchChanging(change: BodyChange | null, fetch: OutboundFetch): OutboundFetch {
+  if (!change) return fetch;
+  return (input, init) => {
+    if (typeof init?.body !== 'string') return fetch(input, init);
+    return fetch(input, { ...init, body: JSON.stringify(change(JSON.parse(init.body))) });
   };
 }

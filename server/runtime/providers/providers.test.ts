@@ -1,8 +1,12 @@
 /** The providers over HTTP, against the scripted upstream in each vendor's own wire format. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
+import { createOutbound } from '../../outbound/outbound.ts';
 import type { Model, ModelPart, ModelRequest } from '../model.ts';
 import { createProviders, type ProviderDefinition } from './providers.ts';
+
+// As the server reaches them.
+const fetch = createOutbound({ shared: () => true }).fetchFor('operator');
 
 let upstream: Upstream;
 
@@ -35,6 +39,7 @@ function open(type: ProviderDefinition['type'], silenceMs = 5000): Model {
     defaultModel: null,
     demo: false,
     timeouts: { silenceMs },
+    fetch,
   });
   return providers.open(`${type}:scripted-1`);
 }
@@ -244,13 +249,13 @@ const definitions = [
 ];
 
 function named(defaultModel: string | null, given = definitions, demo = false) {
-  return createProviders({ definitions: given, defaultModel, demo, timeouts: { silenceMs: 1000 } });
+  return createProviders({ definitions: given, defaultModel, demo, timeouts: { silenceMs: 1000 }, fetch });
 }
 
 function connecting(connect: ProviderDefinition['connect']): Model {
   const definitions = [{ ...definition('openai'), connect }];
   const timeouts = { silenceMs: 5000 };
-  return createProviders({ definitions, defaultModel: null, demo: false, timeouts }).open(
+  return createProviders({ definitions, defaultModel: null, demo: false, timeouts, fetch }).open(
     'openai:scripted-1',
   );
 }
@@ -327,7 +332,7 @@ describe('a provider is connected to', () => {
       },
     ];
     const timeouts = { silenceMs: 5000 };
-    const providers = createProviders({ definitions, defaultModel: null, demo: false, timeouts });
+    const providers = createProviders({ definitions, defaultModel: null, demo: false, timeouts, fetch });
     const model = providers.open('anthropic:scripted-1');
     await collect(model.stream(request('Hi'), AbortSignal.timeout(5000)));
     const { headers } = await upstream.latest(() => true);

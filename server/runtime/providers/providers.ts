@@ -1,10 +1,9 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
 import { Problem } from '../../problem.ts';
 import type { Model } from '../model.ts';
-import type { ModelTimeouts } from './ai-sdk.ts';
 import { anthropic } from './anthropic.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
-import { openModel } from './open-model.ts';
+import { type ModelCalls, openModel } from './open-model.ts';
 import { openai } from './openai.ts';
 import { openaiCompat } from './openai-compat.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
@@ -12,13 +11,12 @@ import type { ProviderFactory } from './provider-factory.ts';
 
 export type { ProviderDefinition } from './provider-definition.ts';
 
-export interface ProvidersOptions {
+export interface ProvidersOptions extends ModelCalls {
   readonly definitions: readonly ProviderDefinition[];
   /** `<provider>:<model_id>` that a query without a model means. */
   readonly defaultModel: string | null;
   /** Whether the built-in demonstration answers where nothing else is configured. */
   readonly demo: boolean;
-  readonly timeouts: ModelTimeouts;
 }
 
 export interface Providers {
@@ -58,7 +56,7 @@ export function createProviders(options: ProvidersOptions): Providers {
       if (provider === demoProviderId) return demoModel();
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
-      return openModel(definition, modelId, factories[definition.type], options.timeouts);
+      return openModel(definition, modelId, factories[definition.type], options);
     },
   };
 }

@@ -1,0 +1,95 @@
+/** The connections of the guard: a name is looked up once, every address is checked, and one of those is connected to. */
+import { promises as dns, type LookupAddress } from 'node:dns';
+import type { LookupFunction } from 'node:net';
+import { Agent, buildConnector, type Dispatcher, fetch } from 'undici';
+import type { AllowList } from './allow-list.ts';
+import { type OutboundLimits, receivingAtMost } from './limits.ts';
+import { assertAddresses, assertHost, type Reach, reaches, refusedName } from './reach.ts';
+
+/** Every address of a name. */
+export type Resolver = (hostname: string) => Promise<readonly LookupAddress[]>;
+
+export interface Dispatchers {
+  /** One request and its answer: no redirect is followed. */
+  fetch(url: URL, init: RequestInit, reach: Reach, limits: OutboundLimits): Promise<Response>;
+  close(): Promise<void>;
+}
+
+const connectMs = 10_000;
+
+/**
+ * Connections are kept for the next request, so that each reach has its own: what was connected to for an operator must
+ * not serve a stranger. Proxies named by the environment are not used: they look names up themselves.
+ */
+export function createDispatchers(options: {
+  readonly allow: AllowList;
+  readonly resolver?: Resolver;
+}): Dispatchers {
+  const { allow, resolver = systemResolver } = options;
+  const agents = new Map(reaches.map((reach) => [reach, agentFor(reach, allow, resolver)]));
+  const capped = new Map<string, Dispatcher>();
+  const dispatcherFor = (
+    reach: Reach,
+    { maxBytes = Number.POSITIVE_INFINITY }: OutboundLimits,
+  ): Dispatcher => {
+    const key = `${reach} ${maxBytes}`;
+    const known = capped.get(key);
+    if (known) return known;
+    const agent = agents.get(reach);
+    if (!agent) throw new Error(`There is no agent for the reach ${reach}`);
+    const made = agent.compose(receivingAtMost(maxBytes));
+    capped.set(key, made);
+    return made;
+  };
+  return {
+    async fetch(url, init, reach, limits) {
+      assertHost(url, reach, allow);
+      const dispatcher = dispatcherFor(reach, limits);
+      // `as`: the client's own types and the platform's describe the same standard in different words.
+      const own = { ...init, dispatcher, redirect: 'manual' } as unknown as Parameters<typeof fetch>[1];
+      return (await fetch(url.href, own)) as unknown as Response;
+    },
+    async close() {
+      await Promise.all([...agents.values()].map((agent) => agent.destroy()));
+    },
+  };
+}
+
+function agentFor(reach: Reach, allow: AllowList, resolver: Resolver): Agent {
+  const lookup = guardedLookup(reach, allow, resolver);
+  const connect = buildConnector({ lookup, allowH2: false, timeout: connectMs });
+  // How long an answer may take is the caller's to say; models think for minutes.
+  return new Agent({ connect, allowH2: false, headersTimeout: 0, bodyTimeout: 0 });
+}
+
+/** The socket connects to what this answers, and asks nobody again. */
+function guardedLookup(reach: Reach, allow: AllowList, resolver: Resolver): LookupFunction {
+  return (hostname, options, callback) => {
+    resolveChecked(hostname, reach, allow, resolver).then(
+      (addresses) => {
+        const [first] = addresses;
+        if (options.all) callback(null, [...addresses]);
+        else callback(null, first?.address ?? '', first?.family);
+      },
+      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), ''),
+    );
+  };
+}
+
+async function resolveChecked(
+  hostname: string,
+  reach: Reach,
+  allow: AllowList,
+  resolver: Resolver,
+): Promise<readonly LookupAddress[]> {
+  const addresses = await resolver(hostname).catch((error: unknown) => {
+    throw reach === 'public' ? refusedName(error) : error;
+  });
+  if (addresses.length === 0) throw refusedName();
+  assertAddresses(hostname, addresses, reach, allow);
+  return addresses;
+}
+
+async function systemResolver(hostname: string): Promise<readonly LookupAddress[]> {
+  return dns.lookup(hostname, { all: true });
+}

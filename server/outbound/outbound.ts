@@ -1,0 +1,59 @@
+/** The guard of outgoing requests: every URL that somebody outside of this program gave is fetched through here, and nowhere else. */
+import { type AllowList, parseAllowList } from './allow-list.ts';
+import type { Dispatchers, Resolver } from './dispatchers.ts';
+import { followRedirects } from './hops.ts';
+import type { OutboundLimits } from './limits.ts';
+import { type Reach, reachOf, type UrlGiver } from './reach.ts';
+
+export { allowListFault } from './allow-list.ts';
+export type { Resolver } from './dispatchers.ts';
+export type { OutboundLimits } from './limits.ts';
+export { OutboundError, outboundSentence } from './outbound-error.ts';
+export type { UrlGiver } from './reach.ts';
+
+/** As the platform's, but for strings and URLs only: a Request belongs to the library that made it. */
+export type OutboundFetch = typeof globalThis.fetch;
+
+export interface OutboundOptions {
+  /** Whether many people share this process: private places are then reached only where the operator lists them. */
+  readonly shared: () => boolean;
+  /** Hosts, origins, addresses and ranges that the operator lists; see `parseAllowList`. */
+  readonly allow?: readonly string[];
+  /** How names become addresses; the system's way if absent. */
+  readonly resolver?: Resolver;
+}
+
+export interface Outbound {
+  /** A guarded `fetch` for the URLs that such a one gave. Throws OutboundError for what the guard refuses. */
+  fetchFor(giver: UrlGiver, limits?: OutboundLimits): OutboundFetch;
+  /** Closes every connection. */
+  close(): Promise<void>;
+}
+
+/** No answer of a model comes near it; it only keeps an endless one from being taken for one. */
+const defaultMaxBytes = 256 * 1024 * 1024;
+
+/** Builds the guard. It connects to nothing, and loads its HTTP client, when it is first used. */
+export function createOutbound(options: OutboundOptions): Outbound {
+  const allow: AllowList = parseAllowList(options.allow ?? []);
+  const { resolver } = options;
+  let dispatchers: Promise<Dispatchers> | null = null;
+  const load = async (): Promise<Dispatchers> => {
+    const { createDispatchers } = await import('./dispatchers.ts');
+    return createDispatchers({ allow, ...(resolver && { resolver }) });
+  };
+  return {
+    fetchFor(giver, limits = {}) {
+      const whole = { maxBytes: defaultMaxBytes, ...limits };
+      const reach = (url: URL, first: URL): Reach =>
+        reachOf({ giver, url, first, shared: options.shared(), allow });
+      return async (input, init) => {
+        dispatchers ??= load();
+        return followRedirects(await dispatchers, { input, init, limits: whole, reach });
+      };
+    },
+    async close() {
+      await (await dispatchers)?.close();
+    },
+  };
+}
