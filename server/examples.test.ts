@@ -58,6 +58,7 @@ interface Example {
 const ids: Readonly<Record<string, string>> = {
   session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tza',
   run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
+  message_id: 'msg_01k9w6r3h2e7xv5q0c8m4b1tz1',
   key_id: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
@@ -171,6 +172,7 @@ async function seed(file: string): Promise<void> {
     ],
     runs: [run, { ...run, id: second.run_id, session_id: second.session_id }, ...active],
     messages: answerOf<{ data: Message[] }>('listMessages').data,
+    files: { 'hello.txt': 'Hello!\n' },
     permissions: [
       ...answerOf<{ data: PermissionRequest[] }>('listPermissionRequests').data,
       {

@@ -16,7 +16,11 @@ beforeAll(async () => {
   const key = await app.request('POST', '/api/v1/auth/api-keys', { token: ada.token, body: { name: 'k' } });
   const permission = await askedBy('Write a file named a.txt', 'permission_requested');
   const prompt = await askedBy('Ask me: what is your name?', 'prompt_requested');
+  const { body: messages } = await app.request('GET', `/api/v1/sessions/${permission.session_id}/messages`, {
+    token: ada.token,
+  });
   ids = {
+    message_id: messages.data[0].id,
     session_id: permission.session_id,
     run_id: permission.run_id,
     key_id: key.body.api_key.id,

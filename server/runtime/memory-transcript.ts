@@ -1,11 +1,13 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
 import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
-import type { Grant, NewMessage, NumberedEvent, Transcript } from './transcript.ts';
+import type { Grant, NewFileChange, NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 /** The answers that an embedding program gives to questions, besides what the runtime needs. */
 export interface MemoryTranscript extends Transcript {
   answerPermission(requestId: string, decision: NonNullable<PermissionRequest['decision']>): void;
   answerPrompt(requestId: string, answers: PromptRequest['answers']): void;
+  /** What the session's tools have changed, the oldest first. */
+  fileChanges(sessionId: string): readonly NewFileChange[];
   /** Asks the run to stop; the runtime heeds it when woken. */
   requestInterrupt(runId: string): void;
 }
@@ -22,6 +24,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   const permissions = new Map<string, PermissionRequest>();
   const prompts = new Map<string, PromptRequest>();
   const grants = new Map<string, Grant[]>();
+  const changes = new Map<string, NewFileChange[]>();
 
   const runOf = (runId: string): StoredRun => {
     const run = runs.get(runId);
@@ -35,6 +38,8 @@ export function createMemoryTranscript(): MemoryTranscript {
       ...message,
       session_id: sessionId,
       run_id: runId,
+      feedback: null,
+      reverted: false,
       created_at: new Date().toISOString(),
     }));
     messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
@@ -94,6 +99,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async readGrants(sessionId) {
       return grants.get(sessionId) ?? [];
     },
+    async recordChange(change) {
+      changes.set(change.sessionId, [...(changes.get(change.sessionId) ?? []), change]);
+    },
     async replaceTitle() {
       // Sessions have no titles here.
     },
@@ -115,6 +123,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     async takeAbandonedRuns() {
       return [];
     },
+    fileChanges: (sessionId) => changes.get(sessionId) ?? [],
     answerPermission(requestId, decision) {
       const request = find(permissions, requestId);
       permissions.set(requestId, { ...request, status: 'answered', decision });

@@ -2,6 +2,7 @@
 import type { ToolResult, ToolUse } from '../contract/api.ts';
 import { interruptedResult } from './conversation.ts';
 import type { EventLog } from './event-log.ts';
+import { recordChange } from './file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
 import { decide } from './permissions.ts';
 import type { RunMemory } from './progress.ts';
@@ -147,8 +148,7 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
       // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
       log.push({ name: 'runtime', data }).catch(() => undefined);
     },
-    // Sessions do not keep what their tools changed yet.
-    recordChange: async () => undefined,
+    recordChange: (change) => recordChange(scope, call.id, change),
     noteAfterChange: (path) => noteAfterChange(scope, path),
     ask: (questions) => askPrompt(scope, log, call.id, questions),
     todos: {
@@ -167,7 +167,7 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
 /** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
 function noticedFiles({ files, extensions, workspacePath }: RunScope): FileMemory {
   return {
-    recall: (path) => files.recall(path),
+    ...files,
     remember(path, version) {
       files.remember(path, version);
       for (const extension of extensions) extension.noticeRead?.(path, { workspacePath });

@@ -84,6 +84,26 @@ export interface Grant {
   readonly action: string;
 }
 
+/** A content of a file; without `bytes` where it is too large to keep. */
+export interface FileContent {
+  readonly sha256: string;
+  readonly size: number;
+  readonly bytes: Uint8Array | null;
+}
+
+/** A change that a tool is about to make to a file; null where there is no file. */
+export interface NewFileChange {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly toolCallId: string;
+  /** Relative to the workspace inside it, absolute outside. */
+  readonly path: string;
+  readonly before: FileContent | null;
+  /** The permission bits of the file before. */
+  readonly mode: number | null;
+  readonly after: FileContent | null;
+}
+
 /** A run whose process has died, as much as is needed to end it. */
 export interface AbandonedRun {
   readonly runId: string;
@@ -122,6 +142,8 @@ export interface Transcript {
   expirePrompt(requestId: string): Promise<PromptRequest>;
   /** What the session and its workspace have been granted. */
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /** Stores a change just before it is made. */
+  recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Ends the run, cancels its open questions, frees the session. */

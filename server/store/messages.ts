@@ -4,7 +4,8 @@ import type { Message, operations } from '../contract/api.ts';
 import { insertRows } from './insert-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import type { Reach } from './reach.ts';
+import { notFound, type Reach } from './reach.ts';
+import { indexMessage } from './search-index.ts';
 import { requireSession } from './session-rows.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -14,12 +15,14 @@ export type MessageQuery = Partial<NonNullable<operations['listMessages']['param
 export interface Messages {
   /** The oldest first. Throws `not_found` for a session out of reach. */
   list(reach: Reach, sessionId: string, query: MessageQuery): Promise<Page<Message>>;
+  /** Also one that was gone back on. Throws `not_found`. */
+  find(reach: Reach, sessionId: string, messageId: string): Promise<Message>;
 }
 
 /** A message before it has its place, its session and its time. */
 export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'>;
 
-interface MessageRow {
+export interface MessageRow {
   id: string;
   organization_id: string;
   session_id: string;
@@ -31,6 +34,8 @@ interface MessageRow {
   model: string | null;
   stop_reason: Message['stop_reason'];
   usage: string | null;
+  reverted: boolean;
+  feedback: string | null;
   created_at: number;
 }
 
@@ -39,24 +44,41 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
     list: (reach, sessionId, query) =>
       database.read(async (sql) => {
         await requireSession(sql, reach, sessionId);
-        const { role } = query;
+        const { role, reverted = false } = query;
         const listing = {
           name: 'messages',
           reach,
-          filters: { sessionId, role },
+          filters: { sessionId, role, reverted },
           columns: ['turn', 'position'],
           direction: 'asc',
-          parts: [sql('messages').where({ session_id: sessionId, ...(role && { role }) })],
+          parts: [sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) })],
         } as const;
         const { data, next_cursor } = await readPage<MessageRow>(sql, cursors, listing, query);
         return { data: data.map(toMessage), next_cursor };
       }),
+    find: (reach, sessionId, messageId) =>
+      database.read(async (sql) => toMessage(await findMessage(sql, reach, sessionId, messageId))),
   };
 }
 
-/** Every message of a session; up to and with the given run, where one is named: later prompts may wait already. */
+/** The row of a message within reach. Throws `not_found`. */
+export async function findMessage(
+  sql: Knex,
+  reach: Reach,
+  sessionId: string,
+  messageId: string,
+): Promise<MessageRow> {
+  const row = await sql<MessageRow>('messages')
+    .where({ id: messageId, session_id: sessionId })
+    .whereIn('organization_id', reach.organizationIds)
+    .first();
+  if (!row) throw notFound('message');
+  return row;
+}
+
+/** Every message of a session but those gone back on; up to and with the given run, where one is named: later prompts may wait already. */
 export async function readMessages(sql: Knex, sessionId: string, throughRunId?: string): Promise<Message[]> {
-  const query = sql<MessageRow>('messages').where({ session_id: sessionId });
+  const query = sql<MessageRow>('messages').where({ session_id: sessionId, reverted: false });
   if (throughRunId !== undefined)
     query.where('turn', '<=', sql('runs').where({ id: throughRunId, session_id: sessionId }).select('turn'));
   const rows = await query.orderBy(['turn', 'position']).select('*');
@@ -91,9 +113,10 @@ export async function insertMessages(
     created_at: now,
   }));
   await insertRows(sql, 'messages', rows);
+  for (const { id, parts } of messages) await indexMessage(sql, { id, organization_id, session_id, parts });
 }
 
-function toMessage(row: MessageRow): Message {
+export function toMessage(row: MessageRow): Message {
   return {
     id: row.id,
     session_id: row.session_id,
@@ -103,6 +126,8 @@ function toMessage(row: MessageRow): Message {
     model: row.model,
     stop_reason: row.stop_reason,
     usage: row.usage === null ? null : JSON.parse(row.usage),
+    feedback: row.feedback === null ? null : JSON.parse(row.feedback),
+    reverted: Boolean(row.reverted),
     created_at: timestamp(row.created_at),
   };
 }

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
+import { history } from './migrations/0005-history.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -12,7 +13,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions];
+const migrations: readonly Migration[] = [accounts, sessions, history];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

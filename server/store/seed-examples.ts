@@ -1,7 +1,11 @@
 /** Fills an empty database with what the contract's examples show, ids included, so that tests can hold them true. */
+import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 import type { ApiKey, Me, Message, PermissionRequest, PromptRequest, Run, Session } from '../contract/api.ts';
 import type { Database } from './database.ts';
+import { insertChange, packChange } from './file-changes.ts';
+import type { RunRow } from './runs.ts';
+import { indexMessage, indexTitle } from './search-index.ts';
 
 /** The examples that are stored, and what no example shows. */
 export interface ExampleSeed {
@@ -13,6 +17,8 @@ export interface ExampleSeed {
   readonly sessions: readonly Session[];
   readonly runs: readonly Run[];
   readonly messages: readonly Message[];
+  /** The files that the first run has made, with their texts. */
+  readonly files: Readonly<Record<string, string>>;
   readonly permissions: readonly PermissionRequest[];
   readonly prompts: readonly PromptRequest[];
 }
@@ -31,6 +37,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     for (const run of seed.runs) await seedRun(sql, run, organizationId, seed.me.id);
     for (const [position, message] of seed.messages.entries())
       await seedMessage(sql, message, organizationId, position);
+    for (const [path, text] of Object.entries(seed.files)) await seedFile(sql, seed, path, text);
     for (const request of seed.permissions)
       await sql('permission_requests').insert({
         ...question(request, organizationId),
@@ -84,6 +91,25 @@ async function seedAccount(
   });
 }
 
+async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {
+  const run = await sql<RunRow>('runs')
+    .where({ id: runs[0]?.id ?? '' })
+    .first();
+  if (!run) throw new Error('the example of the run is not stored');
+  const bytes = Buffer.from(text);
+  const after = { sha256: createHash('sha256').update(bytes).digest('hex'), size: bytes.length, bytes };
+  const change = {
+    runId: run.id,
+    sessionId: run.session_id,
+    toolCallId: 'call_1',
+    path,
+    before: null,
+    mode: null,
+    after,
+  };
+  await insertChange(sql, run, change, await packChange(change), at);
+}
+
 async function seedSession(sql: Knex.Transaction, session: Session, organizationId: string, userId: string) {
   const { usage, permission_rules, tags, metadata, ...columns } = session;
   await sql('sessions').insert({
@@ -99,6 +125,7 @@ async function seedSession(sql: Knex.Transaction, session: Session, organization
     created_at: at,
     updated_at: at,
   });
+  await indexTitle(sql, { ...session, organization_id: organizationId });
   for (const tag of tags)
     await sql('session_tags').insert({
       organization_id: organizationId,
@@ -143,8 +170,10 @@ async function seedMessage(
     usage: usage ? JSON.stringify(usage) : null,
     turn: 1,
     position,
+    feedback: message.feedback && JSON.stringify(message.feedback),
     created_at: at,
   });
+  await indexMessage(sql, { ...message, organization_id: organizationId });
 }
 
 function question(request: PermissionRequest | PromptRequest, organizationId: string) {

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { Session, SessionStatus, Usage } from '../contract/api.ts';
 import { etagOf } from './etag.ts';
 import { notFound, type Reach } from './reach.ts';
+import { indexTitle } from './search-index.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface SessionRow {
@@ -20,6 +21,7 @@ export interface SessionRow {
   tags: string;
   metadata: string;
   archived: boolean;
+  pinned: boolean;
   input_tokens: number;
   output_tokens: number;
   cached_input_tokens: number;
@@ -66,6 +68,7 @@ export async function saveSession(
   await sql<SessionRow>('sessions')
     .where({ id: row.id })
     .update({ ...changes, revision: changed.revision, updated_at: now });
+  if (changed.title !== row.title) await indexTitle(sql, changed);
   if (changed.tags !== row.tags) await replaceTags(sql, changed);
   else if (row.tags !== '[]')
     await sql('session_tags')
@@ -103,6 +106,7 @@ export function toSession(row: SessionRow): Session {
     tags: JSON.parse(row.tags),
     metadata: JSON.parse(row.metadata),
     archived: Boolean(row.archived),
+    pinned: Boolean(row.pinned),
     usage: toUsage(row),
     message_count: row.message_count,
     created_at: timestamp(row.created_at),

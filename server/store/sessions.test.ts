@@ -22,6 +22,7 @@ describeStores('Sessions', (store, engine) => {
         tags: [],
         metadata: {},
         archived: false,
+        pinned: false,
         usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 },
         message_count: 0,
         created_at: engine.clock.now().toISOString(),

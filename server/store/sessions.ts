@@ -8,6 +8,7 @@ import { mergeMetadata } from './metadata.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
+import { indexTitle } from './search-index.ts';
 import { listSessions } from './session-list.ts';
 import {
   lockSession,
@@ -84,6 +85,7 @@ async function insertSession(
   const row = sessionRow(reach, workspace, input, parentId, now);
   await sql('sessions').insert(row);
   await replaceTags(sql, row);
+  await indexTitle(sql, row);
   return toTaggedSession(row);
 }
 
@@ -109,6 +111,7 @@ function sessionRow(
     tags: JSON.stringify(input.tags ?? []),
     metadata: JSON.stringify(input.metadata ?? {}),
     archived: false,
+    pinned: false,
     input_tokens: 0,
     output_tokens: 0,
     cached_input_tokens: 0,
@@ -121,7 +124,8 @@ function sessionRow(
 }
 
 function patchedColumns(row: SessionRow, patch: SessionUpdate): Partial<SessionRow> {
-  const { title, agent_slug, model, system_prompt, permission_rules, tags, metadata, archived } = patch;
+  const { title, agent_slug, model, system_prompt, permission_rules, tags, metadata, archived, pinned } =
+    patch;
   return {
     ...(title !== undefined && { title }),
     ...(agent_slug !== undefined && { agent_slug }),
@@ -131,6 +135,7 @@ function patchedColumns(row: SessionRow, patch: SessionUpdate): Partial<SessionR
     ...(tags !== undefined && { tags: JSON.stringify(tags) }),
     ...(metadata !== undefined && { metadata: mergeMetadata(row.metadata, metadata) }),
     ...(archived !== undefined && { archived }),
+    ...(pinned !== undefined && { pinned }),
   };
 }
 

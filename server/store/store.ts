@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
 import { createCursors } from './cursor.ts';
 import type { Database, Dialect } from './database.ts';
+import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
@@ -53,6 +54,7 @@ export interface Store {
   readonly workspaces: Workspaces;
   readonly sessions: Sessions;
   readonly messages: Messages;
+  readonly fileChanges: FileChanges;
   readonly runs: Runs;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
@@ -111,6 +113,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     workspaces: workspaceRepository(parts),
     sessions: sessionRepository(parts),
     messages: messageRepository(parts),
+    fileChanges: fileChangeRepository(parts),
     runs: runRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),

@@ -102,6 +102,8 @@ describeStores('A run', (store, engine) => {
     expect(messages[1]).toEqual({
       ...answer,
       session_id: sessionId,
+      feedback: null,
+      reverted: false,
       run_id: runId,
       created_at: startedAt.replace(':01.', ':02.'),
     });

@@ -12,6 +12,7 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
+import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
 import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.ts';
 import { insertMessages, type NewMessage, readMessages } from './messages.ts';
@@ -86,6 +87,7 @@ export interface Transcript {
   expirePermission(requestId: string): Promise<PermissionRequest>;
   expirePrompt(requestId: string): Promise<PromptRequest>;
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   endRun(end: RunEnd): Promise<void>;
@@ -138,6 +140,13 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     expirePermission: (requestId) => database.write((sql) => expirePermission(sql, requestId, now())),
     expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
     readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
+    recordChange: async (given) => {
+      const packed = await packChange(given);
+      await change(given, async (sql, _session, run) => {
+        await insertChange(sql, run, given, packed, now());
+        return { events: [] };
+      });
+    },
     replaceTitle: (sessionId, present, title) =>
       database.write(async (sql) => {
         const row = await sql<SessionRow>('sessions')

@@ -8,6 +8,7 @@ import type { Sandbox, WrappedCommand } from '../sandbox.ts';
 import { BoundedOutput, PacedProgress } from './bounded-output.ts';
 import { defineTool, failure, interrupted, success } from './define-tool.ts';
 import type { Job, Jobs, Launch } from './jobs.ts';
+import { recordingChanges } from './known-files.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** How the `bash` tool runs commands. */
@@ -69,7 +70,7 @@ export function bashTool(options: BashOptions): Tool {
       const description = call.description ?? `Run: ${call.command.slice(0, 200)}`;
       const params = { ...call };
       const permission = { action: 'execute', description, path: context.workspacePath, params } as const;
-      return { permission, run: () => run(call, options, context) };
+      return { permission, run: () => recordingChanges(context, () => run(call, options, context)) };
     },
   });
 }

@@ -8,8 +8,14 @@ export function createFileMemory(): FileMemory {
   return {
     recall: (path) => versions.get(path),
     remember: (path, version) => {
+      // Set anew, so that the newest is the last.
+      versions.delete(path);
       versions.set(path, version);
     },
+    forget: (path) => {
+      versions.delete(path);
+    },
+    paths: () => [...versions.keys()].reverse(),
   };
 }
 

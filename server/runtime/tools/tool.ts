@@ -54,14 +54,25 @@ export interface FileVersion {
 export interface FileMemory {
   recall(path: string): FileVersion | undefined;
   remember(path: string, version: FileVersion): void;
+  forget(path: string): void;
+  /** The paths that are remembered, the newest first. */
+  paths(): readonly string[];
+}
+
+/** What is known of a content that is too large to keep. */
+export interface UnkeptContent {
+  readonly sha256: string;
+  readonly size: number;
 }
 
 /** A change that a tool is about to make to one file; null where there is no file. */
 export interface FileChange {
   /** Real path. */
   readonly path: string;
-  readonly before: string | Uint8Array | null;
-  readonly after: string | Uint8Array | null;
+  readonly before: string | Uint8Array | UnkeptContent | null;
+  readonly after: string | Uint8Array | UnkeptContent | null;
+  /** The permission bits of the file before; read from the file if absent. */
+  readonly mode?: number;
 }
 
 /** What the runtime gives to a tool call. */

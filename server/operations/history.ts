@@ -1,0 +1,19 @@
+/** What a session remembers: its messages one by one, and the files that its runs changed. */
+import type { Handler } from '../handler.ts';
+import { diffOf, mostFiles } from './session-diff.ts';
+
+export const getMessage: Handler<'getMessage'> = async ({ principal, path }, { store }) => ({
+  status: 200,
+  body: await store.messages.find(principal, path.session_id, path.message_id),
+});
+
+export const getSessionDiff: Handler<'getSessionDiff'> = async ({ principal, path, query }, { store }) => {
+  const { session_id } = path;
+  // One more than is shown, to know whether there are more.
+  const files = await store.fileChanges.list(principal, session_id, {
+    runId: query.run_id,
+    limit: mostFiles + 1,
+  });
+  const read = (sha256: string) => store.fileChanges.content(principal, session_id, sha256);
+  return { status: 200, body: await diffOf(session_id, files, read) };
+};

@@ -1,0 +1,61 @@
+/** What files held before and after the changes of a session: each content once, compressed, up to a limit. */
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import type { Knex } from 'knex';
+
+/** Bytes that a session's contents may take as they are stored; further changes are recorded without content. */
+export const mostKeptBytes = 256 * 1024 * 1024;
+
+/** A content as it is to be stored. */
+export interface PackedContent {
+  readonly sha256: string;
+  readonly size: number;
+  readonly compressed: boolean;
+  readonly content: Buffer;
+}
+
+interface ContentRow {
+  organization_id: string;
+  session_id: string;
+  sha256: string;
+  size: number;
+  compressed: boolean;
+  content: Buffer;
+}
+
+const compress = promisify(gzip);
+const decompress = promisify(gunzip);
+
+/** To be called before the transaction begins: it takes its time, beside the event loop. */
+export async function packContent(sha256: string, bytes: Uint8Array): Promise<PackedContent> {
+  const packed = await compress(bytes);
+  const compressed = packed.length < bytes.length;
+  return { sha256, size: bytes.length, compressed, content: compressed ? packed : Buffer.from(bytes) };
+}
+
+/** Stores a content, unless the session has it already or holds too much. Its session is locked. */
+export async function keepContent(
+  sql: Knex.Transaction,
+  owner: { readonly organization_id: string; readonly session_id: string },
+  packed: PackedContent,
+): Promise<void> {
+  const { session_id } = owner;
+  const known = await sql<ContentRow>('file_contents')
+    .where({ session_id, sha256: packed.sha256 })
+    .first('sha256');
+  if (known) return;
+  const kept = await sql<{ id: string; kept_bytes: number }>('sessions')
+    .where({ id: session_id })
+    .first('kept_bytes');
+  const total = Number(kept?.kept_bytes ?? 0) + packed.content.length;
+  if (total > mostKeptBytes) return;
+  await sql('file_contents').insert({ ...owner, ...packed });
+  await sql('sessions').where({ id: session_id }).update({ kept_bytes: total });
+}
+
+/** Null where the content was never kept. */
+export async function readContent(sql: Knex, sessionId: string, sha256: string): Promise<Uint8Array | null> {
+  const row = await sql<ContentRow>('file_contents').where({ session_id: sessionId, sha256 }).first();
+  if (!row) return null;
+  return row.compressed ? decompress(row.content) : row.content;
+}

@@ -1,0 +1,166 @@
+/** The index for searches: what was said in titles, messages and tool calls, written in the transaction that says it. */
+import type { Knex } from 'knex';
+import type { MessagePart } from '../contract/api.ts';
+import { type SearchTerm, wordsIn } from './search-words.ts';
+
+export type SearchKind = 'title' | 'message' | 'tool';
+
+export interface TitledSession {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly title: string;
+}
+
+export interface SearchedMessage {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly session_id: string;
+  readonly parts: readonly MessagePart[];
+}
+
+/** Where a search looks; ownership is the first of its words. */
+export interface SearchScope {
+  readonly organizationIds: readonly string[];
+  readonly kinds: readonly SearchKind[];
+  readonly sessionId?: string | undefined;
+}
+
+interface SearchDocument {
+  readonly organization_id: string;
+  readonly session_id: string;
+  readonly message_id: string | null;
+  readonly kind: SearchKind;
+}
+
+export function isSqlite(sql: Knex): boolean {
+  return sql.client.config.client === 'sqlite3';
+}
+
+/** Writes the title of a session where searches look, in place of an earlier one. */
+export async function indexTitle(sql: Knex.Transaction, session: TitledSession): Promise<void> {
+  const place = { session_id: session.id, kind: 'title' as const };
+  await sql('search_documents').where(place).delete();
+  await insertDocument(
+    sql,
+    { ...place, organization_id: session.organization_id, message_id: null },
+    session.title,
+  );
+}
+
+/** Writes a message where searches look: what was said, and what its tool calls asked and gave. */
+export async function indexMessage(sql: Knex.Transaction, message: SearchedMessage): Promise<void> {
+  const { id: message_id, organization_id, session_id, parts } = message;
+  for (const kind of ['message', 'tool'] as const)
+    await insertDocument(sql, { organization_id, session_id, message_id, kind }, searchedText(parts, kind));
+}
+
+/** Takes messages out of the index. */
+export async function forgetMessages(sql: Knex.Transaction, ids: readonly string[]): Promise<void> {
+  const atOnce = 500;
+  for (let start = 0; start < ids.length; start += atOnce)
+    await sql('search_documents')
+      .whereIn('message_id', ids.slice(start, start + atOnce))
+      .delete();
+}
+
+/** The text of a message that a search of this kind looks into. What a model only thought is not what was said. */
+export function searchedText(parts: readonly MessagePart[], kind: 'message' | 'tool'): string {
+  const texts = parts.flatMap((part) => {
+    if (part.type === 'text') return kind === 'message' ? [part.text] : [];
+    if (kind !== 'tool') return [];
+    if (part.type === 'tool_use') return [`${part.name} ${textsIn(part.input).join(' ')}`];
+    return part.type === 'tool_result' ? [part.content] : [];
+  });
+  return texts.join('\n');
+}
+
+/**
+ * The documents that hold every term, as a query of rows `{place, session_id, message_id, kind}`. Each row's `place`
+ * rises with the time of its writing; the name of its column differs, so that the index's own order serves.
+ */
+export function findDocuments(
+  sql: Knex,
+  scope: SearchScope,
+  terms: readonly SearchTerm[],
+): { readonly query: Knex.QueryBuilder; readonly place: string } {
+  const columns = ['session_id', 'message_id', 'kind'].map((name) => `search_documents.${name}`);
+  if (isSqlite(sql)) {
+    const query = sql('search_words')
+      .join('search_documents', 'search_documents.id', 'search_words.rowid')
+      .whereRaw('search_words match ?', [expression(scope, terms, ftsWord)])
+      .whereIn('search_documents.organization_id', [...scope.organizationIds])
+      .select('search_words.rowid', ...columns);
+    return { query, place: 'search_words.rowid' };
+  }
+  const found = sql('search_documents')
+    .whereRaw('words @@ ?::tsquery', [expression(scope, terms, tsWord)])
+    .whereIn('organization_id', [...scope.organizationIds])
+    .select('id', ...columns);
+  // Found in full before it is ordered: else the planner may walk the whole table in its order and look at each row.
+  return {
+    query: sql('found').withMaterialized('found', found).select('found.*'),
+    place: 'found.id',
+  };
+}
+
+/** Both engines know words in quotes, brackets and signs for `and` and `or`; our words hold none of these. */
+function expression(
+  { organizationIds, kinds, sessionId }: SearchScope,
+  terms: readonly SearchTerm[],
+  { quote, and, or, prefix }: Spelling,
+): string {
+  const anyOf = (marks: readonly string[]) => `(${marks.map(quote).join(or)})`;
+  return [
+    anyOf(organizationIds.map(ownerMark)),
+    anyOf(kinds.map(kindMark)),
+    ...(sessionId === undefined ? [] : [quote(sessionMark(sessionId))]),
+    ...terms.map((term) => quote(term.word) + (term.prefix ? prefix : '')),
+  ].join(and);
+}
+
+interface Spelling {
+  readonly quote: (word: string) => string;
+  readonly and: string;
+  readonly or: string;
+  readonly prefix: string;
+}
+
+const ftsWord: Spelling = { quote: (word) => `"${word}"`, and: ' AND ', or: ' OR ', prefix: ' *' };
+const tsWord: Spelling = { quote: (word) => `'${word}'`, and: ' & ', or: ' | ', prefix: ':*' };
+
+// No word begins like this, so that no query can spell one.
+const ownerMark = (organizationId: string) => `@${organizationId}`;
+const sessionMark = (sessionId: string) => `@${sessionId}`;
+const kindMark = (kind: SearchKind) => `@${kind}`;
+
+async function insertDocument(sql: Knex.Transaction, document: SearchDocument, text: string): Promise<void> {
+  const words = new Set([...wordsIn(text)].map(({ word }) => word));
+  words.delete('');
+  if (words.size === 0) return;
+  words.add(ownerMark(document.organization_id));
+  words.add(sessionMark(document.session_id));
+  words.add(kindMark(document.kind));
+  if (isSqlite(sql)) {
+    const [id] = await sql('search_documents').insert(document);
+    await sql.raw('insert into search_words (rowid, words) values (?, ?)', [
+      id ?? null,
+      [...words].join(' '),
+    ]);
+    return;
+  }
+  const vector = [...words].map(tsWord.quote).join(' ');
+  await sql('search_documents').insert({ ...document, words: sql.raw('?::tsvector', [vector]) });
+}
+
+/** A model may nest what it writes as deep as it likes. */
+const deepest = 20;
+
+/** Every string in a tool's input, and the names that it gave them. */
+function textsIn(value: unknown, depth = 0): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number') return [String(value)];
+  if (typeof value !== 'object' || value === null || depth > deepest) return [];
+  return Object.entries(value).flatMap(([name, member]) =>
+    Array.isArray(value) ? textsIn(member, depth + 1) : [name, ...textsIn(member, depth + 1)],
+  );
+}
