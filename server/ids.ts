@@ -13,6 +13,7 @@ const prefixes = {
   permissionRequest: 'prm',
   promptRequest: 'prq',
   grant: 'grt',
+  agent: 'agt',
   toolCall: 'call',
   request: 'req',
 } as const;

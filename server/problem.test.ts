@@ -189,6 +189,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     app.request('POST', '/api/v1/auth/register', {
       body: { email: ada.email.toUpperCase(), password: 'long enough' },
     }),
+  slug_taken: () =>
+    ask('POST', '/api/v1/agents', { body: { slug: 'coder', description: 'x', instructions: 'x' } }),
   session_busy: async () => {
     const { path, response } = await pending();
     const answer = await ask('DELETE', path);

@@ -28,6 +28,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   not_acceptable: { status: 406, title: 'No representation is acceptable.' },
   request_timeout: { status: 408, title: 'The request did not arrive in time.' },
   email_taken: { status: 409, title: 'The e-mail address is taken.' },
+  slug_taken: { status: 409, title: 'The slug is taken.' },
   session_busy: { status: 409, title: 'The session is busy.' },
   run_ended: { status: 409, title: 'The run has ended.' },
   already_answered: { status: 409, title: 'Already answered.' },

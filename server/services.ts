@@ -25,7 +25,7 @@ import { createRuntime, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
 
 export type { FirstCredential, Principal } from './identity/identity.ts';
-export type { Generation, StartedRun } from './runtime/runtime.ts';
+export type { Generation, Profile, StartedRun } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {
@@ -114,6 +114,9 @@ export interface OpenServices extends Services {
   close(): Promise<void>;
 }
 
+/** As many agent profiles of an organization as a model is told of. */
+const mostProfiles = 50;
+
 /** How long local model servers may take to say that they are there. */
 const discoveryMs = 500;
 
@@ -172,6 +175,10 @@ async function assemble(
     answerWithinMs: settings.answerSeconds * 1000,
     providerSilenceMs: settings.providerSilenceSeconds * 1000,
     ...guidanceOf(input),
+    profiles: {
+      find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
+      list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),
+    },
     workspacePath: async (workspaceId) => project?.folder ?? workspaceFolder(settings, workspaceId),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
@@ -227,9 +234,13 @@ async function followGlobalSettings({ settings, environment, log }: ServicesInpu
 
 /** A person's own guidance counts in their own command alone, never for those who share a server. */
 function guidanceOf({ settings, environment, project }: ServicesInput) {
-  if (!project) return operatorGuidance(environment, settings.globalConfigDirectory);
-  const { globalFile } = globalPlaces(environment, homedir());
-  return personalGuidance(environment, homedir(), dirname(globalFile));
+  const folder = project
+    ? dirname(globalPlaces(environment, homedir()).globalFile)
+    : settings.globalConfigDirectory;
+  const guidance = project
+    ? personalGuidance(environment, homedir(), folder)
+    : operatorGuidance(environment, folder);
+  return { ...guidance, agentsDirectory: join(folder, 'agents') };
 }
 
 async function workspaceFolder(

@@ -23,6 +23,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   messages: true,
   'sessions:read': true,
   'sessions:write': true,
+  'agents:read': true,
+  'agents:write': true,
   'account:read': true,
   'account:write': true,
   'keys:read': true,

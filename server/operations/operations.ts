@@ -1,5 +1,6 @@
 /** Every handler of the contract, by family. A missing, stray or doubled one does not compile. */
 import type { Handlers, NoStrays } from '../handler.ts';
+import * as agents from './agents.ts';
 import * as auth from './auth.ts';
 import * as history from './history.ts';
 import * as messages from './messages.ts';
@@ -10,7 +11,7 @@ import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
 
-const families = { auth, history, messages, query, runs, sessions, system, tools, users };
+const families = { agents, auth, history, messages, query, runs, sessions, system, tools, users };
 
 export const operations = families satisfies Handlers & NoStrays<typeof families>;
 

@@ -39,10 +39,13 @@ async function startQuery(
   const found = body.session_id === undefined ? null : await store.sessions.find(principal, body.session_id);
   if (body.session_id !== undefined && !found)
     throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  await runtime.check({
+  const workspaceId = found?.session.workspace_id ?? (await store.workspaces.defaultOf(principal))?.id;
+  const names = {
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     model: body.model ?? found?.session.model ?? null,
-  });
+  };
+  // Without a workspace there is no session either, as the store says below.
+  if (workspaceId !== undefined) await runtime.check(names, workspaceId);
   const session =
     found?.session ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);

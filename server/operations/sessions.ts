@@ -8,10 +8,12 @@ export const listSessions: Handler<'listSessions'> = async ({ principal, query }
 });
 
 export const createSession: Handler<'createSession'> = async ({ principal, body }, { store, runtime }) => {
-  await runtime.check({
-    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
-    ...(body.model !== undefined && { model: body.model }),
-  });
+  const workspace =
+    body.workspace_id === undefined
+      ? await store.workspaces.defaultOf(principal)
+      : await store.workspaces.find(principal, body.workspace_id);
+  if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
+  await runtime.check(namesIn(body), workspace.id);
   const { session, etag } = await store.sessions.create(principal, body);
   return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
 };
@@ -25,10 +27,9 @@ export const getSession: Handler<'getSession'> = async ({ principal, path, heade
 
 export const updateSession: Handler<'updateSession'> = async (call, { store, runtime }) => {
   const { principal, path, headers, body } = call;
-  await runtime.check({
-    ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
-    ...(body.model != null && { model: body.model }),
-  });
+  const found = await store.sessions.find(principal, path.session_id);
+  if (!found) throw missing();
+  await runtime.check(namesIn(body), found.session.workspace_id);
   const { session, etag } = await store.sessions.update(
     principal,
     path.session_id,
@@ -86,6 +87,11 @@ export const replyPrompt: Handler<'replyPrompt'> = async ({ principal, path, bod
   runtime.wake(request.run_id);
   return { status: 200, body: request };
 };
+
+/** What has to be known before a session may name it. */
+function namesIn({ agent_slug, model }: { agent_slug?: string; model?: string | null }) {
+  return { ...(agent_slug !== undefined && { agentSlug: agent_slug }), ...(model != null && { model }) };
+}
 
 /** A run that has ended by itself meanwhile is no reason to leave the others at work. */
 function unlessEnded(error: unknown): void {

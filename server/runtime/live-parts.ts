@@ -19,6 +19,8 @@ export interface RuntimeSettings {
 /** One state of the settings, and what was built from it. */
 export interface Parts {
   readonly config: ClientConfig;
+  /** Whether many people share them. */
+  readonly shared: boolean;
   readonly providers: Providers;
   readonly toolset: Toolset;
   readonly extensions: readonly Extension[];
@@ -63,6 +65,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   let settings = first;
   const build = (): Parts => ({
     config: settings.config,
+    shared,
     providers: createProviders({
       definitions: settings.providers,
       defaultModel: largeModel(settings.config),

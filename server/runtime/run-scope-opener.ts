@@ -1,10 +1,11 @@
 /** Opens what a run works with: its model, its profile, its tools and its folder, as the settings have them now. */
 import type { Clock } from '../clock.ts';
 import type { InterruptReason } from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import { type LiveParts, largeModel } from './live-parts.ts';
-import { findProfile } from './profiles.ts';
+import { leavesTool, type Profile, type ProfilePlace, type Profiles, stricterMode } from './profiles.ts';
 import { chosenGeneration } from './providers/model-settings.ts';
 import type { Query } from './query.ts';
 import type { RunScope } from './run-scope.ts';
@@ -13,11 +14,12 @@ import type { Transcript } from './transcript.ts';
 
 export interface ScopeParts {
   readonly parts: LiveParts;
+  readonly profiles: Profiles;
+  readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
   readonly transcript: Transcript;
   readonly hub: EventHub;
   readonly clock: Clock;
   readonly log: Log;
-  readonly workspacePath?: (workspaceId: string) => Promise<string>;
   readonly stepLimit?: number;
   readonly answerWithinMs?: number;
 }
@@ -39,21 +41,25 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   return async (query, runId, controller) => {
     const { session } = query;
     const { config, providers, toolset, extensions } = await parts.refresh();
-    const workspacePath = await (given.workspacePath ?? currentFolder)(session.workspaceId);
-    const model = providers.open(providers.resolve(query.model ?? session.model));
+    const place = await given.placeOf(session.workspaceId);
+    const { workspacePath } = place;
+    const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
+    const named = query.model ?? session.model ?? modelOf(profile, config);
+    const model = providers.open(providers.resolve(named));
     return {
       runId,
       sessionId: session.id,
       model,
       generation:
         query.generation ?? (model.name === largeModel(config) ? chosenGeneration(config.models?.large) : {}),
-      profile: findProfile(query.agentSlug ?? session.agentSlug),
+      profile,
       systemPrompt: session.systemPrompt,
-      permissionMode: query.permissionMode ?? 'ask',
+      permissionMode: stricterMode(query.permissionMode ?? 'ask', profile.permission_mode),
       rules: session.permissionRules,
       settings: async () => (await parts.refresh()).config,
       onUnanswered: query.onUnanswered,
-      tools: async () => toolsFor(query, await toolsIn(workspacePath)),
+      tools: async () =>
+        toolsFor(query, await toolsIn(workspacePath)).filter(({ name }) => leavesTool(profile, name)),
       extensions,
       workspacePath,
       files: toolset.fileMemory(session.id),
@@ -82,6 +88,21 @@ function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.includes(name));
+}
+
+/** The model that a profile names; null for the default. */
+function modelOf({ model }: Profile, { models }: ClientConfig): string | null {
+  if (model !== 'large' && model !== 'small') return model;
+  const chosen = models?.[model];
+  return chosen ? `${chosen.provider}:${chosen.model}` : null;
+}
+
+/** Where the tools of a workspace work. */
+export function placesOf(workspacePath: ((workspaceId: string) => Promise<string>) | undefined) {
+  return async (workspaceId: string): Promise<ProfilePlace> => ({
+    workspaceId,
+    workspacePath: await (workspacePath ?? currentFolder)(workspaceId),
+  });
 }
 
 async function currentFolder(): Promise<string> {

@@ -16,19 +16,20 @@ import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
-import { findProfile } from './profiles.ts';
+import { createProfiles, type Profile, type ProfileSource } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import type { Query } from './query.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
-import { abort, scopeOpener } from './run-scope-opener.ts';
+import { abort, placesOf, scopeOpener } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
 import { createTitleWriter } from './title-writer.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { RuntimeSettings } from './live-parts.ts';
 export type { Generation } from './model.ts';
+export type { Profile, ProfileSource } from './profiles.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 
@@ -44,6 +45,10 @@ export interface RuntimeOptions {
   readonly demo?: boolean;
   /** The folder that a session's tools work in; the current one if absent. */
   readonly workspacePath?: (workspaceId: string) => Promise<string>;
+  /** Agent profiles besides those that are built in or stand in files. */
+  readonly profiles?: ProfileSource;
+  /** The folder with the person's own agent profiles as files; none if absent. */
+  readonly agentsDirectory?: string;
   /** Whether many people share this runtime: commands then run only inside a sandbox, and nothing leaves the workspace. */
   readonly shared?: boolean;
   /** Folders that no command may see: the data directory above all. */
@@ -76,8 +81,13 @@ export interface StartedRun {
 export interface Runtime {
   /** Stores the query as a run and starts it, behind what its session is busy with. */
   start(query: Query): Promise<StartedRun>;
-  /** Checks what a query names, before anything is stored. Throws Problem. */
-  check(names: { readonly agentSlug?: string; readonly model?: string | null }): Promise<void>;
+  /** Checks what a query in the workspace names, before anything is stored. Throws Problem. */
+  check(
+    names: { readonly agentSlug?: string; readonly model?: string | null },
+    workspaceId: string,
+  ): Promise<void>;
+  /** The agent profiles that are built in, and those in the files that count in the workspace. */
+  profiles(workspaceId: string): Promise<readonly Profile[]>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
   follow(runId: string, options: FollowOptions): AsyncGenerator<NumberedEvent>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
@@ -136,6 +146,12 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       log,
     },
   );
+  const profiles = createProfiles({
+    source: options.profiles,
+    directory: options.agentsDirectory,
+    shared: () => parts.now.shared,
+  });
+  const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
   const queue = createSessionQueue();
   const titles = createTitleWriter(() => parts.now, transcript, log);
@@ -156,7 +172,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     ended: (runId) => hub.notify(runId),
   });
 
-  const openScope = scopeOpener({ parts, transcript, hub, clock, log, ...options });
+  const openScope = scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log });
 
   const work = async (scope: RunScope, promptMessageId: string, title: string | undefined): Promise<void> => {
     const { runId, sessionId, signal } = scope;
@@ -217,8 +233,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),
     activeRuns: () => active.size,
-    async check({ agentSlug, model }) {
-      if (agentSlug !== undefined) findProfile(agentSlug);
+    profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
+    async check({ agentSlug, model }, workspaceId) {
+      if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
       if (model !== undefined) (await parts.refresh()).providers.resolve(model);
     },
     async start(query) {

@@ -6,6 +6,7 @@ import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
 import { history } from './migrations/0005-history.ts';
+import { agents } from './migrations/0008-agents.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -13,7 +14,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, history];
+const migrations: readonly Migration[] = [accounts, sessions, history, agents];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
+import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
 import { createCursors } from './cursor.ts';
 import type { Database, Dialect } from './database.ts';
@@ -52,6 +53,7 @@ export interface Store {
   readonly apiKeys: ApiKeys;
   readonly invitations: Invitations;
   readonly workspaces: Workspaces;
+  readonly agents: Agents;
   readonly sessions: Sessions;
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
@@ -111,6 +113,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     apiKeys: apiKeyRepository(parts),
     invitations: invitationRepository(parts),
     workspaces: workspaceRepository(parts),
+    agents: agentRepository(parts),
     sessions: sessionRepository(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
