@@ -5,7 +5,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from './clock.ts';
 import { readServerSettings } from './config/config.ts';
-import type { ApiKey, Me, Message, PermissionRequest, PromptRequest, Run, Session } from './contract/api.ts';
+import type {
+  Agent,
+  ApiKey,
+  Me,
+  Message,
+  PermissionRequest,
+  PromptRequest,
+  Run,
+  Session,
+} from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import { hashOf } from './identity/opaque-tokens.ts';
 import { hashPassword } from './identity/passwords.ts';
@@ -60,6 +69,7 @@ const ids: Readonly<Record<string, string>> = {
   run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
   message_id: 'msg_01k9w6r3h2e7xv5q0c8m4b1tz1',
   key_id: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
+  agent_id: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -72,7 +82,10 @@ const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   replyPrompt: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzb', request_id: 'prq_01k9w6r3h2e7xv5q0c8m4b1tzb' },
 };
 /** A page as short as its example. */
-const queries: Readonly<Record<string, readonly string[]>> = { listTools: ['limit=1'] };
+const queries: Readonly<Record<string, readonly string[]>> = {
+  listTools: ['limit=1'],
+  listAgents: ['limit=1'],
+};
 /** Registering another account turns the server into one for many, where the demonstration must be named. */
 const last = ['registerUser'];
 
@@ -186,6 +199,7 @@ async function seed(file: string): Promise<void> {
       ...answerOf<{ data: PromptRequest[] }>('listPromptRequests').data,
       { ...answerOf<PromptRequest>('replyPrompt'), status: 'pending', answers: null, resolved_at: null },
     ],
+    agents: [answerOf<Agent>('getAgent')],
   });
   await database.close();
 }

@@ -14,6 +14,10 @@ beforeAll(async () => {
   app = await testApp();
   [ada, mallory] = [await app.register('ada'), await app.register('mallory')];
   const key = await app.request('POST', '/api/v1/auth/api-keys', { token: ada.token, body: { name: 'k' } });
+  const agent = await app.request('POST', '/api/v1/agents', {
+    token: ada.token,
+    body: { slug: 'reviewer', description: 'Reviews.', instructions: 'You review.' },
+  });
   const permission = await askedBy('Write a file named a.txt', 'permission_requested');
   const prompt = await askedBy('Ask me: what is your name?', 'prompt_requested');
   const { body: messages } = await app.request('GET', `/api/v1/sessions/${permission.session_id}/messages`, {
@@ -24,6 +28,7 @@ beforeAll(async () => {
     session_id: permission.session_id,
     run_id: permission.run_id,
     key_id: key.body.api_key.id,
+    agent_id: agent.body.id,
     'permissions/request_id': permission.id,
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
@@ -95,7 +100,7 @@ function bodyOf(path: string, method: string): { body?: Json; headers?: Record<s
 
 /** All that Ada has and Mallory might have changed. */
 async function owned(): Promise<Json[]> {
-  const paths = ['/api/v1/sessions', '/api/v1/runs', '/api/v1/auth/api-keys'];
+  const paths = ['/api/v1/sessions', '/api/v1/runs', '/api/v1/agents', '/api/v1/auth/api-keys'];
   const questions = ['permissions', 'prompts'].map((kind) => `/api/v1/sessions/${ids.session_id}/${kind}`);
   const answers = [...paths, ...questions].map((path) => app.request('GET', path, { token: ada.token }));
   return (await Promise.all(answers)).map(({ body }) => body.data);

@@ -57,6 +57,12 @@ def new_key():
     return post("/api/v1/auth/api-keys", {"name": "Made for the fuzzer"}).json()["api_key"]["id"]
 
 
+def new_agent():
+    calls["agent"] += 1
+    body = {"slug": f"made-for-the-fuzzer-{calls['agent']}", "description": "x", "instructions": "x"}
+    return post("/api/v1/agents", body).json()["id"]
+
+
 def finished_query():
     """A session with messages, and its run, which has ended."""
     return once("query", lambda: post("/api/v1/query", {"prompt": "Hello", "model": MODEL}).json())
@@ -140,6 +146,25 @@ def point_at_doomed_key(case):
     case.path_parameters["key_id"] = new_key()
 
 
+def point_at_agent(case):
+    case.path_parameters["agent_id"] = once("agent", new_agent)
+
+
+def point_at_doomed_agent(case):
+    case.path_parameters["agent_id"] = new_agent()
+
+
+def name_new_agent(case):
+    """A slug that nobody has, in the workspace that everybody has."""
+    calls["agent"] += 1
+    case.body = {name: value for name, value in case.body.items() if name != "workspace_id"}
+    case.body["slug"] = f"fuzz-{calls['agent']}"
+
+
+def list_in_default_workspace(case):
+    case.query = {name: value for name, value in (case.query or {}).items() if name != "workspace_id"}
+
+
 def name_real_things(case):
     """In a body, what names a thing that must exist names one, or is left out."""
     body = dict(case.body)
@@ -192,6 +217,11 @@ POINTERS = {
     "getApiKey": point_at_key,
     "updateApiKey": point_at_key,
     "revokeApiKey": point_at_doomed_key,
+    "listAgents": list_in_default_workspace,
+    "createAgent": name_new_agent,
+    "getAgent": point_at_agent,
+    "updateAgent": point_at_agent,
+    "deleteAgent": point_at_doomed_agent,
     "createSession": name_real_things,
     "createQuery": name_real_things,
     "streamQuery": name_real_things,

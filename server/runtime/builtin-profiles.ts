@@ -1,5 +1,5 @@
 /** The agent profiles that every runtime has. */
-import type { Profile } from './profiles.ts';
+import type { Profile } from './profile.ts';
 
 /** What looks, and changes nothing on this machine. */
 const looking = ['view', 'ls', 'glob', 'grep', 'diagnostics', 'references', 'symbols', 'definition'];

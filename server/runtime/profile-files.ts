@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { parseFrontMatter } from './front-matter.ts';
 import { readGuidance } from './guidance-file.ts';
-import type { Profile } from './profiles.ts';
+import type { Profile } from './profile.ts';
 import { projectFolders } from './project-folders.ts';
 
 /** What the folders hold now. */

@@ -1,16 +1,8 @@
-/** The agent profiles: who answers, with which instructions, and what it leaves of a run's tools and rights. */
-import type { Agent, PermissionMode } from '../contract/api.ts';
+/** Finds agent profiles: those that are built in, those handed in for a workspace, and those in files. */
 import { Problem } from '../problem.ts';
 import { builtInProfiles } from './builtin-profiles.ts';
+import type { Profile } from './profile.ts';
 import { createProfileFiles, distinct, type ProfileFiles } from './profile-files.ts';
-
-/** A profile narrows what a run may do; it never widens it. */
-export type Profile = Readonly<
-  Pick<
-    Agent,
-    'slug' | 'name' | 'description' | 'instructions' | 'tools' | 'model' | 'permission_mode' | 'source'
-  >
->;
 
 /** Where profiles are looked for. */
 export interface ProfilePlace {
@@ -70,22 +62,7 @@ async function fromFiles(files: ProfileFiles, slug: string, place: ProfilePlace)
   throw new Problem(
     'agent_not_found',
     fault
-      ? `The agent profile ${JSON.stringify(slug)} cannot be used: ${fault.why}.`
+      ? `The file ${fault.file} makes no agent profile: ${fault.why}.`
       : `There is no agent profile ${JSON.stringify(slug)}; there is: ${known.join(', ')}, and what /api/v1/agents lists.`,
   );
-}
-
-/** Whether a profile leaves a run this tool. The tool `plan` waits for a person: only who names it has it. */
-export function leavesTool({ tools }: Pick<Profile, 'tools'>, name: string): boolean {
-  if (name === 'plan') return tools?.includes('plan') ?? false;
-  const fits = (tool: string) => (tool.endsWith('*') ? name.startsWith(tool.slice(0, -1)) : tool === name);
-  return tools === null || tools.some(fits);
-}
-
-/** From what asks least to what asks most. */
-const modes: readonly PermissionMode[] = ['bypass', 'accept_edits', 'ask', 'deny_unlisted', 'read_only'];
-
-/** The stricter of the two: a profile is a ceiling, not a right. */
-export function stricterMode(mode: PermissionMode, ceiling: PermissionMode | null): PermissionMode {
-  return ceiling !== null && modes.indexOf(ceiling) > modes.indexOf(mode) ? ceiling : mode;
 }

@@ -7,7 +7,7 @@ import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import type { Extension } from './extension.ts';
 import type { Generation, Model } from './model.ts';
-import type { Profile } from './profiles.ts';
+import type { Profile } from './profile.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { FileMemory, Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';

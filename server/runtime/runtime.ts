@@ -16,7 +16,8 @@ import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
-import { createProfiles, type Profile, type ProfileSource } from './profiles.ts';
+import type { Profile } from './profile.ts';
+import { createProfiles, type ProfileSource } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import type { Query } from './query.ts';
@@ -29,7 +30,8 @@ import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export type { RuntimeSettings } from './live-parts.ts';
 export type { Generation } from './model.ts';
-export type { Profile, ProfileSource } from './profiles.ts';
+export type { Profile } from './profile.ts';
+export type { ProfileSource } from './profiles.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 

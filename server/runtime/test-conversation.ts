@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider } from '../contract/config.ts';
-import { createRuntime, type RuntimeOptions } from './runtime.ts';
+import { createRuntime, type Query, type RuntimeOptions } from './runtime.ts';
 import { testQuery } from './test-query.ts';
 
 /** A folder that is gone after the test. */
@@ -41,8 +41,12 @@ export async function converse(
   config: ClientConfig = {},
   {
     calls = [],
+    query = {},
     ...options
-  }: RuntimeOptions & { readonly calls?: readonly (readonly [string, object])[] } = {},
+  }: RuntimeOptions & {
+    readonly calls?: readonly (readonly [string, object])[];
+    readonly query?: Partial<Query>;
+  } = {},
 ): Promise<Told> {
   await upstream.script([
     ...calls.map(([name, input], step) => ({
@@ -62,7 +66,7 @@ export async function converse(
     { workspacePath: async () => workspacePath, ...options },
   );
   try {
-    const { runId } = await runtime.start(testQuery('Go.'));
+    const { runId } = await runtime.start(testQuery('Go.', query));
     const signal = AbortSignal.timeout(20_000);
     for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (name === 'error') throw new Error(data.error);

@@ -1,7 +1,16 @@
 /** Fills an empty database with what the contract's examples show, ids included, so that tests can hold them true. */
 import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
-import type { ApiKey, Me, Message, PermissionRequest, PromptRequest, Run, Session } from '../contract/api.ts';
+import type {
+  Agent,
+  ApiKey,
+  Me,
+  Message,
+  PermissionRequest,
+  PromptRequest,
+  Run,
+  Session,
+} from '../contract/api.ts';
 import type { Database } from './database.ts';
 import { insertChange, packChange } from './file-changes.ts';
 import type { RunRow } from './runs.ts';
@@ -21,6 +30,7 @@ export interface ExampleSeed {
   readonly files: Readonly<Record<string, string>>;
   readonly permissions: readonly PermissionRequest[];
   readonly prompts: readonly PromptRequest[];
+  readonly agents: readonly Agent[];
 }
 
 const at = Date.parse('2026-11-21T08:00:00.000Z');
@@ -47,6 +57,16 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
       const answers = request.answers ? JSON.stringify(request.answers) : null;
       await sql('prompt_requests').insert({ ...question(request, organizationId), answers });
     }
+    for (const { source: _source, tools, ...agent } of seed.agents)
+      await sql('agents').insert({
+        ...agent,
+        organization_id: organizationId,
+        tools: tools && JSON.stringify(tools),
+        created_by: seed.me.id,
+        revision: 1,
+        created_at: at,
+        updated_at: at,
+      });
   });
 }
 
