@@ -2,6 +2,7 @@
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import type { LoginKeeper } from './mcp/login-keeper.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { Tool } from './tools/tool.ts';
 
@@ -46,6 +47,7 @@ export interface ExtensionParts {
   readonly skillFolders: readonly string[];
   /** Fetches every URL that an extension is given or told. */
   readonly outbound: Outbound;
+  readonly mcpLogins: LoginKeeper;
   readonly log: Log;
 }
 

@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import { createOutbound, type Outbound } from '../outbound/outbound.ts';
 import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
+import type { LoginKeeper } from './mcp/login-keeper.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { detectSandbox } from './sandbox.ts';
 import { createJobs } from './tools/jobs.ts';
@@ -44,6 +45,7 @@ export interface LivePartsOptions {
   readonly shared: boolean;
   readonly hiddenPaths: readonly string[];
   readonly expand: ExpandSetting;
+  readonly mcpLogins: LoginKeeper;
   readonly providerSilenceMs: number;
   /** See RuntimeOptions. */
   readonly contextFiles: readonly string[];

@@ -14,6 +14,7 @@ import type { ExpandSetting } from './extension.ts';
 import { checkHooks } from './hooks.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
+import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
 import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
 import type { Profile } from './profile.ts';
@@ -63,6 +64,8 @@ export interface RuntimeOptions {
   readonly skillFolders?: readonly string[];
   /** The guard of outgoing requests; one of its own if absent. */
   readonly outbound?: Outbound;
+  /** Where logins to remote MCP servers are kept; in memory if absent. */
+  readonly mcpLogins?: LoginKeeper;
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -141,6 +144,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       shared: options.shared ?? false,
       hiddenPaths: options.hiddenPaths ?? [],
       expand: options.expand ?? (async (value) => value),
+      mcpLogins: options.mcpLogins ?? keepLoginsInMemory(),
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],

@@ -36,6 +36,11 @@ export interface WrapOptions {
   readonly visiblePaths?: readonly string[];
   /** Variables besides those that every command gets. */
   readonly environment?: Readonly<Record<string, string>>;
+  /**
+   * Whether further variables come through descriptor 3, as `--setenv`, name and value, each ended by a NUL: arguments
+   * can be read by every user of the machine.
+   */
+  readonly sealedEnvironment?: boolean;
 }
 
 /** A command to start in place of the given one. */
@@ -158,6 +163,7 @@ function isolation(options: WrapOptions): readonly string[] {
     ...['--uid', SANDBOX_ID, '--gid', SANDBOX_ID, '--hostname', 'sandbox', '--cap-drop', 'ALL'],
     ...['--die-with-parent', '--new-session', '--clearenv'],
     ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
+    ...(options.sealedEnvironment ? ['--args', '3'] : []),
   ];
 }
 

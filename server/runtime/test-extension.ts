@@ -3,6 +3,7 @@
 import { createLog } from '../log.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import type { ExtensionParts } from './extension.ts';
+import { keepLoginsInMemory } from './mcp/login-keeper.ts';
 
 /** Empty settings of one person, no sandbox, templates taken literally; unless `more` says otherwise. */
 export function testExtensionParts(more: Partial<ExtensionParts> = {}): ExtensionParts {
@@ -11,6 +12,7 @@ export function testExtensionParts(more: Partial<ExtensionParts> = {}): Extensio
     sandbox: { unavailable: 'not part of this test' },
     hiddenPaths: [],
     expand: async (value) => value,
+    mcpLogins: keepLoginsInMemory(),
     contextFiles: [],
     skillFolders: [],
     outbound: createOutbound({ shared: () => false }),

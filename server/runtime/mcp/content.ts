@@ -1,0 +1,63 @@
+/** What MCP servers answer, as text for a model. */
+import type {
+  BlobResourceContents,
+  CallToolResult,
+  ContentBlock,
+  TextResourceContents,
+} from '@modelcontextprotocol/client';
+import { BoundedOutput } from '../tools/bounded-output.ts';
+
+const longestText = 30_000;
+
+/** The middle of what is too long is left out. */
+export function bounded(text: string): string {
+  const output = new BoundedOutput(longestText);
+  output.push(Buffer.from(text.toWellFormed().replaceAll('\u0000', '\ufffd')));
+  return output.text();
+}
+
+/** The answer of a tool. */
+export function textOfResult({ content = [], structuredContent }: CallToolResult): string {
+  const parts = content.map(textOfBlock);
+  const structured = structuredContent === undefined ? null : JSON.stringify(structuredContent);
+  // A server should repeat it as text, for readers that know no other.
+  if (structured !== null && !content.some((block) => saysTheSame(block, structured))) parts.push(structured);
+  return bounded(parts.join('\n\n')) || '(The tool gave no output.)';
+}
+
+/** One block of an answer or of a prompt. */
+export function textOfBlock(block: ContentBlock): string {
+  switch (block.type) {
+    case 'text':
+      return block.text;
+    case 'image':
+    case 'audio':
+      return `[${block.type}, ${block.mimeType}, ${sizeOf(block.data)}; it cannot be shown here]`;
+    case 'resource_link': {
+      const facts = [block.mimeType, block.description].filter(Boolean).join('; ');
+      return `[resource ${block.uri}: ${block.title ?? block.name}${facts ? ` (${facts})` : ''}]`;
+    }
+    case 'resource':
+      return textOfResource(block.resource);
+  }
+}
+
+/** The content of a resource. */
+export function textOfResource(resource: TextResourceContents | BlobResourceContents): string {
+  const type = resource.mimeType ? `, ${resource.mimeType}` : '';
+  if ('text' in resource) return `[resource ${resource.uri}${type}]\n${resource.text}`;
+  return `[resource ${resource.uri}${type}, ${sizeOf(resource.blob)}; it is no text]`;
+}
+
+function saysTheSame(block: ContentBlock, structured: string): boolean {
+  if (block.type !== 'text') return false;
+  try {
+    return JSON.stringify(JSON.parse(block.text)) === structured;
+  } catch {
+    return false; // It is no JSON.
+  }
+}
+
+function sizeOf(base64: string): string {
+  return `${Math.ceil((base64.length * 3) / 4 / 1024)} KB`;
+}

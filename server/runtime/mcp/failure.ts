@@ -1,0 +1,45 @@
+/** Why an MCP server cannot be used, in words for people and models. */
+import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from '@modelcontextprotocol/client';
+
+/** The message holds no secret: it may be shown to whoever uses the server. */
+export class McpFailure extends Error {
+  override readonly name = 'McpFailure';
+}
+
+/** A server that wants a person to log in. */
+export class LoginNeeded extends McpFailure {}
+
+const longestReason = 500;
+
+/** The reason as one line; what the server says itself is cut, and harmless in a terminal. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof McpFailure) return error.message;
+  if (error instanceof UnauthorizedError) return 'it asks for a login (401)';
+  if (error instanceof SdkHttpError) return `it answered with the HTTP status ${error.data.status}`;
+  if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
+  if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) return 'it did not answer in time';
+  if (error instanceof SdkError) return `the connection failed (${error.code})`;
+  if (!(error instanceof Error)) return 'the connection failed';
+  // The messages of spawn and of the network hold arguments and addresses, which may hold secrets.
+  const code = codeOf(error) ?? codeOf(error.cause);
+  return code === null ? `the connection failed (${error.name})` : (knownCodes[code] ?? `the connection failed (${code})`);
+}
+
+/** Text of a server, for one line of a person's screen. */
+export function oneLine(text: string, longest = longestReason): string {
+  const line = text.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ').trim();
+  return line.length > longest ? `${line.slice(0, longest)}…` : line;
+}
+
+const knownCodes: Readonly<Record<string, string>> = {
+  ENOENT: 'its command was not found',
+  EACCES: 'its command may not be run',
+  E2BIG: 'its arguments are too long',
+  ECONNREFUSED: 'nothing listens at its address',
+  ECONNRESET: 'the connection was cut',
+  ENOTFOUND: 'its host has no address',
+};
+
+function codeOf(error: unknown): string | null {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
+}

@@ -1,0 +1,197 @@
+/** A connection to one MCP server: the transport that its entry asks for, the handshake, and the end of both. */
+import { basename } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import {
+  Client,
+  type ClientOptions,
+  type ElicitRequestFormParams,
+  type ElicitResult,
+  type FetchLike,
+  ProtocolError,
+  SSEClientTransport,
+  SseError,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from '@modelcontextprotocol/client';
+import type { Log } from '../../log.ts';
+import { childEnvironment } from '../child-environment.ts';
+import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { boundedFetch } from './bounded-fetch.ts';
+import type { Target } from './entry.ts';
+import { McpFailure } from './failure.ts';
+import { type LoginKeeper, loginTo } from './login.ts';
+import { type StdioCommand, StdioTransport } from './stdio-transport.ts';
+
+/** What a connection needs besides its target. */
+export interface LinkParts {
+  readonly workspacePath: string;
+  /** Where a process has to run; null where it runs as its person's own. */
+  readonly sandbox: Sandbox | SandboxUnavailable | null;
+  readonly fetch: FetchLike;
+  readonly logins: LoginKeeper;
+  readonly log: Log;
+  /** How long the handshake may take. */
+  readonly timeoutMs: number;
+  /** A list of the server has changed. */
+  readonly onListChanged: () => void;
+  /** The connection is no more. */
+  readonly onLost: (error: Error) => void;
+  /** The server has a question for a person. */
+  readonly onElicit: (asked: ElicitRequestFormParams) => Promise<ElicitResult>;
+}
+
+/** An open connection. */
+export interface Link {
+  readonly client: Client;
+  /** The process; null for a remote server. */
+  readonly pid: number | null;
+  /** What a process wrote to standard error last. */
+  lastWords(): string;
+  close(): Promise<void>;
+}
+
+const clientInfo = { name: 'service', version: '1' };
+const goodbyeMs = 1000;
+
+/** Connects. Rejects with what went wrong, and leaves nothing behind then. */
+export async function openLink(target: Target, parts: LinkParts, signal: AbortSignal): Promise<Link> {
+  try {
+    return await open(target, parts, signal, 'legacy');
+  } catch (error) {
+    // A definite no to the usual handshake: a server that speaks only the newer protocol says so.
+    if (!(error instanceof ProtocolError)) throw error;
+    return await open(target, parts, signal, 'auto');
+  }
+}
+
+async function open(
+  target: Target,
+  parts: LinkParts,
+  signal: AbortSignal,
+  mode: 'legacy' | 'auto',
+): Promise<Link> {
+  const transport = await transportTo(target, parts);
+  const client = newClient(target, parts, mode);
+  const link = linkOf(client, transport);
+  const stop = () => void link.close();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    signal.throwIfAborted();
+    await Promise.race([
+      client.connect(transport, { signal, timeout: parts.timeoutMs }),
+      // Not every transport heeds the signal while it opens.
+      new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      }),
+    ]);
+    watch(client, transport, parts);
+    return link;
+  } catch (error) {
+    await link.close();
+    throw (transport instanceof StdioTransport ? transport.fault : null) ?? error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+function newClient(target: Target, parts: LinkParts, mode: 'legacy' | 'auto'): Client {
+  // Another machine has no use for the names of our folders.
+  const local = target.type === 'stdio';
+  const changed = { autoRefresh: false, debounceMs: 100, onChanged: parts.onListChanged } as const;
+  const options: ClientOptions = {
+    capabilities: { elicitation: { form: {} }, ...(local && { roots: {} }) },
+    listChanged: { tools: changed, prompts: changed, resources: changed },
+    versionNegotiation: { mode },
+    // What a tool says goes to the model as text: a schema of the server's need not be compiled here.
+    jsonSchemaValidator: { getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }) }, // whatever it is, it is passed on
+  };
+  const client = new Client(clientInfo, options);
+  const uri = pathToFileURL(parts.workspacePath).href;
+  if (local)
+    client.setRequestHandler('roots/list', () => ({ roots: [{ uri, name: basename(parts.workspacePath) }] }));
+  client.setRequestHandler('elicitation/create', async ({ params }) =>
+    params.mode === 'url' ? { action: 'decline' } : await parts.onElicit(params),
+  );
+  return client;
+}
+
+/** After the handshake: an end that nobody asked for is told. */
+function watch(client: Client, transport: Transport, { onLost, log }: LinkParts): void {
+  client.onclose = () => onLost(faultOf(transport) ?? new McpFailure('the connection was closed'));
+  client.onerror = (error) => {
+    log.debug({ err: error }, 'a connection to an MCP server had a fault');
+    // This transport would open another session by itself, which the server knows nothing of.
+    if (transport instanceof SSEClientTransport && error instanceof SseError)
+      onLost(new McpFailure('the connection was cut'));
+    const fault = faultOf(transport);
+    if (fault) onLost(fault);
+  };
+}
+
+function faultOf(transport: Transport): McpFailure | null {
+  return transport instanceof StdioTransport ? transport.fault : null;
+}
+
+function linkOf(client: Client, transport: Transport): Link {
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    // An end that was asked for is no loss.
+    client.onclose = () => undefined;
+    client.onerror = () => undefined;
+    if (transport instanceof StreamableHTTPClientTransport && transport.sessionId)
+      await Promise.race([
+        transport.terminateSession().catch(() => undefined),
+        new Promise((resolve) => setTimeout(resolve, goodbyeMs).unref()),
+      ]);
+    // A client that never connected does not know its transport.
+    await Promise.allSettled([client.close(), transport.close()]);
+  };
+  return {
+    client,
+    get pid() {
+      return transport instanceof StdioTransport ? transport.pid : null;
+    },
+    lastWords: () => (transport instanceof StdioTransport ? transport.lastWords : ''),
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+async function transportTo(target: Target, parts: LinkParts): Promise<Transport> {
+  if (target.type === 'stdio') return new StdioTransport(await commandOf(target, parts), parts.log);
+  const { url, headers, oauth } = target;
+  const login = loginTo(url, oauth, headers, parts.logins);
+  const options = {
+    fetch: login?.watching(boundedFetch(parts.fetch)) ?? boundedFetch(parts.fetch),
+    requestInit: { headers: { ...headers } },
+    ...(login && { authProvider: login.provider }),
+  };
+  return target.type === 'sse'
+    ? new SSEClientTransport(url, options)
+    : new StreamableHTTPClientTransport(url, options);
+}
+
+async function commandOf(
+  { command, args, env }: Extract<Target, { type: 'stdio' }>,
+  { workspacePath, sandbox }: LinkParts,
+): Promise<StdioCommand> {
+  if (!sandbox) {
+    const direct = { wrapped: false, sealedEnvironment: null, release: () => undefined };
+    return { file: command, args, cwd: workspacePath, env: childEnvironment(env), ...direct };
+  }
+  if ('unavailable' in sandbox)
+    throw new McpFailure(`stdio servers run here only in a sandbox, and ${sandbox.unavailable}`);
+  const wrapped = await sandbox.wrap([command, ...args], {
+    workspacePath,
+    network: false,
+    sealedEnvironment: true,
+  });
+  // The arguments of a process can be read by every user of the machine; a pipe only by its reader.
+  const sealedEnvironment = Object.entries(env)
+    .flatMap(([name, value]) => ['--setenv', name, value])
+    .map((word) => `${word}\0`)
+    .join('');
+  return { ...wrapped, cwd: '/', env: {}, wrapped: true, sealedEnvironment };
+}

@@ -1,0 +1,31 @@
+/** Where logins to remote MCP servers are kept: whoever runs the agent hands in a place; in memory otherwise. */
+
+/** Keeps one text per server, a secret, by the server's address. */
+export interface LoginKeeper {
+  read(server: string): Promise<string | null>;
+  write(server: string, secret: string): Promise<void>;
+  remove(server: string): Promise<void>;
+  /** Runs what renews a login while nobody else does: a refresh token is good for one use. */
+  locked<Result>(server: string, action: () => Promise<Result>): Promise<Result>;
+}
+
+/** Forgets everything with the process. */
+export function keepLoginsInMemory(): LoginKeeper {
+  const kept = new Map<string, string>();
+  const last = new Map<string, Promise<unknown>>();
+  return {
+    read: async (server) => kept.get(server) ?? null,
+    write: async (server, secret) => void kept.set(server, secret),
+    remove: async (server) => void kept.delete(server),
+    async locked(server, action) {
+      const before = last.get(server);
+      const mine = (async () => {
+        // How the one before ended is his caller's business.
+        await before?.catch(() => undefined);
+        return await action();
+      })();
+      last.set(server, mine);
+      return await mine;
+    },
+  };
+}

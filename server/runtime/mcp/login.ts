@@ -1,0 +1,182 @@
+/** The login that requests to a remote MCP server carry: kept, renewed once for all who wait, and made by a person. */
+import { randomBytes } from 'node:crypto';
+import {
+  type AuthProvider,
+  auth,
+  extractWWWAuthenticateParams,
+  type FetchLike,
+  OAuthError,
+} from '@modelcontextprotocol/client';
+import type { OauthSettings } from './entry.ts';
+import { LoginNeeded, McpFailure, oneLine } from './failure.ts';
+import { keepLoginsInMemory, type LoginKeeper } from './login-keeper.ts';
+import { type Interaction, type KeptLogin, OauthFlow } from './oauth-flow.ts';
+
+export type { LoginKeeper } from './login-keeper.ts';
+
+/** What the transport of one server is given. */
+export interface Login {
+  readonly provider: AuthProvider;
+  /** The same fetch; it remembers which token each answer is about. */
+  watching(fetch: FetchLike): FetchLike;
+}
+
+/** A token that ends so soon is renewed before it is sent. */
+const marginMs = 10_000;
+
+/** Null where the settings send a credential of their own, or forbid logins. */
+export function loginTo(
+  url: URL,
+  settings: OauthSettings,
+  headers: Readonly<Record<string, string>>,
+  keeper: LoginKeeper,
+): Login | null {
+  const hasOwn = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
+  if (hasOwn || !settings.allowed) return null;
+  // What a program gets for itself it can get again: nothing to keep beyond its life.
+  const place = settings.grant === 'client_credentials' ? keepLoginsInMemory() : keeper;
+  return new KeptLoginOf(url, settings, place);
+}
+
+class KeptLoginOf implements Login {
+  readonly provider: AuthProvider;
+  readonly #url: URL;
+  readonly #settings: OauthSettings;
+  readonly #keeper: LoginKeeper;
+  readonly #sent = new WeakMap<Response, string | undefined>();
+  #current: KeptLogin | null = null;
+
+  constructor(url: URL, settings: OauthSettings, keeper: LoginKeeper) {
+    this.#url = url;
+    this.#settings = settings;
+    this.#keeper = keeper;
+    this.provider = {
+      token: () => this.#token(),
+      onUnauthorized: ({ response, fetchFn }) =>
+        this.#renew(this.#sent.get(response), fetchFn, extractWWWAuthenticateParams(response)),
+    };
+  }
+
+  watching(fetch: FetchLike): FetchLike {
+    return async (url, init) => {
+      const response = await fetch(url, init);
+      const sent = new Headers(init?.headers).get('authorization');
+      this.#sent.set(response, sent?.replace(/^Bearer /i, ''));
+      return response;
+    };
+  }
+
+  async #token(): Promise<string | undefined> {
+    this.#current ??= await readLogin(this.#keeper, this.#url);
+    const { tokens, expiresAt } = this.#current;
+    // One that has ended is worth no request; how it is renewed, the answer to that request tells.
+    if (expiresAt !== undefined && expiresAt < Date.now() + marginMs && tokens?.refresh_token === undefined)
+      return undefined;
+    return tokens?.access_token;
+  }
+
+  /** Whoever comes while others renew finds their new token in place of the one that was refused. */
+  async #renew(
+    refused: string | undefined,
+    fetchFn: FetchLike,
+    { resourceMetadataUrl, scope }: { readonly resourceMetadataUrl?: URL; readonly scope?: string },
+  ): Promise<void> {
+    await this.#keeper.locked(this.#url.href, async () => {
+      const kept = await readLogin(this.#keeper, this.#url);
+      this.#current = kept;
+      if (kept.tokens && kept.tokens.access_token !== refused) return;
+      const alone = this.#settings.grant === 'client_credentials';
+      if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
+      const flow = new OauthFlow(this.#settings, kept, null);
+      const wanted = this.#settings.scope ?? scope;
+      try {
+        await auth(flow, {
+          serverUrl: this.#url,
+          fetchFn,
+          ...(resourceMetadataUrl && { resourceMetadataUrl }),
+          ...(wanted !== undefined && { scope: wanted }),
+        });
+      } catch (error) {
+        throw failureOf(error);
+      } finally {
+        this.#current = flow.kept;
+        await writeLogin(this.#keeper, this.#url, flow.kept);
+      }
+    });
+  }
+}
+
+/** How a person is sent to the authorization server, and what he comes back with. */
+export interface Browser {
+  readonly redirectUrl: string;
+  readonly visit: (authorizationUrl: URL) => Promise<URLSearchParams>;
+}
+
+/** Logs a person in to a remote server, and keeps what that gives. Rejects with McpFailure. */
+export async function logIn(
+  url: URL,
+  settings: OauthSettings,
+  keeper: LoginKeeper,
+  fetchFn: FetchLike,
+  browser: Browser,
+): Promise<void> {
+  const state = randomBytes(24).toString('base64url');
+  let visited: Promise<URLSearchParams> | undefined;
+  const interaction: Interaction = {
+    redirectUrl: browser.redirectUrl,
+    state,
+    send: (authorizationUrl) => {
+      visited = browser.visit(authorizationUrl);
+    },
+  };
+  // A client that was registered before may not come back to this address.
+  const flow = new OauthFlow(settings, {}, interaction);
+  try {
+    const { resourceMetadataUrl, scope } = await challengeOf(url, fetchFn);
+    const wanted = settings.scope ?? scope;
+    const options = {
+      serverUrl: url,
+      fetchFn,
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+      ...(wanted !== undefined && { scope: wanted }),
+    };
+    await auth(flow, options);
+    if (visited) await auth(flow, { ...options, ...codeOf(await visited, state) });
+  } catch (error) {
+    throw failureOf(error);
+  }
+  await keeper.locked(url.href, () => writeLogin(keeper, url, flow.kept));
+}
+
+/** What the server says about where to log in, when it is asked without a login. */
+async function challengeOf(url: URL, fetchFn: FetchLike) {
+  const response = await fetchFn(url, { headers: { accept: 'application/json, text/event-stream' } });
+  await response.body?.cancel();
+  return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
+}
+
+function codeOf(answer: URLSearchParams, state: string) {
+  if (answer.get('state') !== state) throw new McpFailure('the answer belongs to another login');
+  const [code, iss, error] = ['code', 'iss', 'error'].map((name) => answer.get(name));
+  if (error) throw new McpFailure(`the login was refused: ${oneLine(error)}`);
+  if (!code) throw new McpFailure('the answer to the login holds no code');
+  return { authorizationCode: code, ...(iss && { iss }) };
+}
+
+async function readLogin(keeper: LoginKeeper, url: URL): Promise<KeptLogin> {
+  const text = await keeper.read(url.href);
+  return text === null ? {} : (JSON.parse(text) as KeptLogin); // as `writeLogin` wrote it
+}
+
+async function writeLogin(keeper: LoginKeeper, url: URL, login: KeptLogin): Promise<void> {
+  if (!login.tokens) return await keeper.remove(url.href);
+  await keeper.write(url.href, JSON.stringify(login));
+}
+
+/** What the authorization server said, and no more: addresses and codes are secrets of the moment. */
+function failureOf(error: unknown): McpFailure {
+  if (error instanceof McpFailure) return error;
+  if (error instanceof OAuthError)
+    return new McpFailure(`the login failed: ${oneLine(error.code)}`, { cause: error });
+  return new McpFailure('the login failed: its authorization server cannot be used', { cause: error });
+}

@@ -1,0 +1,114 @@
+/** What the SDK's OAuth flow asks of us: who we are, what is kept of a login, and how a person is sent to log in. */
+import type {
+  OAuthClientMetadata,
+  OAuthClientProvider,
+  StoredOAuthClientInformation,
+  StoredOAuthTokens,
+} from '@modelcontextprotocol/client';
+import type { OauthSettings } from './entry.ts';
+import { LoginNeeded } from './failure.ts';
+
+/** What is kept of a login. */
+export interface KeptLogin {
+  readonly client?: StoredOAuthClientInformation | undefined;
+  readonly tokens?: StoredOAuthTokens | undefined;
+  /** When the access token ends, in milliseconds since 1970; absent where nobody said. */
+  readonly expiresAt?: number | undefined;
+}
+
+/** How a person logs in; null where there is nobody. */
+export interface Interaction {
+  readonly redirectUrl: string;
+  readonly state: string;
+  readonly send: (authorizationUrl: URL) => void;
+}
+
+export class OauthFlow implements OAuthClientProvider {
+  readonly #settings: OauthSettings;
+  readonly #interaction: Interaction | null;
+  #kept: KeptLogin;
+  #verifier = '';
+
+  constructor(settings: OauthSettings, kept: KeptLogin, interaction: Interaction | null) {
+    this.#settings = settings;
+    this.#kept = kept;
+    this.#interaction = interaction;
+  }
+
+  /** What is to be kept now. */
+  get kept(): KeptLogin {
+    return this.#kept;
+  }
+
+  get redirectUrl(): string | undefined {
+    if (this.#byItself) return undefined;
+    return this.#interaction?.redirectUrl ?? 'http://127.0.0.1/callback';
+  }
+
+  get clientMetadata(): OAuthClientMetadata {
+    const { clientSecret, scope } = this.#settings;
+    return {
+      client_name: 'service',
+      redirect_uris: this.redirectUrl === undefined ? [] : [this.redirectUrl],
+      grant_types: this.#byItself ? ['client_credentials'] : ['authorization_code', 'refresh_token'],
+      token_endpoint_auth_method: clientSecret === undefined ? 'none' : 'client_secret_basic',
+      ...(scope !== undefined && { scope }),
+    };
+  }
+
+  state(): string {
+    return this.#interaction?.state ?? '';
+  }
+
+  clientInformation(): StoredOAuthClientInformation | undefined {
+    const { clientId, clientSecret, issuer } = this.#settings;
+    if (clientId === undefined) return this.#kept.client;
+    return {
+      client_id: clientId,
+      ...(clientSecret !== undefined && { client_secret: clientSecret }),
+      ...(issuer !== undefined && { issuer }),
+    };
+  }
+
+  saveClientInformation(client: StoredOAuthClientInformation): void {
+    this.#kept = { ...this.#kept, client };
+  }
+
+  tokens(): StoredOAuthTokens | undefined {
+    return this.#kept.tokens;
+  }
+
+  saveTokens(tokens: StoredOAuthTokens): void {
+    const expiresAt = tokens.expires_in === undefined ? undefined : Date.now() + tokens.expires_in * 1000;
+    this.#kept = { ...this.#kept, tokens, expiresAt };
+  }
+
+  redirectToAuthorization(url: URL): void {
+    if (!this.#interaction) throw new LoginNeeded('it asks for a login');
+    this.#interaction.send(url);
+  }
+
+  saveCodeVerifier(verifier: string): void {
+    this.#verifier = verifier;
+  }
+
+  codeVerifier(): string {
+    return this.#verifier;
+  }
+
+  invalidateCredentials(scope: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): void {
+    if (scope === 'all') this.#kept = {};
+    if (scope === 'client') this.#kept = { ...this.#kept, client: undefined };
+    if (scope === 'tokens') this.#kept = { ...this.#kept, tokens: undefined, expiresAt: undefined };
+  }
+
+  prepareTokenRequest(scope?: string): URLSearchParams | undefined {
+    if (!this.#byItself) return undefined;
+    return new URLSearchParams({ grant_type: 'client_credentials', ...(scope && { scope }) });
+  }
+
+  /** Whether no person takes part. */
+  get #byItself(): boolean {
+    return this.#settings.grant === 'client_credentials';
+  }
+}

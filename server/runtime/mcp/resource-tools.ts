@@ -1,0 +1,101 @@
+/** The tools by which a model sees what MCP servers have to read. They are there where a server offers resources. */
+import { z } from 'zod';
+import { defineTool, failure, interrupted, success } from '../tools/define-tool.ts';
+import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
+import { bounded, textOfResource } from './content.ts';
+import { oneLine, reasonOf } from './failure.ts';
+import type { NamedServer } from './server-tools.ts';
+
+const mostListed = 200;
+
+/** Of the connected servers that offer resources; none where there is no such server. */
+export function resourceTools(servers: readonly NamedServer[]): Tool[] {
+  const offering = servers.filter(({ server }) => server.listing?.hasResources);
+  return offering.length === 0 ? [] : [listTool(offering), readTool(offering)];
+}
+
+function listTool(servers: readonly NamedServer[]): Tool {
+  return defineTool({
+    name: 'list_mcp_resources',
+    description: `Lists what an MCP server has to read. Servers: ${namesOf(servers)}.`,
+    idempotent: true,
+    needsPermission: false,
+    input: z.strictObject({ server: z.string().describe('The name of the server') }),
+    prepare: ({ server }, context) => ({
+      permission: null,
+      run: () => answer(servers, server, context, listed),
+    }),
+  });
+}
+
+function readTool(servers: readonly NamedServer[]): Tool {
+  return defineTool({
+    name: 'read_mcp_resource',
+    description: `Reads a resource of an MCP server, by its URI. Servers: ${namesOf(servers)}.`,
+    idempotent: true,
+    needsPermission: true,
+    input: z.strictObject({
+      server: z.string().describe('The name of the server'),
+      uri: z.string().min(1).max(4000).describe('As list_mcp_resources gives it, or made from one of its templates'),
+    }),
+    prepare: ({ server, uri }, context) => ({
+      permission: {
+        action: 'read',
+        description: `Read ${oneLine(uri, 200)} from the MCP server ${oneLine(server, 60)}`,
+        path: context.workspacePath,
+        params: { server, uri },
+      },
+      run: () => answer(servers, server, context, (named) => read(named, uri, context)),
+    }),
+  });
+}
+
+async function answer(
+  servers: readonly NamedServer[],
+  wanted: string,
+  context: ToolContext,
+  ask: (named: NamedServer, context: ToolContext) => Promise<string>,
+): Promise<ToolOutput> {
+  const named = servers.find(({ name }) => name === wanted);
+  if (!named) return failure(`No MCP server ${oneLine(wanted, 60)} offers resources; there are: ${namesOf(servers)}.`);
+  try {
+    return success(bounded(await ask(named, context)));
+  } catch (error) {
+    if (context.signal.aborted) return interrupted();
+    return failure(`The MCP server ${wanted} did not do it: ${reasonOf(error)}.`);
+  }
+}
+
+async function listed({ server }: NamedServer, { signal }: ToolContext): Promise<string> {
+  const [{ resources }, { resourceTemplates }] = await server.request(
+    (client, options) =>
+      Promise.all([
+        client.listResources(undefined, { ...options, cacheMode: 'refresh' }),
+        // Not every server with resources knows templates.
+        client
+          .listResourceTemplates(undefined, { ...options, cacheMode: 'refresh' })
+          .catch(() => ({ resourceTemplates: [] })),
+      ]),
+    signal,
+  );
+  const lines = [
+    ...resources.map((one) => lineOf(one.uri, one)),
+    ...resourceTemplates.map((one) => lineOf(`${one.uriTemplate} (template)`, one)),
+  ];
+  const more = lines.length > mostListed ? [`… and ${lines.length - mostListed} more`] : [];
+  return [...lines.slice(0, mostListed), ...more].join('\n') || '(The server lists none.)';
+}
+
+function lineOf(uri: string, one: { readonly name: string; readonly title?: string | undefined; readonly description?: string | undefined; readonly mimeType?: string | undefined }): string {
+  const facts = [one.title ?? one.name, one.mimeType, one.description].filter(Boolean).join('; ');
+  return `${oneLine(uri, 1000)}: ${oneLine(facts)}`;
+}
+
+async function read({ server }: NamedServer, uri: string, { signal }: ToolContext): Promise<string> {
+  const { contents } = await server.request((client, options) => client.readResource({ uri }, options), signal);
+  return contents.map(textOfResource).join('\n\n') || '(The resource is empty.)';
+}
+
+function namesOf(servers: readonly NamedServer[]): string {
+  return servers.map(({ name }) => name).join(', ');
+}

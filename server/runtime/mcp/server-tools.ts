@@ -1,0 +1,74 @@
+/** The tools of MCP servers as tools of the agent: what a model is told of them, and how they are called. */
+import type { Tool as ListedTool } from '@modelcontextprotocol/client';
+import { interrupted } from '../tools/define-tool.ts';
+import { type PreparedCall, type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
+import { textOfResult } from './content.ts';
+import { offers } from './entry.ts';
+import { oneLine, reasonOf } from './failure.ts';
+import type { ConnectedServer } from './server.ts';
+import { nameTools } from './tool-names.ts';
+
+/** A server by the name that the settings give it. */
+export interface NamedServer {
+  readonly name: string;
+  readonly server: ConnectedServer;
+}
+
+/** The tools that the settings leave of all connected servers. */
+export function toolsOf(servers: readonly NamedServer[]): Tool[] {
+  const offered = servers.flatMap(({ name, server }) =>
+    (server.listing?.tools ?? [])
+      .filter((tool) => offers(server.entry, tool.name))
+      .map((listed) => ({ server: name, tool: listed.name, listed, connected: server })),
+  );
+  return [...nameTools(offered)].map(([name, { server, listed, connected }]) =>
+    agentTool(name, server, listed, connected),
+  );
+}
+
+function agentTool(name: string, server: string, listed: ListedTool, connected: ConnectedServer): Tool {
+  return {
+    name,
+    description: listed.description ?? '',
+    inputSchema: inputSchemaOf(listed),
+    // What a server says about its tools in this respect is only a hint.
+    idempotent: false,
+    needsPermission: true,
+    async prepare(input, context): Promise<PreparedCall> {
+      if (typeof input !== 'object' || input === null || Array.isArray(input))
+        throw new ToolInputError('Wrong input: this tool takes an object.');
+      const values = input as Record<string, unknown>; // just seen
+      return {
+        permission: {
+          action: 'execute',
+          description: `Call ${oneLine(listed.name, 100)} of the MCP server ${oneLine(server, 60)}`,
+          path: context.workspacePath,
+          params: { server, tool: listed.name, input: values },
+        },
+        run: () => run(server, listed.name, values, connected, context),
+      };
+    },
+  };
+}
+
+async function run(
+  server: string,
+  tool: string,
+  input: Record<string, unknown>,
+  connected: ConnectedServer,
+  context: ToolContext,
+): Promise<ToolOutput> {
+  try {
+    const result = await connected.callTool(tool, input, context);
+    return { content: textOfResult(result), is_error: result.isError ?? false };
+  } catch (error) {
+    if (context.signal.aborted) return interrupted();
+    return { content: `The MCP server ${server} did not do it: ${reasonOf(error)}.`, is_error: true };
+  }
+}
+
+function inputSchemaOf({ inputSchema }: ListedTool): Record<string, unknown> {
+  // Providers take the schema without the dialect's address; some refuse unknown keywords.
+  const { $schema: _dialect, ...rest } = inputSchema;
+  return rest;
+}

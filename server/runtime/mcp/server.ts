@@ -1,0 +1,300 @@
+/** One MCP server in one place: started when it is first used, kept while it is, and started anew when it was lost. */
+import type {
+  CallToolResult,
+  Client,
+  ElicitRequestFormParams,
+  ElicitResult,
+  FetchLike,
+} from '@modelcontextprotocol/client';
+import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
+import type { McpServer } from '../../contract/config.ts';
+import type { Log } from '../../log.ts';
+import type { ExpandSetting, ExtensionState } from '../extension.ts';
+import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import type { ToolContext } from '../tools/tool.ts';
+import { type CallClock, startCallClock } from './call-clock.ts';
+import { elicit } from './elicitation.ts';
+import { resolveEntry, timeoutMs } from './entry.ts';
+import { McpFailure, reasonOf } from './failure.ts';
+import { type Link, openLink } from './link.ts';
+import { type Listing, listAll } from './listing.ts';
+import type { LoginKeeper } from './login-keeper.ts';
+
+/** The times of a server; tests take shorter ones. */
+export interface ServerTimes {
+  /** How long a call may go on without progress, and in all. */
+  readonly callSilenceMs: number;
+  readonly callTotalMs: number;
+  /** How long an unused server is kept. */
+  readonly idleMs: number;
+  /** The wait after the first failure, which doubles with each, and the longest. */
+  readonly backOffMs: number;
+  readonly longestBackOffMs: number;
+}
+
+export const serverTimes: ServerTimes = {
+  callSilenceMs: 5 * 60_000,
+  callTotalMs: 60 * 60_000,
+  idleMs: 15 * 60_000,
+  backOffMs: 2000,
+  longestBackOffMs: 60_000,
+};
+
+/** What a server is built from. */
+export interface ServerParts {
+  readonly name: string;
+  readonly workspacePath: string;
+  /** Where its process has to run; null where it runs as its person's own. */
+  readonly sandbox: Sandbox | SandboxUnavailable | null;
+  readonly expand: ExpandSetting;
+  readonly fetch: FetchLike;
+  readonly logins: LoginKeeper;
+  readonly log: Log;
+  readonly times: ServerTimes;
+}
+
+interface Call {
+  readonly context: ToolContext;
+  readonly clock: CallClock;
+}
+
+export class ConnectedServer {
+  readonly #parts: ServerParts;
+  readonly #calls = new Set<Call>();
+  readonly #end = new AbortController();
+  #entry: McpServer;
+  #link: Link | null = null;
+  #listing: Listing | null = null;
+  #stale = false;
+  #connecting: Promise<void> | null = null;
+  #relisting: Promise<void> | null = null;
+  #failure: { readonly why: string; readonly wasSlow: boolean } | null = null;
+  #failures = 0;
+  #readyAt = 0;
+  #notBefore = 0;
+  #idle: NodeJS.Timeout | undefined;
+  #lastWords = '';
+
+  constructor(entry: McpServer, parts: ServerParts) {
+    this.#entry = entry;
+    this.#parts = parts;
+  }
+
+  get entry(): McpServer {
+    return this.#entry;
+  }
+
+  /** Takes up what needs no new connection: which tools are offered, and how long it may take. */
+  set entry(entry: McpServer) {
+    this.#entry = entry;
+  }
+
+  /** What it offers; null while it is not connected. */
+  get listing(): Listing | null {
+    return this.#link ? this.#listing : null;
+  }
+
+  get state(): Pick<ExtensionState, 'state' | 'detail'> {
+    if (this.#link) return { state: 'ready', detail: null };
+    if (this.#connecting && !this.#failure) return { state: 'starting', detail: null };
+    return this.#failure ? { state: 'failed', detail: this.#failure.why } : { state: 'idle', detail: null };
+  }
+
+  /** The end of what a process that failed wrote to standard error. */
+  get lastWords(): string {
+    return this.#link?.lastWords() ?? this.#lastWords;
+  }
+
+  /** Connects where it is not connected and it is time to try; `state` says how that went. */
+  async use(): Promise<void> {
+    if (this.#end.signal.aborted) return;
+    this.#keepAwake();
+    if (this.#link) return await this.#relist();
+    if (!this.#connecting && Date.now() < this.#notBefore) return;
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = null;
+    });
+    // Nobody waits twice for a server that does not answer: it is there when it is there.
+    if (!this.#failure?.wasSlow) await this.#connecting;
+  }
+
+  /** Calls a tool. Rejects with McpFailure, or as the signal was aborted. */
+  async callTool(tool: string, input: Record<string, unknown>, context: ToolContext): Promise<CallToolResult> {
+    const clock = startCallClock(context.signal, this.#parts.times.callSilenceMs, this.#parts.times.callTotalMs);
+    const call = { context, clock };
+    this.#calls.add(call);
+    try {
+      return await this.#ask((client) =>
+        client.callTool(
+          { name: tool, arguments: input },
+          {
+            signal: clock.signal,
+            timeout: this.#parts.times.callTotalMs,
+            onprogress: ({ progress, total, message }) => {
+              clock.reset();
+              const part = total === undefined ? `${progress}` : `${progress}/${total}`;
+              context.progress(`${message ?? 'progress'} (${part})\n`);
+            },
+          },
+        ),
+      );
+    } catch (error) {
+      if (clock.expired()) throw new McpFailure('it gave no sign of life for too long');
+      throw error;
+    } finally {
+      this.#calls.delete(call);
+      clock.stop();
+      this.#keepAwake();
+    }
+  }
+
+  /** Asks for anything else: resources, prompts. Rejects with McpFailure. */
+  async request<Answer>(
+    ask: (client: Client, options: { readonly signal: AbortSignal; readonly timeout: number }) => Promise<Answer>,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    return await this.#ask((client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }));
+  }
+
+  async close(): Promise<void> {
+    this.#end.abort(new McpFailure('it was stopped'));
+    clearTimeout(this.#idle);
+    await this.#connecting?.catch(() => undefined);
+    await this.#drop(this.#link);
+  }
+
+  /** A session that the server no longer knows is begun anew: it has not done what it was asked. */
+  async #ask<Answer>(ask: (client: Client) => Promise<Answer>): Promise<Answer> {
+    const link = await this.#linked();
+    try {
+      return await ask(link.client);
+    } catch (error) {
+      if (!isSessionGone(error)) throw this.#failureOf(error, link);
+      await this.#drop(link);
+      const again = await this.#linked();
+      return await ask(again.client).catch((second: unknown) => {
+        throw this.#failureOf(second, again);
+      });
+    }
+  }
+
+  async #linked(): Promise<Link> {
+    await this.use();
+    if (this.#link) return this.#link;
+    throw new McpFailure(this.#failure?.why ?? 'it is not connected');
+  }
+
+  /** What a broken connection is broken by is known by the time its requests are told. */
+  #failureOf(error: unknown, link: Link): unknown {
+    const closed = error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
+    if (closed && this.#link !== link && this.#failure) return new McpFailure(this.#failure.why);
+    if (error instanceof Error && error.name === 'AbortError') return error;
+    return new McpFailure(reasonOf(error), { cause: error });
+  }
+
+  async #connect(): Promise<void> {
+    const { log, name } = this.#parts;
+    const limit = timeoutMs(this.#entry);
+    const late = AbortSignal.timeout(limit);
+    const signal = AbortSignal.any([late, this.#end.signal]);
+    try {
+      const target = await resolveEntry(name, this.#entry, this.#parts.expand, signal);
+      const link = await openLink(target, this.#linkParts(limit), signal);
+      try {
+        this.#listing = await listAll(link.client, signal, limit);
+      } catch (error) {
+        this.#lastWords = link.lastWords();
+        await link.close();
+        throw error;
+      }
+      if (this.#end.signal.aborted) return await link.close();
+      this.#link = link;
+      this.#failure = null;
+      this.#stale = false;
+      this.#readyAt = Date.now();
+    } catch (error) {
+      if (this.#end.signal.aborted) return;
+      const why = late.aborted ? `it did not connect within ${limit / 1000} s` : reasonOf(error);
+      log.warn({ err: error, mcp_server: name }, 'an MCP server cannot be used');
+      this.#fail(why, late.aborted);
+    }
+  }
+
+  #linkParts(limit: number) {
+    const { workspacePath, sandbox, fetch, logins, log, name } = this.#parts;
+    return {
+      ...{ workspacePath, sandbox, fetch, logins, timeoutMs: limit },
+      log: log.child({ mcp_server: name }),
+      onListChanged: () => {
+        this.#stale = true;
+      },
+      onLost: (error: Error) => void this.#lose(error),
+      onElicit: (asked: ElicitRequestFormParams) => this.#elicit(asked),
+    };
+  }
+
+  /** Only a call of which there is one at work has a person behind it that can be named. */
+  async #elicit(asked: ElicitRequestFormParams): Promise<ElicitResult> {
+    const [call, ...others] = this.#calls;
+    if (!call || others.length > 0) return { action: 'cancel' };
+    return await call.clock.pause(() => elicit(this.#parts.name, asked, call.context.ask));
+  }
+
+  async #relist(): Promise<void> {
+    if (!this.#stale || !this.#link) return;
+    const { client } = this.#link;
+    this.#relisting ??= (async () => {
+      this.#stale = false;
+      try {
+        const limit = timeoutMs(this.#entry);
+        this.#listing = await listAll(client, AbortSignal.any([AbortSignal.timeout(limit), this.#end.signal]), limit);
+      } catch (error) {
+        // What was listed before still counts; the next use asks again.
+        this.#stale = true;
+        this.#parts.log.warn({ err: error, mcp_server: this.#parts.name }, 'an MCP server does not list its tools');
+      }
+    })().finally(() => {
+      this.#relisting = null;
+    });
+    await this.#relisting;
+  }
+
+  async #lose(error: Error): Promise<void> {
+    const link = this.#link;
+    if (!link) return;
+    this.#parts.log.warn({ err: error, mcp_server: this.#parts.name }, 'an MCP server was lost');
+    // One that was well for a while is started again at once.
+    if (Date.now() - this.#readyAt > this.#parts.times.longestBackOffMs) this.#failures = 0;
+    this.#fail(reasonOf(error), false);
+    await this.#drop(link);
+  }
+
+  #fail(why: string, wasSlow: boolean): void {
+    const { backOffMs, longestBackOffMs } = this.#parts.times;
+    const wait = Math.min(backOffMs * 2 ** this.#failures, longestBackOffMs);
+    // The first loss of a server that had been there says little: perhaps it was one bad call.
+    this.#notBefore = this.#failures === 0 && this.#link ? 0 : Date.now() + wait;
+    this.#failures += 1;
+    this.#failure = { why, wasSlow };
+  }
+
+  /** Others may have dropped it already, and connected again. */
+  async #drop(link: Link | null): Promise<void> {
+    if (!link || link !== this.#link) return;
+    this.#link = null;
+    this.#lastWords = link.lastWords();
+    await link.close();
+  }
+
+  #keepAwake(): void {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => {
+      if (this.#calls.size > 0) return this.#keepAwake();
+      void this.#drop(this.#link);
+    }, this.#parts.times.idleMs).unref();
+  }
+}
+
+function isSessionGone(error: unknown): boolean {
+  return error instanceof SdkHttpError && error.data.status === 404;
+}

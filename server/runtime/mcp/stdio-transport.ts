@@ -1,0 +1,174 @@
+/** A server that is a process of ours: messages over its standard input and output, its complaints into the log. */
+import {
+  type JSONRPCMessage,
+  ReadBuffer,
+  type RequestId,
+  serializeMessage,
+  type Transport,
+} from '@modelcontextprotocol/client';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Log } from '../../log.ts';
+import { type ProcessGroup, startGroup } from '../process-group.ts';
+import { McpFailure } from './failure.ts';
+
+/** How the process is started. */
+export interface StdioCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Whether `file` only starts the real one. */
+  readonly wrapped: boolean;
+  /** Written to the process's third further descriptor at once; null where it has none. */
+  readonly sealedEnvironment: string | null;
+  /** To be called once every process has ended. */
+  release(): void;
+}
+
+const largestMessageBytes = 10 * 1024 ** 2;
+/** A server that has said so much and answered nothing will not. */
+const mostUnaskedBytes = 32 * 1024 ** 2;
+const mostLoggedBytes = 256 * 1024;
+const lastWordsLength = 2000;
+/** For each of: noticing that its input has ended, and heeding the signal. */
+const graceMs = 400;
+const drainMs = 200;
+
+export class StdioTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  readonly #command: StdioCommand;
+  readonly #log: Log;
+  readonly #buffer = new ReadBuffer({ maxBufferSize: largestMessageBytes });
+  readonly #unanswered = new Set<RequestId>();
+  #group: ProcessGroup | null = null;
+  #unaskedBytes = 0;
+  #loggedBytes = 0;
+  #lastWords = '';
+  #fault: McpFailure | null = null;
+  #closing: Promise<void> | null = null;
+
+  constructor(command: StdioCommand, log: Log) {
+    this.#command = command;
+    this.#log = log;
+  }
+
+  /** Why it ended; null while it runs, or where we ended it. */
+  get fault(): McpFailure | null {
+    return this.#fault;
+  }
+
+  get pid(): number | null {
+    return this.#group?.child.pid ?? null;
+  }
+
+  /** The end of what it wrote to standard error: for the eyes of whoever configured it. */
+  get lastWords(): string {
+    return this.#lastWords;
+  }
+
+  async start(): Promise<void> {
+    const { sealedEnvironment } = this.#command;
+    const further = sealedEnvironment === null ? [] : ['pipe' as const];
+    const group = startGroup({ ...this.#command, stdio: ['pipe', 'pipe', 'pipe', ...further] });
+    this.#group = group;
+    const { child } = group;
+    // Whether the pipe broke is of no interest: the end of the process tells.
+    child.stdin?.on('error', () => undefined);
+    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+    child.stderr?.on('data', (chunk: Buffer) => this.#listen(chunk));
+    const sealed = child.stdio[3];
+    if (sealed && 'end' in sealed) sealed.on('error', () => undefined).end(sealedEnvironment);
+    const spawned = Promise.withResolvers<void>();
+    child.once('spawn', spawned.resolve);
+    group.exited.then(
+      () => this.#ended(),
+      (error: unknown) => {
+        spawned.reject(error);
+        this.#command.release();
+      },
+    );
+    await spawned.promise;
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#group?.child.stdin;
+    if (!stdin?.writable || this.#fault || this.#closing) throw this.#fault ?? new McpFailure('it is not running');
+    if (stdin.writableLength > largestMessageBytes)
+      throw new McpFailure('it does not read what it is sent');
+    if ('method' in message && 'id' in message) this.#unanswered.add(message.id);
+    stdin.write(serializeMessage(message));
+  }
+
+  async close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return await this.#closing;
+  }
+
+  #read(chunk: Buffer): void {
+    if (this.#closing) return;
+    this.#unaskedBytes += chunk.length;
+    try {
+      this.#buffer.append(chunk);
+    } catch {
+      return this.#fail('it sent a message of more than 10 MB');
+    }
+    for (let message = this.#next(); message; message = this.#next()) {
+      if ('id' in message && !('method' in message) && this.#unanswered.delete(message.id ?? '')) this.#unaskedBytes = 0;
+      this.onmessage?.(message);
+    }
+    if (this.#unaskedBytes > mostUnaskedBytes) this.#fail('it writes without end, and answers nothing');
+  }
+
+  /** What is no message is passed over: some servers print a greeting first. */
+  #next(): JSONRPCMessage | null {
+    for (;;) {
+      try {
+        return this.#buffer.readMessage();
+      } catch (error) {
+        this.#log.debug({ err: error }, 'an MCP server wrote a line that is no message');
+      }
+    }
+  }
+
+  #listen(chunk: Buffer): void {
+    this.#lastWords = (this.#lastWords + chunk.toString('utf8')).slice(-lastWordsLength);
+    if (this.#loggedBytes > mostLoggedBytes) return;
+    this.#loggedBytes += chunk.length;
+    this.#log.debug({ stderr: chunk.toString('utf8').slice(0, 4000) }, 'an MCP server complains');
+  }
+
+  async #ended(): Promise<void> {
+    if (this.#closing) return;
+    const { child } = this.#group ?? {};
+    // What it wrote last may still be on its way.
+    await delay(drainMs, undefined, { ref: false });
+    const { exitCode, signalCode } = child ?? {};
+    this.#fail(exitCode === null ? `the signal ${signalCode} ended it` : `it ended with exit code ${exitCode}`);
+  }
+
+  #fail(why: string): void {
+    if (this.#fault || this.#closing) return;
+    this.#fault = new McpFailure(why);
+    this.onerror?.(this.#fault);
+    void this.close();
+  }
+
+  async #end(): Promise<void> {
+    const group = this.#group;
+    this.#buffer.clear();
+    if (!group) return this.#command.release();
+    const { child } = group;
+    // By the protocol the end of its input is what tells a server to go.
+    child.stdin?.end();
+    const gone = group.exited.catch(() => undefined);
+    await Promise.race([gone, delay(graceMs, undefined, { ref: false })]);
+    if (child.exitCode === null && child.signalCode === null)
+      await group.endPolitely(graceMs, this.#command.wrapped).catch(() => undefined);
+    await group.endCertainly().catch(() => undefined);
+    for (const stream of child.stdio) stream?.destroy();
+    this.#command.release();
+    this.onclose?.();
+  }
+}
