@@ -139,7 +139,8 @@ describe('the keys and their defaults', () => {
 const sampling = 'temperature top_p top_k frequency_penalty presence_penalty provider_options';
 const selectedModel = `model provider fallbacks reasoning_effort think max_tokens ${sampling}`;
 const mcpServer =
-  'command env args type="stdio" url disabled=false disabled_tools enabled_tools timeout=15 headers';
+  'command env args type="stdio" url disabled=false disabled_tools enabled_tools timeout=15 headers ' +
+  'oauth=true oauth_grant="authorization_code" oauth_client_id oauth_client_secret oauth_scope oauth_issuer oauth_callback_port';
 const hook = 'matcher command timeout=30 on_error="deny"';
 
 /** The table that the reference draws, one line an object. */

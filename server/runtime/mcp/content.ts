@@ -1,4 +1,5 @@
 /** What MCP servers answer, as text for a model. */
+import { isDeepStrictEqual } from 'node:util';
 import type {
   BlobResourceContents,
   CallToolResult,
@@ -19,9 +20,9 @@ export function bounded(text: string): string {
 /** The answer of a tool. */
 export function textOfResult({ content = [], structuredContent }: CallToolResult): string {
   const parts = content.map(textOfBlock);
-  const structured = structuredContent === undefined ? null : JSON.stringify(structuredContent);
   // A server should repeat it as text, for readers that know no other.
-  if (structured !== null && !content.some((block) => saysTheSame(block, structured))) parts.push(structured);
+  if (structuredContent !== undefined && !content.some((block) => saysTheSame(block, structuredContent)))
+    parts.push(JSON.stringify(structuredContent));
   return bounded(parts.join('\n\n')) || '(The tool gave no output.)';
 }
 
@@ -49,10 +50,14 @@ export function textOfResource(resource: TextResourceContents | BlobResourceCont
   return `[resource ${resource.uri}${type}, ${sizeOf(resource.blob)}; it is no text]`;
 }
 
-function saysTheSame(block: ContentBlock, structured: string): boolean {
+function saysTheSame(block: ContentBlock, structured: unknown): boolean {
   if (block.type !== 'text') return false;
+  if (block.text === JSON.stringify(structured)) return true;
+  // Some wrap their text into an object, since only objects count as structured.
+  const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
+  if (values.length === 1 && values[0] === block.text) return true;
   try {
-    return JSON.stringify(JSON.parse(block.text)) === structured;
+    return isDeepStrictEqual(JSON.parse(block.text), structured);
   } catch {
     return false; // It is no JSON.
   }

@@ -14,7 +14,11 @@ const longestLabel = 200;
 const longestDescription = 600;
 
 /** Puts the form to the person, question by question. */
-export async function elicit(server: string, asked: ElicitRequestFormParams, ask: Ask): Promise<ElicitResult> {
+export async function elicit(
+  server: string,
+  asked: ElicitRequestFormParams,
+  ask: Ask,
+): Promise<ElicitResult> {
   const properties = Object.entries(asked.requestedSchema.properties);
   if (properties.length === 0) return await confirm(server, asked.message, ask);
   const content: Record<string, string | number | boolean | string[]> = {};
@@ -25,7 +29,7 @@ export async function elicit(server: string, asked: ElicitRequestFormParams, ask
     if (outcome.status !== 'answered') return { action: 'cancel' };
     for (const [name, property] of batch) {
       const answer = outcome.answers.find(({ question_id }) => question_id === name);
-      const value = answer && valueOf(property, answer);
+      const value = answer && valueIn(property, answer);
       if (value !== undefined) content[name] = value;
     }
   }
@@ -50,7 +54,9 @@ function questionOf(
   property: Property,
 ): Question {
   const required = requestedSchema.required?.includes(name) ?? false;
-  const facts = [message, property.description, required ? null : 'May be left empty.'].filter(Boolean).join(' ');
+  const facts = [message, property.description, required ? null : 'May be left empty.']
+    .filter(Boolean)
+    .join(' ');
   const common = {
     id: name,
     text: textOf(server, property.title ?? name),
@@ -86,7 +92,7 @@ function labelOf(text: string): string {
   return oneLine(text, longestLabel - 1) || '(empty)';
 }
 
-function valueOf(
+function valueIn(
   property: Property,
   { yes, selected_ids, fill_in_text }: QuestionAnswer,
 ): string | number | boolean | string[] | undefined {

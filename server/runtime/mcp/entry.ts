@@ -67,7 +67,9 @@ async function expandEntry(name: string, entry: McpServer, expand: ExpandSetting
   } catch (error) {
     signal.throwIfAborted();
     // Whoever expands shows templates only, never what they stand for.
-    throw new McpFailure(error instanceof Error ? error.message : 'its settings cannot be resolved', { cause: error });
+    throw new McpFailure(error instanceof Error ? error.message : 'its settings cannot be resolved', {
+      cause: error,
+    });
   }
 }
 
@@ -103,7 +105,8 @@ function remoteTarget(entry: McpServer): Target {
 
 /** Checked here, since the platform would show the value in its message. */
 function isHeader(name: string, value: string): boolean {
-  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) throw new McpFailure('one of its headers has no proper name');
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name))
+    throw new McpFailure('one of its headers has no proper name');
   if (/[^\t\x20-\x7e\x80-\xff]/.test(value))
     throw new McpFailure(`the value of its header ${name} cannot be sent`);
   return true;

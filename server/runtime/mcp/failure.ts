@@ -1,5 +1,11 @@
 /** Why an MCP server cannot be used, in words for people and models. */
-import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from '@modelcontextprotocol/client';
+import {
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  UnauthorizedError,
+} from '@modelcontextprotocol/client';
 
 /** The message holds no secret: it may be shown to whoever uses the server. */
 export class McpFailure extends Error {
@@ -17,12 +23,15 @@ export function reasonOf(error: unknown): string {
   if (error instanceof UnauthorizedError) return 'it asks for a login (401)';
   if (error instanceof SdkHttpError) return `it answered with the HTTP status ${error.data.status}`;
   if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
-  if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) return 'it did not answer in time';
+  if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
+    return 'it did not answer in time';
   if (error instanceof SdkError) return `the connection failed (${error.code})`;
   if (!(error instanceof Error)) return 'the connection failed';
   // The messages of spawn and of the network hold arguments and addresses, which may hold secrets.
   const code = codeOf(error) ?? codeOf(error.cause);
-  return code === null ? `the connection failed (${error.name})` : (knownCodes[code] ?? `the connection failed (${code})`);
+  return code === null
+    ? `the connection failed (${error.name})`
+    : (knownCodes[code] ?? `the connection failed (${code})`);
 }
 
 /** Text of a server, for one line of a person's screen. */

@@ -103,7 +103,9 @@ function newClient(target: Target, parts: LinkParts, mode: 'legacy' | 'auto'): C
     listChanged: { tools: changed, prompts: changed, resources: changed },
     versionNegotiation: { mode },
     // What a tool says goes to the model as text: a schema of the server's need not be compiled here.
-    jsonSchemaValidator: { getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }) }, // whatever it is, it is passed on
+    jsonSchemaValidator: {
+      getValidator: () => (input) => ({ valid: true, data: input as never, errorMessage: undefined }),
+    }, // whatever it is, it is passed on
   };
   const client = new Client(clientInfo, options);
   const uri = pathToFileURL(parts.workspacePath).href;

@@ -50,6 +50,8 @@ function clean(text: string, longest: number): string {
 
 /** The server as it names itself, for people. */
 export function describeServer({ server, protocolVersion }: Listing): string {
-  const itself = server ? `${oneLine(server.name, 80)} ${oneLine(server.version, 40)}` : 'a server without a name';
+  const itself = server
+    ? `${oneLine(server.name, 80)} ${oneLine(server.version, 40)}`
+    : 'a server without a name';
   return `${itself}, protocol ${oneLine(protocolVersion, 40)}`;
 }

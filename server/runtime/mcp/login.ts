@@ -121,12 +121,12 @@ export async function logIn(
   browser: Browser,
 ): Promise<void> {
   const state = randomBytes(24).toString('base64url');
-  let visited: Promise<URLSearchParams> | undefined;
+  const visits: Promise<URLSearchParams>[] = [];
   const interaction: Interaction = {
     redirectUrl: browser.redirectUrl,
     state,
     send: (authorizationUrl) => {
-      visited = browser.visit(authorizationUrl);
+      visits.push(browser.visit(authorizationUrl));
     },
   };
   // A client that was registered before may not come back to this address.
@@ -141,7 +141,9 @@ export async function logIn(
       ...(wanted !== undefined && { scope: wanted }),
     };
     await auth(flow, options);
-    if (visited) await auth(flow, { ...options, ...codeOf(await visited, state) });
+    // Without one the service has logged in by itself.
+    for (const answer of await Promise.all(visits))
+      await auth(flow, { ...options, ...codeOf(answer, state) });
   } catch (error) {
     throw failureOf(error);
   }

@@ -21,7 +21,11 @@ export interface Mcp extends Extension {
   prompts(place: ExtensionPlace): Promise<readonly ServerPrompt[]>;
   /** A prompt with its arguments filled in. Rejects with McpFailure. */
   prompt(
-    wanted: { readonly server: string; readonly name: string; readonly values: Readonly<Record<string, string>> },
+    wanted: {
+      readonly server: string;
+      readonly name: string;
+      readonly values: Readonly<Record<string, string>>;
+    },
     place: ExtensionPlace,
     signal: AbortSignal,
   ): Promise<GetPromptResult>;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineTool, failure, interrupted, success } from '../tools/define-tool.ts';
 import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
 import { bounded, textOfResource } from './content.ts';
-import { oneLine, reasonOf } from './failure.ts';
+import { McpFailure, oneLine } from './failure.ts';
 import type { NamedServer } from './server-tools.ts';
 
 const mostListed = 200;
@@ -36,7 +36,11 @@ function readTool(servers: readonly NamedServer[]): Tool {
     needsPermission: true,
     input: z.strictObject({
       server: z.string().describe('The name of the server'),
-      uri: z.string().min(1).max(4000).describe('As list_mcp_resources gives it, or made from one of its templates'),
+      uri: z
+        .string()
+        .min(1)
+        .max(4000)
+        .describe('As list_mcp_resources gives it, or made from one of its templates'),
     }),
     prepare: ({ server, uri }, context) => ({
       permission: {
@@ -57,12 +61,14 @@ async function answer(
   ask: (named: NamedServer, context: ToolContext) => Promise<string>,
 ): Promise<ToolOutput> {
   const named = servers.find(({ name }) => name === wanted);
-  if (!named) return failure(`No MCP server ${oneLine(wanted, 60)} offers resources; there are: ${namesOf(servers)}.`);
+  if (!named)
+    return failure(`No MCP server ${oneLine(wanted, 60)} offers resources; there are: ${namesOf(servers)}.`);
   try {
     return success(bounded(await ask(named, context)));
   } catch (error) {
     if (context.signal.aborted) return interrupted();
-    return failure(`The MCP server ${wanted} did not do it: ${reasonOf(error)}.`);
+    if (!(error instanceof McpFailure)) throw error;
+    return failure(`The MCP server ${wanted} did not do it: ${error.message}.`);
   }
 }
 
@@ -86,13 +92,24 @@ async function listed({ server }: NamedServer, { signal }: ToolContext): Promise
   return [...lines.slice(0, mostListed), ...more].join('\n') || '(The server lists none.)';
 }
 
-function lineOf(uri: string, one: { readonly name: string; readonly title?: string | undefined; readonly description?: string | undefined; readonly mimeType?: string | undefined }): string {
+function lineOf(
+  uri: string,
+  one: {
+    readonly name: string;
+    readonly title?: string | undefined;
+    readonly description?: string | undefined;
+    readonly mimeType?: string | undefined;
+  },
+): string {
   const facts = [one.title ?? one.name, one.mimeType, one.description].filter(Boolean).join('; ');
   return `${oneLine(uri, 1000)}: ${oneLine(facts)}`;
 }
 
 async function read({ server }: NamedServer, uri: string, { signal }: ToolContext): Promise<string> {
-  const { contents } = await server.request((client, options) => client.readResource({ uri }, options), signal);
+  const { contents } = await server.request(
+    (client, options) => client.readResource({ uri }, options),
+    signal,
+  );
   return contents.map(textOfResource).join('\n\n') || '(The resource is empty.)';
 }
 

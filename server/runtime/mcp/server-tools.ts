@@ -1,10 +1,16 @@
 /** The tools of MCP servers as tools of the agent: what a model is told of them, and how they are called. */
-import type { Tool as ListedTool } from '@modelcontextprotocol/client';
+import type { CallToolResult, Tool as ListedTool } from '@modelcontextprotocol/client';
 import { interrupted } from '../tools/define-tool.ts';
-import { type PreparedCall, type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
+import {
+  type PreparedCall,
+  type Tool,
+  type ToolContext,
+  ToolInputError,
+  type ToolOutput,
+} from '../tools/tool.ts';
 import { textOfResult } from './content.ts';
 import { offers } from './entry.ts';
-import { oneLine, reasonOf } from './failure.ts';
+import { McpFailure, oneLine } from './failure.ts';
 import type { ConnectedServer } from './server.ts';
 import { nameTools } from './tool-names.ts';
 
@@ -59,12 +65,16 @@ async function run(
   context: ToolContext,
 ): Promise<ToolOutput> {
   try {
-    const result = await connected.callTool(tool, input, context);
-    return { content: textOfResult(result), is_error: result.isError ?? false };
+    return outputOf(await connected.callTool(tool, input, context));
   } catch (error) {
     if (context.signal.aborted) return interrupted();
-    return { content: `The MCP server ${server} did not do it: ${reasonOf(error)}.`, is_error: true };
+    if (!(error instanceof McpFailure)) throw error;
+    return { content: `The MCP server ${server} did not do it: ${error.message}.`, is_error: true };
   }
+}
+
+function outputOf(result: CallToolResult): ToolOutput {
+  return { content: textOfResult(result), is_error: result.isError ?? false };
 }
 
 function inputSchemaOf({ inputSchema }: ListedTool): Record<string, unknown> {

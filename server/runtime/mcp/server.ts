@@ -119,8 +119,16 @@ export class ConnectedServer {
   }
 
   /** Calls a tool. Rejects with McpFailure, or as the signal was aborted. */
-  async callTool(tool: string, input: Record<string, unknown>, context: ToolContext): Promise<CallToolResult> {
-    const clock = startCallClock(context.signal, this.#parts.times.callSilenceMs, this.#parts.times.callTotalMs);
+  async callTool(
+    tool: string,
+    input: Record<string, unknown>,
+    context: ToolContext,
+  ): Promise<CallToolResult> {
+    const clock = startCallClock(
+      context.signal,
+      this.#parts.times.callSilenceMs,
+      this.#parts.times.callTotalMs,
+    );
     const call = { context, clock };
     this.#calls.add(call);
     try {
@@ -150,7 +158,10 @@ export class ConnectedServer {
 
   /** Asks for anything else: resources, prompts. Rejects with McpFailure. */
   async request<Answer>(
-    ask: (client: Client, options: { readonly signal: AbortSignal; readonly timeout: number }) => Promise<Answer>,
+    ask: (
+      client: Client,
+      options: { readonly signal: AbortSignal; readonly timeout: number },
+    ) => Promise<Answer>,
     signal: AbortSignal,
   ): Promise<Answer> {
     return await this.#ask((client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }));
@@ -247,11 +258,18 @@ export class ConnectedServer {
       this.#stale = false;
       try {
         const limit = timeoutMs(this.#entry);
-        this.#listing = await listAll(client, AbortSignal.any([AbortSignal.timeout(limit), this.#end.signal]), limit);
+        this.#listing = await listAll(
+          client,
+          AbortSignal.any([AbortSignal.timeout(limit), this.#end.signal]),
+          limit,
+        );
       } catch (error) {
         // What was listed before still counts; the next use asks again.
         this.#stale = true;
-        this.#parts.log.warn({ err: error, mcp_server: this.#parts.name }, 'an MCP server does not list its tools');
+        this.#parts.log.warn(
+          { err: error, mcp_server: this.#parts.name },
+          'an MCP server does not list its tools',
+        );
       }
     })().finally(() => {
       this.#relisting = null;

@@ -1,4 +1,6 @@
 /** A server that is a process of ours: messages over its standard input and output, its complaints into the log. */
+
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type JSONRPCMessage,
   ReadBuffer,
@@ -6,7 +8,6 @@ import {
   serializeMessage,
   type Transport,
 } from '@modelcontextprotocol/client';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../../log.ts';
 import { type ProcessGroup, startGroup } from '../process-group.ts';
 import { McpFailure } from './failure.ts';
@@ -94,9 +95,9 @@ export class StdioTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     const stdin = this.#group?.child.stdin;
-    if (!stdin?.writable || this.#fault || this.#closing) throw this.#fault ?? new McpFailure('it is not running');
-    if (stdin.writableLength > largestMessageBytes)
-      throw new McpFailure('it does not read what it is sent');
+    if (this.#fault) throw this.#fault;
+    if (!stdin?.writable || this.#closing !== null) throw new McpFailure('it is not running');
+    if (stdin.writableLength > largestMessageBytes) throw new McpFailure('it does not read what it is sent');
     if ('method' in message && 'id' in message) this.#unanswered.add(message.id);
     stdin.write(serializeMessage(message));
   }
@@ -107,15 +108,17 @@ export class StdioTransport implements Transport {
   }
 
   #read(chunk: Buffer): void {
-    if (this.#closing) return;
+    if (this.#closing !== null) return;
     this.#unaskedBytes += chunk.length;
     try {
       this.#buffer.append(chunk);
     } catch {
-      return this.#fail('it sent a message of more than 10 MB');
+      this.#fail('it sent a message of more than 10 MB');
+      return;
     }
     for (let message = this.#next(); message; message = this.#next()) {
-      if ('id' in message && !('method' in message) && this.#unanswered.delete(message.id ?? '')) this.#unaskedBytes = 0;
+      if ('id' in message && !('method' in message) && this.#unanswered.delete(message.id ?? ''))
+        this.#unaskedBytes = 0;
       this.onmessage?.(message);
     }
     if (this.#unaskedBytes > mostUnaskedBytes) this.#fail('it writes without end, and answers nothing');
@@ -140,16 +143,18 @@ export class StdioTransport implements Transport {
   }
 
   async #ended(): Promise<void> {
-    if (this.#closing) return;
+    if (this.#closing !== null) return;
     const { child } = this.#group ?? {};
     // What it wrote last may still be on its way.
     await delay(drainMs, undefined, { ref: false });
     const { exitCode, signalCode } = child ?? {};
-    this.#fail(exitCode === null ? `the signal ${signalCode} ended it` : `it ended with exit code ${exitCode}`);
+    this.#fail(
+      exitCode === null ? `the signal ${signalCode} ended it` : `it ended with exit code ${exitCode}`,
+    );
   }
 
   #fail(why: string): void {
-    if (this.#fault || this.#closing) return;
+    if (this.#fault || this.#closing !== null) return;
     this.#fault = new McpFailure(why);
     this.onerror?.(this.#fault);
     void this.close();

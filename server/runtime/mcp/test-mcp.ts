@@ -1,0 +1,128 @@
+/** MCP servers for tests: the real ones as processes, and the extension with short times. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { McpServer } from '../../contract/config.ts';
+import type { ExtensionParts } from '../extension.ts';
+import { testExtensionParts } from '../test-extension.ts';
+import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
+import { createMcp, type Mcp } from './mcp.ts';
+import { type ServerTimes, serverTimes } from './server.ts';
+
+const packages = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
+
+/** The program of a public server. */
+export function publicServer(name: 'everything' | 'filesystem' | 'memory'): string {
+  return join(packages, `server-${name}/dist/index.js`);
+}
+
+/** A public server over stdio. */
+export function overStdio(name: 'everything' | 'filesystem' | 'memory', ...args: string[]): McpServer {
+  return { command: process.execPath, args: [publicServer(name), ...args] };
+}
+
+/** One of the servers in `test-servers/`, written for what no good server does. */
+export function hostile(name: string, ...args: string[]): McpServer {
+  return {
+    command: process.execPath,
+    args: [join(import.meta.dirname, 'test-servers', `${name}.ts`), ...args],
+  };
+}
+
+/** A workspace that goes with the test. */
+export function testWorkspace(): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), 'service-mcp-')));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** The extension for these servers, alone. */
+export function testMcp(
+  servers: Readonly<Record<string, McpServer>>,
+  more: Partial<ExtensionParts> = {},
+  times: Partial<ServerTimes> = {},
+): Mcp {
+  const first = { config: { mcp: { ...servers } }, shared: false };
+  const mcp = createMcp(testExtensionParts({ first, ...more }), { ...serverTimes, ...times });
+  onTestFinished(() => mcp.close());
+  return mcp;
+}
+
+/** What a call is given, with what it said on the way. */
+export function testContext(workspacePath: string, more: Partial<ToolContext> = {}) {
+  const said: string[] = [];
+  const context: ToolContext = {
+    workspacePath,
+    sessionId: 'ses_1',
+    runId: 'run_1',
+    toolCallId: 'call_1',
+    signal: new AbortController().signal,
+    progress: (text) => said.push(text),
+    ask: async () => ({ status: 'declined' }),
+    todos: { get: () => [], set: async () => undefined },
+    readableFolders: [],
+    files: { recall: () => undefined, remember: () => undefined },
+    recordChange: async () => undefined,
+    noteAfterChange: async () => '',
+    ...more,
+  };
+  return { context, said };
+}
+
+/** Calls a tool as the runtime does once it is allowed. */
+export async function call(
+  tools: readonly Tool[],
+  name: string,
+  input: unknown,
+  context: ToolContext,
+): Promise<ToolOutput> {
+  const tool = tools.find((one) => one.name === name);
+  if (!tool) throw new Error(`no tool ${name} among ${tools.map((one) => one.name).join(', ')}`);
+  return await (await tool.prepare(input, context)).run();
+}
+
+/** A public server that listens, and its address. */
+export async function listening(transport: 'sse' | 'streamableHttp', port = 0) {
+  const chosen = port || (await freePort());
+  const child = spawn(process.execPath, [publicServer('everything'), transport], {
+    env: { PATH: process.env.PATH, PORT: String(chosen) },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  onTestFinished(() => stop(child));
+  await said(child, /running on port|listening on port/);
+  const path = transport === 'sse' ? 'sse' : 'mcp';
+  return { url: `http://127.0.0.1:${chosen}/${path}`, port: chosen, stop: () => stop(child) };
+}
+
+/** Reads on afterwards: a server whose complaints nobody takes any more ends. */
+async function said(child: ChildProcess, wanted: RegExp): Promise<void> {
+  let text = '';
+  const heard = Promise.withResolvers<void>();
+  child.stderr?.on('data', (chunk: Buffer) => {
+    text += chunk.toString();
+    if (wanted.test(text)) heard.resolve();
+  });
+  child.once('exit', () => heard.reject(new Error(`the server did not start: ${text}`)));
+  await heard.promise;
+}
+
+/** Ends a process that a test started. */
+export async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (typeof address !== 'object' || !address) throw new Error('no port');
+  return address.port;
+}
