@@ -4,8 +4,10 @@ import {
   SdkError,
   SdkErrorCode,
   SdkHttpError,
+  SseError,
   UnauthorizedError,
 } from '@modelcontextprotocol/client';
+import { OutboundError, outboundSentence } from '../../outbound/outbound.ts';
 
 /** The message holds no secret: it may be shown to whoever uses the server. */
 export class McpFailure extends Error {
@@ -25,13 +27,13 @@ export function reasonOf(error: unknown): string {
   if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
   if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
     return 'it did not answer in time';
-  if (error instanceof SdkError) return `the connection failed (${error.code})`;
+  if (error instanceof SdkError) return `the connection failed (${error.code.toLowerCase()})`;
   if (!(error instanceof Error)) return 'the connection failed';
-  // The messages of spawn and of the network hold arguments and addresses, which may hold secrets.
-  const code = codeOf(error) ?? codeOf(error.cause);
-  return code === null
-    ? `the connection failed (${error.name})`
-    : (knownCodes[code] ?? `the connection failed (${code})`);
+  if (error instanceof OutboundError || error instanceof TypeError || error instanceof SseError)
+    return asReason(outboundSentence(error));
+  // The messages of spawn hold arguments, which may hold secrets.
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+  return startFaults[code] ?? `the connection failed (${code})`;
 }
 
 /** Text of a server, for one line of a person's screen. */
@@ -40,15 +42,16 @@ export function oneLine(text: string, longest = longestReason): string {
   return line.length > longest ? `${line.slice(0, longest)}…` : line;
 }
 
-const knownCodes: Readonly<Record<string, string>> = {
+const startFaults: Readonly<Record<string, string>> = {
   ENOENT: 'its command was not found',
   EACCES: 'its command may not be run',
   E2BIG: 'its arguments are too long',
-  ECONNREFUSED: 'nothing listens at its address',
-  ECONNRESET: 'the connection was cut',
-  ENOTFOUND: 'its host has no address',
 };
 
-function codeOf(error: unknown): string | null {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
+/** A sentence as the rest of one. */
+function asReason(sentence: string): string {
+  return sentence
+    .replace(/^The /, 'the ')
+    .replace(/^There /, 'there ')
+    .replace(/\.$/, '');
 }

@@ -14,6 +14,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
+import type { Outbound } from '../../outbound/outbound.ts';
 import { childEnvironment } from '../child-environment.ts';
 import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
 import { boundedFetch } from './bounded-fetch.ts';
@@ -27,7 +28,7 @@ export interface LinkParts {
   readonly workspacePath: string;
   /** Where a process has to run; null where it runs as its person's own. */
   readonly sandbox: Sandbox | SandboxUnavailable | null;
-  readonly fetch: FetchLike;
+  readonly outbound: Outbound;
   readonly logins: LoginKeeper;
   readonly log: Log;
   /** How long the handshake may take. */
@@ -165,14 +166,21 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
   if (target.type === 'stdio') return new StdioTransport(await commandOf(target, parts), parts.log);
   const { url, headers, oauth } = target;
   const login = loginTo(url, oauth, headers, parts.logins);
+  const fetch = boundedFetch(fetchFor(url, parts.outbound));
   const options = {
-    fetch: login?.watching(boundedFetch(parts.fetch)) ?? boundedFetch(parts.fetch),
+    fetch: login?.watching(fetch) ?? fetch,
     requestInit: { headers: { ...headers } },
     ...(login && { authProvider: login.provider }),
   };
   return target.type === 'sse'
     ? new SSEClientTransport(url, options)
     : new StreamableHTTPClientTransport(url, options);
+}
+
+/** The settings name the server; where its login is made, the server says. */
+export function fetchFor({ origin }: URL, outbound: Outbound): FetchLike {
+  const [named, told] = [outbound.fetchFor('operator'), outbound.fetchFor('stranger')];
+  return (url, init) => (new URL(url).origin === origin ? named : told)(url, init);
 }
 
 async function commandOf(

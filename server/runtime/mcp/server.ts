@@ -4,11 +4,11 @@ import type {
   Client,
   ElicitRequestFormParams,
   ElicitResult,
-  FetchLike,
 } from '@modelcontextprotocol/client';
 import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
 import type { McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
+import type { Outbound } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
 import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
 import type { ToolContext } from '../tools/tool.ts';
@@ -47,7 +47,7 @@ export interface ServerParts {
   /** Where its process has to run; null where it runs as its person's own. */
   readonly sandbox: Sandbox | SandboxUnavailable | null;
   readonly expand: ExpandSetting;
-  readonly fetch: FetchLike;
+  readonly outbound: Outbound;
   readonly logins: LoginKeeper;
   readonly log: Log;
   readonly times: ServerTimes;
@@ -232,9 +232,9 @@ export class ConnectedServer {
   }
 
   #linkParts(limit: number) {
-    const { workspacePath, sandbox, fetch, logins, log, name } = this.#parts;
+    const { workspacePath, sandbox, outbound, logins, log, name } = this.#parts;
     return {
-      ...{ workspacePath, sandbox, fetch, logins, timeoutMs: limit },
+      ...{ workspacePath, sandbox, outbound, logins, timeoutMs: limit },
       log: log.child({ mcp_server: name }),
       onListChanged: () => {
         this.#stale = true;
