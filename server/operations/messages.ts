@@ -140,6 +140,9 @@ const stopReasons: Readonly<Record<StopReason, MessagesResponse['stop_reason']>>
   refusal: 'refusal',
   tool_use: 'end_turn',
   step_limit: 'end_turn',
+  token_limit: 'end_turn',
+  cost_limit: 'end_turn',
+  loop_detected: 'end_turn',
   interrupted: 'end_turn',
   error: 'end_turn',
 };

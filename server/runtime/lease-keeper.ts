@@ -2,6 +2,7 @@
 import type { Clock } from '../clock.ts';
 import type { InterruptReason, MessagePart } from '../contract/api.ts';
 import type { Log } from '../log.ts';
+import { addCosts } from './cost.ts';
 import { noUsage } from './model.ts';
 import type { AbandonedRun, Lease, NewMessage, NumberedEvent, RunEvent, Transcript } from './transcript.ts';
 
@@ -106,6 +107,7 @@ async function endAbandoned(
       status: 'interrupted',
       content: parts.filter((part) => part.type === 'text' || part.type === 'reasoning'),
       usage: usageOf(events),
+      cost: costOf(events),
       stop_reason: 'interrupted',
       interrupt_reason: 'lease_lost',
       tool_uses: partsOf(ofRun, 'tool_use'),
@@ -172,6 +174,14 @@ function unfinishedMessage(events: readonly NumberedEvent[], model: string): New
     stop_reason: 'interrupted',
     usage: noUsage,
   };
+}
+
+function costOf(events: readonly NumberedEvent[]) {
+  return addCosts(
+    ...events.flatMap((event) =>
+      event.name === 'runtime' && event.data.type === 'step_finished' ? [event.data.cost] : [],
+    ),
+  );
 }
 
 function usageOf(events: readonly NumberedEvent[]) {

@@ -35,6 +35,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     void runOf(runId).events.push(...events);
   const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[]) => {
     const stored = added.map((message) => ({
+      cost: null,
+      summary: false,
+      excluded: false,
       ...message,
       session_id: sessionId,
       run_id: runId,
@@ -105,7 +108,12 @@ export function createMemoryTranscript(): MemoryTranscript {
     async replaceTitle() {
       // Sessions have no titles here.
     },
-    async endRun({ runId, sessionId, messages: added, events }) {
+    async addUsage() {
+      // Nobody reads what a session has used here.
+    },
+    async endRun({ runId, sessionId, messages: added, events, excluded = [] }) {
+      for (const message of messages.get(sessionId) ?? [])
+        if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);
       append(runId, events);
     },

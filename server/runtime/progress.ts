@@ -1,5 +1,6 @@
 /** What a run has gathered so far, from its prompt to where it stands. */
 import type { MessagePart, ToolResult, ToolUse, Usage } from '../contract/api.ts';
+import type { Cost } from './cost.ts';
 import type { Draft } from './draft.ts';
 import { type ModelMessage, noUsage } from './model.ts';
 import type { Todo } from './tools/tool.ts';
@@ -16,6 +17,7 @@ export interface Progress {
   /** Model calls that are complete and stored. */
   steps: number;
   usage: Usage;
+  cost: Cost;
   readonly toolUses: ToolUse[];
   readonly toolResults: ToolResult[];
   /** The id of the newest message. */
@@ -33,6 +35,7 @@ export function newProgress(promptMessageId: string): Progress {
     memory: { todos: [] },
     steps: 0,
     usage: noUsage,
+    cost: 0,
     toolUses: [],
     toolResults: [],
     messageId: promptMessageId,

@@ -24,6 +24,7 @@ export async function endRun(
     status: interruptReason ? 'interrupted' : 'completed',
     content: contentOf(unfinished.at(-1)?.parts ?? progress.answer),
     usage: progress.usage,
+    cost: progress.cost,
     stop_reason: stopReason,
     interrupt_reason: interruptReason,
     tool_uses: progress.toolUses,

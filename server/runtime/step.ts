@@ -1,5 +1,6 @@
 /** One step of a run: the model is called, its answer is streamed, and stored before anything else happens. */
 import type { StopReason } from '../contract/api.ts';
+import { addCosts } from './cost.ts';
 import { assistantMessage, type Draft, newDraft, writeDraft } from './draft.ts';
 import type { EventLog } from './event-log.ts';
 import { noUsage } from './model.ts';
@@ -32,6 +33,7 @@ async function commitAnswer(
     message_id: draft.messageId,
     stop_reason: stopReason,
     usage,
+    cost: null,
   } as const;
   await log.commit([{ name: 'runtime', data: finished }], (events) =>
     scope.transcript.commitStep({
@@ -39,6 +41,7 @@ async function commitAnswer(
       sessionId: scope.sessionId,
       messages: [assistantMessage(scope, draft, stopReason)],
       usage,
+      cost: null,
       steps: 1,
       events,
     }),
@@ -47,6 +50,7 @@ async function commitAnswer(
   progress.messageId = draft.messageId;
   progress.answer = draft.parts;
   progress.usage = addUsage(progress.usage, usage);
+  progress.cost = addCosts(progress.cost, null);
   progress.toolUses.push(...callsOf(draft.parts));
   progress.conversation.push({ role: 'assistant', parts: draft.parts });
   return stopReason;

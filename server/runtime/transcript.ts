@@ -1,5 +1,6 @@
 /** What the runtime needs of a store: one call is one transaction. The store fits; memory-transcript.ts is the embedded one. */
 import type {
+  ContextUse,
   InterruptReason,
   Message,
   PermissionMode,
@@ -44,7 +45,8 @@ export interface NewRun {
 }
 
 /** A message before it is stored; ids and times come from the runtime. */
-export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'>;
+export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'> &
+  Partial<Pick<Message, 'cost' | 'summary'>>;
 
 /** Which process works on a run, and until when the others leave it alone. */
 export interface Lease {
@@ -57,8 +59,12 @@ export interface StepCommit {
   readonly runId: string;
   readonly sessionId: string;
   readonly messages: readonly NewMessage[];
-  /** Added to the run and to the session. */
+  /** Added to the run and to the session, as is the cost. */
   readonly usage: Usage;
+  /** Dollars; null where the model's price is not known; nothing if absent. */
+  readonly cost?: Message['cost'];
+  /** How full the model's window is now; unchanged if absent. */
+  readonly context?: ContextUse;
   /** 1 where a model call was completed, 0 for tool results. */
   readonly steps: 0 | 1;
   readonly events: readonly NumberedEvent[];
@@ -75,6 +81,9 @@ export interface RunEnd {
   /** What was written of an unfinished step, so that the text a client saw is stored. */
   readonly messages: readonly NewMessage[];
   readonly usage: Usage;
+  readonly cost?: Message['cost'];
+  /** Messages that no model is to be shown again. */
+  readonly excluded?: readonly string[];
   readonly events: readonly NumberedEvent[];
 }
 
@@ -146,6 +155,8 @@ export interface Transcript {
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
+  /** Adds what was used for the session outside of its runs: its title. */
+  addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
   /** Ends the run, cancels its open questions, frees the session. */
   endRun(end: RunEnd): Promise<void>;
   /** Up to `limit` events after the given number, in order. */

@@ -1,6 +1,7 @@
 /** The messages of a session, in their order: turn by turn, each question with its answers. */
 import type { Knex } from 'knex';
 import type { Message, operations } from '../contract/api.ts';
+import { toDollars, toNanodollars } from './costs.ts';
 import { insertRows } from './insert-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -20,7 +21,8 @@ export interface Messages {
 }
 
 /** A message before it has its place, its session and its time. */
-export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'>;
+export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'> &
+  Partial<Pick<Message, 'cost' | 'summary'>>;
 
 export interface MessageRow {
   id: string;
@@ -36,6 +38,9 @@ export interface MessageRow {
   usage: string | null;
   reverted: boolean;
   feedback: string | null;
+  cost_nanodollars: number | null;
+  summary: boolean;
+  excluded: boolean;
   created_at: number;
 }
 
@@ -106,14 +111,32 @@ export async function insertMessages(
     .orderBy('position', 'desc')
     .first('position');
   const begin = (last?.position ?? 0) + 1;
-  const rows = messages.map(({ id, run_id, role, parts, model, stop_reason, usage }, index) => ({
-    ...{ id, organization_id, session_id, run_id, turn, position: begin + index, role, model, stop_reason },
-    parts: JSON.stringify(parts),
-    usage: usage && JSON.stringify(usage),
-    created_at: now,
-  }));
+  const rows = messages.map(
+    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary }, index) => ({
+      ...{ id, organization_id, session_id, run_id, turn, position: begin + index, role, model, stop_reason },
+      parts: JSON.stringify(parts),
+      usage: usage && JSON.stringify(usage),
+      cost_nanodollars: toNanodollars(cost ?? null),
+      summary: summary ?? false,
+      excluded: false,
+      created_at: now,
+    }),
+  );
   await insertRows(sql, 'messages', rows);
   for (const { id, parts } of messages) await indexMessage(sql, { id, organization_id, session_id, parts });
+}
+
+/** Marks messages that no model is to be shown again. */
+export async function excludeMessages(
+  sql: Knex.Transaction,
+  sessionId: string,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql<MessageRow>('messages')
+    .where({ session_id: sessionId })
+    .whereIn('id', [...ids])
+    .update({ excluded: true });
 }
 
 export function toMessage(row: MessageRow): Message {
@@ -128,6 +151,9 @@ export function toMessage(row: MessageRow): Message {
     usage: row.usage === null ? null : JSON.parse(row.usage),
     feedback: row.feedback === null ? null : JSON.parse(row.feedback),
     reverted: Boolean(row.reverted),
+    cost: row.cost_nanodollars === null ? null : toDollars(row.cost_nanodollars),
+    summary: Boolean(row.summary),
+    excluded: Boolean(row.excluded),
     created_at: timestamp(row.created_at),
   };
 }

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
+import { costs } from './migrations/0004-costs.ts';
 import { history } from './migrations/0005-history.ts';
 import { agents } from './migrations/0008-agents.ts';
 
@@ -14,7 +15,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, history, agents];
+const migrations: readonly Migration[] = [accounts, sessions, costs, history, agents];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { InterruptReason, operations, Run, RunStatus } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { type CostColumns, toCost } from './costs.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
@@ -29,7 +30,7 @@ export interface Runs {
   pruneEvents(before: Date): Promise<number>;
 }
 
-export interface RunRow {
+export interface RunRow extends CostColumns {
   id: string;
   organization_id: string;
   session_id: string;
@@ -145,6 +146,7 @@ function toRun(row: RunRow): Run {
     permission_mode: row.permission_mode,
     steps: row.steps,
     usage: toUsage(row),
+    cost: toCost(row),
     stop_reason: row.stop_reason,
     interrupt_reason: row.interrupt_reason,
     error: row.error === null ? null : JSON.parse(row.error),

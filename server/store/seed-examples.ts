@@ -11,6 +11,7 @@ import type {
   Run,
   Session,
 } from '../contract/api.ts';
+import { addCost, noCost, toNanodollars } from './costs.ts';
 import type { Database } from './database.ts';
 import { insertChange, packChange } from './file-changes.ts';
 import type { RunRow } from './runs.ts';
@@ -131,10 +132,13 @@ async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: stri
 }
 
 async function seedSession(sql: Knex.Transaction, session: Session, organizationId: string, userId: string) {
-  const { usage, permission_rules, tags, metadata, ...columns } = session;
+  const { usage, cost, context, permission_rules, tags, metadata, ...columns } = session;
   await sql('sessions').insert({
     ...columns,
     ...usage,
+    ...addCost(noCost, cost),
+    context_used: context.used,
+    context_window: context.window,
     organization_id: organizationId,
     user_id: userId,
     permission_rules: JSON.stringify(permission_rules),
@@ -158,10 +162,11 @@ async function seedSession(sql: Knex.Transaction, session: Session, organization
 }
 
 async function seedRun(sql: Knex.Transaction, run: Run, organizationId: string, userId: string) {
-  const { usage, error, ...columns } = run;
+  const { usage, cost, error, ...columns } = run;
   await sql('runs').insert({
     ...columns,
     ...usage,
+    ...addCost(noCost, cost),
     error: error ? JSON.stringify(error) : null,
     organization_id: organizationId,
     user_id: userId,
@@ -182,12 +187,13 @@ async function seedMessage(
   organizationId: string,
   position: number,
 ) {
-  const { parts, usage, ...columns } = message;
+  const { parts, usage, cost, ...columns } = message;
   await sql('messages').insert({
     ...columns,
     organization_id: organizationId,
     parts: JSON.stringify(parts),
     usage: usage ? JSON.stringify(usage) : null,
+    cost_nanodollars: toNanodollars(cost),
     turn: 1,
     position,
     feedback: message.feedback && JSON.stringify(message.feedback),

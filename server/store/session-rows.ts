@@ -1,12 +1,13 @@
 /** Session rows: how they become sessions, and the few ways in which a session changes. */
 import type { Knex } from 'knex';
 import type { Session, SessionStatus, Usage } from '../contract/api.ts';
+import { type CostColumns, toCost } from './costs.ts';
 import { etagOf } from './etag.ts';
 import { notFound, type Reach } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { timestamp } from './timestamps.ts';
 
-export interface SessionRow {
+export interface SessionRow extends CostColumns {
   id: string;
   organization_id: string;
   workspace_id: string;
@@ -25,6 +26,9 @@ export interface SessionRow {
   input_tokens: number;
   output_tokens: number;
   cached_input_tokens: number;
+  context_used: number;
+  context_window: number | null;
+  summary_message_id: string | null;
   message_count: number;
   turn: number;
   revision: number;
@@ -108,6 +112,9 @@ export function toSession(row: SessionRow): Session {
     archived: Boolean(row.archived),
     pinned: Boolean(row.pinned),
     usage: toUsage(row),
+    cost: toCost(row),
+    context: { used: row.context_used, window: row.context_window },
+    summary_message_id: row.summary_message_id,
     message_count: row.message_count,
     created_at: timestamp(row.created_at),
     updated_at: timestamp(row.updated_at),

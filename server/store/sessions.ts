@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { operations, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { noCost } from './costs.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { Page } from './page.ts';
@@ -115,6 +116,10 @@ function sessionRow(
     input_tokens: 0,
     output_tokens: 0,
     cached_input_tokens: 0,
+    ...noCost,
+    context_used: 0,
+    context_window: null,
+    summary_message_id: null,
     message_count: 0,
     turn: 0,
     revision: 1,

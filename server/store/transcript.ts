@@ -1,6 +1,7 @@
 /** What the runtime stores of its runs: each call is one transaction, refused to a process that has lost the run. */
 import type { Knex } from 'knex';
 import type {
+  ContextUse,
   InterruptReason,
   Message,
   PermissionMode,
@@ -13,9 +14,10 @@ import type {
   Usage,
 } from '../contract/api.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
+import { addCost, noCost } from './costs.ts';
 import { type Grant, readGrants } from './grants.ts';
 import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.ts';
-import { insertMessages, type NewMessage, readMessages } from './messages.ts';
+import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import { cancelPermissions, expirePermission, insertPermission, readPermission } from './permissions.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
@@ -47,6 +49,9 @@ interface RunOfSession {
 interface StepCommit extends RunOfSession {
   readonly messages: readonly NewMessage[];
   readonly usage: Usage;
+  /** Dollars; null where the model's price is not known; nothing if absent. */
+  readonly cost?: Message['cost'];
+  readonly context?: ContextUse;
   readonly steps: 0 | 1;
   readonly events: readonly NumberedEvent[];
 }
@@ -59,6 +64,9 @@ interface RunEnd extends RunOfSession {
   readonly messages: readonly NewMessage[];
   /** Of the unfinished step: added, as that of any step. */
   readonly usage: Usage;
+  readonly cost?: Message['cost'];
+  /** Messages that no model is to be shown again. */
+  readonly excluded?: readonly string[];
   readonly events: readonly NumberedEvent[];
 }
 
@@ -90,6 +98,8 @@ export interface Transcript {
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
+  /** Adds what was used for the session outside of its runs. */
+  addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
   endRun(end: RunEnd): Promise<void>;
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(lease: Lease, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
@@ -155,10 +165,16 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
           .first();
         if (row) await saveSession(sql, row, { title }, now());
       }),
+    addUsage: (sessionId, usage, cost) =>
+      database.write(async (sql) => {
+        const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
+        if (row) await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
+      }),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
         await cancelPermissions(sql, end.runId, now());
         await cancelPrompts(sql, end.runId, now());
+        await excludeMessages(sql, end.sessionId, end.excluded ?? []);
         return { ...end, events: behind(run, end.events), end };
       });
       held.release(end.runId);
@@ -188,6 +204,8 @@ interface RunChange {
   readonly status?: RunStatus;
   readonly messages?: readonly NewMessage[];
   readonly usage?: Usage;
+  readonly cost?: Message['cost'];
+  readonly context?: ContextUse;
   readonly steps?: number;
   readonly end?: RunEnd;
 }
@@ -198,9 +216,10 @@ async function applyChange(
   sql: Knex.Transaction,
   session: SessionRow,
   run: RunRow,
-  { events, status = run.status, messages = [], usage = noUsage, steps = 0, end }: RunChange,
+  change: RunChange,
   now: number,
 ): Promise<void> {
+  const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
   const written = messages.map((message) => ({ ...message, run_id: run.id }));
   await insertMessages(sql, { ...run }, written, now);
   const last_event_id = await insertEvents(sql, run, events);
@@ -208,13 +227,14 @@ async function applyChange(
     .where({ id: run.id })
     .update({
       ...addUsage(run, usage),
+      ...addCost(run, cost),
       ...(end && endColumns(end, now)),
       status,
       steps: run.steps + steps,
       started_at: run.started_at ?? (status === 'running' ? now : null),
       last_event_id,
     });
-  await followRun(sql, session, messages.length, usage, now);
+  await followRun(sql, session, change, now);
 }
 
 function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number) {
@@ -230,16 +250,21 @@ function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number)
 async function followRun(
   sql: Knex.Transaction,
   session: SessionRow,
-  newMessages: number,
-  usage: Usage,
+  { messages = [], usage = noUsage, cost = 0, context }: RunChange,
   now: number,
 ): Promise<void> {
+  const { status, message_count, context_used, context_window, summary_message_id } = session;
   const changes = {
     status: await sessionStatus(sql, session.id),
-    message_count: session.message_count + newMessages,
+    message_count: message_count + messages.length,
     ...addUsage(session, usage),
+    ...addCost(session, cost),
+    context_used: context ? context.used : context_used,
+    context_window: context ? context.window : context_window,
+    summary_message_id: messages.findLast(({ summary }) => summary)?.id ?? summary_message_id,
   };
-  const before = { status: session.status, message_count: session.message_count, ...toUsage(session) };
+  const shown = { status, message_count, ...toUsage(session), ...addCost(session, 0) };
+  const before = { ...shown, context_used, context_window, summary_message_id };
   if (JSON.stringify(changes) === JSON.stringify(before)) return;
   await saveSession(sql, session, changes, now);
 }
@@ -286,6 +311,7 @@ function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
     on_unanswered: run.onUnanswered,
     steps: 0,
     ...noUsage,
+    ...noCost,
     stop_reason: null,
     interrupt_reason: null,
     interrupt_requested: null,
