@@ -101,6 +101,9 @@ describeStores('A run', (store, engine) => {
     ]);
     expect(messages[1]).toEqual({
       ...answer,
+      cost: null,
+      summary: false,
+      excluded: false,
       session_id: sessionId,
       feedback: null,
       reverted: false,
@@ -116,6 +119,74 @@ describeStores('A run', (store, engine) => {
       usage: { input_tokens: 20, output_tokens: 10, cached_input_tokens: 4 },
     });
     expect((await store().metrics.snapshot('installation')).sessions).toBeGreaterThanOrEqual(1);
+  });
+
+  it('gathers what its steps cost exactly, and its session with what was used beside its runs', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach);
+    const { runId, sessionId } = run;
+    const step = { ...run, usage, steps: 1 as const, events: [] };
+    const context = { used: 15, window: 200_000 };
+    for (const cost of [0.1, 0.2, 0.000000001])
+      await store().transcript.commitStep({
+        ...step,
+        messages: [{ ...message('assistant', 'x'), cost }],
+        cost,
+        context,
+      });
+    expect(await readRun(reach, runId)).toMatchObject({ cost: 0.300000001 });
+    await store().transcript.addUsage(sessionId, usage, 0.7);
+    expect(await readSession(reach, sessionId)).toMatchObject({
+      cost: 1.000000001,
+      context,
+      usage: { input_tokens: 40, output_tokens: 20, cached_input_tokens: 8 },
+    });
+    const costs = (await store().transcript.readMessages(sessionId)).map(({ cost }) => cost);
+    expect(costs).toEqual([null, 0.1, 0.2, 0.000000001]);
+    await store().transcript.commitStep({ ...step, messages: [], cost: null });
+    await store().transcript.commitStep({ ...step, messages: [], cost: 0.1 });
+    expect(await readRun(reach, runId)).toMatchObject({ cost: null });
+    expect(await readSession(reach, sessionId)).toMatchObject({ cost: null, context });
+  });
+
+  it('knows the newest summary of its session, and what no model is to be shown again', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach);
+    const { sessionId } = run;
+    const summaries = [message('assistant', 'One.'), message('assistant', 'Two.')];
+    for (const summary of summaries)
+      await store().transcript.commitStep({
+        ...run,
+        messages: [{ ...summary, summary: true }],
+        usage,
+        steps: 0,
+        events: [],
+      });
+    expect(await readSession(reach, sessionId)).toMatchObject({ summary_message_id: summaries[1]?.id });
+    const [prompt] = await store().transcript.readMessages(sessionId);
+    const elsewhere = await beginRun(store(), reach);
+    const [other] = await store().transcript.readMessages(elsewhere.sessionId);
+    await store().transcript.endRun({
+      ...run,
+      status: 'failed',
+      stopReason: 'error',
+      interruptReason: null,
+      error: { code: 'provider_refused', message: 'No.' },
+      messages: [],
+      usage: noUsage,
+      excluded: [prompt?.id ?? '', other?.id ?? ''],
+      events: [chunk(2, 'e')],
+    });
+    const marks = (await store().transcript.readMessages(sessionId)).map(({ summary, excluded }) => [
+      summary,
+      excluded,
+    ]);
+    expect(marks).toEqual([
+      [false, true],
+      [true, false],
+      [true, false],
+    ]);
+    expect(await store().transcript.readMessages(elsewhere.sessionId)).toMatchObject([{ excluded: false }]);
   });
 
   it('gives back text as the model wrote it, whatever that is', async () => {
