@@ -13,8 +13,8 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
-import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { addCost, noCost } from './costs.ts';
+import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
 import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.ts';
 import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
