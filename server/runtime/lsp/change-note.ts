@@ -1,0 +1,128 @@
+/** What the model is told of a file that it has just changed: what the language servers find wrong with it. */
+
+import type { FileReport, Reports } from './diagnostics.ts';
+import { LanguageServerFailure } from './failure.ts';
+import { judge } from './judgement.ts';
+import type { LanguageClient } from './language-client.ts';
+import type { LanguageServer, LspTimes } from './language-server.ts';
+import { counted, countsOf, diagnosticLines, shownPath } from './shown.ts';
+
+const mostShown = 20;
+const mostFilesNamed = 5;
+/** A server that says nothing for so many changes is not waited for as long any more. */
+const patience = 2;
+const impatientMs = 300;
+
+/** How often in a row a server had nothing to say in time; forgotten with it. */
+const silences = new WeakMap<LanguageClient, number>();
+/** Servers that have judged something before: only then is it known what is new elsewhere. */
+const experienced = new WeakSet<LanguageClient>();
+
+/** Empty where there is nothing to say. */
+export async function noteOfChange(
+  server: LanguageServer,
+  path: string,
+  times: LspTimes,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    const client = await startedWithin(server, times.startWaitMs, signal);
+    if (client === null)
+      return once(
+        server,
+        `The language server ${server.definition.name} is still starting: the diagnostics tool asks it later.`,
+      );
+    return await noteOf(server, client, path, times, signal);
+  } catch (error) {
+    if (signal.aborted) return '';
+    if (!(error instanceof LanguageServerFailure)) throw error;
+    return once(server, `The language server ${server.definition.name} is of no use now: ${error.message}.`);
+  }
+}
+
+async function noteOf(
+  server: LanguageServer,
+  client: LanguageClient,
+  path: string,
+  { judgeMs, quietMs }: LspTimes,
+  signal: AbortSignal,
+): Promise<string> {
+  const before = errorCounts(client.reports);
+  const silent = silences.get(client) ?? 0;
+  const timeoutMs = silent > patience ? Math.min(impatientMs, judgeMs) : judgeMs;
+  const report = await judge(client, path, { timeoutMs, quietMs, signal });
+  silences.set(client, report ? 0 : silent + 1);
+  if (!report)
+    return once(
+      server,
+      `The language server ${server.definition.name} has not said yet what it thinks of ${shownPath(path, server.workspacePath)}: the diagnostics tool asks it again.`,
+    );
+  const elsewhere = experienced.has(client) ? newElsewhere(before, client.reports, path) : [];
+  experienced.add(client);
+  return [ownNote(server, path, report), elsewhereNote(server, elsewhere)].filter(Boolean).join('\n');
+}
+
+/** Null where it takes longer; the start goes on. */
+async function startedWithin(
+  server: LanguageServer,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<LanguageClient | null> {
+  const over = Promise.withResolvers<null>();
+  const stop = () => over.resolve(null);
+  const timer = setTimeout(stop, limitMs);
+  signal.addEventListener('abort', stop, { once: true });
+  const used = server.use();
+  // Its failure is told at the next use if nobody waits for it any more.
+  used.catch(() => undefined);
+  try {
+    return await Promise.race([used, over.promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+function ownNote({ definition, workspacePath }: LanguageServer, path: string, report: FileReport): string {
+  const serious = report.diagnostics.filter(({ severity }) => severity === 'error' || severity === 'warning');
+  if (serious.length === 0) return '';
+  const title = `${shownPath(path, workspacePath)} has ${countsOf(report)} (${definition.name}):`;
+  return `${title}\n${diagnosticLines(serious, serious.length, mostShown)}`;
+}
+
+function elsewhereNote(
+  { workspacePath }: LanguageServer,
+  files: readonly (readonly [string, number])[],
+): string {
+  if (files.length === 0) return '';
+  const total = files.reduce((sum, [, count]) => sum + count, 0);
+  const named = files
+    .slice(0, mostFilesNamed)
+    .map(([path, count]) => `${shownPath(path, workspacePath)} (${count})`);
+  const more = files.length > mostFilesNamed ? ', …' : '';
+  return `Elsewhere: ${counted(total, 'new error')} in ${named.join(', ')}${more}.`;
+}
+
+function errorCounts(reports: Reports): ReadonlyMap<string, number> {
+  return new Map([...reports.all()].map(([path, { errors }]) => [path, errors]));
+}
+
+function newElsewhere(
+  before: ReadonlyMap<string, number>,
+  reports: Reports,
+  except: string,
+): readonly (readonly [string, number])[] {
+  return [...reports.all()].flatMap(([path, { errors }]) => {
+    const added = errors - (before.get(path) ?? 0);
+    return path === except || added <= 0 ? [] : [[path, added] as const];
+  });
+}
+
+/** Said once for as long as the server runs. */
+function once({ told }: LanguageServer, sentence: string): string {
+  // Without the file's name: it is the state of the server that was told.
+  const key = sentence.split(': ')[0]?.slice(0, 60) ?? sentence;
+  if (told.has(key)) return '';
+  told.add(key);
+  return sentence;
+}

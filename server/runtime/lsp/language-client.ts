@@ -1,0 +1,273 @@
+/** Speaks with one language server that runs: initialize, requests with a time limit, documents, diagnostics. */
+import { basename } from 'node:path';
+import {
+  CancellationTokenSource,
+  createMessageConnection,
+  type MessageConnection,
+  StreamMessageWriter,
+} from 'vscode-jsonrpc/node';
+import type { ClientCapabilities, InitializeParams } from 'vscode-languageserver-protocol';
+import type { Log } from '../../log.ts';
+import { Reports, uriOf } from './diagnostics.ts';
+import { watchDisk } from './disk-changes.ts';
+import { createDocuments, type Documents } from './documents.ts';
+import { LanguageServerFailure, reasonOf } from './failure.ts';
+import { BoundedMessageReader } from './message-reader.ts';
+import type { ServerDefinition } from './server-choice.ts';
+import type { ServerProcess } from './server-process.ts';
+import { answerServer, memberOf } from './server-requests.ts';
+import { createTrace, tracedWriter } from './trace.ts';
+
+/** A language server that has been initialized. */
+export interface LanguageClient {
+  readonly name: string;
+  readonly root: string;
+  readonly documents: Documents;
+  readonly reports: Reports;
+  /** Whether it said at its start, or later, that it answers the method. */
+  supports(method: string): boolean;
+  /** The options that it named together with the method. */
+  optionsOf(method: string): unknown;
+  /** Asks; rejects with LanguageServerFailure when the answer is an error or does not come in time. */
+  request(method: string, params: object, limits: RequestLimits): Promise<unknown>;
+  /** Tells it what has changed on disk since it was last asked. */
+  refresh(): Promise<void>;
+  /** Commands that it carries out. */
+  readonly commands: readonly string[];
+  /** Resolves with what it last complained of, once it has ended for whatever reason. */
+  readonly ended: Promise<string>;
+  /** Asks it to end, for at most so long, and then ends it. */
+  close(politelyMs: number): Promise<void>;
+}
+
+export interface RequestLimits {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export interface ClientOptions {
+  readonly definition: ServerDefinition;
+  readonly root: string;
+  readonly signal: AbortSignal;
+  /** Whether the protocol is to be written to the log. */
+  readonly traced: () => boolean;
+  readonly log: Log;
+}
+
+/** So many requests in a row without an answer: it hangs. */
+const mostUnanswered = 3;
+
+/** Initializes the server; rejects with LanguageServerFailure, and the server has ended by then. */
+export async function connectTo(server: ServerProcess, options: ClientOptions): Promise<LanguageClient> {
+  const { definition, root, log } = options;
+  const trace = createTrace(definition.name, options.traced, log);
+  const reader = new BoundedMessageReader(server.output);
+  const writer = tracedWriter(new StreamMessageWriter(server.input), trace);
+  const connection = createMessageConnection(reader, writer, quiet, {
+    messageStrategy: {
+      handleMessage(message, next) {
+        reader.handled();
+        trace.received(message);
+        return next(message);
+      },
+    },
+  });
+  let fault: string | null = null;
+  connection.onError(([error]) => {
+    fault ??= reasonOf(error);
+    void server.end();
+  });
+  const ended = server.ended.then((complaint) => {
+    connection.dispose();
+    return fault ?? complaint;
+  });
+  const reports = new Reports();
+  const about = { settings: server.settings, rootUri: uriOf(root), rootName: basename(root) };
+  const registrations = answerServer(connection, about, log.child({ lsp: definition.name }));
+  connection.onNotification('textDocument/publishDiagnostics', (params: unknown) => reports.publish(params));
+  connection.listen();
+
+  let unanswered = 0;
+  const request = async (method: string, params: object, { timeoutMs, signal }: RequestLimits) => {
+    const asked = ask(connection, method, params, { timeoutMs, signal });
+    const lost = ended.then((complaint) => {
+      throw new LanguageServerFailure(`it has ended${complaint ? `: ${lastLine(complaint)}` : ''}`);
+    });
+    try {
+      const answer = await Promise.race([asked, lost]);
+      unanswered = 0;
+      return answer;
+    } catch (error) {
+      if (error instanceof Unanswered) {
+        unanswered += 1;
+        if (unanswered >= mostUnanswered) void server.end();
+      } else if (!signal.aborted) unanswered = 0;
+      throw error;
+    }
+  };
+  const notify = (method: string, params: object) => {
+    // One that has ended is found out by whoever asks it something.
+    connection.sendNotification(method, params).catch(() => undefined);
+  };
+
+  const close = async (politelyMs: number) => {
+    const signal = AbortSignal.timeout(politelyMs);
+    await request('shutdown', {}, { timeoutMs: politelyMs, signal }).then(
+      () => notify('exit', {}),
+      () => undefined, // it is ended in any case
+    );
+    await Promise.race([server.ended, timeOver(signal)]);
+    await server.end();
+  };
+
+  try {
+    const { timeoutMs } = definition;
+    const params = initializeParams(root, server);
+    const result = await request('initialize', params, { timeoutMs, signal: options.signal });
+    const capabilities = memberOf(result, 'capabilities');
+    notify('initialized', {});
+    notify('workspace/didChangeConfiguration', { settings: server.settings });
+    const look = watchDisk(root, definition.filetypes, definition.rootMarkers);
+    await look();
+    const documents = createDocuments(notify, savesOf(capabilities));
+    return {
+      name: definition.name,
+      root,
+      documents,
+      reports,
+      supports: (method) => registrations.methods.has(method) || supported(capabilities, method),
+      optionsOf: (method) => registrations.methods.get(method) ?? providerOf(capabilities, method),
+      request,
+      async refresh() {
+        const changes = await look();
+        documents.syncAll();
+        if (changes.length > 0)
+          notify('workspace/didChangeWatchedFiles', {
+            changes: changes.map(({ path, type }) => ({ uri: uriOf(path), type })),
+          });
+      },
+      commands: listOfText(memberOf(memberOf(capabilities, 'executeCommandProvider'), 'commands')),
+      ended,
+      close,
+    };
+  } catch (error) {
+    await server.end();
+    const complaint = await ended;
+    if (options.signal.aborted) throw new LanguageServerFailure('it was stopped while it started');
+    const said =
+      complaint && !reasonOf(error).includes(lastLine(complaint)) ? ` (${lastLine(complaint)})` : '';
+    throw new LanguageServerFailure(`${reasonOf(error)}${said}`, { cause: error });
+  }
+}
+
+/** It did not answer in time. */
+class Unanswered extends LanguageServerFailure {}
+
+async function ask(
+  connection: MessageConnection,
+  method: string,
+  params: object,
+  { timeoutMs, signal }: RequestLimits,
+): Promise<unknown> {
+  const cancel = new CancellationTokenSource();
+  const stopped = Promise.withResolvers<never>();
+  const seconds = Math.round(timeoutMs / 100) / 10;
+  const timer = setTimeout(
+    () => stopped.reject(new Unanswered(`it did not answer ${method} within ${seconds} s`)),
+    Math.min(timeoutMs, 2 ** 31 - 1), // timers know no longer time
+  );
+  const onAbort = () => stopped.reject(new LanguageServerFailure('interrupted'));
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([connection.sendRequest(method, params, cancel.token), stopped.promise]);
+  } catch (error) {
+    cancel.cancel();
+    if (error instanceof LanguageServerFailure) throw error;
+    throw new LanguageServerFailure(`it answered ${method} with an error: ${reasonOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+    cancel.dispose();
+  }
+}
+
+function timeOver(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+function initializeParams(root: string, server: ServerProcess): InitializeParams {
+  return {
+    // In the sandbox there is no such process, and a server that looks for it would end at once.
+    processId: server.seesUs ? process.pid : null,
+    clientInfo: { name: 'service' },
+    rootPath: root,
+    rootUri: uriOf(root),
+    workspaceFolders: [{ uri: uriOf(root), name: basename(root) }],
+    initializationOptions: server.initOptions,
+    capabilities,
+  };
+}
+
+/** What we understand. A server that watches the disk itself may go on doing so: nothing of it is registered with us. */
+const capabilities: ClientCapabilities = {
+  general: { positionEncodings: ['utf-16'] },
+  workspace: {
+    configuration: true,
+    workspaceFolders: true,
+    didChangeConfiguration: { dynamicRegistration: false },
+    didChangeWatchedFiles: { dynamicRegistration: false },
+    symbol: { dynamicRegistration: false },
+    diagnostics: { refreshSupport: true },
+  },
+  textDocument: {
+    synchronization: { dynamicRegistration: false, didSave: true },
+    publishDiagnostics: { versionSupport: true, relatedInformation: false, tagSupport: { valueSet: [1, 2] } },
+    diagnostic: { dynamicRegistration: true, relatedDocumentSupport: true },
+    references: { dynamicRegistration: false },
+    definition: { dynamicRegistration: false, linkSupport: true },
+    documentSymbol: { dynamicRegistration: false, hierarchicalDocumentSymbolSupport: true },
+  },
+  window: { workDoneProgress: true, showMessage: {} },
+};
+
+const providers: Readonly<Record<string, string>> = {
+  'textDocument/diagnostic': 'diagnosticProvider',
+  'textDocument/references': 'referencesProvider',
+  'textDocument/definition': 'definitionProvider',
+  'textDocument/documentSymbol': 'documentSymbolProvider',
+  'workspace/symbol': 'workspaceSymbolProvider',
+};
+
+function providerOf(capabilities: unknown, method: string): unknown {
+  return memberOf(capabilities, providers[method] ?? '');
+}
+
+function supported(capabilities: unknown, method: string): boolean {
+  const provider = providerOf(capabilities, method);
+  return provider !== undefined && provider !== null && provider !== false;
+}
+
+function savesOf(capabilities: unknown) {
+  const save = memberOf(memberOf(capabilities, 'textDocumentSync'), 'save');
+  return { wanted: Boolean(save), withText: memberOf(save, 'includeText') === true };
+}
+
+function listOfText(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1)?.slice(0, 300) ?? '';
+}
+
+/** What is wrong is told by the errors themselves; the library would print it. */
+const quiet = {
+  error: () => undefined,
+  warn: () => undefined,
+  info: () => undefined,
+  log: () => undefined,
+};

@@ -1,0 +1,194 @@
+/** Starts the process of a language server, in the sandbox where many people share the runtime. */
+import { realpathSync } from 'node:fs';
+import { delimiter, dirname } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
+import type { TreeLimits } from '../command.ts';
+import { type ProcessGroup, startGroup } from '../process-group.ts';
+import { processTree } from '../process-tree.ts';
+import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { findNamed, findOnPath, foldersOutside } from './search-path.ts';
+import { ownTypeScript, type ServerDefinition } from './server-choice.ts';
+
+/** Where a language server is started. */
+export interface ServerPlace {
+  readonly workspacePath: string;
+  /** The folder of the project; the workspace or a folder in it. */
+  readonly root: string;
+  /** Null for one person, whose own programs they are. */
+  readonly sandbox: Sandbox | SandboxUnavailable | null;
+}
+
+/** A language server that runs. */
+export interface ServerProcess {
+  readonly input: Writable;
+  readonly output: Readable;
+  /** Whether it sees this process: it may then end when this one does. */
+  readonly seesUs: boolean;
+  readonly initOptions: Record<string, unknown>;
+  readonly settings: Record<string, unknown>;
+  /** Resolves once it has ended by itself or was ended, with the last that it wrote to its standard error. */
+  readonly ended: Promise<string>;
+  /** Ends it and all that it started. */
+  end(): Promise<void>;
+}
+
+/** What a language server inherits of the environment of whoever started this process: no setting and no key. */
+const inherited = [
+  'HOME',
+  'USER',
+  'LANG',
+  'TMPDIR',
+  'XDG_CACHE_HOME',
+  'GOPATH',
+  'GOROOT',
+  'GOBIN',
+  'JAVA_HOME',
+];
+const watchMs = 1000;
+/** A language server of a large project needs much; one without any bound would take the machine along. */
+const ownLimits: TreeLimits = { processes: 256, memoryBytes: 8 * 1024 ** 3 };
+const graceMs = 1000;
+const mostComplaint = 4000;
+
+/** Rejects with an error whose message says why it cannot be started. */
+export async function startServerProcess(
+  definition: ServerDefinition,
+  entry: LanguageServerEntry | null,
+  place: ServerPlace,
+): Promise<ServerProcess> {
+  const command = commandOf(definition, entry, place);
+  const environment = { ...definition.known?.env, ...entry?.env };
+  const { sandbox } = place;
+  if (sandbox && 'unavailable' in sandbox)
+    throw new Error(`language servers run here only in a sandbox, and ${sandbox.unavailable}`);
+  if (!sandbox) {
+    const env = { ...ownEnvironment(place, entry !== null), ...environment };
+    const started = { file: command.file, args: command.args, cwd: place.root, env };
+    return running(startGroup({ ...started, stdio: 'pipe' }), command, { limits: ownLimits, wrapped: false });
+  }
+  const wrapped = await sandbox.wrap([command.file, ...command.args], {
+    workspacePath: place.workspacePath,
+    network: false,
+    // It reads: what it knows it tells us, and what it has to keep it keeps in memory.
+    readOnly: true,
+    visiblePaths: [realpathSync(command.file)],
+    environment,
+  });
+  const { file, args } = wrapped;
+  return running(startGroup({ file, args, cwd: '/', env: {}, stdio: 'pipe' }), command, {
+    limits: wrapped.limits,
+    wrapped: true,
+    release: wrapped.release,
+  });
+}
+
+interface Command {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly initOptions: Record<string, unknown>;
+  readonly settings: Record<string, unknown>;
+}
+
+function commandOf(
+  { name, known }: ServerDefinition,
+  entry: LanguageServerEntry | null,
+  { workspacePath, sandbox }: ServerPlace,
+): Command {
+  const program = entry?.command ?? known?.command;
+  if (!program) throw new Error(`no command is known for it: set lsp.${name}.command`);
+  const searchPath = entry?.env?.PATH ?? process.env.PATH ?? '';
+  const file = entry ? findNamed(program, workspacePath, searchPath) : findOnPath(program, workspacePath);
+  if (file === null) throw new Error(`there is no program ${JSON.stringify(program)}`);
+  return {
+    file,
+    args: entry?.args ?? known?.args ?? [],
+    initOptions: {
+      ...known?.init_options,
+      ...(entry || sandbox ? {} : safeTypeScript(known?.name, file, workspacePath)),
+      ...entry?.init_options,
+    },
+    settings: { ...known?.settings, ...entry?.options },
+  };
+}
+
+/** Unnamed, the server for TypeScript takes the TypeScript that is installed with it, never that of the project. */
+function safeTypeScript(
+  name: string | undefined,
+  file: string,
+  workspacePath: string,
+): Record<string, unknown> {
+  if (name !== 'typescript-language-server') return {};
+  const path = ownTypeScript(file, workspacePath);
+  if (path === null) throw new Error('there is no TypeScript besides that of the project');
+  return { tsserver: { path } };
+}
+
+function ownEnvironment({ workspacePath }: ServerPlace, named: boolean): Record<string, string> {
+  const own = inherited.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  // What a server that nobody named runs must not come from the workspace either.
+  const { PATH = '' } = process.env;
+  const searchPath = named ? PATH : foldersOutside(workspacePath, PATH).join(delimiter);
+  // A program that is started by its node may live beside it.
+  return { ...Object.fromEntries(own), PATH: [searchPath, dirname(process.execPath)].join(delimiter) };
+}
+
+interface Running {
+  readonly limits: TreeLimits;
+  readonly wrapped: boolean;
+  release?(): void;
+}
+
+function running(
+  group: ProcessGroup,
+  command: Command,
+  { limits, wrapped, release }: Running,
+): ServerProcess {
+  const { child } = group;
+  const { stdin, stdout, stderr } = child;
+  if (!stdin || !stdout || !stderr) throw new Error('it has no pipes'); // asked for above
+  let complaint = '';
+  stderr.on('data', (chunk: Buffer) => {
+    complaint = (complaint + chunk.toString('utf8')).slice(-mostComplaint);
+  });
+  // Whoever waits for an answer learns of a broken pipe by the end of the process.
+  stdin.on('error', () => undefined);
+  const watch = setInterval(() => {
+    if (child.pid === undefined) return;
+    const { descendants, residentBytes } = processTree(child.pid);
+    if (descendants.length <= limits.processes && residentBytes <= limits.memoryBytes) return;
+    complaint = 'it used too much memory or started too many processes';
+    void end();
+  }, watchMs);
+  watch.unref();
+  const ended = group.exited.then(
+    async () => {
+      // What it started does not outlive it.
+      await group.endCertainly();
+      return complaint.trim();
+    },
+    (error: Error) => `it could not be started: ${error.message}`,
+  );
+  void ended.then(() => {
+    clearInterval(watch);
+    release?.();
+  });
+  let ending: Promise<void> | null = null;
+  const end = () => {
+    ending ??= endNow();
+    return ending;
+  };
+  const endNow = async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      await group.endPolitely(graceMs, wrapped).catch(() => undefined); // it could not be started
+      await group.endCertainly().catch(() => undefined);
+    }
+    for (const pipe of [stdin, stdout, stderr]) pipe.destroy();
+    await ended;
+  };
+  const { initOptions, settings } = command;
+  return { input: stdin, output: stdout, seesUs: !wrapped, initOptions, settings, ended, end };
+}
