@@ -2,7 +2,7 @@
 
 import type { FileReport, Reports } from './diagnostics.ts';
 import { LanguageServerFailure } from './failure.ts';
-import { judge } from './judgement.ts';
+import { judge, judgeOthers } from './judgement.ts';
 import type { LanguageClient } from './language-client.ts';
 import type { LanguageServer, LspTimes } from './language-server.ts';
 import { counted, countsOf, diagnosticLines, shownPath } from './shown.ts';
@@ -30,13 +30,18 @@ export async function noteOfChange(
     if (client === null)
       return once(
         server,
+        'start',
         `The language server ${server.definition.name} is still starting: the diagnostics tool asks it later.`,
       );
     return await noteOf(server, client, path, times, signal);
   } catch (error) {
     if (signal.aborted) return '';
     if (!(error instanceof LanguageServerFailure)) throw error;
-    return once(server, `The language server ${server.definition.name} is of no use now: ${error.message}.`);
+    return once(
+      server,
+      error.message,
+      `The language server ${server.definition.name} is of no use now: ${error.message}.`,
+    );
   }
 }
 
@@ -44,22 +49,27 @@ async function noteOf(
   server: LanguageServer,
   client: LanguageClient,
   path: string,
-  { judgeMs, quietMs }: LspTimes,
+  { judgeMs, startWaitMs, quietMs }: LspTimes,
   signal: AbortSignal,
 ): Promise<string> {
   const before = errorCounts(client.reports);
   const silent = silences.get(client) ?? 0;
-  const timeoutMs = silent > patience ? Math.min(impatientMs, judgeMs) : judgeMs;
+  const isFirst = !experienced.has(client);
+  // The first time it reads the whole project.
+  const usual = isFirst && silent === 0 ? Math.max(startWaitMs, judgeMs) : judgeMs;
+  const timeoutMs = silent > patience ? Math.min(impatientMs, judgeMs) : usual;
   const report = await judge(client, path, { timeoutMs, quietMs, signal });
   silences.set(client, report ? 0 : silent + 1);
   if (!report)
-    return once(
-      server,
-      `The language server ${server.definition.name} has not said yet what it thinks of ${shownPath(path, server.workspacePath)}: the diagnostics tool asks it again.`,
-    );
-  const elsewhere = experienced.has(client) ? newElsewhere(before, client.reports, path) : [];
+    return once(server, 'silence', `${silence(server, path)}: the diagnostics tool asks it again.`);
   experienced.add(client);
+  await judgeOthers(client, path, { timeoutMs: judgeMs / 2, signal });
+  const elsewhere = isFirst ? [] : newElsewhere(before, client.reports, path);
   return [ownNote(server, path, report), elsewhereNote(server, elsewhere)].filter(Boolean).join('\n');
+}
+
+function silence({ definition, workspacePath }: LanguageServer, path: string): string {
+  return `The language server ${definition.name} has not said yet what it thinks of ${shownPath(path, workspacePath)}`;
 }
 
 /** Null where it takes longer; the start goes on. */
@@ -119,10 +129,8 @@ function newElsewhere(
 }
 
 /** Said once for as long as the server runs. */
-function once({ told }: LanguageServer, sentence: string): string {
-  // Without the file's name: it is the state of the server that was told.
-  const key = sentence.split(': ')[0]?.slice(0, 60) ?? sentence;
-  if (told.has(key)) return '';
-  told.add(key);
+function once({ told }: LanguageServer, about: string, sentence: string): string {
+  if (told.has(about)) return '';
+  told.add(about);
   return sentence;
 }

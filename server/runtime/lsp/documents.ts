@@ -30,6 +30,8 @@ export interface SyncedDocument {
 export interface Documents {
   /** Opens the document, or tells what became of it; null where there is nothing that could be opened. */
   sync(path: string): SyncedDocument | null;
+  /** Those that are open, the one used last at the end. */
+  paths(): readonly string[];
   /** The same for all that are open. */
   syncAll(): void;
 }
@@ -85,6 +87,7 @@ export function createDocuments(
   };
   return {
     sync,
+    paths: () => [...open.keys()],
     syncAll() {
       for (const path of [...open.keys()]) sync(path);
     },

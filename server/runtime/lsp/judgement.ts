@@ -1,12 +1,15 @@
 /** What a language server says of a file as it is now: never what it said of it before. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type FileReport, pathOf, reportOf, uriOf } from './diagnostics.ts';
+import type { SyncedDocument } from './documents.ts';
+import { LanguageServerSilence } from './failure.ts';
 import type { LanguageClient, RequestLimits } from './language-client.ts';
 import { itemsOf, memberOf, textOf } from './server-requests.ts';
 import { asksTsserver, tsserverReport } from './tsserver-diagnostics.ts';
 
 /** How long it may take. */
 export interface JudgementLimits extends RequestLimits {
+  /** When nothing more was published for so long, that was all. */
   readonly quietMs: number;
 }
 
@@ -16,33 +19,79 @@ export async function judge(
   path: string,
   limits: JudgementLimits,
 ): Promise<FileReport | null> {
-  const asked = performance.now();
+  const until = performance.now() + limits.timeoutMs;
   await client.refresh();
   const synced = client.documents.sync(path);
   if (!synced) return null;
-  const { version, since } = synced;
-  const until = asked + limits.timeoutMs;
-  if (asksTsserver(client))
-    return await answered(client, path, tsserverReport(client, path, version, limits));
-  for (;;) {
-    if (client.supports(pullMethod)) return await pulled(client, path, version, limits);
-    const report = client.reports.get(path);
-    // What came before this version was sent is about another one.
-    const current = report && (report.version ?? version) === version && report.at >= since;
-    if (current && performance.now() - report.at >= limits.quietMs) return report;
-    if (performance.now() > until) return current ? report : null;
-    await delay(25, undefined, { signal: limits.signal });
+  try {
+    for (;;) {
+      const answer = question(client);
+      if (answer) return await answer(path, synced.version, left(until, limits));
+      const report = client.reports.get(path);
+      const current = report && isCurrent(report, synced);
+      if (current && performance.now() - report.at >= limits.quietMs) return report;
+      if (performance.now() > until) return current ? report : null;
+      await delay(pollMs, undefined, { signal: limits.signal });
+    }
+  } catch (error) {
+    if (error instanceof LanguageServerSilence) return null;
+    throw error;
   }
 }
 
+/** Asks again about other documents that are open, as many as the time allows: a change there may have broken them. */
+export async function judgeOthers(
+  client: LanguageClient,
+  path: string,
+  limits: RequestLimits,
+): Promise<void> {
+  const until = performance.now() + limits.timeoutMs;
+  const others = client.documents.paths().filter((other) => other !== path);
+  for (const other of others.slice(-mostOthers)) {
+    const answer = question(client);
+    const synced = client.documents.sync(other);
+    if (!answer || !synced || performance.now() > until) return;
+    try {
+      await answer(other, synced.version, left(until, limits));
+    } catch (error) {
+      if (error instanceof LanguageServerSilence) return;
+      throw error;
+    }
+  }
+}
+
+const mostOthers = 10;
+const pollMs = 25;
 const pullMethod = 'textDocument/diagnostic';
 
-async function pulled(
+type Question = (path: string, version: number, limits: RequestLimits) => Promise<FileReport>;
+
+/** How the server can be asked; null for one that only publishes. Some say after their start that they can. */
+function question(client: LanguageClient): Question | null {
+  const ask: Question | null = asksTsserver(client)
+    ? (...given) => tsserverReport(client, ...given)
+    : client.supports(pullMethod)
+      ? (...given) => pulledReport(client, ...given)
+      : null;
+  if (!ask) return null;
+  return async (path, version, limits) => {
+    const report = await ask(path, version, limits);
+    client.reports.set(path, report);
+    return report;
+  };
+}
+
+/** What came before this version was sent is about another one. */
+function isCurrent(report: FileReport, { version, since }: SyncedDocument): boolean {
+  return (report.version ?? version) === version && report.at >= since;
+}
+
+async function pulledReport(
   client: LanguageClient,
   path: string,
   version: number,
   limits: RequestLimits,
-): Promise<FileReport | null> {
+): Promise<FileReport> {
   const identifier = textOf(client.optionsOf(pullMethod), 'identifier');
   const params = { textDocument: { uri: uriOf(path) }, ...(identifier !== undefined && { identifier }) };
   const answer = await client.request(pullMethod, params, limits);
@@ -52,15 +101,9 @@ async function pulled(
       const other = pathOf(uri);
       if (other !== null) client.reports.set(other, reportOf(itemsOf(report, 'items'), null));
     }
-  return await answered(client, path, Promise.resolve(reportOf(itemsOf(answer, 'items'), version)));
+  return reportOf(itemsOf(answer, 'items'), version);
 }
 
-async function answered(
-  client: LanguageClient,
-  path: string,
-  report: Promise<FileReport>,
-): Promise<FileReport> {
-  const current = await report;
-  client.reports.set(path, current);
-  return current;
+function left(until: number, { signal }: RequestLimits): RequestLimits {
+  return { timeoutMs: Math.max(1, until - performance.now()), signal };
 }

@@ -11,7 +11,7 @@ import type { Log } from '../../log.ts';
 import { Reports, uriOf } from './diagnostics.ts';
 import { watchDisk } from './disk-changes.ts';
 import { createDocuments, type Documents } from './documents.ts';
-import { LanguageServerFailure, reasonOf } from './failure.ts';
+import { LanguageServerFailure, LanguageServerSilence, reasonOf } from './failure.ts';
 import { BoundedMessageReader } from './message-reader.ts';
 import type { ServerDefinition } from './server-choice.ts';
 import type { ServerProcess } from './server-process.ts';
@@ -49,6 +49,8 @@ export interface ClientOptions {
   readonly definition: ServerDefinition;
   readonly root: string;
   readonly signal: AbortSignal;
+  /** Without an answer for so long, several times in a row, it hangs. */
+  readonly hangMs: number;
   /** Whether the protocol is to be written to the log. */
   readonly traced: () => boolean;
   readonly log: Log;
@@ -98,8 +100,9 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
       unanswered = 0;
       return answer;
     } catch (error) {
-      if (error instanceof Unanswered) {
-        unanswered += 1;
+      // One that is only busy may well miss the short time that an edit waits.
+      if (error instanceof LanguageServerSilence) {
+        if (timeoutMs >= options.hangMs) unanswered += 1;
         if (unanswered >= mostUnanswered) void server.end();
       } else if (!signal.aborted) unanswered = 0;
       throw error;
@@ -135,8 +138,8 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
       root,
       documents,
       reports,
-      supports: (method) => registrations.methods.has(method) || supported(capabilities, method),
-      optionsOf: (method) => registrations.methods.get(method) ?? providerOf(capabilities, method),
+      supports: (method) => registrations.has(method) || supported(capabilities, method),
+      optionsOf: (method) => registrations.optionsOf(method) ?? providerOf(capabilities, method),
       request,
       async refresh() {
         const changes = await look();
@@ -160,9 +163,6 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
   }
 }
 
-/** It did not answer in time. */
-class Unanswered extends LanguageServerFailure {}
-
 async function ask(
   connection: MessageConnection,
   method: string,
@@ -173,7 +173,7 @@ async function ask(
   const stopped = Promise.withResolvers<never>();
   const seconds = Math.round(timeoutMs / 100) / 10;
   const timer = setTimeout(
-    () => stopped.reject(new Unanswered(`it did not answer ${method} within ${seconds} s`)),
+    () => stopped.reject(new LanguageServerSilence(`it did not answer ${method} within ${seconds} s`)),
     Math.min(timeoutMs, 2 ** 31 - 1), // timers know no longer time
   );
   const onAbort = () => stopped.reject(new LanguageServerFailure('interrupted'));

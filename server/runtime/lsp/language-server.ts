@@ -88,6 +88,7 @@ export function createLanguageServer(
       definition,
       root: place.root,
       signal: stopping.signal,
+      hangMs: times.requestMs / 2,
       traced: parts.traced,
       log: parts.log,
     });

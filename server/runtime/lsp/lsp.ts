@@ -88,7 +88,10 @@ function unavailable(
 }
 
 /** The servers that a file of the right type would start. */
-function startable({ config, shared }: ExtensionSettings, workspacePath: string): readonly ServerDefinition[] {
+function startable(
+  { config, shared }: ExtensionSettings,
+  workspacePath: string,
+): readonly ServerDefinition[] {
   const automatic = automaticServers(config);
   return [
     ...namedServers(config),
@@ -100,5 +103,7 @@ function describe(settings: ExtensionSettings, workspacePath: string): string {
   const servers = startable(settings, workspacePath).map(
     ({ name, filetypes }) => `${name} (${filetypes.join(', ')})`,
   );
-  return servers.length > 0 ? `There are: ${servers.join('; ')}.` : 'None is named in the settings, and none was found.';
+  return servers.length > 0
+    ? `There are: ${servers.join('; ')}.`
+    : 'None is named in the settings, and none was found.';
 }

@@ -4,8 +4,10 @@ import type { Log } from '../../log.ts';
 
 /** What a server may register later than at its start. */
 export interface Registrations {
-  /** Methods that were registered, with their options. */
-  readonly methods: Map<string, unknown>;
+  /** Whether the method was registered and not taken back. */
+  has(method: string): boolean;
+  /** The options of the registration. */
+  optionsOf(method: string): unknown;
 }
 
 /** More than any server registers. */
@@ -18,22 +20,24 @@ export function answerServer(
   server: { readonly settings: Record<string, unknown>; readonly rootUri: string; readonly rootName: string },
   log: Log,
 ): Registrations {
-  const methods = new Map<string, unknown>();
+  // By their ids: a server may register a method anew before it takes back the old registration.
+  const registered = new Map<string, { readonly method: string; readonly options: unknown }>();
+  const find = (method: string) => [...registered.values()].findLast((one) => one.method === method);
   connection.onRequest('workspace/configuration', (params: unknown) =>
     itemsOf(params, 'items').map((item) => sectionOf(server.settings, textOf(item, 'section'))),
   );
   connection.onRequest('client/registerCapability', (params: unknown) => {
     for (const registration of itemsOf(params, 'registrations')) {
-      const method = textOf(registration, 'method');
-      if (method && methods.size < mostRegistrations)
-        methods.set(method, memberOf(registration, 'registerOptions'));
+      const [id, method] = [textOf(registration, 'id'), textOf(registration, 'method')];
+      if (id && method && registered.size < mostRegistrations)
+        registered.set(id, { method, options: memberOf(registration, 'registerOptions') });
     }
     return null;
   });
   connection.onRequest('client/unregisterCapability', (params: unknown) => {
     // The protocol spells it this way.
     for (const registration of itemsOf(params, 'unregisterations'))
-      methods.delete(textOf(registration, 'method') ?? '');
+      registered.delete(textOf(registration, 'id') ?? '');
     return null;
   });
   connection.onRequest('workspace/workspaceFolders', () => [{ uri: server.rootUri, name: server.rootName }]);
@@ -50,7 +54,7 @@ export function answerServer(
       if (type === 1 || type === 2) log.info({ said: message }, 'a language server complains');
       else log.debug({ said: message }, 'a language server says');
     });
-  return { methods };
+  return { has: (method) => find(method) !== undefined, optionsOf: (method) => find(method)?.options };
 }
 
 const refreshes = [
