@@ -1,4 +1,5 @@
 /** What an extension is: a part that brings something from outside of this program: MCP servers, language servers, skills, context files. */
+import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -58,6 +59,8 @@ export interface Extension {
   apply(settings: ExtensionSettings): Promise<void>;
   /** What the agent has of it now in this workspace. */
   tools(place: ExtensionPlace): Promise<readonly Tool[]>;
+  /** The tools that it may bring, those that are off among them; for lists of tools, which know no place. */
+  listing?(): readonly ToolListing[];
   /** What the model is told of it before the conversation. */
   instructions?(place: ExtensionPlace): Promise<string>;
   /** What there is to say about a file that was just changed; empty for nothing. */

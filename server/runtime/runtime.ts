@@ -234,7 +234,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     get sandboxUnavailable() {
       return parts.now.toolset.sandboxUnavailable;
     },
-    tools: () => parts.now.toolset.list(),
+    tools: () => {
+      const { toolset, extensions } = parts.now;
+      return [...toolset.list(), ...extensions.flatMap((extension) => extension.listing?.() ?? [])];
+    },
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),

@@ -38,14 +38,28 @@ export function createLsp(parts: ExtensionParts, times: LspTimes = usualTimes): 
       // What was started for one person runs outside of the sandbox, and has to end when others come.
       await pool.apply(shared ? { config: { options: { auto_lsp: false } }, shared: next.shared } : next);
     },
-    tools: async () => presentTools(tools, settings, parts),
+    tools: async () => tools.filter((tool) => disabledBy(tool, settings, parts) === null),
+    listing: () =>
+      tools.map((tool) => ({
+        name: tool.name,
+        source: 'lsp',
+        description: tool.description,
+        input_schema: tool.inputSchema,
+        needs_permission: tool.needsPermission,
+        disabled_by: disabledBy(tool, settings, parts),
+      })),
     async noteAfterChange(path, { workspacePath }, signal) {
       const servers = pool.serversFor(path, workspacePath);
       const notes = servers.map((server) => noteOfChange(server, path, times, signal));
       return (await Promise.all(notes)).filter(Boolean).join('\n\n');
     },
     noticeRead(path, { workspacePath }) {
-      for (const server of pool.serversFor(path, workspacePath)) server.use().catch(() => undefined); // it is told when it is needed
+      for (const server of pool.serversFor(path, workspacePath))
+        server
+          .use()
+          // With a document open it reads the project that the document belongs to.
+          .then((client) => client.documents.sync(path))
+          .catch(() => undefined); // it is told when it is needed
     },
     states({ workspacePath }) {
       const used = pool.known(workspacePath).map((server) => server.state());
@@ -65,17 +79,17 @@ export function createLsp(parts: ExtensionParts, times: LspTimes = usualTimes): 
   };
 }
 
-/** None where no server could ever be started. */
-function presentTools(
-  tools: readonly Tool[],
+/** Why there is no such tool; null where there is. */
+function disabledBy(
+  { name }: Tool,
   settings: ExtensionSettings,
   parts: Pick<ExtensionParts, 'sandbox'>,
-): readonly Tool[] {
+): string | null {
   const { config } = settings;
-  if (unavailable(settings, parts) !== null) return [];
-  if (namedServers(config).length === 0 && automaticServers(config).length === 0) return [];
-  const disabled = config.options?.disabled_tools ?? [];
-  return tools.filter(({ name }) => !disabled.includes(name));
+  if (config.options?.disabled_tools?.includes(name)) return 'options.disabled_tools';
+  if (unavailable(settings, parts) !== null) return 'no sandbox on this machine';
+  const none = namedServers(config).length === 0 && automaticServers(config).length === 0;
+  return none ? 'no language server is named, and options.auto_lsp is off' : null;
 }
 
 /** Why none can be started; null where they can. */
