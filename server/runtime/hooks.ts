@@ -27,9 +27,31 @@ export async function askHooks(scope: RunScope, log: EventLog, call: ToolUse): P
   for (const one of asked) await tell(scope, log, call, one);
   const opinion = compose(asked.map(opinionOf));
   const changed = Object.keys(opinion.updatedInput);
+  await announce(log, call, opinion, changed);
   if (changed.length > 0)
     await notice(log, `A hook changed the input of the tool ${call.name}: ${changed.join(', ')}.`);
   return { ...opinion, call: { ...call, input: { ...call.input, ...opinion.updatedInput } } };
+}
+
+/** Only where they had something to say: silence is the rule. */
+async function announce(
+  log: EventLog,
+  call: ToolUse,
+  opinion: Opinion,
+  changed: readonly string[],
+): Promise<void> {
+  const { decision, halt, reason, context } = opinion;
+  if (decision === null && !halt && changed.length === 0 && !context) return;
+  const told = halt ? 'halt' : decision === 'ask' || decision === null ? 'none' : decision;
+  const data = {
+    type: 'hook_decided',
+    tool_call_id: call.id,
+    tool_name: call.name,
+    decision: told,
+    reason,
+    changed_keys: [...changed],
+  } as const;
+  await log.push({ name: 'runtime', data });
 }
 
 /** Stops the run, and tells people why. */

@@ -136,8 +136,9 @@ export function createMemoryTranscript(): MemoryTranscript {
       const request = find(permissions, requestId);
       permissions.set(requestId, { ...request, status: 'answered', decision });
       if (decision === 'allow_once' || decision === 'deny') return;
-      const granted = { toolName: request.tool_name, action: request.action };
-      grants.set(request.session_id, [...(grants.get(request.session_id) ?? []), granted]);
+      const { tool_name: toolName, action } = request;
+      const granted = request.grants.map((pattern) => ({ toolName, action, pattern }));
+      grants.set(request.session_id, [...(grants.get(request.session_id) ?? []), ...granted]);
     },
     answerPrompt(requestId, answers) {
       prompts.set(requestId, {

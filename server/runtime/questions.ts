@@ -19,8 +19,9 @@ export async function askPermission(
   log: EventLog,
   call: { readonly id: string; readonly name: string },
   need: PermissionNeed,
+  grants: readonly string[],
 ): Promise<PermissionOutcome> {
-  const request = permissionRequest(scope, call, need);
+  const request = permissionRequest(scope, call, need, grants);
   const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
   await log.commit([event], (events) => scope.transcript.openPermission(request, events));
   const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
@@ -94,6 +95,7 @@ function permissionRequest(
   scope: RunScope,
   call: { readonly id: string; readonly name: string },
   need: PermissionNeed,
+  grants: readonly string[],
 ): PermissionRequest {
   const id = newId('permissionRequest');
   return {
@@ -108,7 +110,9 @@ function permissionRequest(
     path: withinWorkspace(need.path, scope.workspacePath),
     params: need.params,
     diff: need.diff ?? null,
-    options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
+    grants: [...grants],
+    options:
+      grants.length > 0 ? ['allow_once', 'allow_session', 'allow_workspace', 'deny'] : ['allow_once', 'deny'],
     status: 'pending',
     decision: null,
     reply_path: `/api/v1/sessions/${scope.sessionId}/permissions/${id}/reply`,

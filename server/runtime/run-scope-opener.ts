@@ -5,6 +5,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import { type LiveParts, largeModel } from './live-parts.ts';
+import { meansTool } from './permission-rules.ts';
 import { leavesTool, type Profile, stricterMode } from './profile.ts';
 import type { ProfilePlace, Profiles } from './profiles.ts';
 import { chosenGeneration } from './providers/model-settings.ts';
@@ -88,7 +89,7 @@ function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
   const allowed = session.permissionRules
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
-  return tools.filter(({ name }) => allowed.includes(name));
+  return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
 }
 
 /** The model that a profile names; null for the default. */

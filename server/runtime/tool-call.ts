@@ -107,7 +107,7 @@ async function refusalOf(
   { permission }: PreparedCall,
 ): Promise<ToolOutput | null> {
   const { permissions } = await scope.settings();
-  const verdict = decide(call.name, permission, {
+  const verdict = decide(call, permission, {
     workspacePath: scope.workspacePath,
     mode: scope.permissionMode,
     rules: scope.rules,
@@ -117,11 +117,16 @@ async function refusalOf(
   });
   if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);
   if (verdict.verdict === 'allow' || !permission) return null;
-  if (scope.onUnanswered === 'deny')
+  if (scope.onUnanswered === 'deny') {
+    await log.push({
+      name: 'runtime',
+      data: { type: 'permission_resolved', request_id: null, tool_call_id: call.id, decision: 'deny' },
+    });
     return refusal(
       `Permission denied. The tool ${call.name} needs a person's permission, and nobody can be asked in this kind of query; use a streamed query, or a rule that allows the tool.`,
     );
-  const outcome = await askPermission(scope, log, call, permission);
+  }
+  const outcome = await askPermission(scope, log, call, permission, verdict.grants);
   if (outcome.expired) return refusal('Permission denied. Nobody answered in time.');
   if (outcome.decision !== 'deny') return null;
   return refusal(`Permission denied.${outcome.message ? ` The person said: ${outcome.message}` : ''}`);

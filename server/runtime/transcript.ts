@@ -91,6 +91,8 @@ export interface RunEnd {
 export interface Grant {
   readonly toolName: string;
   readonly action: string;
+  /** Which calls, as in a permission rule; null in what was given before there were patterns. */
+  readonly pattern: string | null;
 }
 
 /** A content of a file; without `bytes` where it is too large to keep. */

@@ -7,6 +7,8 @@ import type { SessionRow } from './session-rows.ts';
 export interface Grant {
   readonly toolName: string;
   readonly action: string;
+  /** Which calls; null in what was given before there were patterns. */
+  readonly pattern: string | null;
 }
 
 interface GrantRow {
@@ -16,6 +18,7 @@ interface GrantRow {
   session_id: string | null;
   tool_name: string;
   action: string;
+  pattern: string | null;
   granted_by: string;
   created_at: number;
 }
@@ -28,27 +31,30 @@ export async function readGrants(sql: Knex, sessionId: string): Promise<Grant[]>
     .where((scope) =>
       scope.whereNull('permission_grants.session_id').orWhere('permission_grants.session_id', sessionId),
     )
-    .distinct<Pick<GrantRow, 'tool_name' | 'action'>[]>('tool_name', 'action')
-    .orderBy(['tool_name', 'action']);
-  return rows.map(({ tool_name, action }) => ({ toolName: tool_name, action }));
+    .distinct<Pick<GrantRow, 'tool_name' | 'action' | 'pattern'>[]>('tool_name', 'action', 'pattern')
+    .orderBy(['tool_name', 'action', 'pattern']);
+  return rows.map(({ tool_name, action, pattern }) => ({ toolName: tool_name, action, pattern }));
 }
 
-/** Remembers a grant. Twice the same does no harm: it is read once. */
-export async function insertGrant(
+/** Remembers all that a request said it would. Twice the same does no harm: it is read once. */
+export async function insertGrants(
   sql: Knex.Transaction,
   session: SessionRow,
-  { tool_name, action }: PermissionRequest,
+  { tool_name, action, grants }: PermissionRequest,
   given: { readonly forWorkspace: boolean; readonly by: string; readonly at: number },
 ): Promise<void> {
-  const row: GrantRow = {
-    id: newId('grant'),
-    organization_id: session.organization_id,
-    workspace_id: session.workspace_id,
-    session_id: given.forWorkspace ? null : session.id,
-    tool_name,
-    action,
-    granted_by: given.by,
-    created_at: given.at,
-  };
-  await sql('permission_grants').insert(row);
+  const rows = grants.map(
+    (pattern): GrantRow => ({
+      id: newId('grant'),
+      organization_id: session.organization_id,
+      workspace_id: session.workspace_id,
+      session_id: given.forWorkspace ? null : session.id,
+      tool_name,
+      action,
+      pattern,
+      granted_by: given.by,
+      created_at: given.at,
+    }),
+  );
+  if (rows.length > 0) await sql('permission_grants').insert(rows);
 }

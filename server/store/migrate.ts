@@ -7,6 +7,7 @@ import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
 import { costs } from './migrations/0004-costs.ts';
 import { history } from './migrations/0005-history.ts';
+import { grantPatterns } from './migrations/0006-grant-patterns.ts';
 import { agents } from './migrations/0008-agents.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -15,7 +16,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, costs, history, agents];
+const migrations: readonly Migration[] = [accounts, sessions, costs, history, grantPatterns, agents];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

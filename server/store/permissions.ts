@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { operations, PermissionReply, PermissionRequest } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { insertGrant } from './grants.ts';
+import { insertGrants } from './grants.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { listQuestions, lockQuestion } from './questions.ts';
@@ -81,7 +81,7 @@ async function answer(
   await sql<PermissionRow>('permission_requests').where({ id: row.id }).update(answered);
   if (decision === 'allow_session' || decision === 'allow_workspace') {
     const forWorkspace = decision === 'allow_workspace';
-    await insertGrant(sql, session, request, { forWorkspace, by: reach.userId, at: now });
+    await insertGrants(sql, session, request, { forWorkspace, by: reach.userId, at: now });
   }
   return toPermission({ ...row, ...answered });
 }
@@ -143,5 +143,7 @@ export async function cancelPermissions(sql: Knex.Transaction, runId: string, no
 function toPermission(row: PermissionRow): PermissionRequest {
   const request: PermissionRequest = JSON.parse(row.request);
   const { status, decision } = row;
-  return { ...request, status, decision, resolved_at: nullableTimestamp(row.resolved_at) };
+  // Those stored before there were patterns name none, and remember nothing.
+  const grants = request.grants ?? [];
+  return { ...request, grants, status, decision, resolved_at: nullableTimestamp(row.resolved_at) };
 }

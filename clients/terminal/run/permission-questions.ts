@@ -54,7 +54,13 @@ function question(request: PermissionRequest, lines: readonly string[], cut: boo
   const where = path === '.' ? 'this folder' : printable(path);
   const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}`);
   const rest = cut ? [tone('dim', '  …')] : [];
-  return [head, ...described(request), ...lines, ...rest].join('\n');
+  return [head, ...described(request), ...lines, ...rest, ...remembered(request)].join('\n');
+}
+
+/** What a lasting answer would allow from then on, in the words of the settings. */
+function remembered({ tool_name: tool, grants }: PermissionRequest): readonly string[] {
+  const named = grants.map((pattern) => (pattern === '*' ? tool : `${tool}(${pattern})`));
+  return named.length === 0 ? [] : [tone('dim', `  s and w remember: ${named.map(printable).join(', ')}`)];
 }
 
 /** Not where it says only what stands below it. */

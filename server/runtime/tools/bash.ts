@@ -1,10 +1,10 @@
 // The tool that runs a shell command in the workspace, inside the sandbox where there is one.
-import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type CommandEnd, runCommand } from '../command.ts';
 import type { Sandbox, WrappedCommand } from '../sandbox.ts';
+import { shellPath } from '../shell.ts';
 import { BoundedOutput, PacedProgress } from './bounded-output.ts';
 import { defineTool, failure, interrupted, success } from './define-tool.ts';
 import type { Job, Jobs, Launch } from './jobs.ts';
@@ -158,7 +158,7 @@ async function startable(
   visiblePaths: readonly string[],
   { sandbox, allowNetwork }: BashOptions,
 ): Promise<Startable | { refused: string }> {
-  const shell = existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
+  const shell = shellPath;
   // The inner shell writes both streams into one pipe, which keeps their order.
   const args = ['-c', 'exec "$0" -c "$1" 2>&1', shell, command] as const;
   const none = { release: () => undefined, wrapped: false };

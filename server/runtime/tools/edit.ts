@@ -62,7 +62,7 @@ export function writeNeed(
   params: Record<string, unknown>,
   diff: string,
 ): PermissionNeed {
-  return { action: 'write', description, path: dirname(path.real), params, diff };
+  return { action: 'write', description, path: dirname(path.real), file: path.real, params, diff };
 }
 
 async function apply(path: ResolvedPath, edit: Edit, context: ToolContext): Promise<ToolOutput> {

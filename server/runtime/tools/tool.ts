@@ -105,6 +105,8 @@ export interface PermissionNeed {
   readonly description: string;
   /** The folder concerned, so that a remembered grant covers the folder and not one file. */
   readonly path: string;
+  /** The real path of the one file concerned, where it is one. */
+  readonly file?: string;
   readonly params: Record<string, unknown>;
   /** Unified diff of the change, for tools that change a file. */
   readonly diff?: string;

@@ -43,7 +43,12 @@ export function viewTool(rules: PathRules): Tool {
     input,
     async prepare(view, context) {
       const path = await resolvePath(view.file_path, context.workspacePath);
-      const need = { action: 'read', folder: dirname(path.real), params: { ...view } } as const;
+      const need = {
+        action: 'read',
+        folder: dirname(path.real),
+        file: path.real,
+        params: { ...view },
+      } as const;
       const permission = readNeed(rules, path, need, context);
       // Outside, even the names nearby are only told after somebody allowed it.
       if (!permission) await assertFile(path);

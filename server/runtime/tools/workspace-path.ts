@@ -51,14 +51,15 @@ export async function resolvePath(given: string, workspacePath: string): Promise
 export function readNeed(
   rules: PathRules,
   path: ResolvedPath,
-  need: { action: 'read' | 'list'; folder: string; params: Record<string, unknown> },
+  need: { action: 'read' | 'list'; folder: string; file?: string; params: Record<string, unknown> },
   { readableFolders }: ToolContext,
 ): PermissionNeed | null {
   if (path.inside || readableFolders.some((folder) => liesWithin(folder, path.real))) return null;
   refuseOutside(rules, path);
   const verb = need.action === 'read' ? 'Read' : 'List';
   const description = `${verb} ${path.real}, outside the workspace`;
-  return { action: need.action, description, path: need.folder, params: need.params };
+  const { action, folder, params, file } = need;
+  return { action, description, path: folder, params, ...(file !== undefined && { file }) };
 }
 
 /** Refuses what the rules forbid to change. */

@@ -1,0 +1,226 @@
+/** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
+import { type Command, forEachChild, parse, type Redirect, type SyntaxNode } from 'unbash';
+import { isHarmlessForCommand, isHarmlessName, meaningOf } from './command-meaning.ts';
+import { anyWords, assignmentWord, type CommandWord, wordOf } from './command-words.ts';
+
+/** One command, or one redirected file, of a command line. */
+export interface CommandPart {
+  /** A file that is read or written has one word: its name. */
+  readonly kind: 'command' | 'read' | 'write';
+  readonly words: readonly CommandWord[];
+  /** All that is compared with what is denied: the words also without what wraps them. */
+  readonly readings: readonly (readonly CommandWord[])[];
+  /** Why no pattern can cover it, as part of a sentence. */
+  readonly obscure: string | null;
+  /** Whether it may turn out to be any command. */
+  readonly anything: boolean;
+  /** Whether its input comes from another command, a file or a here-document: then that decides what it does, too. */
+  readonly fed: boolean;
+}
+
+/** A command line taken apart. */
+export interface ParsedCommand {
+  readonly parts: readonly CommandPart[];
+  /** Why the whole cannot be told from its words. */
+  readonly obscure: string | null;
+  /** Whether there may be commands in it that are not among the parts. */
+  readonly anything: boolean;
+  /** Whether a command in it changes the folder that paths start from. */
+  readonly movesAbout: boolean;
+}
+
+/** Larger ones no person reads either before allowing them. */
+const longestCommand = 20_000;
+const mostNodes = 20_000;
+const deepestNesting = 100;
+
+/** Never throws: what cannot be read is obscure. */
+export function commandParts(command: string): ParsedCommand {
+  const reader = new CommandReader();
+  reader.readScript(command, false, 0);
+  const { parts, obscure, anything } = reader;
+  const movesAbout = parts.some(({ readings }) => readings.some(([name]) => moves.test(name?.text ?? '')));
+  return { parts, obscure, anything, movesAbout };
+}
+
+const moves = /^(cd|pushd|popd)$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: shells disagree about what they are: a blank, or part of a word.
+const ambiguous =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]/;
+
+class CommandReader {
+  readonly parts: CommandPart[] = [];
+  obscure: string | null = null;
+  anything = false;
+  private nodes = 0;
+
+  readScript(script: string, fed: boolean, depth: number): void {
+    if (script.length > longestCommand) return this.lose('it is too long');
+    if (ambiguous.test(script)) return this.lose('it holds characters that cannot be seen');
+    try {
+      this.visit(parse(script), fed, depth);
+    } catch (error) {
+      // A defect of the parser must not let a command through, nor end the run.
+      this.lose(`it cannot be read (${error instanceof Error ? error.name : 'unknown'})`);
+    }
+  }
+
+  /** From here on there may be commands that are not among the parts. */
+  private lose(why: string): void {
+    this.blur(why);
+    this.anything = true;
+  }
+
+  private blur(why: string): void {
+    this.obscure ??= why;
+  }
+
+  private visit(node: SyntaxNode, fed: boolean, depth: number): void {
+    this.nodes += 1;
+    if (this.nodes > mostNodes || depth > deepestNesting) return this.lose('it is too complicated');
+    this.judge(node);
+    const inner = fed || feeds(node);
+    if (node.type === 'Pipeline') {
+      node.commands.forEach((command, index) => void this.visit(command, fed || index > 0, depth + 1));
+      return;
+    }
+    if (node.type === 'Command') this.readCommand(node, inner, depth);
+    if (node.type === 'Redirect') this.readRedirect(node);
+    forEachChild(node, (child) => void this.visit(child, inner, depth + 1));
+  }
+
+  private readCommand(node: Command, fed: boolean, depth: number): void {
+    const assignments = node.prefix.filter((part) => part.type === 'Assignment');
+    if (!node.name) {
+      const risky = assignments.find(({ name }) => !isHarmlessName(name));
+      if (risky) this.blur(`it sets ${risky.name} for what follows`);
+      return;
+    }
+    const kept = assignments.filter(({ name }) => !isHarmlessForCommand(name)).map(assignmentWord);
+    const { scripts, ...meaning } = meaningOf(kept, [node.name, ...node.args].map(wordOf));
+    this.parts.push({ kind: 'command', ...meaning, fed });
+    for (const script of scripts) this.readScript(script, fed, depth + 1);
+  }
+
+  private readRedirect(node: Redirect): void {
+    if (node.descriptor?.type === 'FileDescriptorVariable')
+      this.blur('it keeps a file open under a variable');
+    const target = node.target ? wordOf(node.target) : anyWords;
+    const copies = node.operator === '>&' || node.operator === '<&';
+    if (copies && target.text !== null && /^(\d+-?|-)$/.test(target.text)) return;
+    if (target.text !== null && sinks.has(target.text)) return;
+    if (target.text?.startsWith('/dev/tcp/') || target.text?.startsWith('/dev/udp/'))
+      this.blur('it opens a connection');
+    const reads = node.operator === '<' || node.operator === '<&';
+    for (const kind of node.operator === '<>'
+      ? (['read', 'write'] as const)
+      : ([reads ? 'read' : 'write'] as const))
+      this.parts.push({
+        kind,
+        words: [target],
+        readings: [[target]],
+        obscure: null,
+        anything: false,
+        fed: false,
+      });
+  }
+
+  /** What no list of commands can tell. */
+  private judge(node: SyntaxNode): void {
+    switch (node.type) {
+      case 'Script':
+        if (node.errors && node.errors.length > 0) this.lose('the shell would not read it as it stands');
+        break;
+      case 'CommandExpansion':
+      case 'ProcessSubstitution':
+      case 'ArithmeticCommandExpansion':
+        if (!node.script) this.lose('a substitution in it cannot be read');
+        break;
+      case 'Function':
+        this.blur('it defines a function, whose name then means something else');
+        break;
+      case 'Coproc':
+        this.blur('it starts a coprocess');
+        break;
+      case 'For':
+      case 'Select':
+        if (!isHarmlessName(node.name.value)) this.blur(`it sets ${node.name.value} for what follows`);
+        break;
+      case 'Assignment':
+        if (node.index) this.blur('it counts on an index that is only known when it runs');
+        break;
+      case 'ExtendedGlob':
+        this.blur('it holds a pattern that shells read differently');
+        break;
+      case 'HereDoc':
+        if (!node.closing) this.lose('a here-document in it does not end');
+        break;
+      default:
+        if (evaluates(node)) this.lose('it computes with values that could hold commands');
+    }
+  }
+}
+
+const sinks = new Set(['/dev/null', '/dev/stdout', '/dev/stderr', '/dev/stdin']);
+
+/** Whether the commands below this node read what something else gives them. */
+function feeds(node: SyntaxNode): boolean {
+  switch (node.type) {
+    case 'Command':
+    case 'Redirected':
+      return node.redirects.some(
+        (one) =>
+          one.type !== 'Redirect' || one.operator === '<' || one.operator === '<>' || one.operator === '<&',
+      );
+    case 'ProcessSubstitution':
+      return node.operator === '>';
+    case 'Coproc':
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** In arithmetic and in an index, the value of a variable is read as an expression, and that may hold `$(…)`. */
+function evaluates(node: SyntaxNode): boolean {
+  switch (node.type) {
+    case 'ArithmeticExpansion':
+      return !/^\$?[[(]+[\d\s+*/%<>=!&|^~?:()-]*[\])]+$/.test(node.text);
+    case 'ArithmeticCommand':
+      return !/^[\d\s+*/%<>=!&|^~?:()-]*$/.test(node.body);
+    case 'ArithmeticFor':
+    case 'ArithmeticCommandExpansion':
+      return true;
+    case 'ParameterExpansion':
+      return (
+        (node.prefix === '!' && node.parameter !== '') ||
+        (node.index !== undefined && !/^(@|\*|\d+)$/.test(node.index.text)) ||
+        expandsFurther(node.operation)
+      );
+    case 'TestUnary':
+      return node.operator === '-v' || node.operator === '-R';
+    case 'TestBinary':
+      return (
+        /^-(eq|ne|lt|le|gt|ge)$/.test(node.operator) &&
+        ![node.left, node.right].every(({ text }) => /^-?\d+$/.test(text))
+      );
+    default:
+      return false;
+  }
+}
+
+function expandsFurther(
+  operation: Extract<SyntaxNode, { type: 'ParameterExpansion' }>['operation'],
+): boolean {
+  switch (operation?.type) {
+    case 'Transform':
+    case 'Unknown':
+      return true;
+    case 'Slice':
+      return ![operation.offset, operation.length].every((word) => !word || /^\s*-?\d*$/.test(word.text));
+    case 'Default':
+      return operation.operator === '=' || operation.operator === ':=';
+    default:
+      return false;
+  }
+}

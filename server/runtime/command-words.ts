@@ -1,0 +1,67 @@
+/** What is known of a word of a command before the shell expands it. */
+import type { Assignment, CommandArgument, Word, WordPart } from 'unbash';
+
+/** One word of a command. */
+export interface CommandWord {
+  /** Null where only the shell will know it. */
+  readonly text: string | null;
+  /** Whether it may become several words, or none. */
+  readonly many: boolean;
+}
+
+/** Nothing at all is known of it. */
+export const anyWords: CommandWord = { text: null, many: true };
+
+/** A word that is known. */
+export function known(text: string): CommandWord {
+  return { text, many: false };
+}
+
+/** A word, or an assignment in the place of one, as far as it is known. */
+export function wordOf(argument: CommandArgument): CommandWord {
+  return argument.type === 'Word' ? knownPart(argument) : assignmentWord(argument);
+}
+
+/** `NAME=value`, in front of a command or among the words of one. */
+export function assignmentWord(assignment: Assignment): CommandWord {
+  const { name, value, append, index } = assignment;
+  if (index || value.type === 'ArrayValue') return { text: null, many: false };
+  const { text } = knownPart(value);
+  // What is assigned is not split into words.
+  return { text: text === null ? null : `${name}${append ? '+=' : '='}${text}`, many: false };
+}
+
+function knownPart(word: Word): CommandWord {
+  const kinds = (word.parts ?? []).map(kindOf);
+  const many = kinds.includes('many');
+  const fixed = kinds.every((kind) => kind === 'fixed') && !expandsTilde(word.text);
+  return { text: fixed ? word.value : null, many };
+}
+
+function kindOf(part: WordPart): 'fixed' | 'one' | 'many' {
+  switch (part.type) {
+    case 'Literal':
+    case 'SingleQuoted':
+    case 'AnsiCQuoted':
+      return 'fixed';
+    case 'DoubleQuoted':
+      if (part.parts.every(({ type }) => type === 'Literal')) return 'fixed';
+      return part.parts.some((child) => child.type !== 'Literal' && becomesList(child.text)) ? 'many' : 'one';
+    case 'LocaleString':
+    case 'ProcessSubstitution':
+      return 'one';
+    default:
+      // Unquoted, an expansion is split at blanks and matched with the names of files.
+      return 'many';
+  }
+}
+
+/** `"$@"`, `"${list[@]}"` and `"${!prefix@}"` are as many words as there are members. */
+function becomesList(expansion: string): boolean {
+  return expansion.includes('@');
+}
+
+/** At the beginning, and after the signs that stand before the values of assignments. */
+function expandsTilde(text: string): boolean {
+  return /(?:^|[=:])~/.test(text);
+}
