@@ -44,9 +44,9 @@ export function commandParts(command: string): ParsedCommand {
 }
 
 const moves = /^(cd|pushd|popd)$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: shells disagree about what they are: a blank, or part of a word.
-const ambiguous =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]/;
+/** Shells disagree about what these are: a blank, a part of a word, or nothing; and people do not see them. */
+const ambiguous = /[\p{Cc}\p{Cf}\p{Z}]/u;
+const usual = /[ \t\n]/g;
 
 class CommandReader {
   readonly parts: CommandPart[] = [];
@@ -55,8 +55,14 @@ class CommandReader {
   private nodes = 0;
 
   readScript(script: string, fed: boolean, depth: number): void {
-    if (script.length > longestCommand) return this.lose('it is too long');
-    if (ambiguous.test(script)) return this.lose('it holds characters that cannot be seen');
+    if (script.length > longestCommand) {
+      this.lose('it is too long');
+      return;
+    }
+    if (!script.isWellFormed() || ambiguous.test(script.replace(usual, ''))) {
+      this.lose('it holds characters that cannot be seen');
+      return;
+    }
     try {
       this.visit(parse(script), fed, depth);
     } catch (error) {
@@ -77,7 +83,10 @@ class CommandReader {
 
   private visit(node: SyntaxNode, fed: boolean, depth: number): void {
     this.nodes += 1;
-    if (this.nodes > mostNodes || depth > deepestNesting) return this.lose('it is too complicated');
+    if (this.nodes > mostNodes || depth > deepestNesting) {
+      this.lose('it is too complicated');
+      return;
+    }
     this.judge(node);
     const inner = fed || feeds(node);
     if (node.type === 'Pipeline') {

@@ -1,5 +1,5 @@
 /** The hooks of the settings: asked about every tool call before anything else decides about it. */
-import type { ToolUse } from '../contract/api.ts';
+import type { RuntimeEvent, ToolUse } from '../contract/api.ts';
 import type { EventLog } from './event-log.ts';
 import { type HookEnd, runHook } from './hooks-command.ts';
 import { hooksFor, type MetHook } from './hooks-matching.ts';
@@ -44,13 +44,13 @@ async function announce(
   if (decision === null && !halt && changed.length === 0 && !context) return;
   const told = halt ? 'halt' : decision === 'ask' || decision === null ? 'none' : decision;
   const data = {
-    type: 'hook_decided',
+    type: 'hook_decided' as const,
     tool_call_id: call.id,
     tool_name: call.name,
     decision: told,
     reason,
     changed_keys: [...changed],
-  } as const;
+  } satisfies RuntimeEvent;
   await log.push({ name: 'runtime', data });
 }
 

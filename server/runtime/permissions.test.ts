@@ -4,7 +4,7 @@ import { hookBench, hookFolder, type ScriptedCall } from './test-hooks.ts';
 
 const { attempt } = hookBench();
 const write: ScriptedCall = { name: 'write', arguments: { file_path: 'made.txt', content: 'A' } };
-const bash: ScriptedCall = { name: 'bash', arguments: { command: 'true' } };
+const bash: ScriptedCall = { name: 'bash', arguments: { command: 'touch touched' } };
 const allowed = (...allowed_tools: string[]) => ({ permissions: { allowed_tools } });
 
 describe('the list of allowed tools', () => {

@@ -178,6 +178,8 @@ function lastingPatterns(
   switch (subject.kind) {
     case 'file': {
       const folder = shown(need.path, workspacePath);
+      // A database does not take every name that a file can have.
+      if (!folder.isWellFormed() || folder.includes('\0')) return [];
       return [folder === '.' ? '**' : `${literalGlob(folder === '/' ? '' : folder)}/**`];
     }
     case 'address':

@@ -109,7 +109,7 @@ describeStores('A permission request', (store, engine) => {
     const first = await ask(reach);
     const second = await ask(reach);
     const stranger = await ask(await newAccount(store()));
-    const write = { toolName: 'write', action: 'write' };
+    const write = { toolName: 'write', action: 'write', pattern: 'notes/**' };
     await store().permissions.answer(reach, first.sessionId, first.request.id, { decision: 'allow_session' });
     expect(await store().transcript.readGrants(first.sessionId)).toEqual([write]);
     expect(await store().transcript.readGrants(second.sessionId)).toEqual([]);

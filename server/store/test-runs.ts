@@ -95,6 +95,7 @@ export function permissionRequest(asked: Asked): PermissionRequest {
     path: 'notes\0.txt',
     params: { file_path: 'notes.txt', nothing: null },
     diff: '-a\n+b\ud800',
+    grants: ['notes/**'],
     options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
     decision: null,
     reply_path: `/api/v1/sessions/${asked.sessionId}/permissions/${id}/reply`,

@@ -60,7 +60,9 @@ function question(request: PermissionRequest, lines: readonly string[], cut: boo
 /** What a lasting answer would allow from then on, in the words of the settings. */
 function remembered({ tool_name: tool, grants }: PermissionRequest): readonly string[] {
   const named = grants.map((pattern) => (pattern === '*' ? tool : `${tool}(${pattern})`));
-  return named.length === 0 ? [] : [tone('dim', `  s and w remember: ${named.map(printable).join(', ')}`)];
+  return named.length === 0
+    ? []
+    : [tone('dim', `  s and w remember: ${named.map((one) => printable(one)).join(', ')}`)];
 }
 
 /** Not where it says only what stands below it. */

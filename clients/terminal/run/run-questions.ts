@@ -63,7 +63,8 @@ export function createRunQuestions(
           replyPrompt(client, event.request, await askPrompt(event.request, keys, signal)),
         );
       // Answered, here or from elsewhere, or too late: nobody waits for an answer any more.
-      else if ('request_id' in event) open.get(event.request_id)?.abort(elsewhere);
+      else if ('request_id' in event && event.request_id !== null)
+        open.get(event.request_id)?.abort(elsewhere);
     },
     async close() {
       for (const controller of open.values()) controller.abort(ended);
