@@ -162,7 +162,7 @@ export function sessionJourneys(target: () => Target): void {
     };
     let rest: AsyncGenerator<RunEvent> | undefined;
     await liveOnly(async () => {
-      rest = streamQuery(client, { prompt: 'use tool bash with {"command": "echo never"}' });
+      rest = streamQuery(client, { prompt: 'use tool bash with {"command": "touch never"}' });
       request = await permissionRequestOf(rest);
     });
     const reply = { decision: 'deny' as const, message: 'Not today.' };

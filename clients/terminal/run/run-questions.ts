@@ -42,8 +42,8 @@ export function createRunQuestions(
       });
   };
   const refuse = (request: PermissionRequest) => {
-    const { tool_name: tool, action } = request;
-    const remedy = `Allow it with "${tool}:${action}" in permissions.allowed_tools of the settings, or let everything pass with --yolo.`;
+    const { tool_name: tool } = request;
+    const remedy = `Allow it with ${entriesFor(request)} in permissions.allowed_tools of the settings, or let everything pass with --yolo.`;
     if (!refusedTools.has(tool)) notice(`${tool} was refused: there is no terminal to ask at. ${remedy}`);
     refusedTools.add(tool);
     send(
@@ -71,6 +71,13 @@ export function createRunQuestions(
       await last;
     },
   };
+}
+
+/** What would allow the call for good; where it cannot be told apart from others, all calls of its kind. */
+function entriesFor({ tool_name: tool, action, grants }: PermissionRequest): string {
+  const patterns = grants.length > 0 ? grants : ['*'];
+  const entries = patterns.map((pattern) => (pattern === '*' ? `${tool}:${action}` : `${tool}(${pattern})`));
+  return entries.map((entry) => JSON.stringify(entry)).join(' and ');
 }
 
 const elsewhere = new Error('The question was answered elsewhere, or too late.');
