@@ -1,11 +1,17 @@
 // The bubblewrap sandbox: a command sees the system's programs and one workspace, and nothing else of the machine.
 import { execFile } from 'node:child_process';
 import { lstatSync, type Stats } from 'node:fs';
-import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { mkdtemp, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { TreeLimits } from './command.ts';
+import {
+  type ControlGroup,
+  type ControlGroups,
+  type ControlGroupsUnavailable,
+  detectControlGroups,
+} from './control-groups.ts';
 import { findExecutable } from './executable.ts';
 import { guardProtectedNames } from './sandbox-guard.ts';
 
@@ -48,6 +54,8 @@ export interface WrappedCommand {
   readonly file: string;
   readonly args: readonly string[];
   readonly limits: TreeLimits;
+  /** Which limit the kernel has held it to; null where none, or where the kernel does not count. */
+  exceeded(): 'too_many_processes' | 'too_much_memory' | null;
   /** To be called once every process of the command has ended. */
   release(): void;
 }
@@ -55,6 +63,8 @@ export interface WrappedCommand {
 /** A sandbox that was seen to work on this machine. */
 export interface Sandbox {
   readonly kind: 'bubblewrap';
+  /** Null where the kernel bounds what all processes of a command use together; else why it bounds each alone. */
+  readonly totalsUnbounded: string | null;
   /**
    * The argument vector that runs `command` inside.
    * @throws Error when the workspace cannot be protected; the message says why.
@@ -103,7 +113,7 @@ export async function detectSandbox(settings: SandboxSettings = {}): Promise<San
   if (process.platform !== 'linux') return { unavailable: 'bubblewrap exists only on Linux' };
   const bwrap = findExecutable('bwrap');
   if (!bwrap) return { unavailable: 'bubblewrap (bwrap) is not installed' };
-  const sandbox = bubblewrap(bwrap, settings);
+  const sandbox = bubblewrap(bwrap, settings, detectControlGroups());
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'service-sandbox-'));
   try {
     const probe = await sandbox.wrap(['/bin/sh', '-c', 'exit 0'], { workspacePath: folder, network: false });
@@ -124,11 +134,16 @@ function reasonOf(error: unknown): string {
   return said.split('\n')[0] || error.message;
 }
 
-function bubblewrap(bwrap: string, settings: SandboxSettings): Sandbox {
+function bubblewrap(
+  bwrap: string,
+  settings: SandboxSettings,
+  groups: ControlGroups | ControlGroupsUnavailable,
+): Sandbox {
   const limits = { ...DEFAULT_LIMITS, ...settings.limits };
   const limiter = limitingPrefix(limits);
   return {
     kind: 'bubblewrap',
+    totalsUnbounded: 'unavailable' in groups ? groups.unavailable : null,
     async wrap(command, options) {
       assertSeparate(options.workspacePath);
       const guard = options.readOnly ? null : guardProtectedNames(options.workspacePath);
@@ -145,9 +160,48 @@ function bubblewrap(bwrap: string, settings: SandboxSettings): Sandbox {
         ...['--remount-ro', '/proc', '--remount-ro', '/dev', '--remount-ro', '/'],
         ...['--chdir', options.workspacePath, '--', ...limiter, ...command],
       ];
-      return { file: bwrap, args, limits, release: () => guard?.release() };
+      const group = 'unavailable' in groups ? null : groups.open(limits);
+      const [file, ...before] = [...entering(group), ...(await becomingOwner(options.workspacePath)), bwrap];
+      return {
+        // There is always at least one word.
+        file: file as string,
+        args: [...before, ...args],
+        limits,
+        exceeded: () => group?.exceeded() ?? null,
+        release() {
+          guard?.release();
+          void group?.close();
+        },
+      };
     },
   };
+}
+
+/** Puts itself into the group, and becomes the command. */
+function entering(group: ControlGroup | null): readonly string[] {
+  if (!group) return [];
+  const script = group.entrances.map((_, index) => `echo $$ > "$${index + 1}"`).join(' && ');
+  return [
+    '/bin/sh',
+    '-c',
+    `${script} && shift ${group.entrances.length} && exec "$@"`,
+    'sh',
+    ...group.entrances,
+  ];
+}
+
+/**
+ * As root, a server lets commands run as whoever owns the workspace: one that broke out of the sandbox would not be root.
+ * The workspaces that a server makes belong to an ordinary user; in a folder of root's own, commands are root's own.
+ */
+async function becomingOwner(workspacePath: string): Promise<readonly string[]> {
+  if (process.getuid?.() !== 0) return [];
+  const { uid, gid } = await stat(workspacePath);
+  if (uid === 0) return [];
+  const setpriv = findExecutable('setpriv');
+  if (!setpriv)
+    throw new Error('setpriv (util-linux) is not installed, with which root becomes another user');
+  return [setpriv, `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--no-new-privs', '--'];
 }
 
 function isolation(options: WrapOptions): readonly string[] {

@@ -103,7 +103,9 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
       timeoutMs: (call.timeout_seconds ?? LONGEST_JOB_S) * 1000,
       signal,
       onOutput: (chunk) => (watched ? progress.push(output.push(chunk)) : onOutput(chunk)),
-    }).finally(started.release);
+    })
+      .then((end) => withLimit(end, started))
+      .finally(started.release);
   const job = options.jobs.start(context.sessionId, call.command, launch, context.signal);
   if (!job) {
     started.release();
@@ -146,7 +148,13 @@ function inBackground(job: Job, output: string, call: Command): string {
   return `${text}(${why} in the background as ${job.id}. job_output gives what it writes from now on; job_kill ends it.)`;
 }
 
-interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'release'> {
+/** What the kernel refused a command is the likely reason of its failure. */
+function withLimit(end: CommandEnd, { exceeded }: Startable): CommandEnd {
+  if (end.reason !== 'exited' || end.exitCode === 0) return end;
+  return { ...end, reason: exceeded() ?? end.reason };
+}
+
+interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'exceeded' | 'release'> {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly wrapped: boolean;
@@ -161,7 +169,7 @@ async function startable(
   const shell = shellPath;
   // The inner shell writes both streams into one pipe, which keeps their order.
   const args = ['-c', 'exec "$0" -c "$1" 2>&1', shell, command] as const;
-  const none = { release: () => undefined, wrapped: false };
+  const none = { exceeded: () => null, release: () => undefined, wrapped: false };
   if (!sandbox) return { file: shell, args, cwd: workspace, env: plainEnvironment(workspace), ...none };
   try {
     const wrapped = await sandbox.wrap([shell, ...args], {
