@@ -1,5 +1,5 @@
 /** What a handler is given, and how it is built: settings in, the parts of the server out. */
-import { mkdir, realpath } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from './clock.ts';
@@ -23,9 +23,11 @@ import type { Log } from './log.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
+import { workspaceFolder } from './workspaces.ts';
 
 export type { FirstCredential, Principal } from './identity/identity.ts';
 export type { Generation, Profile, StartedRun } from './runtime/runtime.ts';
+export { whyTotalsAreUnbounded } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {
@@ -179,7 +181,8 @@ async function assemble(
       find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
       list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),
     },
-    workspacePath: async (workspaceId) => project?.folder ?? workspaceFolder(settings, workspaceId),
+    workspacePath: async (workspaceId) =>
+      project?.folder ?? workspaceFolder(settings.workspacesDirectory, workspaceId, log),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,
@@ -243,20 +246,15 @@ function guidanceOf({ settings, environment, project }: ServicesInput) {
   return { ...guidance, agentsDirectory: join(folder, 'agents') };
 }
 
-async function workspaceFolder(
-  { workspacesDirectory }: ServerSettings,
-  workspaceId: string,
-): Promise<string> {
-  const folder = join(workspacesDirectory, workspaceId);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  return realpath(folder);
-}
-
 function capabilitiesOf(mode: 'single' | 'multi', store: Store, runtime: Runtime): Capabilities {
   const { sandboxUnavailable, providers } = runtime;
   const off = runtime
     .tools()
     .flatMap(({ name, disabled_by }) => (disabled_by ? [`tool ${name}: ${disabled_by}`] : []));
+  if (runtime.totalsUnbounded !== null)
+    off.push(
+      `a bound on all processes of a command together (each is bounded alone): ${runtime.totalsUnbounded}`,
+    );
   if (providers.length === 0)
     off.push(
       'queries: no model provider; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or add one to the global service.json',

@@ -29,6 +29,7 @@ import { createSessionQueue } from './session-queue.ts';
 import { createTitleWriter } from './title-writer.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
+export { whyTotalsAreUnbounded } from './control-groups.ts';
 export type { RuntimeSettings } from './live-parts.ts';
 export type { Generation } from './model.ts';
 export type { Profile } from './profile.ts';
@@ -105,6 +106,8 @@ export interface Runtime {
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
+  readonly totalsUnbounded: string | null;
   tools(): readonly ToolListing[];
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
@@ -230,6 +233,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   return {
     get providers() {
       return parts.now.providers.ids;
+    },
+    get totalsUnbounded() {
+      return parts.now.toolset.totalsUnbounded;
     },
     get sandboxUnavailable() {
       return parts.now.toolset.sandboxUnavailable;

@@ -15,6 +15,8 @@ export interface Toolset {
   readonly tools: readonly Tool[];
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
+  readonly totalsUnbounded: string | null;
   /** Where hooks have to run; null for one person, whose own commands they are. */
   readonly hookSandbox: Sandbox | SandboxUnavailable | null;
   /** Every built-in tool, those that are off among them. */
@@ -47,6 +49,7 @@ export function prepareToolsets(
     return {
       tools,
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
+      totalsUnbounded: 'unavailable' in sandbox ? null : sandbox.totalsUnbounded,
       hookSandbox: shared ? sandbox : null,
       list: () => build(config, false, []).map((tool) => listing(tool, tools, disabled)),
       fileMemory: (sessionId) => remembered(memories, sessionId),

@@ -53,7 +53,7 @@ export async function examineSandbox({ environment, places }: Scene): Promise<Fi
         env: {},
       },
     );
-    return [{ level: 'ok', message: `${file} works.` }];
+    return [{ level: 'ok', message: `${file} works.` }, await examineTotals()];
   } catch (error) {
     const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
     const message = `${file} does not work here: ${said.split('\n')[0] || 'it did not end well'}.`;
@@ -61,6 +61,20 @@ export async function examineSandbox({ environment, places }: Scene): Promise<Fi
       'Let unprivileged users make namespaces: sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0.';
     return [{ level: 'warning', message, remedy: hint }];
   }
+}
+
+/** Whether a command that starts many processes is held to one limit, or each of them to its own. */
+async function examineTotals(): Promise<Finding> {
+  const { whyTotalsAreUnbounded } = await import('../../../server/main.ts');
+  const reason = whyTotalsAreUnbounded();
+  if (reason === null)
+    return { level: 'ok', message: 'The kernel bounds all processes of a command together.' };
+  return {
+    level: 'ok',
+    message: `The total of what the processes of a command use is unbounded; each has a limit of its own (no control groups: ${reason}).`,
+    remedy:
+      'A server for many people is better run with control groups delegated to it (systemd: Delegate=yes).',
+  };
 }
 
 /** A hook that cannot run denies every call that it matches. */

@@ -6,7 +6,7 @@ import { basename } from 'node:path';
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { contentHash } from './file-memory.ts';
 import { type ToolContext, ToolInputError } from './tool.ts';
-import { openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
+import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
 
 /** Larger files are not source text; changing one by string replacement would hold it in memory several times. */
 export const MAX_EDITABLE_BYTES = 10 * 1024 * 1024;
@@ -65,7 +65,7 @@ export async function replaceTextFile(
   const parent = await openParent(path);
   const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
   try {
-    const mtimeMs = await writeNew(temporary, content, before);
+    const mtimeMs = await writeNew(temporary, content, before, parent.handle);
     await context.recordChange({ path: path.real, before: before?.text ?? null, after: text });
     await rename(temporary, parent.entry(basename(path.real)));
     context.files.remember(path.real, { sha256: contentHash(content), mtimeMs });
@@ -122,12 +122,18 @@ function ignoreOutcome(): void {
   // Nothing to do.
 }
 
-async function writeNew(at: string, content: Buffer, before: TextFile | null): Promise<number> {
+async function writeNew(
+  at: string,
+  content: Buffer,
+  before: TextFile | null,
+  folder: FileHandle,
+): Promise<number> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const handle = await open(at, flags, 0o666);
   try {
     await handle.writeFile(content);
     if (before) await keepOwnership(handle, before.stats);
+    else await giveToOwnerOf(folder, handle);
     await handle.sync();
     return (await handle.stat()).mtimeMs;
   } finally {

@@ -119,15 +119,25 @@ interface OpenFolder {
 
 async function descend(folder: OpenFolder, name: string, path: ResolvedPath): Promise<OpenFolder> {
   try {
-    await mkdir(entryPath(folder, name)).catch(unlessExists);
-    return await openFolder(entryPath(folder, name), join(folder.path, name), path);
+    const made = await mkdir(entryPath(folder, name)).then(() => true, unlessExists);
+    const below = await openFolder(entryPath(folder, name), join(folder.path, name), path);
+    if (made) await giveToOwnerOf(folder.handle, below.handle);
+    return below;
   } finally {
     await folder.handle.close();
   }
 }
 
-function unlessExists(error: NodeJS.ErrnoException): void {
+/** What a server makes that runs as root belongs to whoever owns the folder it is in, as whom commands run there. */
+export async function giveToOwnerOf(folder: FileHandle, made: FileHandle): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = await folder.stat();
+  await made.chown(uid, gid);
+}
+
+function unlessExists(error: NodeJS.ErrnoException): boolean {
   if (error.code !== 'EEXIST') throw error;
+  return false;
 }
 
 async function openFolder(at: string, expected: string, path: ResolvedPath): Promise<OpenFolder> {
