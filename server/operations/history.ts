@@ -1,4 +1,4 @@
-/** What a session remembers: its messages one by one, and the files that its runs changed. */
+/** What a session remembers: its messages one by one, what is found in them, and the files that its runs changed. */
 import type { Handler } from '../handler.ts';
 import { diffOf, mostFiles } from './session-diff.ts';
 
@@ -17,3 +17,8 @@ export const getSessionDiff: Handler<'getSessionDiff'> = async ({ principal, pat
   const read = (sha256: string) => store.fileChanges.content(principal, session_id, sha256);
   return { status: 200, body: await diffOf(session_id, files, read) };
 };
+
+export const searchSessions: Handler<'searchSessions'> = async ({ principal, body, query }, { store }) => ({
+  status: 200,
+  body: await store.searches.find(principal, body, query),
+});

@@ -75,14 +75,9 @@ export function searchedText(parts: readonly MessagePart[], kind: 'message' | 't
 }
 
 /**
- * The documents that hold every term, as a query of rows `{place, session_id, message_id, kind}`. Each row's `place`
- * rises with the time of its writing; the name of its column differs, so that the index's own order serves.
+ * The documents that hold every term, as a query of rows `{session_id, message_id, kind}` and their place.
  */
-export function findDocuments(
-  sql: Knex,
-  scope: SearchScope,
-  terms: readonly SearchTerm[],
-): { readonly query: Knex.QueryBuilder; readonly place: string } {
+export function findDocuments(sql: Knex, scope: SearchScope, terms: readonly SearchTerm[]): FoundDocuments {
   const columns = ['session_id', 'message_id', 'kind'].map((name) => `search_documents.${name}`);
   if (isSqlite(sql)) {
     const query = sql('search_words')
@@ -90,7 +85,7 @@ export function findDocuments(
       .whereRaw('search_words match ?', [expression(scope, terms, ftsWord)])
       .whereIn('search_documents.organization_id', [...scope.organizationIds])
       .select('search_words.rowid', ...columns);
-    return { query, place: 'search_words.rowid' };
+    return { query, place: 'search_words.rowid', sessionId: 'search_documents.session_id' };
   }
   const found = sql('search_documents')
     .whereRaw('words @@ ?::tsquery', [expression(scope, terms, tsWord)])
@@ -100,7 +95,16 @@ export function findDocuments(
   return {
     query: sql('found').withMaterialized('found', found).select('found.*'),
     place: 'found.id',
+    sessionId: 'found.session_id',
   };
+}
+
+/** A query, and the names of its columns, which differ so that the index's own order serves. */
+export interface FoundDocuments {
+  readonly query: Knex.QueryBuilder;
+  /** Rises with the time of writing. */
+  readonly place: string;
+  readonly sessionId: string;
 }
 
 /** Both engines know words in quotes, brackets and signs for `and` and `or`; our words hold none of these. */

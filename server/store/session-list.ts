@@ -4,6 +4,8 @@ import type { operations, Session } from '../contract/api.ts';
 import type { Cursors } from './cursor.ts';
 import { type Page, readPage } from './page.ts';
 import type { Reach } from './reach.ts';
+import { findDocuments } from './search-index.ts';
+import { type SearchTerm, searchTerms } from './search-words.ts';
 import { type SessionRow, toSession } from './session-rows.ts';
 
 type SessionQuery = Partial<NonNullable<operations['listSessions']['parameters']['query']>>;
@@ -14,17 +16,31 @@ export async function listSessions(
   reach: Reach,
   query: SessionQuery,
 ): Promise<Page<Session>> {
-  const { sort = '-created_at', workspace_id, status, tag, archived = false } = query;
+  const {
+    sort = '-created_at',
+    q,
+    workspace_id,
+    parent_id,
+    status,
+    tag,
+    pinned,
+    updated_after,
+    archived = false,
+  } = query;
   const order = sort.replace('-', '');
   const columns = tag === undefined ? [order, 'id'] : [`session_tags.${order}`, 'session_tags.session_id'];
-  const filters = { workspace_id, status, tag, archived };
+  const filters = { q, workspace_id, parent_id, status, tag, pinned, updated_after, archived };
+  const terms = q === undefined ? null : searchTerms(q);
+  if (terms?.length === 0) return { data: [], next_cursor: null };
   const listing = {
     name: 'sessions',
     reach,
     filters,
     columns,
     direction: sort.startsWith('-') ? ('desc' as const) : ('asc' as const),
-    parts: reach.organizationIds.map((organizationId) => sessionsOf(sql, organizationId, filters)),
+    parts: reach.organizationIds.map((organizationId) =>
+      titled(sql, terms, organizationId, sessionsOf(sql, organizationId, filters)),
+    ),
   };
   const { data, next_cursor } = await readPage<SessionRow>(sql, cursors, listing, query);
   return { data: data.map(toSession), next_cursor };
@@ -32,20 +48,39 @@ export async function listSessions(
 
 interface SessionFilters {
   readonly workspace_id: string | undefined;
+  readonly parent_id: string | undefined;
+  readonly pinned: boolean | undefined;
+  readonly updated_after: string | undefined;
   readonly status: string | undefined;
   readonly tag: string | undefined;
   readonly archived: boolean;
 }
 
 function sessionsOf(sql: Knex, organizationId: string, filters: SessionFilters): Knex.QueryBuilder {
-  const { tag, archived, workspace_id, status } = filters;
+  const { tag, archived, workspace_id, parent_id, status, pinned, updated_after } = filters;
   const query =
     tag === undefined
       ? sql('sessions').where({ organization_id: organizationId, archived })
       : taggedSessions(sql, organizationId, tag, archived);
   if (workspace_id !== undefined) query.where({ 'sessions.workspace_id': workspace_id });
+  if (parent_id !== undefined) query.where({ 'sessions.parent_id': parent_id });
   if (status !== undefined) query.where({ 'sessions.status': status });
+  if (pinned !== undefined) query.where({ 'sessions.pinned': pinned });
+  if (updated_after !== undefined) query.where('sessions.updated_at', '>', Date.parse(updated_after));
   return query.select('sessions.*');
+}
+
+/** Only those whose title the index finds: there is one title for each session, so that no list is long. */
+function titled(
+  sql: Knex,
+  terms: readonly SearchTerm[] | null,
+  organizationId: string,
+  sessions: Knex.QueryBuilder,
+): Knex.QueryBuilder {
+  if (terms === null) return sessions;
+  const scope = { organizationIds: [organizationId], kinds: ['title'] } as const;
+  const { query, sessionId } = findDocuments(sql, scope, terms);
+  return sessions.whereIn('sessions.id', query.clearSelect().select(sessionId));
 }
 
 /** Begins at the tags, whose index has the order already. */

@@ -18,6 +18,7 @@ import { openPostgres } from './postgres.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Runs, runRepository } from './runs.ts';
+import { type Searches, searchRepository } from './searches.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
@@ -57,6 +58,7 @@ export interface Store {
   readonly sessions: Sessions;
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
+  readonly searches: Searches;
   readonly runs: Runs;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
@@ -117,6 +119,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     sessions: sessionRepository(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
+    searches: searchRepository(parts),
     runs: runRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),

@@ -1,0 +1,119 @@
+/** Searches over what the caller's sessions hold: found by the index alone, told with the text around. */
+import type { Knex } from 'knex';
+import type { SearchHit, SessionSearch } from '../contract/api.ts';
+import { type MessageRow, toMessage } from './messages.ts';
+import { type Page, type PageQuery, readPage } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+import { findDocuments, type SearchKind, searchedText } from './search-index.ts';
+import { type SearchTerm, searchTerms, wordsIn } from './search-words.ts';
+import type { SessionRow } from './session-rows.ts';
+import { timestamp } from './timestamps.ts';
+
+/** The search of the contract; titles and messages are looked into unless it says otherwise. */
+export type SearchQuery = Omit<SessionSearch, 'in'> & Partial<Pick<SessionSearch, 'in'>>;
+
+export interface Searches {
+  /** What was written last comes first. */
+  find(reach: Reach, search: SearchQuery, page: PageQuery): Promise<Page<SearchHit>>;
+}
+
+interface FoundDocument {
+  readonly session_id: string;
+  readonly message_id: string | null;
+  readonly kind: SearchKind;
+}
+
+export function searchRepository({ database, cursors }: StoreParts): Searches {
+  return {
+    find: (reach, search, page) =>
+      database.read(async (sql) => {
+        const terms = searchTerms(search.query);
+        // A query without a word asks for nothing.
+        if (terms.length === 0 || reach.organizationIds.length === 0) return { data: [], next_cursor: null };
+        const { query, place } = findIn(sql, reach, search, terms);
+        const listing = {
+          name: 'searches',
+          reach,
+          filters: search,
+          columns: [place],
+          direction: 'desc',
+          parts: [query],
+        } as const;
+        const { data, next_cursor } = await readPage<FoundDocument>(sql, cursors, listing, page);
+        return { data: await hitsOf(sql, data, terms), next_cursor };
+      }),
+  };
+}
+
+function findIn(
+  sql: Knex,
+  { organizationIds }: Reach,
+  { in: kinds = ['title', 'message'], workspace_id, session_id }: SearchQuery,
+  terms: readonly SearchTerm[],
+) {
+  const found = findDocuments(sql, { organizationIds, kinds, sessionId: session_id }, terms);
+  if (workspace_id === undefined) return found;
+  const { query, sessionId } = found;
+  query.join('sessions', 'sessions.id', sessionId).where('sessions.workspace_id', workspace_id);
+  return found;
+}
+
+async function hitsOf(
+  sql: Knex,
+  found: readonly FoundDocument[],
+  terms: readonly SearchTerm[],
+): Promise<SearchHit[]> {
+  const sessions = await rowsById<SessionRow>(
+    sql,
+    'sessions',
+    found.map(({ session_id }) => session_id),
+  );
+  const messages = await rowsById<MessageRow>(
+    sql,
+    'messages',
+    found.map(({ message_id }) => message_id ?? ''),
+  );
+  return found.flatMap(({ session_id, message_id, kind }) => {
+    const session = sessions.get(session_id);
+    const message = messages.get(message_id ?? '');
+    if (!session || (message_id !== null && !message)) return [];
+    const text = message && kind !== 'title' ? searchedText(toMessage(message).parts, kind) : session.title;
+    const created_at = timestamp((message ?? session).created_at);
+    return [{ kind, session_id, session_title: session.title, message_id, ...fit(text, terms), created_at }];
+  });
+}
+
+async function rowsById<Row extends { readonly id: string }>(
+  sql: Knex,
+  table: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Row>> {
+  // The table is the one whose rows are of this type.
+  const rows = (await sql(table).whereIn('id', [...new Set(ids)])) as Row[];
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+const charactersBefore = 60;
+const charactersInAll = 240;
+
+/** The text around the first word found, and how many words stand there whole. */
+function fit(text: string, terms: readonly SearchTerm[]): Pick<SearchHit, 'snippet' | 'score'> {
+  const missing = new Set(terms.map(({ word }) => word));
+  let first: number | null = null;
+  for (const { word, start } of wordsIn(text)) {
+    const begun = terms.some((term) => word === term.word || (term.prefix && word.startsWith(term.word)));
+    if (begun) first ??= start;
+    missing.delete(word);
+    if (missing.size === 0) break;
+  }
+  // A word that only begins another counts half.
+  return { snippet: cut(text, first ?? 0), score: 1 - missing.size / terms.length / 2 };
+}
+
+function cut(text: string, at: number): string {
+  const start = at <= charactersBefore ? 0 : at - charactersBefore;
+  const end = Math.min(text.length, start + charactersInAll);
+  const part = text.slice(start, end).toWellFormed().replaceAll(/\s+/g, ' ').trim();
+  return `${start > 0 ? '…' : ''}${part}${end < text.length ? '…' : ''}`;
+}
