@@ -1,17 +1,20 @@
 import type { Knex } from 'knex';
+import pg from 'pg';
 import { expect, it } from 'vitest';
 import { apiKeyRepository } from './api-keys.ts';
 import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
+import { fileChangeRepository } from './file-changes.ts';
 import { messageRepository } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import { permissionRepository } from './permissions.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
 import { runRepository } from './runs.ts';
+import { searchRepository } from './searches.ts';
 import { sessionRepository } from './sessions.ts';
-import type { Reach } from './store.ts';
-import { describeStore, newAccount } from './test-stores.ts';
+import type { Reach, Store } from './store.ts';
+import { describeStore, newAccount, type TestEngine } from './test-stores.ts';
 import { transcriptOf } from './transcript.ts';
 import { userRepository } from './users.ts';
 
@@ -45,9 +48,18 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, { tags: ['t'] });
     await store().sessions.create(reach, { tags: ['t'] });
+    for (const _ of [1, 2]) await store().sessions.create(reach, {}, { parentId: session.id });
     const [status, workspace_id, tag] = ['idle' as const, session.workspace_id, 't'];
     for (const sort of ['created_at', '-created_at', 'updated_at', '-updated_at'] as const) {
-      for (const filter of [{}, { status }, { workspace_id }, { tag }, { tag, status, workspace_id }]) {
+      const parent_id = session.id;
+      for (const filter of [
+        {},
+        { status },
+        { workspace_id },
+        { parent_id },
+        { tag },
+        { tag, status, workspace_id },
+      ]) {
         const plans = await plansOf(async (parts) => {
           const sessions = sessionRepository(parts);
           const { next_cursor } = await sessions.list(reach, { sort, ...filter, limit: 1 });
@@ -99,6 +111,14 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(plans).toMatch(new RegExp(`\\b${column}=\\?`));
   });
 
+  it('for the files that a session has changed, whose ends alone are read', async () => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, {});
+    const plans = await plansOf((parts) => fileChangeRepository(parts).list(reach, session.id, { limit: 5 }));
+    expect(plans).toContain('USING COVERING INDEX file_changes_by_path (session_id=? AND reverted=?)');
+    expect(plans).not.toMatch(/\bSCAN (?!ends)/);
+  });
+
   it('of those that hold only what is looked for', async () => {
     const lease = { owner: 'a', expiresAt: engine.clock.now() };
     const abandoned = await plansOf((parts) => transcriptOf(parts).takeAbandonedRuns(lease.expiresAt, lease));
@@ -120,3 +140,78 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       expect(await plansOf(ask)).not.toMatch(/\bSCAN /);
   });
 });
+
+/** What is found by words, asked in every way. */
+const wordQueries: readonly [
+  string,
+  (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>,
+][] = [
+  ['everywhere', (parts, reach) => searchRepository(parts).find(reach, { query: 'hello wor' }, {})],
+  [
+    'in one session',
+    (parts, reach, session_id) => searchRepository(parts).find(reach, { query: 'hello', session_id }, {}),
+  ],
+  [
+    'in one workspace, in tool calls, page by page',
+    async (parts, reach) => {
+      const search = { query: 'new', in: ['title', 'tool'] as const, workspace_id: 'ws_none' };
+      const { next_cursor } = await searchRepository(parts).find(reach, { query: 'new' }, { limit: 1 });
+      const found = searchRepository(parts);
+      await found.find(reach, { ...search, in: ['title', 'tool'] }, {});
+      await found.find(reach, { query: 'new' }, { limit: 1, cursor: next_cursor ?? '' });
+    },
+  ],
+  ['in the titles of a list', (parts, reach) => sessionRepository(parts).list(reach, { q: 'new ses' })],
+];
+
+describeStore('sqlite', 'A search walks the index of words on SQLite', (store, engine) => {
+  it.each(wordQueries)('%s', async (where, ask) => {
+    const plans = await plansFor(store(), engine, ask);
+    expect(plans).toMatch(/SCAN search_words VIRTUAL TABLE INDEX/);
+    expect(plans.replaceAll(/SCAN search_words VIRTUAL TABLE INDEX/g, '')).not.toMatch(/\bSCAN /);
+    if (!where.includes('list')) expect(plans).not.toContain('TEMP B-TREE');
+  });
+});
+
+// As the store reads them: by themselves they would be text.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+describeStore('postgresql', 'A search walks the index of words on PostgreSQL', (store, engine) => {
+  it.each(wordQueries)('%s', async (_where, ask) => {
+    const plans = await plansFor(store(), engine, ask);
+    expect(plans).toContain('Bitmap Index Scan on search_documents_words');
+    expect(plans).not.toContain('Seq Scan');
+  });
+});
+
+/** The plans of a query by someone with three sessions, all in one text. */
+async function plansFor(
+  store: Store,
+  engine: TestEngine,
+  ask: (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>,
+): Promise<string> {
+  const reach = await newAccount(store);
+  const { session } = await store.sessions.create(reach, { title: 'Hello world' });
+  for (const _ of [1, 2]) await store.sessions.create(reach, {});
+  const sql = engine.sql();
+  const asked: Query[] = [];
+  const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
+  sql.on('query', listen);
+  const database = databaseOf(engine.dialect, sql, sql);
+  await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
+  sql.removeListener('query', listen);
+  return sql.transaction(async (transaction) => {
+    const sqlite = engine.dialect === 'sqlite';
+    // PostgreSQL reads small tables in full, whatever their indexes, unless it is told not to.
+    if (!sqlite) await transaction.raw('set local enable_seqscan = off');
+    const plans: string[] = [];
+    for (const query of asked) {
+      const explained = `explain ${sqlite ? 'query plan' : ''} ${query.sql.replaceAll(/\$\d+/g, '?')}`;
+      const answer = await transaction.raw(explained, query.bindings);
+      // One answers with rows, the other with an object around them.
+      const rows: object[] = sqlite ? answer : answer.rows;
+      plans.push(...rows.map((row) => Object.values(row).join(' ')));
+    }
+    return plans.join('\n');
+  });
+}

@@ -55,7 +55,8 @@ function findIn(
   const found = findDocuments(sql, { organizationIds, kinds, sessionId: session_id }, terms);
   if (workspace_id === undefined) return found;
   const { query, sessionId } = found;
-  query.join('sessions', 'sessions.id', sessionId).where('sessions.workspace_id', workspace_id);
+  // Looked up for each that was found: as a join it would tempt the planner to begin with the workspace.
+  query.whereRaw('(select workspace_id from sessions where sessions.id = ??) = ?', [sessionId, workspace_id]);
   return found;
 }
 
@@ -72,7 +73,7 @@ async function hitsOf(
   const messages = await rowsById<MessageRow>(
     sql,
     'messages',
-    found.map(({ message_id }) => message_id ?? ''),
+    found.map(({ message_id }) => message_id),
   );
   return found.flatMap(({ session_id, message_id, kind }) => {
     const session = sessions.get(session_id);
@@ -87,10 +88,12 @@ async function hitsOf(
 async function rowsById<Row extends { readonly id: string }>(
   sql: Knex,
   table: string,
-  ids: readonly string[],
+  ids: readonly (string | null)[],
 ): Promise<ReadonlyMap<string, Row>> {
+  const wanted = [...new Set(ids)].filter((id) => id !== null);
+  if (wanted.length === 0) return new Map();
   // The table is the one whose rows are of this type.
-  const rows = (await sql(table).whereIn('id', [...new Set(ids)])) as Row[];
+  const rows = (await sql(table).whereIn('id', wanted)) as Row[];
   return new Map(rows.map((row) => [row.id, row]));
 }
 
