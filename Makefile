@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos clients format clean
+.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -82,6 +82,12 @@ bench: $(generated.stamp) ## What a request costs beside a bare Express, and a s
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
+
+# Only from the command line, as for link.
+try: export TRY_PROVIDER = $(if $(filter command line,$(origin PROVIDER)),$(PROVIDER))
+try: export TRY_MODEL = $(if $(filter command line,$(origin MODEL)),$(MODEL))
+try: $(generated.stamp) ## Give a coding task to a real model: OPENAI_API_KEY=… make try PROVIDER=openai [MODEL=…]
+	@node contract-tests/coding/try.ts
 
 clients: $(generated.stamp) ## Build the clients for publication
 	@$(TSC) -p clients/typescript/tsconfig.build.json
