@@ -168,6 +168,7 @@ async function assemble(
     shared: mode === 'multi',
     hiddenPaths: [settings.dataDirectory],
     outbound,
+    webSearchUrl: settings.webSearchUrl,
     expand: (value, pointer, signal) =>
       expandSetting(value, pointer, {
         environment: input.environment,

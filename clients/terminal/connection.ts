@@ -70,7 +70,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     // Whoever waits for their words finds out why there are none.
     if (options?.debug_lsp)
       log.info({ lsp: Object.keys(lsp) }, 'language servers are not started by this version');
-    const server = await startServer(localServerSettings(folder), {
+    const server = await startServer(localServerSettings(folder, process.env), {
       project: { folder: workingDirectory, settings, keyDirectory: dataHome },
       log,
     });

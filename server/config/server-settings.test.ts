@@ -38,6 +38,7 @@ describe('defaults', () => {
       globalConfigDirectory: '/home/ada/.config/service',
       corsOrigins: [],
       outboundAllow: [],
+      webSearchUrl: null,
       debug: false,
       strict: false,
       metrics: 'public',
@@ -152,6 +153,10 @@ describe('faults', () => {
     [
       { SERVICE_CORS_ORIGINS: 'app.example' },
       'SERVICE_CORS_ORIGINS must list origins as https://app.example.com, with commas between; app.example is none.',
+    ],
+    [
+      { SERVICE_WEB_SEARCH_URL: 'localhost:8888' },
+      'SERVICE_WEB_SEARCH_URL must be an address as http://localhost:8888.',
     ],
     [
       { SERVICE_OUTBOUND_ALLOW: 'ollama:11434, *' },

@@ -20,6 +20,8 @@ export interface ServerSettings {
   readonly corsOrigins: readonly string[];
   /** Private places that requests of accounts and models may reach all the same. */
   readonly outboundAllow: readonly string[];
+  /** Where a SearXNG answers the searches of agents; null for none. */
+  readonly webSearchUrl: string | null;
   readonly debug: boolean;
   readonly registration: 'open' | 'invite';
   readonly adminEmail: string | null;
@@ -72,15 +74,19 @@ export function readServerSettings(argv: readonly string[], variables: Variables
   return { settings, helpWanted, help };
 }
 
+/** What counts for a server inside the command, too: it says nothing about serving. */
+const variablesForAll = ['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL'];
+
 /**
  * How the `service` command has a server inside its own process: on loopback, at any free port, for the one account of
- * the project. What the environment says about servers does not count.
+ * the project. Of what the environment says about servers only counts what agents may reach.
  */
-export function localServerSettings(dataDirectory: string): ServerSettings {
+export function localServerSettings(dataDirectory: string, variables: Variables = {}): ServerSettings {
   const flags = ['--port', '0', '--mode', 'single', '--metrics', 'off', '--drain-seconds', '0'];
   // Every workspace of such a server is the person's folder, and others on this machine can reach its port.
+  const counting = Object.fromEntries(variablesForAll.map((name) => [name, variables[name]]));
   const nobodyElse = ['--registration', 'invite'];
-  return readServerSettings([...flags, ...nobodyElse, '--data-dir', dataDirectory], {}).settings;
+  return readServerSettings([...flags, ...nobodyElse, '--data-dir', dataDirectory], counting).settings;
 }
 
 /** Whether only this machine can reach an address. */
@@ -187,7 +193,13 @@ function readFolders(source: SettingSource, variables: Variables) {
 
 type AccessSettings = Pick<
   ServerSettings,
-  'registration' | 'adminEmail' | 'adminPassword' | 'corsOrigins' | 'outboundAllow' | 'metrics'
+  | 'registration'
+  | 'adminEmail'
+  | 'adminPassword'
+  | 'corsOrigins'
+  | 'outboundAllow'
+  | 'webSearchUrl'
+  | 'metrics'
 >;
 
 function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
@@ -227,6 +239,13 @@ function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
         'Private places that URLs of accounts and models may lead to, as ollama:11434, http://10.0.0.5, 10.1.0.0/16; with commas between.',
       fallback: [],
       parse: places,
+    }),
+    webSearchUrl: source.read<string | null>({
+      variable: 'SERVICE_WEB_SEARCH_URL',
+      flag: 'web-search-url',
+      meaning: 'The address of a SearXNG that answers in JSON; without it agents cannot search the web.',
+      fallback: null,
+      parse: webAddress,
     }),
     metrics: source.read({
       variable: 'SERVICE_METRICS',
@@ -337,6 +356,12 @@ function origins(text: string): readonly string[] | Fault {
   const wrong = given.find((origin) => origin !== '*' && !isOrigin(origin));
   if (wrong === undefined) return given;
   return new Fault(`must list origins as https://app.example.com, with commas between; ${wrong} is none.`);
+}
+
+function webAddress(text: string): string | Fault {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.search && !url.hash;
+  return usable ? url.href : new Fault('must be an address as http://localhost:8888.');
 }
 
 function places(text: string): readonly string[] | Fault {

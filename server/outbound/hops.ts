@@ -30,10 +30,10 @@ export async function followRedirects(
 ): Promise<Response> {
   const first = urlOf(input);
   const clocks = startClocks(limits, init.signal ?? null);
+  assertUrl(first);
   let hop: Hop = { url: first, init: { ...init, signal: clocks.signal } };
   try {
     for (let hops = 0; ; hops += 1) {
-      assertUrl(hop.url);
       const response = await dispatchers.fetch(hop.url, hop.init, reach(hop.url, first), limits);
       const location = redirectStatus.has(response.status) ? response.headers.get('location') : null;
       if (location === null || init.redirect === 'manual') return unfoldingAtMost(limits.maxBytes, response);
@@ -42,6 +42,11 @@ export async function followRedirects(
         throw refused('The server answered with a redirect, which is not followed here.');
       if (hops === maxHops) throw refused(`The server redirected more than ${maxHops} times.`);
       hop = nextHop(hop, location, response.status);
+      assertUrl(hop.url);
+      if (limits.mayRedirect?.(hop.url, first) === false)
+        throw refused(
+          `The server redirects to another place, ${hop.url.href}. Ask for that one if you want it.`,
+        );
     }
   } catch (error) {
     throw outboundErrorIn(error) ?? error;

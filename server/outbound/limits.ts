@@ -9,6 +9,8 @@ export interface OutboundLimits {
   readonly headersMs?: number;
   /** Until the end of the answer. */
   readonly totalMs?: number;
+  /** Whether a redirect may be followed from the URL that was asked for; if absent, any that is otherwise in order. */
+  readonly mayRedirect?: (target: URL, first: URL) => boolean;
 }
 
 /** Counts what comes from the network: a stream of empty compressed blocks unfolds to nothing, and never ends. */

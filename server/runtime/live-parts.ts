@@ -52,6 +52,7 @@ export interface LivePartsOptions {
   readonly skillFolders: readonly string[];
   /** The guard of outgoing requests; one of its own if absent. */
   readonly outbound?: Outbound | undefined;
+  readonly webSearchUrl: string | null;
   readonly log: Log;
 }
 
@@ -59,9 +60,10 @@ export interface LivePartsOptions {
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
   const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths });
   const jobs = createJobs();
-  const toolsetOf = prepareToolsets(sandbox, jobs);
   let { shared } = options;
   const outbound = options.outbound ?? createOutbound({ shared: () => shared });
+  const { webSearchUrl } = options;
+  const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, webSearchUrl });
   const firstSettings = { config: first.config, shared };
   const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;

@@ -67,6 +67,8 @@ export interface RuntimeOptions {
   readonly outbound?: Outbound;
   /** Where logins to remote MCP servers are kept; in memory if absent. */
   readonly mcpLogins?: LoginKeeper;
+  /** Where a SearXNG answers; without one there is no search of the web. */
+  readonly webSearchUrl?: string | null;
   readonly lease?: LeaseTimes;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -152,6 +154,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],
       outbound: options.outbound,
+      webSearchUrl: options.webSearchUrl ?? null,
       log,
     },
   );

@@ -3,10 +3,13 @@
 import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
+import type { Outbound } from '../outbound/outbound.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { Jobs } from './tools/jobs.ts';
-import type { FileMemory, Tool } from './tools/tool.ts';
-import { builtInTools, createFileMemory } from './tools/tools.ts';
+import type { SearchEngine } from './tools/search-engine.ts';
+import { searxng } from './tools/searxng.ts';
+import { type FileMemory, type Tool, ToolInputError } from './tools/tool.ts';
+import { type BuiltInToolsOptions, builtInTools, createFileMemory } from './tools/tools.ts';
 
 /** How many sessions' reading is remembered at once; a forgotten session must view a file again before it edits. */
 const rememberedSessions = 1000;
@@ -28,34 +31,56 @@ export interface Toolset {
 /** A timer that is to wait longer fires at once. */
 const longestTimeoutMs = 2 ** 31 - 1;
 
+export interface ToolsetParts {
+  readonly sandbox: Sandbox | SandboxUnavailable;
+  readonly jobs: Jobs;
+  readonly outbound: Outbound;
+  /** Where a SearXNG answers; without one there is no search of the web. */
+  readonly webSearchUrl: string | null;
+}
+
 /** What it answers builds the tools that the settings leave, for one person or for many. */
-export function prepareToolsets(
-  sandbox: Sandbox | SandboxUnavailable,
-  jobs: Jobs,
-): (config: ClientConfig, shared: boolean) => Toolset {
+export function prepareToolsets({
+  sandbox,
+  jobs,
+  outbound,
+  webSearchUrl,
+}: ToolsetParts): (config: ClientConfig, shared: boolean) => Toolset {
   const memories = new Map<string, FileMemory>();
-  const build = (config: ClientConfig, requireSandbox: boolean, disabled: readonly string[]) =>
+  const searchEngine = webSearchUrl === null ? null : searxng(webSearchUrl, outbound);
+  const build = (
+    config: ClientConfig,
+    more: Pick<BuiltInToolsOptions, 'requireSandbox' | 'disabled' | 'searchEngine'>,
+  ) =>
     builtInTools({
+      ...more,
       sandbox,
       jobs,
-      requireSandbox,
-      disabled,
+      outbound,
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
     });
   return (config, shared) => {
     const disabled = config.options?.disabled_tools ?? [];
-    const tools = build(config, shared, disabled);
+    const tools = build(config, { requireSandbox: shared, disabled, searchEngine });
     return {
       tools,
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
       totalsUnbounded: 'unavailable' in sandbox ? null : sandbox.totalsUnbounded,
       hookSandbox: shared ? sandbox : null,
-      list: () => build(config, false, []).map((tool) => listing(tool, tools, disabled)),
+      list: () =>
+        build(config, { requireSandbox: false, disabled: [], searchEngine: searchEngine ?? noEngine }).map(
+          (tool) => listing(tool, tools, disabled),
+        ),
       fileMemory: (sessionId) => remembered(memories, sessionId),
     };
   };
 }
+
+/** Stands where there is none, so that lists can say what there would be. */
+const noEngine: SearchEngine = {
+  search: () => Promise.reject(new ToolInputError('There is no search engine here.')),
+};
 
 function remembered(memories: Map<string, FileMemory>, sessionId: string): FileMemory {
   const memory = memories.get(sessionId) ?? createFileMemory();
@@ -80,5 +105,6 @@ function listing(tool: Tool, present: readonly Tool[], disabled: readonly string
 
 function disabledBy(name: string, present: readonly Tool[], disabled: readonly string[]): string | null {
   if (present.some((tool) => tool.name === name)) return null;
-  return disabled.includes(name) ? 'options.disabled_tools' : 'no sandbox on this machine';
+  if (disabled.includes(name)) return 'options.disabled_tools';
+  return name === 'web_search' ? 'SERVICE_WEB_SEARCH_URL is not set' : 'no sandbox on this machine';
 }

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, utimesSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { createOutbound } from '../../outbound/outbound.ts';
 import type { SandboxUnavailable } from '../sandbox.ts';
 import { createFileMemory } from './file-memory.ts';
 import { createJobs } from './jobs.ts';
@@ -26,6 +27,8 @@ const NO_SANDBOX: SandboxUnavailable = { unavailable: 'not part of this test' };
 export const TOOL_OPTIONS: BuiltInToolsOptions = {
   sandbox: NO_SANDBOX,
   jobs: createJobs(),
+  outbound: createOutbound({ shared: () => false }),
+  searchEngine: null,
   ls: { max_depth: 0, max_items: 1000 },
   grep: { timeoutMs: 5000 },
   disabled: [],

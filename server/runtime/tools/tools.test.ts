@@ -9,7 +9,7 @@ import { builtInTools } from './tools.ts';
 
 const NAMES = [
   ...['view', 'ls', 'glob', 'grep', 'edit', 'multiedit', 'write'],
-  ...['bash', 'job_output', 'job_kill', 'ask_user', 'todos'],
+  ...['bash', 'job_output', 'job_kill', 'fetch', 'download', 'ask_user', 'todos'],
 ];
 const COMMANDS = ['bash', 'job_output', 'job_kill'];
 const found = await detectSandbox();
@@ -28,6 +28,8 @@ describe('the list', () => {
       'multiedit',
       'write',
       'bash',
+      'fetch',
+      'download',
     ]);
     expect(toolNamed(tools, 'view').inputSchema.required).toEqual(['file_path']);
   });

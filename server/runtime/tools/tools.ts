@@ -1,18 +1,24 @@
 // The built-in tools of the agent runtime, as one list.
+
+import type { Outbound } from '../../outbound/outbound.ts';
 import { findExecutable } from '../executable.ts';
 import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
 import { askUserTool } from './ask-user.ts';
 import { bashTool } from './bash.ts';
+import { downloadTool } from './download.ts';
 import { editTool } from './edit.ts';
+import { fetchTool } from './fetch.ts';
 import { globTool } from './glob.ts';
 import { grepTool } from './grep.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import type { Jobs } from './jobs.ts';
 import { type LsLimits, lsTool } from './ls.ts';
 import { multieditTool } from './multiedit.ts';
+import type { SearchEngine } from './search-engine.ts';
 import { todosTool } from './todos.ts';
 import type { Tool } from './tool.ts';
 import { viewTool } from './view.ts';
+import { webSearchTool } from './web-search.ts';
 import { writeTool } from './write.ts';
 
 export { createFileMemory } from './file-memory.ts';
@@ -20,6 +26,10 @@ export { createFileMemory } from './file-memory.ts';
 /** What the installation says about its tools. */
 export interface BuiltInToolsOptions {
   readonly sandbox: Sandbox | SandboxUnavailable;
+  /** Reaches the web for the tools. */
+  readonly outbound: Outbound;
+  /** Null where there is no search engine, and so no search of the web. */
+  readonly searchEngine: SearchEngine | null;
   /** The commands at work in the background. */
   readonly jobs: Jobs;
   readonly ls: LsLimits;
@@ -56,6 +66,9 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
           jobKillTool(options.jobs),
         ]
       : []),
+    fetchTool(options.outbound),
+    downloadTool(rules, options.outbound),
+    ...(options.searchEngine ? [webSearchTool(options.searchEngine)] : []),
     askUserTool(),
     todosTool(),
   ];
