@@ -132,7 +132,11 @@ async function start(): Promise<{ server: RunningServer; client: ServiceClient }
       project: {
         folder,
         keyDirectory: join(home, 'data'),
-        settings: { current: async () => loadedSettings(), close: () => undefined },
+        settings: {
+          current: async () => loadedSettings(),
+          onChange: () => undefined,
+          close: () => undefined,
+        },
       },
     },
   );

@@ -93,6 +93,8 @@ export interface ServicesInput {
 /** The settings as their files stand, before providers are looked for; `LiveSettings` fits. */
 export interface FollowedSettings {
   readonly current: () => Promise<Pick<ResolvedSettings, 'config' | 'diagnostics'>>;
+  /** Is told soon after a file has changed, whether or not somebody asks. */
+  onChange(listener: () => void): void;
   close(): void;
 }
 
@@ -187,6 +189,12 @@ async function assemble(
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,
+  });
+  // What a changed file no longer names, or what nobody trusts any more, stops now and not at the next tool call.
+  followed.onChange(() => {
+    runtime
+      .refresh()
+      .catch((error: unknown) => log.error({ err: error }, 'the settings could not be taken up'));
   });
   const identity = await createIdentity({
     records: store,

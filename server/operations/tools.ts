@@ -2,9 +2,13 @@
 import type { Handler } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
-export const listTools: Handler<'listTools'> = async ({ query }, { runtime }) => {
-  await runtime.refresh();
-  const tools = [...runtime.tools()].sort((a, b) => (a.name < b.name ? -1 : 1));
+export const listTools: Handler<'listTools'> = async ({ query, principal }, { runtime, store }) => {
+  const workspace =
+    query.workspace_id === undefined
+      ? await store.workspaces.defaultOf(principal)
+      : await store.workspaces.find(principal, query.workspace_id);
+  if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
+  const tools = [...(await runtime.toolsIn(workspace.id))].sort((a, b) => (a.name < b.name ? -1 : 1));
   const start = query.cursor === undefined ? 0 : positionAfter(query.cursor, tools);
   const data = tools.slice(start, start + query.limit);
   const last = data.at(-1);

@@ -14,6 +14,8 @@ export interface Progress {
   /** What the model is shown at its next call. */
   conversation: ModelMessage[];
   readonly memory: RunMemory;
+  /** What the person has been told of, and need not be again. */
+  readonly told: Set<string>;
   /** Model calls that are complete and stored. */
   steps: number;
   usage: Usage;
@@ -33,6 +35,7 @@ export function newProgress(promptMessageId: string): Progress {
   return {
     conversation: [],
     memory: { todos: [] },
+    told: new Set(),
     steps: 0,
     usage: noUsage,
     cost: 0,

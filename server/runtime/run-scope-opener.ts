@@ -60,8 +60,10 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       rules: session.permissionRules,
       settings: async () => (await parts.refresh()).config,
       onUnanswered: query.onUnanswered,
-      tools: async () =>
-        toolsFor(query, await toolsIn(workspacePath)).filter(({ name }) => leavesTool(profile, name)),
+      tools: async () => {
+        const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
+        return toolsFor(query, all).filter(({ name }) => leavesTool(profile, name));
+      },
       extensions,
       workspacePath,
       files: toolset.fileMemory(session.id),
@@ -97,6 +99,23 @@ function modelOf({ model }: Profile, { models }: ClientConfig): string | null {
   if (model !== 'large' && model !== 'small') return model;
   const chosen = models?.[model];
   return chosen ? `${chosen.provider}:${chosen.model}` : null;
+}
+
+/** A server may take its time to say what it offers; whoever stops the run does not wait for it. */
+async function unlessAborted<Value>(
+  coming: Promise<Value>,
+  signal: AbortSignal,
+  otherwise: Value,
+): Promise<Value> {
+  const stopped = Promise.withResolvers<Value>();
+  const stop = () => stopped.resolve(otherwise);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([coming, stopped.promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
 }
 
 /** Where the tools of a workspace work. */

@@ -27,6 +27,7 @@ import type { RunScope } from './run-scope.ts';
 import { abort, placesOf, scopeOpener } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
 import { createTitleWriter } from './title-writer.ts';
+import { listTools } from './tool-listing.ts';
 import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 export { whyTotalsAreUnbounded } from './control-groups.ts';
@@ -110,7 +111,10 @@ export interface Runtime {
   readonly sandboxUnavailable: string | null;
   /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
   readonly totalsUnbounded: string | null;
+  /** The tools that there are in every workspace, those that are off among them. */
   tools(): readonly ToolListing[];
+  /** Those of a workspace: the built-in ones, and what its MCP servers, language servers and skills bring. */
+  toolsIn(workspaceId: string): Promise<readonly ToolListing[]>;
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
@@ -247,6 +251,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { toolset, extensions } = parts.now;
       return [...toolset.list(), ...extensions.flatMap((extension) => extension.listing?.() ?? [])];
     },
+    toolsIn: async (workspaceId) =>
+      listTools(await parts.refresh(), (await placeOf(workspaceId)).workspacePath),
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),

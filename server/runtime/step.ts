@@ -3,6 +3,7 @@ import type { StopReason } from '../contract/api.ts';
 import { addCosts } from './cost.ts';
 import { assistantMessage, type Draft, newDraft, writeDraft } from './draft.ts';
 import type { EventLog } from './event-log.ts';
+import { tellFailures } from './extension-notices.ts';
 import { noUsage } from './model.ts';
 import { addUsage, callsOf, type Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
@@ -10,6 +11,7 @@ import type { RunScope } from './run-scope.ts';
 /** Leaves the unfinished answer in `progress.draft` where the run was stopped, or the model failed. */
 export async function takeStep(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
   const tools = await scope.tools();
+  await tellFailures(scope, log, progress.told);
   const draft = newDraft();
   progress.draft = draft;
   await writeDraft(scope, log, progress.conversation, tools, draft);

@@ -26,10 +26,10 @@ export function overStdio(name: 'everything' | 'filesystem' | 'memory', ...args:
 }
 
 /** One of the servers in `test-servers/`, written for what no good server does. */
-export function hostile(name: string, ...args: string[]): McpServer {
+export function hostile(...args: string[]): McpServer {
   return {
     command: process.execPath,
-    args: [join(import.meta.dirname, 'test-servers', `${name}.ts`), ...args],
+    args: [join(import.meta.dirname, 'test-servers/hostile.ts'), ...args],
   };
 }
 

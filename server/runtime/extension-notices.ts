@@ -1,0 +1,34 @@
+/** Tells in a run which servers of its extensions cannot be used, once each. */
+import type { EventLog } from './event-log.ts';
+import type { Extension } from './extension.ts';
+import type { RunScope } from './run-scope.ts';
+
+const longestNotice = 5000;
+
+/** The extensions whose parts are servers; of what is merely read, the listings tell. */
+const titles: Readonly<Partial<Record<Extension['name'], string>>> = {
+  mcp: 'MCP server',
+  lsp: 'language server',
+};
+
+/** The agent goes on without them: what it lacks, the person should know. */
+export async function tellFailures(
+  { extensions, workspacePath }: RunScope,
+  log: EventLog,
+  told: Set<string>,
+): Promise<void> {
+  for (const extension of extensions) {
+    const title = titles[extension.name];
+    if (title === undefined) continue;
+    for (const { name, state, detail } of extension.states({ workspacePath })) {
+      const key = `${extension.name} ${name}`;
+      if (state !== 'failed' || told.has(key)) continue;
+      told.add(key);
+      const message = `The ${title} ${name} cannot be used: ${detail ?? 'nobody knows why'}.`;
+      await log.push({
+        name: 'runtime',
+        data: { type: 'notice_given', message: message.slice(0, longestNotice).toWellFormed() },
+      });
+    }
+  }
+}

@@ -1,0 +1,93 @@
+// An MCP server that does what no good one does: the first argument says what. Spoken by hand, as no library would.
+import { spawn } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const [deed = '', file = ''] = process.argv.slice(2);
+let listings = 0;
+
+interface Message {
+  readonly id?: number | string;
+  readonly method?: string;
+  readonly params?: { readonly name?: string; readonly _meta?: { readonly progressToken?: string } };
+}
+
+if (deed === 'complains') process.stderr.write('the last words of a server\n');
+if (deed === 'ends-at-once' || deed === 'complains') process.exit(3);
+// A child of its own, which must not outlive it.
+if (deed === 'has-children') spawn('sleep', ['987654'], { detached: true, stdio: 'ignore' }).unref();
+if (file) appendFileSync(file, `${process.pid}\n`);
+
+createInterface({ input: process.stdin }).on('line', (line) => answer(JSON.parse(line) as Message)); // the client is ours
+// Not even the end of its input makes it go.
+if (deed === 'stays') {
+  process.on('SIGTERM', () => undefined);
+  setInterval(() => undefined, 1000);
+}
+
+function answer({ id, method, params }: Message): void {
+  if (id === undefined || deed === 'hangs') return;
+  if (method === 'initialize') return initialize(id);
+  if (method === 'tools/list') return list(id);
+  if (method === 'tools/call') return call(id, params?.name ?? '', params?._meta?.progressToken);
+  send({ id, error: { code: -32601, message: 'Method not found' } });
+}
+
+function initialize(id: number | string): void {
+  if (deed === 'garbage') process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
+  if (deed === 'wrong-id') return send({ id: 'another', result: {} });
+  if (deed === 'refuses') return send({ id, error: { code: -32603, message: 'Not\u001b[31m today' } });
+  if (deed === 'huge-line') return void process.stdout.write('x'.repeat(20 * 1024 ** 2));
+  if (deed === 'floods') return flood();
+  const capabilities = { tools: { listChanged: true } };
+  const serverInfo = { name: 'hostile', version: '0' };
+  send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo } });
+}
+
+function list(id: number | string): void {
+  listings += 1;
+  const names = deed === 'changes' && listings > 1 ? ['act', 'added'] : toolNames();
+  send({ id, result: { tools: names.map(toolOf) } });
+}
+
+function toolNames(): string[] {
+  if (deed !== 'names') return ['act'];
+  return ['a b', 'a_b', `long-${'x'.repeat(100)}`, `long-${'x'.repeat(101)}`, 'ümlaut', 'fine'];
+}
+
+function toolOf(name: string): object {
+  const annotations = { readOnlyHint: true, destructiveHint: false };
+  return { name, description: `Does ${name}.`, inputSchema: { type: 'object' }, annotations };
+}
+
+function call(id: number | string, name: string, progressToken: string | undefined): void {
+  if (deed === 'crashes') process.exit(1);
+  if (deed === 'silent') return;
+  if (deed === 'slow') return void slow(id, progressToken);
+  if (deed === 'changes') send({ method: 'notifications/tools/list_changed' });
+  const text = deed === 'talkative' ? 'x'.repeat(1_000_000) : `${name} is done`;
+  const environment = deed === 'tells-environment' ? JSON.stringify(process.env) : text;
+  send({ id, result: { content: [{ type: 'text', text: environment }] } });
+}
+
+/** Longer than a call may be silent, but never silent for so long. */
+async function slow(id: number | string, progressToken: string | undefined): Promise<void> {
+  for (let progress = 1; progress <= 6; progress += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    send({ method: 'notifications/progress', params: { progressToken, progress, total: 6, message: 'working' } });
+  }
+  send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
+}
+
+function flood(): void {
+  const line = `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'x'.repeat(10_000) } })}\n`;
+  const pour = () => {
+    while (process.stdout.write(line));
+    process.stdout.once('drain', pour);
+  };
+  pour();
+}
+
+function send(message: object): void {
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+}

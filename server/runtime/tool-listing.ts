@@ -1,0 +1,41 @@
+/** What an agent can do in a workspace, as a list for people: what is off among it, and why. */
+import type { Tool as ToolListing } from '../contract/api.ts';
+import type { Extension } from './extension.ts';
+import type { Parts } from './live-parts.ts';
+
+const sources: Readonly<Record<Extension['name'], ToolListing['source']>> = {
+  mcp: 'mcp',
+  lsp: 'lsp',
+  skills: 'skill',
+  context: 'builtin',
+};
+
+/** The built-in tools, and those that extensions bring: their servers are started where they are not. */
+export async function listTools(
+  { config, toolset, extensions }: Parts,
+  workspacePath: string,
+): Promise<readonly ToolListing[]> {
+  const disabled = config.options?.disabled_tools ?? [];
+  const builtIn = toolset.list();
+  const added = await Promise.all(
+    extensions.map((extension) => extension.listing?.() ?? broughtBy(extension, workspacePath, disabled)),
+  );
+  const taken = new Set(builtIn.map(({ name }) => name));
+  return [...builtIn, ...added.flat().filter(({ name }) => !taken.has(name))];
+}
+
+async function broughtBy(
+  extension: Extension,
+  workspacePath: string,
+  disabled: readonly string[],
+): Promise<readonly ToolListing[]> {
+  const tools = await extension.tools({ workspacePath });
+  return tools.map(({ name, description, inputSchema, needsPermission }) => ({
+    name,
+    source: sources[extension.name],
+    description,
+    input_schema: inputSchema,
+    needs_permission: needsPermission,
+    disabled_by: disabled.includes(name) ? 'options.disabled_tools' : null,
+  }));
+}
