@@ -2,12 +2,7 @@
 
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  MCP: [
-    ...['mcp', 'mcp.*.env', 'mcp.*.args', 'mcp.*.type', 'mcp.*.url'],
-    ...['mcp.*.disabled', 'mcp.*.enabled_tools', 'mcp.*.timeout', 'mcp.*.headers'],
-    ...['mcp.*.oauth', 'mcp.*.oauth_grant', 'mcp.*.oauth_client_id', 'mcp.*.oauth_client_secret'],
-    ...['mcp.*.oauth_scope', 'mcp.*.oauth_issuer', 'mcp.*.oauth_callback_port'],
-  ],
+  MCP: ['mcp.*.type', 'mcp.*.url', 'mcp.*.headers', 'mcp.*.oauth_callback_port'],
   LSP: ['lsp', 'lsp.', 'options.auto_lsp'],
   summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
   'limits of a run': ['models.large.fallbacks', 'options.limits', 'options.limits.'],

@@ -91,15 +91,20 @@ function remoteTarget(entry: McpServer): Target {
     headers: Object.fromEntries(
       Object.entries(entry.headers ?? {}).filter(([name, value]) => isHeader(name, value) && value !== ''),
     ),
-    oauth: {
-      allowed: entry.oauth !== false,
-      grant: entry.oauth_grant ?? 'authorization_code',
-      clientId: entry.oauth_client_id || undefined,
-      clientSecret: entry.oauth_client_secret || undefined,
-      scope: entry.oauth_scope || undefined,
-      issuer: entry.oauth_issuer || undefined,
-      callbackPort: entry.oauth_callback_port,
-    },
+    oauth: oauthSettingsOf(entry),
+  };
+}
+
+/** What an entry whose templates are replaced says about logins. */
+export function oauthSettingsOf(entry: McpServer): OauthSettings {
+  return {
+    allowed: entry.oauth !== false,
+    grant: entry.oauth_grant ?? 'authorization_code',
+    clientId: entry.oauth_client_id || undefined,
+    clientSecret: entry.oauth_client_secret || undefined,
+    scope: entry.oauth_scope || undefined,
+    issuer: entry.oauth_issuer || undefined,
+    callbackPort: entry.oauth_callback_port,
   };
 }
 

@@ -1,7 +1,9 @@
 /** What the SDK's OAuth flow asks of us: who we are, what is kept of a login, and how a person is sent to log in. */
 import type {
+  OAuthClientInformationContext,
   OAuthClientMetadata,
   OAuthClientProvider,
+  OAuthDiscoveryState,
   StoredOAuthClientInformation,
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
@@ -28,6 +30,7 @@ export class OauthFlow implements OAuthClientProvider {
   readonly #interaction: Interaction | null;
   #kept: KeptLogin;
   #verifier = '';
+  #discovery: OAuthDiscoveryState | undefined;
 
   constructor(settings: OauthSettings, kept: KeptLogin, interaction: Interaction | null) {
     this.#settings = settings;
@@ -60,8 +63,10 @@ export class OauthFlow implements OAuthClientProvider {
     return this.#interaction?.state ?? '';
   }
 
-  clientInformation(): StoredOAuthClientInformation | undefined {
-    const { clientId, clientSecret, issuer } = this.#settings;
+  clientInformation(context?: OAuthClientInformationContext): StoredOAuthClientInformation | undefined {
+    const { clientId, clientSecret } = this.#settings;
+    // Without one in the settings the client belongs to whichever authorization server the server names.
+    const issuer = this.#settings.issuer ?? context?.issuer;
     if (clientId === undefined) return this.#kept.client;
     return {
       client_id: clientId,
@@ -92,12 +97,22 @@ export class OauthFlow implements OAuthClientProvider {
     this.#verifier = verifier;
   }
 
+  /** The code that comes back is redeemed where the person was sent, and nowhere else. */
+  saveDiscoveryState(state: OAuthDiscoveryState): void {
+    this.#discovery = state;
+  }
+
+  discoveryState(): OAuthDiscoveryState | undefined {
+    return this.#discovery;
+  }
+
   codeVerifier(): string {
     return this.#verifier;
   }
 
   invalidateCredentials(scope: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): void {
     if (scope === 'all') this.#kept = {};
+    if (scope === 'all' || scope === 'discovery') this.#discovery = undefined;
     if (scope === 'client') this.#kept = { ...this.#kept, client: undefined };
     if (scope === 'tokens') this.#kept = { ...this.#kept, tokens: undefined, expiresAt: undefined };
   }

@@ -15,7 +15,7 @@ import type { ToolContext } from '../tools/tool.ts';
 import { type CallClock, startCallClock } from './call-clock.ts';
 import { elicit } from './elicitation.ts';
 import { resolveEntry, timeoutMs } from './entry.ts';
-import { McpFailure, reasonOf } from './failure.ts';
+import { LoginNeeded, McpFailure, reasonOf } from './failure.ts';
 import { type Link, openLink } from './link.ts';
 import { type Listing, listAll } from './listing.ts';
 import type { LoginKeeper } from './login-keeper.ts';
@@ -98,6 +98,11 @@ export class ConnectedServer {
     if (this.#link) return { state: 'ready', detail: null };
     if (this.#connecting && !this.#failure) return { state: 'starting', detail: null };
     return this.#failure ? { state: 'failed', detail: this.#failure.why } : { state: 'idle', detail: null };
+  }
+
+  /** Its process; null for a remote server, and while it is not connected. */
+  get pid(): number | null {
+    return this.#link?.pid ?? null;
   }
 
   /** The end of what a process that failed wrote to standard error. */
@@ -223,12 +228,20 @@ export class ConnectedServer {
       this.#failure = null;
       this.#stale = false;
       this.#readyAt = Date.now();
+      this.#keepAwake();
     } catch (error) {
       if (this.#end.signal.aborted) return;
-      const why = late.aborted ? `it did not connect within ${limit / 1000} s` : reasonOf(error);
+      const known = error instanceof McpFailure || !late.aborted;
+      const why = known ? this.#whyNot(error) : `it did not connect within ${limit / 1000} s`;
       log.warn({ err: error, mcp_server: name }, 'an MCP server cannot be used');
       this.#fail(why, late.aborted);
     }
+  }
+
+  #whyNot(error: unknown): string {
+    const hint =
+      error instanceof LoginNeeded ? `; a person logs in with: service mcp login ${this.#parts.name}` : '';
+    return `${reasonOf(error)}${hint}`;
   }
 
   #linkParts(limit: number) {

@@ -27,21 +27,25 @@ if (deed === 'stays') {
 
 function answer({ id, method, params }: Message): void {
   if (id === undefined || deed === 'hangs') return;
-  if (method === 'initialize') return initialize(id);
-  if (method === 'tools/list') return list(id);
-  if (method === 'tools/call') return call(id, params?.name ?? '', params?._meta?.progressToken);
-  send({ id, error: { code: -32601, message: 'Method not found' } });
+  if (method === 'initialize') initialize(id);
+  else if (method === 'tools/list') list(id);
+  else if (method === 'tools/call') call(id, params?.name ?? '', params?._meta?.progressToken);
+  else send({ id, error: { code: -32601, message: 'Method not found' } });
 }
 
 function initialize(id: number | string): void {
-  if (deed === 'garbage') process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
-  if (deed === 'wrong-id') return send({ id: 'another', result: {} });
-  if (deed === 'refuses') return send({ id, error: { code: -32603, message: 'Not\u001b[31m today' } });
-  if (deed === 'huge-line') return void process.stdout.write('x'.repeat(20 * 1024 ** 2));
-  if (deed === 'floods') return flood();
+  const greetings: Readonly<Record<string, () => void>> = {
+    'wrong-id': () => send({ id: 'another', result: {} }),
+    refuses: () => send({ id, error: { code: -32603, message: 'Not\u001b[31m today' } }),
+    'huge-line': () => void process.stdout.write('x'.repeat(20 * 1024 ** 2)),
+    floods: flood,
+  };
+  if (deed === 'garbage')
+    process.stdout.write(`${'no json at all\n'.repeat(1000)}{"json": "but no message"}\n`);
   const capabilities = { tools: { listChanged: true } };
   const serverInfo = { name: 'hostile', version: '0' };
-  send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo } });
+  const welcome = () => send({ id, result: { protocolVersion: '2025-06-18', capabilities, serverInfo } });
+  (greetings[deed] ?? welcome)();
 }
 
 function list(id: number | string): void {
@@ -74,7 +78,10 @@ function call(id: number | string, name: string, progressToken: string | undefin
 async function slow(id: number | string, progressToken: string | undefined): Promise<void> {
   for (let progress = 1; progress <= 6; progress += 1) {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    send({ method: 'notifications/progress', params: { progressToken, progress, total: 6, message: 'working' } });
+    send({
+      method: 'notifications/progress',
+      params: { progressToken, progress, total: 6, message: 'working' },
+    });
   }
   send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
 }

@@ -1,0 +1,281 @@
+/** MCP servers that do what no good one does: the agent goes on without them, and is told why. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test, vi } from 'vitest';
+import { processesWith } from '../test-hooks.ts';
+import { call, hostile, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
+
+test.each([
+  ['ends-at-once', 'it ended with exit code 3'],
+  ['hangs', 'it did not connect within 1 s'],
+  ['wrong-id', 'it did not connect within 1 s'],
+  ['refuses', 'it said: Not [31m today (-32603)'],
+])('one that %s is absent, its state says why, and the others are there', async (deed, detail) => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ bad: { ...hostile(deed), timeout: 1 }, good: hostile('well') });
+  const tools = await mcp.tools({ workspacePath });
+  expect(tools.map(({ name }) => name)).toEqual(['mcp_good_act']);
+  expect(mcp.states({ workspacePath })).toEqual([
+    { name: 'bad', state: 'failed', detail },
+    { name: 'good', state: 'ready', detail: null },
+  ]);
+});
+
+test.each([
+  ['floods', 'it writes without end, and answers nothing'],
+  ['huge-line', 'it sent a message of more than 10 MB'],
+])('one that %s is ended', async (deed, detail) => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 10 } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
+  await vi.waitFor(() => expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]));
+});
+
+test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for one that did not answer', async () => {
+  const workspacePath = testWorkspace();
+  const times = { backOffMs: 0, longestBackOffMs: 0 };
+  const mcp = testMcp({ slow: { ...hostile('hangs'), timeout: 0.3 } }, {}, times);
+  const begun = Date.now();
+  await mcp.tools({ workspacePath });
+  const first = Date.now() - begun;
+  expect(first).toBeGreaterThan(290);
+  expect(first).toBeLessThan(3000);
+  const again = Date.now();
+  await mcp.tools({ workspacePath });
+  expect(Date.now() - again).toBeLessThan(200);
+});
+
+test('garbage between the messages is passed over', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ odd: hostile('garbage') });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_odd_act', {}, context)).toEqual({ content: 'act is done', is_error: false });
+});
+
+test('one that crashes in a call is told to the model, and is there again at the next use', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ frail: hostile('crashes', join(workspacePath, 'pid')) });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_frail_act', {}, context)).toEqual({
+    content: 'The MCP server frail did not do it: it ended with exit code 1.',
+    is_error: true,
+  });
+  expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'failed' }]);
+  expect(await mcp.tools({ workspacePath })).toHaveLength(1);
+  expect(pidsIn(workspacePath)).toHaveLength(2);
+});
+
+test('one that keeps crashing is not started again and again', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ frail: hostile('ends-at-once') }, {}, { backOffMs: 60_000 });
+  await mcp.tools({ workspacePath });
+  const begun = Date.now();
+  for (let use = 0; use < 20; use += 1) await mcp.tools({ workspacePath });
+  expect(Date.now() - begun).toBeLessThan(100);
+});
+
+test('a call without a sign of life ends; one that reports progress may take its time', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ mute: hostile('silent'), busy: hostile('slow') }, {}, { callSilenceMs: 300 });
+  const tools = await mcp.tools({ workspacePath });
+  const { context, said } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_mute_act', {}, context)).toEqual({
+    content: 'The MCP server mute did not do it: it gave no sign of life for too long.',
+    is_error: true,
+  });
+  expect(await call(tools, 'mcp_busy_act', {}, context)).toEqual({
+    content: 'done in the end',
+    is_error: false,
+  });
+  expect(said).toContain('working (3/6)\n');
+});
+
+test('an interrupted run does not wait for a call', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ mute: hostile('silent') });
+  const tools = await mcp.tools({ workspacePath });
+  const run = new AbortController();
+  const { context } = testContext(workspacePath, { signal: run.signal });
+  setTimeout(() => run.abort(), 50);
+  const begun = Date.now();
+  expect(await call(tools, 'mcp_mute_act', {}, context)).toMatchObject({ is_error: true });
+  expect(Date.now() - begun).toBeLessThan(2000);
+});
+
+test('a list that changed is heeded at the next step', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ growing: hostile('changes') });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  await call(tools, 'mcp_growing_act', {}, context);
+  await vi.waitFor(async () => {
+    const names = (await mcp.tools({ workspacePath })).map(({ name }) => name);
+    expect(names).toEqual(['mcp_growing_act', 'mcp_growing_added']);
+  });
+});
+
+test('names fit every provider, and those that would fall together are told apart', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ n: hostile('names') });
+  const names = (await mcp.tools({ workspacePath })).map(({ name }) => name);
+  expect(new Set(names).size).toBe(6);
+  expect(names.every((name) => /^[a-zA-Z0-9_-]{1,64}$/.test(name))).toBe(true);
+  expect(names).toContain('mcp_n_fine');
+  // Neither has the name that both would like: what was allowed to the one is not given to the other.
+  expect(names).not.toContain('mcp_n_a_b');
+  expect((await mcp.tools({ workspacePath })).map(({ name }) => name)).toEqual(names);
+});
+
+test('an answer of any length is cut', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ big: hostile('talkative') });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const { content } = await call(tools, 'mcp_big_act', {}, context);
+  expect(content.length).toBeLessThan(31_000);
+  expect(content).toContain('characters left out');
+});
+
+test('what a server says about the harm its tools do grants nothing', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ sly: hostile('well') });
+  const [tool] = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const prepared = await tool?.prepare({ path: '/' }, context);
+  expect(prepared?.permission).toEqual({
+    action: 'execute',
+    description: 'Call act of the MCP server sly',
+    path: workspacePath,
+    params: { server: 'sly', tool: 'act', input: { path: '/' } },
+  });
+});
+
+test('`mcp.*.env` a process gets that and a built environment; of ours it sees no key', async () => {
+  vi.stubEnv('A_SECRET_OF_THE_SERVER', 'sk-secret');
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ nosy: { ...hostile('tells-environment'), env: { GIVEN: 'by the settings' } } });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const { content } = await call(tools, 'mcp_nosy_act', {}, context);
+  const seen = Object.keys(JSON.parse(content) as object); // the server wrote it so
+  expect(content).toContain('by the settings');
+  expect(content).not.toContain('sk-secret');
+  const allowed = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TERM', 'TMPDIR'];
+  expect(seen.filter((name) => ![...allowed, 'GIVEN', 'SERVICE_COMMAND'].includes(name))).toEqual([]);
+  vi.unstubAllEnvs();
+});
+
+test('`mcp.*.args` are arguments as they stand: no shell sees them', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ quiet: hostile('well', '', '$(touch made)', '; touch made') });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  await call(tools, 'mcp_quiet_act', { value: '$(touch made)' }, context);
+  expect(existsSync(join(workspacePath, 'made'))).toBe(false);
+});
+
+test('`mcp` a server that the settings no longer name is gone with all that it started', async () => {
+  const workspacePath = testWorkspace();
+  const servers = {
+    stays: hostile('stays', join(workspacePath, 'pid')),
+    parent: hostile('has-children', join(workspacePath, 'pid')),
+  };
+  const mcp = testMcp(servers);
+  expect(await mcp.tools({ workspacePath })).toHaveLength(2);
+  const sleeping = sleepers();
+  expect(sleeping).toHaveLength(1);
+  const begun = Date.now();
+  await mcp.apply({ config: { mcp: {} }, shared: false });
+  expect(Date.now() - begun).toBeLessThan(2000);
+  expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]);
+  expect(sleepers()).toEqual([]);
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+});
+
+test('`mcp.*.disabled` a server is not started, and its state says so', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ off: { ...hostile('well', join(workspacePath, 'pid')), disabled: true } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })).toEqual([{ name: 'off', state: 'disabled', detail: null }]);
+  await delay(100);
+  expect(existsSync(join(workspacePath, 'pid'))).toBe(false);
+});
+
+test('`mcp.*.enabled_tools` and `disabled_tools` choose, and change without a new start', async () => {
+  const workspacePath = testWorkspace();
+  const entry = overStdio('memory');
+  const pid = join(workspacePath, 'memory.json');
+  const kept = { ...entry, env: { MEMORY_FILE_PATH: pid }, enabled_tools: ['read_graph', 'create_entities'] };
+  const mcp = testMcp({ memory: kept });
+  const names = async () =>
+    (await mcp.tools({ workspacePath }))
+      .map(({ name }) => name)
+      .filter((name) => name.startsWith('mcp_'))
+      .sort();
+  expect(await names()).toEqual(['mcp_memory_create_entities', 'mcp_memory_read_graph']);
+  const { context } = testContext(workspacePath);
+  const entities = [{ name: 'a', entityType: 'b', observations: ['c'] }];
+  await call(await mcp.tools({ workspacePath }), 'mcp_memory_create_entities', { entities }, context);
+  const pidBefore = (await mcp.connect('memory', { workspacePath }))?.pid;
+  await mcp.apply({
+    config: { mcp: { memory: { ...kept, disabled_tools: ['create_entities'] } } },
+    shared: false,
+  });
+  expect(await names()).toEqual(['mcp_memory_read_graph']);
+  expect((await mcp.connect('memory', { workspacePath }))?.pid).toBe(pidBefore);
+  const { content } = await call(await mcp.tools({ workspacePath }), 'mcp_memory_read_graph', {}, context);
+  expect(JSON.parse(content)).toMatchObject({ entities });
+});
+
+test('each workspace has a process of its own, which works there', async () => {
+  const [one, two] = [testWorkspace(), testWorkspace()];
+  const mcp = testMcp({ each: hostile('well') });
+  await Promise.all([one, two, one].map((workspacePath) => mcp.tools({ workspacePath })));
+  const pids = await Promise.all(
+    [one, two].map(async (workspacePath) => (await mcp.connect('each', { workspacePath }))?.pid),
+  );
+  expect(new Set(pids).size).toBe(2);
+});
+
+test('a server that nobody uses is ended, and started again when somebody does', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ idle: hostile('well') }, {}, { idleMs: 50 });
+  await mcp.tools({ workspacePath });
+  await vi.waitFor(() => expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'idle' }]));
+  expect(await mcp.tools({ workspacePath })).toHaveLength(1);
+});
+
+test('where many share the runtime there is no process outside of a sandbox', async () => {
+  const workspacePath = testWorkspace();
+  const first = {
+    config: { mcp: { local: hostile('well', join(workspacePath, 'pid')) } },
+    shared: true,
+  };
+  const mcp = testMcp({}, { first });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  const detail = 'stdio servers run here only in a sandbox, and not part of this test';
+  expect(mcp.states({ workspacePath })).toEqual([{ name: 'local', state: 'failed', detail }]);
+  expect(existsSync(join(workspacePath, 'pid'))).toBe(false);
+});
+
+function pidsIn(workspacePath: string): number[] {
+  return readFileSync(join(workspacePath, 'pid'), 'utf8').trim().split('\n').map(Number);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What the server with children has started. */
+function sleepers(): readonly string[] {
+  return processesWith('987654');
+}

@@ -1,0 +1,183 @@
+/** Logins to remote MCP servers, with a real authorization server on loopback. */
+import { expect, test } from 'vitest';
+import type { McpServer } from '../../contract/config.ts';
+import { createOutbound } from '../../outbound/outbound.ts';
+import { oauthSettingsOf } from './entry.ts';
+import { fetchFor } from './link.ts';
+import { logIn } from './login.ts';
+import { keepLoginsInMemory, type LoginKeeper } from './login-keeper.ts';
+import { call, testContext, testMcp, testWorkspace } from './test-mcp.ts';
+import { type OauthServer, startOauthServer } from './test-oauth-server.ts';
+
+test('a server that asks for a login is absent, and its state says so', async () => {
+  const { url, clients, grants } = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })).toEqual([
+    {
+      name: 'guarded',
+      state: 'failed',
+      detail: 'it asks for a login; a person logs in with: service mcp login guarded',
+    },
+  ]);
+  // Nothing was tried that only a person can end.
+  expect(clients()).toBe(0);
+  expect(grants).toEqual([]);
+});
+
+test('a person logs in with PKCE as a client that is registered for it, and the server can be used', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  expect(server.clients()).toBe(1);
+  expect(await answerOf({ type: 'http', url: server.url }, keeper)).toBe('done');
+});
+
+test('many requests that meet an ended token renew it once', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  server.grants.length = 0;
+  server.revoke();
+  const { context } = testContext(workspacePath);
+  const results = await Promise.all(
+    Array.from({ length: 12 }, () => call(tools, 'mcp_guarded_act', {}, context)),
+  );
+  expect(results.every(({ content }) => content === 'done')).toBe(true);
+  expect(server.grants.map((asked) => asked.get('grant_type'))).toEqual(['refresh_token']);
+});
+
+test('another process that has renewed the login spares this one the work', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  const [one, two] = [testWorkspace(), testWorkspace()].map((workspacePath) => ({
+    workspacePath,
+    mcp: testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper }),
+  }));
+  if (!one || !two) throw new Error('there are two');
+  await one.mcp.tools(one);
+  const tools = await two.mcp.tools(two);
+  server.grants.length = 0;
+  server.revoke();
+  const { context } = testContext(one.workspacePath);
+  await call(await one.mcp.tools(one), 'mcp_guarded_act', {}, context);
+  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  expect(server.grants).toHaveLength(1);
+});
+
+test('a login that cannot be renewed is over: a person is needed again', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, {}, keeper);
+  server.revoke(true);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })[0]?.detail).toContain('service mcp login guarded');
+  expect(await keeper.read(server.url)).toBeNull();
+});
+
+test('an answer that belongs to another login is refused', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  const forged = loggedIn(server, {}, keeper, (answer) => answer.set('state', 'forged'));
+  await expect(forged).rejects.toThrow('the answer belongs to another login');
+  expect(await keeper.read(server.url)).toBeNull();
+});
+
+test('`mcp.*.oauth` false never logs in', async () => {
+  const { url, grants } = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url, oauth: false, oauth_grant: 'client_credentials' };
+  const mcp = testMcp({ guarded: { ...entry, oauth_client_id: 'known', oauth_client_secret: 'its secret' } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(grants).toEqual([]);
+});
+
+test('`mcp.*.oauth_grant` client_credentials: the service logs in by itself, and anew when that ends', async () => {
+  const server = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
+  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
+  const mcp = testMcp({ guarded: { ...entry, ...known } });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  server.revoke();
+  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  expect(server.grants).toHaveLength(2);
+  expect(server.clients()).toBe(0);
+});
+
+test('`mcp.*.oauth_client_secret` a wrong one is told without being shown', async () => {
+  const { url } = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url, oauth_grant: 'client_credentials' };
+  const mcp = testMcp({ guarded: { ...entry, oauth_client_id: 'known', oauth_client_secret: 'wrong-one' } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  const [state] = mcp.states({ workspacePath });
+  expect(state?.detail).toBe('the login failed: invalid_client');
+});
+
+test('`mcp.*.oauth_client_id` a client that is known registers no other', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  await loggedIn(server, { oauth_client_id: 'known' }, keeper);
+  expect(server.clients()).toBe(0);
+  expect(server.grants[0]?.get('client_id')).toBe('known');
+  expect(await answerOf({ type: 'http', url: server.url, oauth_client_id: 'known' }, keeper)).toBe('done');
+});
+
+test('`mcp.*.oauth_scope` is what the login asks for', async () => {
+  const server = await startOauthServer();
+  const asked: string[] = [];
+  const settings = { oauth_scope: 'read write' };
+  await loggedIn(server, settings, keepLoginsInMemory(), (_answer, url) => {
+    asked.push(url.searchParams.get('scope') ?? '');
+  });
+  expect(asked).toEqual(['read write']);
+});
+
+test('`mcp.*.oauth_issuer` the secret goes to no other authorization server', async () => {
+  const { url, grants } = await startOauthServer();
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url, oauth_grant: 'client_credentials' };
+  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
+  const mcp = testMcp({ guarded: { ...entry, ...known, oauth_issuer: 'https://auth.example.com' } });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(grants).toEqual([]);
+});
+
+/** Logs in as a browser does whose person agrees; `meddle` may change what it comes back with. */
+async function loggedIn(
+  { url }: OauthServer,
+  settings: Partial<McpServer>,
+  keeper: LoginKeeper,
+  meddle: (answer: URLSearchParams, authorizationUrl: URL) => void = () => undefined,
+): Promise<void> {
+  const outbound = createOutbound({ shared: () => false });
+  const entry: McpServer = { type: 'http', url, ...settings };
+  await logIn(new URL(url), oauthSettingsOf(entry), keeper, fetchFor(new URL(url), outbound), {
+    redirectUrl: 'http://127.0.0.1:1/callback',
+    visit: async (authorizationUrl) => {
+      const { headers } = await fetch(authorizationUrl, { redirect: 'manual' });
+      const answer = new URL(headers.get('location') ?? '').searchParams;
+      meddle(answer, authorizationUrl);
+      return answer;
+    },
+  });
+  await outbound.close();
+}
+
+async function answerOf(entry: McpServer, keeper: LoginKeeper): Promise<string> {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: entry }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  return (await call(tools, 'mcp_guarded_act', {}, context)).content;
+}
