@@ -23,12 +23,16 @@ beforeAll(async () => {
   const { body: messages } = await app.request('GET', `/api/v1/sessions/${permission.session_id}/messages`, {
     token: ada.token,
   });
+  const planned = { prompt: 'A better test', agent_slug: 'plan', model: 'demo:demo-1' };
+  await app.request('POST', '/api/v1/query', { token: ada.token, body: planned });
+  const plans = await app.request('GET', '/api/v1/plans', { token: ada.token });
   ids = {
     message_id: messages.data[0].id,
     session_id: permission.session_id,
     run_id: permission.run_id,
     key_id: key.body.api_key.id,
     agent_id: agent.body.id,
+    plan_id: plans.body.data[0].id,
     'permissions/request_id': permission.id,
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
@@ -100,7 +104,13 @@ function bodyOf(path: string, method: string): { body?: Json; headers?: Record<s
 
 /** All that Ada has and Mallory might have changed. */
 async function owned(): Promise<Json[]> {
-  const paths = ['/api/v1/sessions', '/api/v1/runs', '/api/v1/agents', '/api/v1/auth/api-keys'];
+  const paths = [
+    '/api/v1/sessions',
+    '/api/v1/runs',
+    '/api/v1/agents',
+    '/api/v1/plans',
+    '/api/v1/auth/api-keys',
+  ];
   const questions = ['permissions', 'prompts'].map((kind) => `/api/v1/sessions/${ids.session_id}/${kind}`);
   const answers = [...paths, ...questions].map((path) => app.request('GET', path, { token: ada.token }));
   return (await Promise.all(answers)).map(({ body }) => body.data);

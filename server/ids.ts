@@ -14,6 +14,7 @@ const prefixes = {
   promptRequest: 'prq',
   grant: 'grt',
   agent: 'agt',
+  plan: 'plan',
   toolCall: 'call',
   request: 'req',
 } as const;

@@ -154,6 +154,25 @@ def point_at_doomed_agent(case):
     case.path_parameters["agent_id"] = new_agent()
 
 
+def new_plan():
+    body = {"prompt": "A better test", "agent_slug": "plan", "model": "demo:demo-1"}
+    session_id = post("/api/v1/query", body).json()["session_id"]
+    headers = {"Authorization": f"Bearer {KEY}"}
+    found = http.get(f"{URL}/api/v1/plans?session_id={session_id}", headers=headers, timeout=10)
+    return found.json()["data"][0]["id"]
+
+
+def point_at_plan(case):
+    case.path_parameters["plan_id"] = once("plan", new_plan)
+
+
+def point_at_doomed_plan(case):
+    case.path_parameters["plan_id"] = new_plan()
+    body = {name: value for name, value in (case.body or {}).items() if name == "comment"}
+    if case.body is not None:
+        case.body = {**body, "model": "demo:demo-1"} if case.operation.path.endswith("approve") else body
+
+
 def name_new_agent(case):
     """A slug that nobody has, in the workspace that everybody has."""
     calls["agent"] += 1
@@ -222,6 +241,12 @@ POINTERS = {
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,
+    "getPlan": point_at_plan,
+    "updatePlan": point_at_plan,
+    "listPlanVersions": point_at_plan,
+    "deletePlan": lambda case: case.path_parameters.update(plan_id=new_plan()),
+    "approvePlan": point_at_doomed_plan,
+    "rejectPlan": point_at_doomed_plan,
     "createSession": name_real_things,
     "createQuery": name_real_things,
     "streamQuery": name_real_things,

@@ -4,6 +4,7 @@ import * as agents from './agents.ts';
 import * as auth from './auth.ts';
 import * as history from './history.ts';
 import * as messages from './messages.ts';
+import * as plans from './plans.ts';
 import * as query from './query.ts';
 import * as runs from './runs.ts';
 import * as sessions from './sessions.ts';
@@ -11,7 +12,7 @@ import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
 
-const families = { agents, auth, history, messages, query, runs, sessions, system, tools, users };
+const families = { agents, auth, history, messages, plans, query, runs, sessions, system, tools, users };
 
 export const operations = families satisfies Handlers & NoStrays<typeof families>;
 

@@ -1,5 +1,6 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
 import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
+import { createMemoryPlans } from './memory-plans.ts';
 import type { Grant, NewFileChange, NewMessage, NumberedEvent, Transcript } from './transcript.ts';
 
 /** The answers that an embedding program gives to questions, besides what the runtime needs. */
@@ -10,6 +11,8 @@ export interface MemoryTranscript extends Transcript {
   fileChanges(sessionId: string): readonly NewFileChange[];
   /** Asks the run to stop; the runtime heeds it when woken. */
   requestInterrupt(runId: string): void;
+  /** Refuses a plan; one is approved by a query that says so. */
+  rejectPlan(planId: string, comment: string | null): void;
 }
 
 interface StoredRun {
@@ -25,6 +28,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   const prompts = new Map<string, PromptRequest>();
   const grants = new Map<string, Grant[]>();
   const changes = new Map<string, NewFileChange[]>();
+  const plans = createMemoryPlans();
 
   const runOf = (runId: string): StoredRun => {
     const run = runs.get(runId);
@@ -54,7 +58,8 @@ export function createMemoryTranscript(): MemoryTranscript {
   };
 
   return {
-    async beginRun({ id, sessionId, messages: prompt, events }) {
+    async beginRun({ id, sessionId, messages: prompt, events, approval }) {
+      if (approval) plans.approve(sessionId, id, approval);
       runs.set(id, { sessionId, events: [...events], interrupted: false });
       addMessages(id, sessionId, prompt);
     },
@@ -111,7 +116,15 @@ export function createMemoryTranscript(): MemoryTranscript {
     async addUsage() {
       // Nobody reads what a session has used here.
     },
-    async endRun({ runId, sessionId, messages: added, events, excluded = [] }) {
+    async writePlan(run, plan) {
+      return plans.write(run, plan);
+    },
+    async readPlan(sessionId) {
+      return plans.newestOf(sessionId);
+    },
+    rejectPlan: (planId, comment) => plans.reject(planId, comment),
+    async endRun({ runId, sessionId, status, messages: added, events, excluded = [] }) {
+      plans.end(runId, status);
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);

@@ -1,7 +1,7 @@
 /** A query as it enters the runtime. */
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { Generation } from './model.ts';
-import type { NewMessage } from './transcript.ts';
+import type { Approval, NewMessage } from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
 export interface Query {
@@ -24,4 +24,6 @@ export interface Query {
   readonly permissionMode?: PermissionMode;
   readonly onUnanswered: 'wait' | 'deny';
   readonly generation?: Generation;
+  /** The plan of the session that the run is to carry out. */
+  readonly approval?: Approval;
 }

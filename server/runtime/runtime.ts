@@ -220,6 +220,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       onUnanswered: query.onUnanswered,
       messages,
       lease: keeper.lease(),
+      ...(query.approval && { approval: query.approval }),
       events: [
         {
           seq: 1,

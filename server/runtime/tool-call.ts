@@ -156,6 +156,13 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
     recordChange: (change) => recordChange(scope, call.id, change),
     noteAfterChange: (path) => noteAfterChange(scope, path),
     ask: (questions) => askPrompt(scope, log, call.id, questions),
+    plans: {
+      write: async (written) => {
+        const plan = await scope.transcript.writePlan(scope, written);
+        await log.push({ name: 'runtime', data: { type: 'plan_updated', tool_call_id: call.id, plan } });
+        return plan;
+      },
+    },
     todos: {
       get: () => memory.todos,
       set: async (todos) => {

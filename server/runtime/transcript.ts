@@ -5,6 +5,7 @@ import type {
   Message,
   PermissionMode,
   PermissionRequest,
+  Plan,
   PromptRequest,
   QueryResponse,
   ResponseChunk,
@@ -25,6 +26,15 @@ export type RunEvent =
 /** An event with its place in the run: 1, 2, 3 … without a gap. */
 export type NumberedEvent = RunEvent & { readonly seq: number };
 
+/** The approval of a plan, which begins the run that carries it out. */
+export interface Approval {
+  readonly planId: string;
+  /** The version that was approved. */
+  readonly version: number;
+  /** What the person has to say with it. */
+  readonly comment: string | null;
+}
+
 /** A run as it begins. */
 export interface NewRun {
   readonly id: string;
@@ -42,6 +52,8 @@ export interface NewRun {
   readonly messages: readonly NewMessage[];
   readonly lease: Lease;
   readonly events: readonly NumberedEvent[];
+  /** Refused where the plan was decided on meanwhile, or has another version. */
+  readonly approval?: Approval;
 }
 
 /** A message before it is stored; ids and times come from the runtime. */
@@ -159,6 +171,13 @@ export interface Transcript {
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Adds what was used for the session outside of its runs: its title. */
   addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  /** Stores a plan of the run's session: a version of its newest plan, unless that was approved before. */
+  writePlan(
+    run: { readonly runId: string; readonly sessionId: string },
+    plan: { readonly title: string; readonly content: string },
+  ): Promise<Plan>;
+  /** The newest plan of the session. */
+  readPlan(sessionId: string): Promise<Plan | null>;
   /** Ends the run, cancels its open questions, frees the session. */
   endRun(end: RunEnd): Promise<void>;
   /** Up to `limit` events after the given number, in order. */

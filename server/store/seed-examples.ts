@@ -7,6 +7,7 @@ import type {
   Me,
   Message,
   PermissionRequest,
+  Plan,
   PromptRequest,
   Run,
   Session,
@@ -32,6 +33,7 @@ export interface ExampleSeed {
   readonly permissions: readonly PermissionRequest[];
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
+  readonly plans: readonly Plan[];
 }
 
 const at = Date.parse('2026-11-21T08:00:00.000Z');
@@ -57,6 +59,20 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     for (const request of seed.prompts) {
       const answers = request.answers ? JSON.stringify(request.answers) : null;
       await sql('prompt_requests').insert({ ...question(request, organizationId), answers });
+    }
+    for (const plan of seed.plans) {
+      const { id, version, run_id, title, content } = plan;
+      const owner = { organization_id: organizationId };
+      await sql('plans').insert({ ...plan, ...owner, revision: 1, created_at: at, updated_at: at });
+      await sql('plan_versions').insert({
+        ...owner,
+        plan_id: id,
+        version,
+        run_id,
+        title,
+        content,
+        created_at: at,
+      });
     }
     for (const { source: _source, tools, ...agent } of seed.agents)
       await sql('agents').insert({

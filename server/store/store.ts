@@ -14,6 +14,7 @@ import { type Messages, messageRepository } from './messages.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
+import { type Plans, planRepository } from './plans.ts';
 import { openPostgres } from './postgres.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
@@ -55,6 +56,7 @@ export interface Store {
   readonly invitations: Invitations;
   readonly workspaces: Workspaces;
   readonly agents: Agents;
+  readonly plans: Plans;
   readonly sessions: Sessions;
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
@@ -116,6 +118,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     invitations: invitationRepository(parts),
     workspaces: workspaceRepository(parts),
     agents: agentRepository(parts),
+    plans: planRepository(parts),
     sessions: sessionRepository(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),

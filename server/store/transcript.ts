@@ -6,6 +6,7 @@ import type {
   Message,
   PermissionMode,
   PermissionRequest,
+  Plan,
   PromptRequest,
   RunError,
   RunStatus,
@@ -20,6 +21,7 @@ import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.t
 import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import { cancelPermissions, expirePermission, insertPermission, readPermission } from './permissions.ts';
+import { type Approval, approvePlan, endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent, readEvents } from './run-events.ts';
@@ -39,6 +41,7 @@ interface NewRun {
   readonly messages: readonly NewMessage[];
   readonly lease: Lease;
   readonly events: readonly NumberedEvent[];
+  readonly approval?: Approval;
 }
 
 interface RunOfSession {
@@ -100,6 +103,8 @@ export interface Transcript {
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Adds what was used for the session outside of its runs. */
   addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  writePlan(run: RunOfSession, plan: WrittenPlan): Promise<Plan>;
+  readPlan(sessionId: string): Promise<Plan | null>;
   endRun(end: RunEnd): Promise<void>;
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(lease: Lease, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
@@ -170,11 +175,18 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
         if (row) await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
       }),
+    writePlan: ({ runId, sessionId }, plan) =>
+      database.write(async (sql) => {
+        await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first('id');
+        return writePlan(sql, await held.lock(sql, runId), plan, now());
+      }),
+    readPlan: (sessionId) => database.read((sql) => readPlan(sql, sessionId)),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
         await cancelPermissions(sql, end.runId, now());
         await cancelPrompts(sql, end.runId, now());
         await excludeMessages(sql, end.sessionId, end.excluded ?? []);
+        await endPlan(sql, end, now());
         return { ...end, events: behind(run, end.events), end };
       });
       held.release(end.runId);
@@ -280,6 +292,7 @@ async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Pro
   if (!session) throw notFound('session');
   const run = runRow(session, given, now);
   await sql('runs').insert(run);
+  if (given.approval) await approvePlan(sql, run, given.approval, now);
   const prompt = given.messages.at(-1);
   const messages = given.messages.map((message) => ({
     ...message,

@@ -46,6 +46,14 @@ const toolScripts: readonly {
     pattern: /\brun\b.*?\b(?:command|shell)\b[:,]?\s*[`"']?([^`"'\n]+)[`"']?/is,
     input: ([, command]) => ({ command: command?.trim() }),
   },
+  {
+    tool: 'plan',
+    pattern: /^(.+)$/is,
+    input: ([, text]) => ({
+      title: (text?.trim() || 'A plan').slice(0, 60).trim(),
+      content: `1. Look at what there is.\n2. Do it: ${text?.trim()}\n3. See that it works.`,
+    }),
+  },
   { tool: 'ls', pattern: /\blist\b.*?\bfiles\b/is, input: () => ({}) },
 ];
 

@@ -38,7 +38,7 @@ export function success(content: string, metadata?: Record<string, unknown>): To
 }
 
 /** NUL and half surrogate pairs cannot be stored by every database nor sent to every provider. */
-function storableText(text: string): string {
+export function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\uFFFD');
 }
 

@@ -90,6 +90,13 @@ export interface ToolContext {
   readonly progress: (text: string) => void;
   /** Puts questions to a person; the runtime builds the bridge. */
   readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
+  /** Stores the plan of the session, and tells people of it; absent where nobody could approve one. */
+  readonly plans?: {
+    write(plan: {
+      readonly title: string;
+      readonly content: string;
+    }): Promise<{ readonly id: string; readonly version: number }>;
+  };
   readonly todos: { get(): readonly Todo[]; set(todos: readonly Todo[]): Promise<void> };
   readonly files: FileMemory;
   /** Stores a change just before it is made, so that it can be shown and undone. */

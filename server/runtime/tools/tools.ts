@@ -14,6 +14,7 @@ import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import type { Jobs } from './jobs.ts';
 import { type LsLimits, lsTool } from './ls.ts';
 import { multieditTool } from './multiedit.ts';
+import { planTool } from './plan.ts';
 import type { SearchEngine } from './search-engine.ts';
 import { todosTool } from './todos.ts';
 import type { Tool } from './tool.ts';
@@ -71,6 +72,7 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     ...(options.searchEngine ? [webSearchTool(options.searchEngine)] : []),
     askUserTool(),
     todosTool(),
+    planTool(),
   ];
   return tools.filter((tool) => !options.disabled.includes(tool.name));
 }

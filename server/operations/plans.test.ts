@@ -1,0 +1,192 @@
+/** The plans family over HTTP: an agent proposes, a person edits, rejects or approves, and a run carries it out. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let ada: Account;
+let mallory: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const scripted = {
+    type: 'openai-compat' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'scripted-1' }],
+  };
+  app = await testApp({ config: { providers: { scripted } } });
+  ada = await app.register('ada');
+  mallory = await app.register('mallory');
+});
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+const written = { title: 'Mend it', content: '1. Look.\n2. Mend.' };
+const proposing = [
+  {
+    when: { step: 0, offers_tool: 'plan' },
+    reply: { tool_calls: [{ name: 'plan', arguments: written }] },
+  },
+  { when: { offers_tool: 'plan' }, reply: { text: '{{system}}' } },
+  { reply: { text: 'I was told: {{last_user}}' } },
+];
+beforeEach(() => upstream.script(proposing));
+
+const path = '/api/v1/plans';
+
+function ask(method: string, target: string, body?: object, token = ada.token) {
+  return app.request(method, target, { token, ...(body && { body }) });
+}
+
+/** Has the agent propose a plan, and answers with it. */
+async function proposed(sessionId?: string): Promise<Json> {
+  const body = { prompt: 'Plan it.', agent_slug: 'plan', ...(sessionId && { session_id: sessionId }) };
+  const response = await app.stream('POST', '/api/v1/query/stream', { token: ada.token, body });
+  let plan: Json;
+  for await (const { data } of readEvents(response)) if (data.type === 'plan_updated') plan = data.plan;
+  expect((await ask('GET', `${path}/${plan.id}`)).body).toEqual(plan);
+  return plan;
+}
+
+async function endOf(runId: string): Promise<Json> {
+  const response = await app.stream('GET', `/api/v1/runs/${runId}/events`, { token: ada.token });
+  let last: Json;
+  for await (const { data } of readEvents(response)) last = data;
+  return last;
+}
+
+describe('a plan', () => {
+  test('is stored by the profile plan, told in the stream, and waits for a person', async () => {
+    const plan = await proposed();
+    expect(plan).toMatchObject({ ...written, status: 'proposed', version: 1, carried_out_by: null });
+    const { body } = await ask('GET', `${path}?session_id=${plan.session_id}&status=proposed`);
+    expect(body.data).toEqual([plan]);
+    expect((await ask('GET', `${path}?session_id=${plan.session_id}&status=approved`)).body.data).toEqual([]);
+  });
+
+  test('that is approved is carried out by a run of the coder in its session, which is given it', async () => {
+    const plan = await proposed();
+    const answer = await ask('POST', `${path}/${plan.id}/approve`, { comment: 'Quickly.' });
+    expect(answer).toMatchObject({ status: 202, body: { session_id: plan.session_id, agent_slug: 'coder' } });
+    expect(answer.headers.get('location')).toBe(`/api/v1/runs/${answer.body.id}`);
+    const done = await endOf(answer.body.id);
+    for (const told of [written.title, written.content, 'Quickly.'])
+      expect(done.content[0].text).toContain(told);
+    expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
+      status: 'carried_out',
+      carried_out_by: answer.body.id,
+      comment: 'Quickly.',
+    });
+  });
+
+  test('is approved once, however many try: the others begin no run', async () => {
+    const plan = await proposed();
+    const tries = await Promise.all([1, 2, 3, 4].map(() => ask('POST', `${path}/${plan.id}/approve`, {})));
+    expect(tries.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409]);
+    await endOf(tries.find(({ status }) => status === 202)?.body.id);
+    const { body } = await ask('GET', `/api/v1/runs?session_id=${plan.session_id}`);
+    expect(body.data).toHaveLength(2);
+    for (const [verb, method] of [
+      ['approve', 'POST'],
+      ['reject', 'POST'],
+      ['', 'PATCH'],
+    ] as const)
+      expect(
+        await ask(method, [path, plan.id, verb].filter(Boolean).join('/'), verb ? {} : { title: 'Late' }),
+      ).toMatchObject({ status: 409, body: { code: 'already_answered' } });
+  });
+
+  test('that has failed may be approved again', async () => {
+    const plan = await proposed();
+    await upstream.script([{ fail: { kind: 'status', status: 401 } }]);
+    const first = await ask('POST', `${path}/${plan.id}/approve`, {});
+    await endOf(first.body.id);
+    expect((await ask('GET', `${path}/${plan.id}`)).body.status).toBe('failed');
+    await upstream.script(proposing);
+    const second = await ask('POST', `${path}/${plan.id}/approve`, {});
+    await endOf(second.body.id);
+    expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
+      status: 'carried_out',
+      carried_out_by: second.body.id,
+    });
+  });
+
+  test('that is rejected is told to the agent, which then writes its next version', async () => {
+    const plan = await proposed();
+    const rejection = { version: 1, comment: 'Too much at once.' };
+    expect(await ask('POST', `${path}/${plan.id}/reject`, rejection)).toMatchObject({
+      status: 200,
+      body: { status: 'rejected', comment: 'Too much at once.' },
+    });
+    expect((await ask('POST', `${path}/${plan.id}/reject`, {})).status).toBe(409);
+    await upstream.script([{ reply: { text: '{{system}}' } }]);
+    const body = { prompt: 'Again.', agent_slug: 'plan', session_id: plan.session_id };
+    const told = await ask('POST', '/api/v1/query', body);
+    expect(told.body.content[0].text).toContain('rejected by the person. They say: Too much at once.');
+    await upstream.script(proposing);
+    expect(await proposed(plan.session_id)).toMatchObject({ id: plan.id, version: 2, status: 'proposed' });
+    const { body: versions } = await ask('GET', `${path}/${plan.id}/versions`);
+    expect(versions.data.map(({ version }: Json) => version)).toEqual([2, 1]);
+  });
+
+  test('is changed by a person as a version of its own, which the agent is shown', async () => {
+    const plan = await proposed();
+    const changed = await ask('PATCH', `${path}/${plan.id}`, { content: 'Only look.' });
+    expect(changed.body).toMatchObject({ version: 2, content: 'Only look.', title: 'Mend it', run_id: null });
+    for (const verb of ['approve', 'reject'])
+      expect(await ask('POST', `${path}/${plan.id}/${verb}`, { version: 1 })).toMatchObject({ status: 409 });
+    await upstream.script([{ reply: { text: '{{system}}' } }]);
+    const body = { prompt: 'And?', agent_slug: 'plan', session_id: plan.session_id };
+    expect((await ask('POST', '/api/v1/query', body)).body.content[0].text).toContain('Only look.');
+  });
+
+  test('is changed and deleted only by who has read it as it is', async () => {
+    const plan = await proposed();
+    const stale = { token: ada.token, headers: { 'if-match': '"0"' } };
+    for (const [method, body] of [['PATCH', { title: 'x' }], ['DELETE']] as const)
+      expect((await app.request(method, `${path}/${plan.id}`, { ...stale, body })).status).toBe(412);
+    expect((await ask('DELETE', `${path}/${plan.id}`)).status).toBe(204);
+    expect((await ask('GET', `${path}/${plan.id}`)).status).toBe(404);
+  });
+
+  test('of somebody else is answered as one that does not exist', async () => {
+    const plan = await proposed();
+    const places: [string, string, object?][] = [
+      ['GET', ''],
+      ['PATCH', '', { title: 'Mine' }],
+      ['DELETE', ''],
+      ['GET', '/versions'],
+      ['POST', '/approve', {}],
+      ['POST', '/reject', {}],
+    ];
+    for (const [method, place, body] of places)
+      expect(await ask(method, `${path}/${plan.id}${place}`, body, mallory.token)).toMatchObject({
+        status: 404,
+        body: { code: 'not_found' },
+      });
+    expect((await ask('GET', path, undefined, mallory.token)).body.data).toEqual([]);
+    expect((await app.request('GET', path)).status).toBe(401);
+  });
+
+  test.each([
+    [{ permission_mode: 'bypass' }, 403, 'permission_mode_refused'],
+    [{ agent_slug: 'poet' }, 404, 'agent_not_found'],
+    [{ model: 'nobody:none' }, 404, 'model_not_found'],
+    [{ version: 7 }, 409, 'already_answered'],
+    [{ comment: '' }, 400, 'invalid_request'],
+  ])('approved with %o is refused with %i %s, and is still proposed', async (body, status, code) => {
+    const plan = await proposed();
+    expect(await ask('POST', `${path}/${plan.id}/approve`, body)).toMatchObject({ status, body: { code } });
+    expect((await ask('GET', `${path}/${plan.id}`)).body).toEqual(plan);
+  });
+
+  test('is nothing for the coder, which has no tool for it', async () => {
+    await upstream.script([{ reply: { text: '{{tools}}' } }]);
+    const { body } = await ask('POST', '/api/v1/query', { prompt: 'x' });
+    expect(body.content[0].text.split(/\W+/)).not.toContain('plan');
+  });
+});

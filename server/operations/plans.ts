@@ -1,0 +1,90 @@
+/** Plans: what an agent proposes, and a person approves or rejects. */
+import type { Plan, PlanApproval } from '../contract/api.ts';
+import { type Handler, isCurrent } from '../handler.ts';
+import { Problem } from '../problem.ts';
+
+export const listPlans: Handler<'listPlans'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.plans.list(principal, query),
+});
+
+export const getPlan: Handler<'getPlan'> = async ({ principal, path, headers }, { store }) => {
+  const found = await store.plans.find(principal, path.plan_id);
+  if (!found) throw missing();
+  if (isCurrent(headers['If-None-Match'], found.etag)) return { status: 304, headers: { ETag: found.etag } };
+  return { status: 200, headers: { ETag: found.etag }, body: found.plan };
+};
+
+export const updatePlan: Handler<'updatePlan'> = async ({ principal, path, headers, body }, { store }) => {
+  const { plan, etag } = await store.plans.update(principal, path.plan_id, body, headers['If-Match']);
+  return { status: 200, headers: { ETag: etag }, body: plan };
+};
+
+export const deletePlan: Handler<'deletePlan'> = async ({ principal, path, headers }, { store }) => {
+  await store.plans.delete(principal, path.plan_id, headers['If-Match']);
+  return { status: 204 };
+};
+
+export const listPlanVersions: Handler<'listPlanVersions'> = async (
+  { principal, path, query },
+  { store },
+) => ({
+  status: 200,
+  body: await store.plans.versions(principal, path.plan_id, query),
+});
+
+export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, body = {} }, services) => {
+  const { store, runtime, draining } = services;
+  if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
+  if (body.permission_mode === 'bypass' && !principal.operator)
+    throw new Problem('permission_mode_refused', 'Only an operator may use the permission mode bypass.');
+  const found = await store.plans.find(principal, path.plan_id);
+  const home = found && (await store.sessions.find(principal, found.plan.session_id));
+  if (!found || !home) throw missing();
+  const { session } = home;
+  const { runId } = await runtime.start({
+    session: {
+      id: session.id,
+      workspaceId: session.workspace_id,
+      agentSlug: session.agent_slug,
+      model: session.model,
+      systemPrompt: session.system_prompt,
+      permissionRules: session.permission_rules,
+    },
+    userId: principal.userId,
+    trigger: 'api',
+    messages: [{ role: 'user', parts: [{ type: 'text', text: orderOf(found.plan, body) }] }],
+    agentSlug: body.agent_slug ?? 'coder',
+    ...(body.model !== undefined && { model: body.model }),
+    ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
+    onUnanswered: 'wait',
+    // The text above is that of this version: another one must not count as approved.
+    approval: {
+      planId: found.plan.id,
+      version: body.version ?? found.plan.version,
+      comment: body.comment ?? null,
+    },
+  });
+  const begun = await store.runs.find(principal, runId);
+  if (!begun) throw missing();
+  return { status: 202, headers: { Location: `/api/v1/runs/${runId}` }, body: begun.run };
+};
+
+export const rejectPlan: Handler<'rejectPlan'> = async ({ principal, path, body = {} }, { store }) => ({
+  status: 200,
+  body: await store.plans.reject(principal, path.plan_id, body),
+});
+
+/** What the agent is told that carries the plan out. */
+function orderOf({ title, content }: Plan, { comment }: PlanApproval): string {
+  return [
+    'The plan below was approved. Carry it out.',
+    ...(comment === undefined ? [] : [`The person who approved it adds: ${comment}`]),
+    `# ${title}`,
+    content,
+  ].join('\n\n');
+}
+
+function missing(): Problem {
+  return new Problem('not_found', 'No plan has this id, or it is not yours.');
+}
