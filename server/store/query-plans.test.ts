@@ -1,6 +1,7 @@
 import type { Knex } from 'knex';
 import pg from 'pg';
 import { expect, it } from 'vitest';
+import { agentRepository } from './agents.ts';
 import { apiKeyRepository } from './api-keys.ts';
 import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
@@ -8,6 +9,7 @@ import { fileChangeRepository } from './file-changes.ts';
 import { messageRepository } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import { permissionRepository } from './permissions.ts';
+import { planRepository } from './plans.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
 import { runRepository } from './runs.ts';
@@ -92,6 +94,15 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       'permission requests',
       'status',
       (parts, reach, id) => permissionRepository(parts).list(reach, id, { status: 'pending' }),
+    ],
+    ['plans', 'organization_id', (parts, reach) => planRepository(parts).list(reach, {})],
+    ['plans', 'session_id', (parts, reach, session_id) => planRepository(parts).list(reach, { session_id })],
+    ['plans', 'status', (parts, reach) => planRepository(parts).list(reach, { status: 'proposed' })],
+    ['newest plan', 'session_id', (parts, _, id) => transcriptOf(parts).readPlan(id)],
+    [
+      'agent profiles',
+      'organization_id',
+      (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
     ],
     ['prompt requests', 'session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
     [
