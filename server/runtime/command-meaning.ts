@@ -29,7 +29,7 @@ const plain = { readings: [], obscure: null, anything: false, scripts: [] } as c
 
 function unwrap(command: readonly CommandWord[], outer: readonly (readonly CommandWord[])[]): Meaning {
   const name = command[0]?.text ?? null;
-  if (name === null)
+  if (!name)
     return {
       ...plain,
       words: command,
@@ -112,7 +112,7 @@ function fateOf(name: string, command: readonly CommandWord[]): Fate {
   if (stateful.has(name)) return statefulFate(name, args);
   if (name === 'find' && args.some(({ text }) => text !== null && /^-(exec|execdir|ok|okdir)$/.test(text)))
     return { ...plain, obscure: 'find starts other commands with it', anything: !args.every(isKnown) };
-  if (name === 'git' && args.some(isGitOverride))
+  if (name === 'git' && overridesGit(args))
     return { ...plain, obscure: 'git is given settings that can start programs' };
   if (name === 'printf' && mayBeOption(args[0])) return { ...plain, obscure: 'printf -v sets a variable' };
   if ((name === 'test' || name === '[') && !isSoundTest(args))
@@ -120,10 +120,13 @@ function fateOf(name: string, command: readonly CommandWord[]): Fate {
   return clear;
 }
 
-function isGitOverride({ text }: CommandWord, index: number, args: readonly CommandWord[]): boolean {
-  const leading = args.slice(0, index).every((word) => word.text?.startsWith('-') ?? true);
-  if (text === null) return false;
-  return (leading && /^-c/.test(text)) || /^--(exec-path|config-env)(=|$)/.test(text);
+/** `-c` and its like, which name programs that git starts. */
+function overridesGit(args: readonly CommandWord[]): boolean {
+  const leading = args.slice(0, args.length - behindGitOptions(args).length);
+  return (
+    leading.some(({ text }) => text === null || text.startsWith('-c')) ||
+    args.some(({ text }) => text !== null && /^--(exec-path|config-env)(=|$)/.test(text))
+  );
 }
 
 function shellFate(name: string, args: readonly CommandWord[]): Fate {

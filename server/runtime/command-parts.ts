@@ -48,6 +48,19 @@ const moves = /^(cd|pushd|popd)$/;
 const ambiguous = /[\p{Cc}\p{Cf}\p{Z}]/u;
 const usual = /[ \t\n]/g;
 
+/** Where in a command a node stands. */
+interface Place {
+  readonly fed: boolean;
+  readonly depth: number;
+  readonly source: Source;
+}
+
+/** A text that positions count in, and where in it here-documents stand. */
+interface Source {
+  readonly text: string;
+  readonly bodies: (readonly [start: number, end: number])[];
+}
+
 class CommandReader {
   readonly parts: CommandPart[] = [];
   obscure: string | null = null;
@@ -64,7 +77,7 @@ class CommandReader {
       return;
     }
     try {
-      this.visit(parse(script), fed, depth);
+      this.visit(parse(script), { fed, depth, source: { text: script, bodies: [] } });
     } catch (error) {
       // A defect of the parser must not let a command through, nor end the run.
       this.lose(`it cannot be read (${error instanceof Error ? error.name : 'unknown'})`);
@@ -81,24 +94,32 @@ class CommandReader {
     this.obscure ??= why;
   }
 
-  private visit(node: SyntaxNode, fed: boolean, depth: number): void {
+  private visit(node: SyntaxNode, place: Place): void {
     this.nodes += 1;
-    if (this.nodes > mostNodes || depth > deepestNesting) {
+    if (this.nodes > mostNodes || place.depth > deepestNesting) {
       this.lose('it is too complicated');
       return;
     }
     this.judge(node);
-    const inner = fed || feeds(node);
+    const below = inside(node, place);
+    if (node.type === 'Command') this.readCommand(node, below);
+    if (node.type === 'Redirect') this.readRedirect(node);
+    if (node.type === 'HereDoc')
+      place.source.bodies.push([node.body.pos, node.closing?.end ?? node.body.end]);
     if (node.type === 'Pipeline') {
-      node.commands.forEach((command, index) => void this.visit(command, fed || index > 0, depth + 1));
+      node.commands.forEach((command, index) => {
+        this.visit(command, { ...below, fed: below.fed || index > 0 });
+      });
       return;
     }
-    if (node.type === 'Command') this.readCommand(node, inner, depth);
-    if (node.type === 'Redirect') this.readRedirect(node);
-    forEachChild(node, (child) => void this.visit(child, inner, depth + 1));
+    forEachChild(node, (child) => {
+      this.visit(child, below);
+    });
+    if ((node.type === 'Script' || node.type === 'CompoundList') && skipsText(node, below.source))
+      this.lose('the shell would not read it as it stands');
   }
 
-  private readCommand(node: Command, fed: boolean, depth: number): void {
+  private readCommand(node: Command, { fed, depth }: Place): void {
     const assignments = node.prefix.filter((part) => part.type === 'Assignment');
     if (!node.name) {
       const risky = assignments.find(({ name }) => !isHarmlessName(name));
@@ -168,6 +189,29 @@ class CommandReader {
         if (evaluates(node)) this.lose('it computes with values that could hold commands');
     }
   }
+}
+
+function inside(node: SyntaxNode, { fed, depth, source }: Place): Place {
+  const own = node.type === 'Script' ? node.source : undefined;
+  return {
+    fed: fed || feeds(node),
+    depth: depth + 1,
+    source: own === undefined ? source : { text: own, bodies: [] },
+  };
+}
+
+/** The parser goes on behind what it does not understand, sometimes without a word: what it has left out is looked for. */
+function skipsText(list: Extract<SyntaxNode, { type: 'Script' | 'CompoundList' }>, source: Source): boolean {
+  const covered = [...list.commands.map(({ pos, end }) => [pos, end] as const), ...source.bodies];
+  let left = '';
+  let at = list.pos;
+  for (const [start, end] of covered.toSorted(([a], [b]) => a - b)) {
+    if (start >= list.end) break;
+    left += `${source.text.slice(at, Math.max(start, at))}\n`;
+    at = Math.max(at, end);
+  }
+  left += source.text.slice(at, list.end);
+  return !/^(?:[\s;&]|\\\n|#[^\n]*(?:\n|$))*$/.test(left);
 }
 
 const sinks = new Set(['/dev/null', '/dev/stdout', '/dev/stderr', '/dev/stdin']);

@@ -23,7 +23,7 @@ export function commandPattern(text: string): CommandPattern {
   const words = splitWords(text);
   const open = words.length > 0 && isStar(words.at(-1));
   const closed = open ? words.slice(0, -1) : words;
-  const first = words[0]?.quoted ? '' : closed[0]?.signs.join('');
+  const first = closed[0]?.quoted || closed[0]?.signs.length !== 1 ? null : closed[0].signs[0];
   const kind = first === '>' ? 'write' : first === '<' ? 'read' : 'command';
   const rest = kind === 'command' ? closed : closed.slice(1);
   return { kind, words: rest.map(({ signs }) => signs), open };
