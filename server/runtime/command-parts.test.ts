@@ -224,8 +224,9 @@ describe('held against bash', () => {
   let folder = '';
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'service-command-parts-'));
-    // Each of them tells its name and its words, in one go for each call.
-    const tell = '#!/bin/bash\nprintf -v call "%s\\37" "${0##*/}" "$@"\nprintf "%s\\0" "$call" >> "$CALLS"\n';
+    // Each of them tells its name and its words in one go: bash would write a text of several lines in several.
+    const tell =
+      '#!/bin/bash\nprintf -v call "%s\\37" "${0##*/}" "$@"\nprintf "%s\\0" "${call//$\'\\n\'/$\'\\1\'}" >> "$CALLS"\n';
     for (const name of programs) writeFileSync(join(folder, name), tell, { mode: 0o755 });
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -251,7 +252,7 @@ describe('held against bash', () => {
       // How it ends does not matter, only what it has started.
     }
     const records = readFileSync(calls, 'utf8').split('\0').filter(Boolean);
-    return records.map((record) => record.split('\u001f').slice(0, -1));
+    return records.map((record) => record.replaceAll('\u0001', '\n').split('\u001f').slice(0, -1));
   }
 
   test('the programs of this test are started and tell of it', () => {

@@ -1,7 +1,7 @@
 /** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
 import { type Command, forEachChild, parse, type Redirect, type SyntaxNode } from 'unbash';
 import { isHarmlessForCommand, isHarmlessName, meaningOf } from './command-meaning.ts';
-import { anyWords, assignmentWord, type CommandWord, wordOf } from './command-words.ts';
+import { anyWords, assignmentWord, type CommandWord, hidesExpansion, wordOf } from './command-words.ts';
 
 /** One command, or one redirected file, of a command line. */
 export interface CommandPart {
@@ -181,6 +181,9 @@ class CommandReader {
         break;
       case 'ExtendedGlob':
         this.blur('it holds a pattern that shells read differently');
+        break;
+      case 'Word':
+        if (hidesExpansion(node)) this.lose('an expansion in it cannot be read');
         break;
       case 'HereDoc':
         if (!node.closing) this.lose('a here-document in it does not end');

@@ -33,8 +33,8 @@ export function assignmentWord(assignment: Assignment): CommandWord {
 
 function knownPart(word: Word): CommandWord {
   const kinds = (word.parts ?? []).map(kindOf);
-  const many = kinds.includes('many');
-  const fixed = kinds.every((kind) => kind === 'fixed') && !expandsTilde(word.text);
+  const many = kinds.includes('many') || mayExpand(word.text);
+  const fixed = !many && kinds.every((kind) => kind === 'fixed') && !expandsTilde(word.text);
   return { text: fixed ? word.value : null, many };
 }
 
@@ -59,6 +59,25 @@ function kindOf(part: WordPart): 'fixed' | 'one' | 'many' {
 /** `"$@"`, `"${list[@]}"` and `"${!prefix@}"` are as many words as there are members. */
 function becomesList(expansion: string): boolean {
   return expansion.includes('@');
+}
+
+/** Inside of other expansions the parser takes braces and patterns for plain letters, which bash does not. */
+function mayExpand(text: string): boolean {
+  return /[*?`]|\[.*\]|\{.*(?:,|\.\.).*\}/s.test(withoutQuotes(text));
+}
+
+/**
+ * Whether a text that the parser takes for plain letters holds the beginning of an expansion: then there may be
+ * commands in it that nobody has seen.
+ */
+export function hidesExpansion({ text, parts }: Word): boolean {
+  const plain = (parts ?? []).every((part) => kindOf(part) === 'fixed');
+  return plain && /[`]|[$<>=]\(|\$[\w{[@*#?$!-]/.test(withoutQuotes(text).replaceAll('"', ''));
+}
+
+/** Escaped and quoted letters fall away; of double quotes only those in which nothing is expanded. */
+function withoutQuotes(text: string): string {
+  return text.replace(/\\[\s\S]|\$?'(?:[^'\\]|\\[\s\S])*'|'[^']*'|"(?:[^"\\$`]|\\[\s\S])*"/g, '');
 }
 
 /** At the beginning, and after the signs that stand before the values of assignments. */
