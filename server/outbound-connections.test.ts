@@ -10,6 +10,10 @@ import { scriptedSettings, startServer, temporaryFolder, writeSettings } from '.
 /** Where a model server on this machine is looked for: Ollama and LM Studio. */
 const discovered = ['127.0.0.1:11434', '127.0.0.1:1234'];
 
+/** By pictures and links a model could be made to send out what it knows; nothing here follows them. */
+const drawing =
+  'Look: ![chart](http://127.0.0.3:9/?secret) [more](http://127.0.0.4:9/) <img src="http://127.0.0.5:9/">';
+
 test.skipIf(!findExecutable('strace')).each([
   ['true', { disable_metrics: true }, {}],
   ['false', { disable_metrics: false }, {}],
@@ -25,8 +29,8 @@ test.skipIf(!findExecutable('strace')).each([
     try {
       const server = await startServer({ folder, variables, through: tracer(record) });
       const client = createServiceClient({ baseUrl: server.url, token: server.key });
-      const { data } = await client.POST('/api/v1/query', { body: { prompt: 'Say hello.' } });
-      expect(data.content).toMatchObject([{ type: 'text', text: 'You said: Say hello.' }]);
+      const { data } = await client.POST('/api/v1/query', { body: { prompt: drawing } });
+      expect(data.content).toMatchObject([{ type: 'text', text: `You said: ${drawing}` }]);
       await client.GET('/api/v1/metrics');
       expect(await server.stop()).toBe(0);
       const reached = await addressesIn(record, server.pid);

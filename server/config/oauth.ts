@@ -1,5 +1,6 @@
 /** The access token of a provider's `oauth` section: used while it lasts, renewed in memory when it ends. */
 import type { OauthToken } from '../contract/config.ts';
+import { createOutbound } from '../outbound/outbound.ts';
 import { ExpansionError } from './expansion-error.ts';
 import { isLoopback } from './server-settings.ts';
 
@@ -7,6 +8,12 @@ import { isLoopback } from './server-settings.ts';
 const marginMs = 30_000;
 const timeoutMs = 10_000;
 const maximumBytes = 64 * 1024;
+
+/** A guard of its own: the place is always one that trusted settings name, so that nobody's mode changes it. */
+const fetchRenewal = createOutbound({ shared: () => false }).fetchFor('operator', {
+  maxBytes: 4 * maximumBytes,
+  totalMs: timeoutMs,
+});
 
 /** What a renewal has brought, until it ends; `refreshToken` replaces the one it was asked with. */
 interface Renewed {
@@ -114,13 +121,12 @@ async function post(
   const credentials = `${encodeURIComponent(client_id)}:${encodeURIComponent(client_secret)}`;
   const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
   try {
-    return await fetch(place, {
+    return await fetchRenewal(place, {
       method: 'POST',
       headers: { accept: 'application/json', ...(style === 'header' && { authorization }) },
       body,
       // Where a redirect leads, the refresh token would follow.
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutMs),
     });
   } catch {
     throw refused('it could not be reached');
