@@ -1,5 +1,7 @@
 /** Every problem code has a request that provokes it: the list in the contract, the map in the code, and the server agree. */
+import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
@@ -197,6 +199,17 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await ask('POST', `${path}/interrupt`);
     await response.text();
     return answer;
+  },
+  revert_conflict: async () => {
+    const { path, replyPath, response } = await pending();
+    await ask('POST', replyPath, { body: { decision: 'allow_once' } });
+    await response.text();
+    const { body: session } = await ask('GET', path);
+    const { body: diff } = await ask('GET', `${path}/diff`);
+    const { workspacesDirectory } = app.services.settings;
+    await writeFile(join(workspacesDirectory, session.workspace_id, diff.files[0].path), 'by somebody else');
+    const { body: messages } = await ask('GET', `${path}/messages`);
+    return ask('POST', `${path}/revert`, { body: { to_message_id: messages.data[0].id } });
   },
   run_ended: async () => {
     await upstream.script([{ reply: { text: 'Done.' } }]);

@@ -21,6 +21,7 @@ import type { Profile } from './profile.ts';
 import { createProfiles, type ProfileSource } from './profiles.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
+import { type FileToPutBack, type PutBackPlan, planPutBack } from './put-back.ts';
 import type { Query } from './query.ts';
 import { executeRun } from './run.ts';
 import type { RunScope } from './run-scope.ts';
@@ -36,6 +37,7 @@ export type { Generation } from './model.ts';
 export type { Profile } from './profile.ts';
 export type { ProfileSource } from './profiles.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
+export type { FileToPutBack, PutBackConflict, PutBackPlan, StagedFiles } from './put-back.ts';
 export type { Query } from './query.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
@@ -99,6 +101,10 @@ export interface Runtime {
   profiles(workspaceId: string): Promise<readonly Profile[]>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
   follow(runId: string, options: FollowOptions): AsyncGenerator<NumberedEvent>;
+  /** Looks whether files of a workspace can be put back to what they held; changes none. */
+  planPutBack(workspaceId: string, files: readonly FileToPutBack[]): Promise<PutBackPlan>;
+  /** Files are not what the session has seen of them any more: it has to view them before it edits. */
+  forgetFiles(sessionId: string, realPaths: readonly string[]): void;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
@@ -270,6 +276,15 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       return begun.finally(() => starting.delete(begun));
     },
     follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
+    async planPutBack(workspaceId, files) {
+      const { toolset } = await parts.refresh();
+      const { workspacePath } = await placeOf(workspaceId);
+      return planPutBack(workspacePath, toolset.pathRules, files);
+    },
+    forgetFiles(sessionId, realPaths) {
+      const memory = parts.now.toolset.fileMemory(sessionId);
+      for (const path of realPaths) memory.forget(path);
+    },
     wake(runId) {
       hub.notify(runId);
       if (active.has(runId)) void heedInterrupt(runId);

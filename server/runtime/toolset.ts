@@ -10,6 +10,7 @@ import type { SearchEngine } from './tools/search-engine.ts';
 import { searxng } from './tools/searxng.ts';
 import { type FileMemory, type Tool, ToolInputError } from './tools/tool.ts';
 import { type BuiltInToolsOptions, builtInTools, createFileMemory } from './tools/tools.ts';
+import type { PathRules } from './tools/workspace-path.ts';
 
 /** How many sessions' reading is remembered at once; a forgotten session must view a file again before it edits. */
 const rememberedSessions = 1000;
@@ -26,6 +27,8 @@ export interface Toolset {
   list(): readonly ToolListing[];
   /** What a session has read. */
   fileMemory(sessionId: string): FileMemory;
+  /** What the installation says about paths. */
+  readonly pathRules: PathRules;
 }
 
 /** A timer that is to wait longer fires at once. */
@@ -73,6 +76,7 @@ export function prepareToolsets({
           (tool) => listing(tool, tools, disabled),
         ),
       fileMemory: (sessionId) => remembered(memories, sessionId),
+      pathRules: { requireSandbox: shared },
     };
   };
 }

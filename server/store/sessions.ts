@@ -144,11 +144,12 @@ function patchedColumns(row: SessionRow, patch: SessionUpdate): Partial<SessionR
   };
 }
 
-async function requireIdle(sql: Knex.Transaction, sessionId: string): Promise<void> {
+/** Refuses a session with a run that has not ended. */
+export async function requireIdle(sql: Knex, sessionId: string): Promise<void> {
   const active = await sql('runs').where({ session_id: sessionId, ended_at: null }).first('id');
   if (!active) return;
   throw new Problem(
     'session_busy',
-    'The session has a run that has not ended; interrupt it, and delete the session when it has ended.',
+    'The session has a run that has not ended; interrupt it, and try again when it has ended.',
   );
 }

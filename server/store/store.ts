@@ -20,6 +20,7 @@ import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
+import { type SessionHistory, sessionHistory } from './session-history.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
@@ -61,6 +62,7 @@ export interface Store {
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
   readonly searches: Searches;
+  readonly history: SessionHistory;
   readonly runs: Runs;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
@@ -123,6 +125,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
     searches: searchRepository(parts),
+    history: sessionHistory(parts),
     runs: runRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),

@@ -122,10 +122,11 @@ function ignoreOutcome(): void {
   // Nothing to do.
 }
 
-async function writeNew(
+/** Writes a file that is to take another's place: with the mode and the owner of that one, or of its folder. */
+export async function writeNew(
   at: string,
-  content: Buffer,
-  before: TextFile | null,
+  content: Uint8Array,
+  before: Pick<TextFile, 'stats'> | null,
   folder: FileHandle,
 ): Promise<number> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;

@@ -1,0 +1,96 @@
+/** Goes back in a session with its files: looks first, then puts all of them back, or none. */
+import type { FieldError, RevertConflict, SessionRevert, SessionReverted } from '../contract/api.ts';
+import type { Principal, Services } from '../handler.ts';
+import { Problem } from '../problem.ts';
+import { diffOf } from './session-diff.ts';
+
+type Parts = Pick<Services, 'store' | 'runtime'>;
+
+/** Throws what the store throws, and `revert_conflict`. */
+export async function revertTo(
+  principal: Principal,
+  sessionId: string,
+  { to_message_id, files, dry_run }: SessionRevert,
+  { store, runtime }: Parts,
+): Promise<SessionReverted> {
+  const plan = await store.history.planRevert(principal, sessionId, to_message_id);
+  const read = (sha256: string) => store.fileChanges.content(principal, sessionId, sha256);
+  const changed = files ? plan.files : [];
+  const putBack = await runtime.planPutBack(
+    plan.workspaceId,
+    changed.map(({ path, before, beforeLast, after, mode }) => ({
+      ...{ path, mode },
+      // The last change may have been recorded and then not made.
+      known: [after?.sha256 ?? null, beforeLast?.sha256 ?? null],
+      target: before?.sha256 ?? null,
+      read: async () => (before ? read(before.sha256) : null),
+    })),
+  );
+  if (!dry_run && putBack.conflicts.length > 0) throw conflictProblem(putBack.conflicts);
+  const sizes = new Map(
+    changed.flatMap(({ before, beforeLast, after }) =>
+      [before, beforeLast, after].flatMap((state) => (state ? [[state.sha256, state] as const] : [])),
+    ),
+  );
+  const stateOf = (sha256: string | null) => (sha256 === null ? null : (sizes.get(sha256) ?? null));
+  const compared = putBack.files.map(({ path, present, target }) => ({
+    path,
+    before: stateOf(present),
+    after: stateOf(target),
+  }));
+  const diff = await diffOf(sessionId, compared, read);
+  if (!dry_run) {
+    await carryOut(principal, plan, files, putBack, store);
+    runtime.forgetFiles(sessionId, putBack.realPaths);
+  }
+  const conflicts: RevertConflict[] = putBack.conflicts.map((conflict) => ({ ...conflict }));
+  return { ...diff, dry_run, reverted_messages: plan.messages, conflicts };
+}
+
+/** The files change within the transaction: should it fail, they are as they were. */
+async function carryOut(
+  principal: Principal,
+  plan: Awaited<ReturnType<Services['store']['history']['planRevert']>>,
+  files: boolean,
+  putBack: Awaited<ReturnType<Services['runtime']['planPutBack']>>,
+  store: Services['store'],
+): Promise<void> {
+  const staged = await putBack.stage();
+  try {
+    await store.history.revert(principal, plan, files, () => staged.apply());
+  } catch (error) {
+    await staged.undo();
+    if (error instanceof Error && error.name === 'FileMoved')
+      throw new Problem('revert_conflict', `${error.message} Nothing was changed; look again.`, {
+        cause: error,
+      });
+    throw error;
+  } finally {
+    await staged.clear();
+  }
+}
+
+const reasons: Readonly<Record<RevertConflict['reason'], string>> = {
+  changed: 'Somebody else has changed it since.',
+  not_kept: 'What it held before was too large to keep.',
+  protected: 'Tools may not write there.',
+  not_a_file: 'A folder, a link or something else is in its place.',
+};
+
+/** So many are named; more would help nobody. */
+const mostNamed = 100;
+
+function conflictProblem(
+  conflicts: readonly { readonly path: string; readonly reason: RevertConflict['reason'] }[],
+) {
+  const errors: FieldError[] = conflicts.slice(0, mostNamed).map(({ path, reason }) => ({
+    ...{ in: 'body', pointer: '/files', name: path },
+    ...{ message: reasons[reason], code: reason },
+  }));
+  const what = conflicts.length === 1 ? '1 file' : `${conflicts.length} files`;
+  return new Problem(
+    'revert_conflict',
+    `${what} cannot be put back. Nothing was changed; send files: false to go back without files.`,
+    { errors },
+  );
+}

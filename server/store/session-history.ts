@@ -1,0 +1,296 @@
+/** Going back in a session, branching off from it, and changing single messages of it. */
+import type { Knex } from 'knex';
+import type { Message, MessageUpdate } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+import { type ChangedFile, changedFiles } from './file-changes.ts';
+import { insertRows } from './insert-rows.ts';
+import { findMessage, insertMessages, type MessageRow, toMessage } from './messages.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+import { forgetMessages, indexMessage, indexTitle } from './search-index.ts';
+import {
+  lockSession,
+  replaceTags,
+  type SessionRow,
+  saveSession,
+  type TaggedSession,
+  toTaggedSession,
+} from './session-rows.ts';
+import { requireIdle } from './sessions.ts';
+
+/** What going back to a message would mean. */
+export interface RevertPlan {
+  readonly sessionId: string;
+  readonly workspaceId: string;
+  readonly messageId: string;
+  /** How many messages would leave the history. */
+  readonly messages: number;
+  /** The files that were changed since. */
+  readonly files: readonly ChangedFile[];
+  /** The newest turn when this was planned: a later one makes the plan void. */
+  readonly turn: number;
+}
+
+export interface SessionHistory {
+  /** Throws `not_found`, `invalid_request` for a message that is no prompt, `session_busy`. */
+  planRevert(reach: Reach, sessionId: string, messageId: string): Promise<RevertPlan>;
+  /**
+   * Takes the message and what came after it out of the history. `putBack` is called within the transaction, and names
+   * whether files were put back; when it rejects, nothing has happened. Throws `session_busy` where the plan is void.
+   */
+  revert(reach: Reach, plan: RevertPlan, files: boolean, putBack: () => Promise<void>): Promise<void>;
+  /** A new session with copies of the messages up to and with the named one, or of all. Throws `not_found`. */
+  fork(
+    reach: Reach,
+    sessionId: string,
+    options: { readonly at_message_id?: string; readonly title?: string },
+  ): Promise<TaggedSession>;
+  /** Throws `not_found`; `session_busy` and `invalid_request` where the text is to change. */
+  updateMessage(reach: Reach, sessionId: string, messageId: string, patch: MessageUpdate): Promise<Message>;
+  /** With the messages that mean nothing without it. Throws `not_found` or `session_busy`. */
+  deleteMessage(reach: Reach, sessionId: string, messageId: string): Promise<void>;
+}
+
+export function sessionHistory({ database, clock }: StoreParts): SessionHistory {
+  const now = (): number => clock.now().getTime();
+  return {
+    planRevert: (reach, sessionId, messageId) =>
+      database.read(async (sql) => {
+        const message = await requirePrompt(sql, reach, sessionId, messageId, '/to_message_id');
+        await requireIdle(sql, sessionId);
+        const session = await sql<SessionRow>('sessions').where({ id: sessionId }).first();
+        const counted = await since(sql, message).count({ count: '*' });
+        return {
+          sessionId,
+          workspaceId: session?.workspace_id ?? '',
+          messageId,
+          messages: Number(counted[0]?.count ?? 0),
+          files: await changedFiles(sql, sessionId, { fromTurn: message.turn }),
+          turn: session?.turn ?? 0,
+        };
+      }),
+    revert: (reach, { sessionId, messageId, turn }, files, putBack) =>
+      database.write(async (sql) => {
+        const session = await lockSession(sql, reach, sessionId);
+        await requireIdle(sql, sessionId);
+        const message = await requirePrompt(sql, reach, sessionId, messageId, '/to_message_id');
+        if (session.turn !== turn) throw meanwhile();
+        await goBack(sql, session, message, now());
+        if (files)
+          await sql('file_changes')
+            .where({ session_id: sessionId, reverted: false })
+            .where('turn', '>=', message.turn)
+            .update({ reverted: true });
+        // Last, so that little is left that could fail once files have changed.
+        await putBack();
+      }),
+    fork: (reach, sessionId, options) =>
+      database.write(async (sql) =>
+        forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
+      ),
+    updateMessage: (reach, sessionId, messageId, patch) =>
+      database.write(async (sql) => {
+        const session = await lockSession(sql, reach, sessionId);
+        const row = await findMessage(sql, reach, sessionId, messageId);
+        const edited =
+          patch.text === undefined ? row : await editText(sql, reach, session, row, patch.text, now());
+        if (patch.feedback === undefined) return toMessage(edited);
+        const feedback = patch.feedback && JSON.stringify(patch.feedback);
+        await sql<MessageRow>('messages').where({ id: edited.id }).update({ feedback });
+        return toMessage({ ...edited, feedback });
+      }),
+    deleteMessage: (reach, sessionId, messageId) =>
+      database.write(async (sql) => {
+        const session = await lockSession(sql, reach, sessionId);
+        const row = await findMessage(sql, reach, sessionId, messageId);
+        await requireIdle(sql, sessionId);
+        const rows = await sql<MessageRow>('messages')
+          .where({ session_id: sessionId, turn: row.turn, reverted: row.reverted })
+          .orderBy('position');
+        const gone = boundTo(row, rows);
+        await forgetMessages(
+          sql,
+          gone.map(({ id }) => id),
+        );
+        await sql('messages')
+          .whereIn(
+            'id',
+            gone.map(({ id }) => id),
+          )
+          .delete();
+        await shorten(sql, session, row.reverted ? 0 : gone.length, now());
+      }),
+  };
+}
+
+/** A prompt of the history as it stands. */
+async function requirePrompt(
+  sql: Knex,
+  reach: Reach,
+  sessionId: string,
+  messageId: string,
+  pointer: string,
+): Promise<MessageRow> {
+  const message = await findMessage(sql, reach, sessionId, messageId);
+  const fault =
+    message.role !== 'user'
+      ? 'Only what a person said can be gone back to: name a message whose role is user.'
+      : message.reverted
+        ? 'The session has gone back to before this message already.'
+        : null;
+  if (fault === null) return message;
+  throw new Problem('invalid_request', fault, {
+    errors: [{ in: 'body', pointer, message: 'A prompt of the history.', code: 'prompt' }],
+  });
+}
+
+/** The message and all that came after it. */
+function since(sql: Knex, { session_id, turn, position }: MessageRow): Knex.QueryBuilder {
+  return sql('messages')
+    .where({ session_id, reverted: false })
+    .whereRaw('(turn, position) >= (?, ?)', [turn, position]);
+}
+
+async function goBack(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  message: MessageRow,
+  now: number,
+): Promise<SessionRow> {
+  const ids: string[] = await since(sql, message).pluck('id');
+  await forgetMessages(sql, ids);
+  await since(sql, message).update({ reverted: true });
+  return shorten(sql, session, ids.length, now);
+}
+
+/** The session after messages have left its history. */
+async function shorten(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  messages: number,
+  now: number,
+): Promise<SessionRow> {
+  const summary = await sql<MessageRow>('messages')
+    .where({ session_id: session.id, reverted: false, summary: true })
+    .orderBy([
+      { column: 'turn', order: 'desc' },
+      { column: 'position', order: 'desc' },
+    ])
+    .first('id');
+  const message_count = session.message_count - messages;
+  return saveSession(sql, session, { message_count, summary_message_id: summary?.id ?? null }, now);
+}
+
+/** The old text leaves the history with all that answered it; the new one stands in its place. */
+async function editText(
+  sql: Knex.Transaction,
+  reach: Reach,
+  session: SessionRow,
+  row: MessageRow,
+  text: string,
+  now: number,
+): Promise<MessageRow> {
+  await requireIdle(sql, session.id);
+  await requirePrompt(sql, reach, session.id, row.id, '/text');
+  const shorter = await goBack(sql, session, row, now);
+  const turn = session.turn + 1;
+  const message = {
+    ...{
+      id: newId('message'),
+      run_id: null,
+      role: 'user' as const,
+      parts: [{ type: 'text' as const, text }],
+    },
+    ...{ model: null, stop_reason: null, usage: null },
+  };
+  const { organization_id, id: session_id } = session;
+  await insertMessages(sql, { organization_id, session_id, turn }, [message], now);
+  await saveSession(sql, shorter, { turn, message_count: shorter.message_count + 1 }, now);
+  return findMessage(sql, reach, session.id, message.id);
+}
+
+/** A prompt with its answers; an answer with the results of its calls, and those with it. */
+function boundTo(row: MessageRow, turn: readonly MessageRow[]): MessageRow[] {
+  const place = turn.findIndex(({ id }) => id === row.id);
+  if (row.role === 'user') {
+    const next = turn.findIndex(({ role }, index) => index > place && role === 'user');
+    return turn.slice(place, next === -1 ? undefined : next);
+  }
+  const before = turn[place - 1];
+  const after = turn[place + 1];
+  if (row.role === 'tool') return before?.role === 'assistant' ? [before, row] : [row];
+  return after?.role === 'tool' ? [row, after] : [row];
+}
+
+async function forkSession(
+  sql: Knex.Transaction,
+  origin: SessionRow,
+  reach: Reach,
+  { at_message_id, title }: { readonly at_message_id?: string; readonly title?: string },
+  now: number,
+): Promise<TaggedSession> {
+  const rows = await sql<MessageRow>('messages')
+    .where({ session_id: origin.id, reverted: false })
+    .orderBy(['turn', 'position']);
+  const copied = wholeSteps(rows, await endOf(sql, reach, origin.id, rows, at_message_id));
+  const id = newId('session');
+  const ids = new Map(copied.map((row) => [row.id, newId('message')]));
+  const row: SessionRow = {
+    ...origin,
+    id,
+    user_id: reach.userId,
+    parent_id: origin.id,
+    title: title ?? origin.title,
+    status: 'idle',
+    ...{ archived: false, pinned: false, revision: 1, created_at: now, updated_at: now },
+    ...{ input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, cost_nanodollars: 0, unpriced: false },
+    context_used: 0,
+    summary_message_id: ids.get(origin.summary_message_id ?? '') ?? null,
+    message_count: copied.length,
+  };
+  // Kept for the origin alone, as are the changes of files.
+  await sql('sessions').insert({ ...row, kept_bytes: 0 });
+  await replaceTags(sql, row);
+  await indexTitle(sql, row);
+  const copies = copied.map((message) => ({
+    ...message,
+    ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
+  }));
+  await insertRows(sql, 'messages', copies);
+  for (const copy of copies) await indexMessage(sql, { ...copy, parts: toMessage(copy).parts });
+  return toTaggedSession(row);
+}
+
+async function endOf(
+  sql: Knex,
+  reach: Reach,
+  sessionId: string,
+  rows: readonly MessageRow[],
+  messageId: string | undefined,
+): Promise<number> {
+  if (messageId === undefined) return rows.length;
+  await findMessage(sql, reach, sessionId, messageId);
+  const place = rows.findIndex(({ id }) => id === messageId);
+  if (place >= 0) return place + 1;
+  throw new Problem('invalid_request', 'The session has gone back to before this message.', {
+    errors: [
+      { in: 'body', pointer: '/at_message_id', message: 'A message of the history.', code: 'message' },
+    ],
+  });
+}
+
+/** Calls with their results: those of the last answer come along, and an answer whose tools are still at work does not. */
+function wholeSteps(rows: readonly MessageRow[], end: number): readonly MessageRow[] {
+  const last = rows[end - 1];
+  if (last?.role !== 'assistant' || !toMessage(last).parts.some(({ type }) => type === 'tool_use'))
+    return rows.slice(0, end);
+  return rows[end]?.role === 'tool' ? rows.slice(0, end + 1) : rows.slice(0, end - 1);
+}
+
+function meanwhile(): Problem {
+  return new Problem(
+    'session_busy',
+    'A run has taken place in the session meanwhile; look at it again first.',
+  );
+}
