@@ -65,11 +65,8 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
   passByProxies(process.env);
   try {
     const folder = await makeDataFolder(loaded);
-    const { lsp = {}, options } = loaded.config;
+    const { options } = loaded.config;
     const log = createFileLog(logFileIn(folder), options?.debug ? 'debug' : 'info');
-    // Whoever waits for their words finds out why there are none.
-    if (options?.debug_lsp)
-      log.info({ lsp: Object.keys(lsp) }, 'language servers are not started by this version');
     const server = await startServer(localServerSettings(folder, process.env), {
       project: { folder: workingDirectory, settings, keyDirectory: dataHome },
       log,

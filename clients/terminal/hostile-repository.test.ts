@@ -1,6 +1,6 @@
 /** A repository of strangers: opening it runs nothing that it names, says so, and after trust everything counts. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
@@ -98,6 +98,23 @@ traceable(
   },
 );
 
+test('a language server that a file names starts at the first file of its type, and only where the file is trusted', async () => {
+  const home = stranger();
+  rmSync(join(home.project, '.service'), { recursive: true });
+  const lsp = { own: { command: './server.sh', filetypes: ['txt'] } };
+  home.write('project/service.json', { lsp });
+  home.write('project/server.sh', '#!/bin/sh\ntouch canary-lsp\n');
+  chmodSync(join(home.project, 'server.sh'), 0o755);
+  const write = 'use tool write with {"file_path": "a.txt", "content": "x"}';
+  expect(await home.service(['run', '--yolo', write])).toMatchObject({ code: 0 });
+  expect(readFileSync(join(home.project, 'a.txt'), 'utf8')).toBe('x');
+  expect(canaries(home)).toEqual([]);
+  expect(await home.service(['trust', '--yes'])).toMatchObject({ code: 0 });
+  const again = 'use tool write with {"file_path": "b.txt", "content": "x"}';
+  expect(await home.service(['run', '--yolo', again])).toMatchObject({ code: 0 });
+  expect(canaries(home)).toContain('canary-lsp');
+});
+
 test('a trusted file that changes while a run is at work counts no more at its next tool call', async () => {
   const home = stranger();
   home.write('project/service.json', {
@@ -122,7 +139,9 @@ function stranger(): TestHome {
       files: { command: 'touch', args: ['canary-mcp'] },
       web: { type: 'http', url: 'http://127.0.0.1:9/$(touch canary-url)' },
     },
-    lsp: { go: { command: 'touch', args: ['canary-lsp'], root_markers: ['README.md'] } },
+    lsp: {
+      go: { command: 'touch', args: ['canary-lsp'], filetypes: ['txt'], root_markers: ['README.md'] },
+    },
     options: { context_paths: ['/etc/passwd'], skills_paths: ['./skills'] },
     permissions: { allowed_tools: ['bash', 'write'] },
     providers: {

@@ -28,10 +28,11 @@ export async function listLanguageServers({ json = false }: { readonly json?: bo
   if (json) return printJson({ servers, ignored: ignoredAsJson(ignored) });
   noticeIgnored(ignored);
   if (servers.length === 0) {
-    return notice('The settings name no language server. Add one to "lsp" in service.json.');
+    return notice(
+      'The settings name no language server. Those that are known set themselves up, unless options.auto_lsp is off.',
+    );
   }
   printTable(servers, columns);
-  notice('This version reads these settings; it does not start language servers yet.');
 }
 
 const columns: readonly Column<ListedServer>[] = [

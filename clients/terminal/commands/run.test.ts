@@ -283,17 +283,19 @@ test('`options.debug` writes more to the log, which is for its owner alone', asy
   expect(statSync(join(dataFolder(home), 'logs/service.log')).mode & 0o777).toBe(0o600);
 });
 
-test('`options.debug_lsp` says in the log which language servers there are, and that none is started yet', async () => {
+test('`options.debug_lsp` writes to the log what is said to language servers', async () => {
   const home = testHome();
-  const lsp = { go: { command: 'gopls' } };
+  // It sends back what it is sent, which is no answer; the log shows what it was asked.
+  const lsp = { echo: { command: 'cat', filetypes: ['txt'], timeout: 0.5 } };
   const logged = async (debug_lsp: boolean) => {
-    home.write('.config/service/service.json', { lsp, options: { debug_lsp } });
-    await home.service(['run', '-q', 'x']);
+    const call = { name: 'write', arguments: { file_path: `${debug_lsp}.txt`, content: 'x' } };
+    const rules = [{ when: { step: 0 }, reply: { tool_calls: [call] } }, text('Done.')];
+    await withScriptedModel(home, rules, { lsp, options: { debug_lsp } });
+    expect(await home.service(['run', '-q', '--yolo', 'x'])).toMatchObject({ code: 0 });
     return (await home.service(['logs'])).stdout;
   };
-  const line = 'language servers are not started by this version lsp=["go"]';
-  expect(await logged(false)).not.toContain(line);
-  expect(await logged(true)).toContain(line);
+  expect(await logged(false)).not.toContain('language server protocol');
+  expect(await logged(true)).toContain('language server protocol');
 });
 
 test('the database of a project is kept out of its repository', async () => {

@@ -59,8 +59,9 @@ async function noteOf(
   const usual = isFirst && silent === 0 ? Math.max(startWaitMs, judgeMs) : judgeMs;
   const timeoutMs = silent > patience ? Math.min(impatientMs, judgeMs) : usual;
   const report = await judge(client, path, { timeoutMs, quietMs, signal });
-  silences.set(client, report ? 0 : silent + 1);
-  if (!report)
+  if (report === 'no document') return '';
+  silences.set(client, report === 'silent' ? silent + 1 : 0);
+  if (report === 'silent')
     return once(server, 'silence', `${silence(server, path)}: the diagnostics tool asks it again.`);
   experienced.add(client);
   await judgeOthers(client, path, { timeoutMs: judgeMs / 2, signal });
@@ -97,7 +98,7 @@ function ownNote({ definition, workspacePath }: LanguageServer, path: string, re
   const serious = report.diagnostics.filter(({ severity }) => severity === 'error' || severity === 'warning');
   if (serious.length === 0) return '';
   const title = `${shownPath(path, workspacePath)} has ${countsOf(report)} (${definition.name}):`;
-  return `${title}\n${diagnosticLines(serious, serious.length, mostShown)}`;
+  return `${title}\n${diagnosticLines(serious, report.errors + report.warnings, mostShown)}`;
 }
 
 function elsewhereNote(

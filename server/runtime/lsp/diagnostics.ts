@@ -19,6 +19,7 @@ export interface FileReport {
   /** How many there were before the bound. */
   readonly total: number;
   readonly errors: number;
+  readonly warnings: number;
   /** The version of the document that it is about, where the server tells. */
   readonly version: number | null;
   /** When it came, by `performance.now()`. */
@@ -61,13 +62,16 @@ export class Reports {
 
 /** A list of the protocol's diagnostics as a report of one file. */
 export function reportOf(items: readonly unknown[], version: number | null): FileReport {
+  const count = (severity: Diagnostic['severity']) =>
+    items.filter((item) => severityOf(item) === severity).length;
   const read = items.slice(0, 10 * mostOfFile).map(diagnosticOf);
   // Stable: within a severity they stay in the order of the server.
   const sorted = read.toSorted((one, other) => rank(one) - rank(other));
   return {
     diagnostics: sorted.slice(0, mostOfFile),
     total: items.length,
-    errors: read.filter(({ severity }) => severity === 'error').length,
+    errors: count('error'),
+    warnings: count('warning'),
     version,
     at: performance.now(),
   };
@@ -101,17 +105,21 @@ function rank({ severity }: Diagnostic): number {
 
 function diagnosticOf(item: unknown): Diagnostic {
   const start = memberOf(memberOf(item, 'range'), 'start');
-  const severity = memberOf(item, 'severity');
   const code = memberOf(item, 'code');
   const message = memberOf(item, 'message');
   return {
-    // Without a severity it is for the client to judge: an error, as editors have it.
-    severity: severities[typeof severity === 'number' ? severity : 1] ?? 'error',
+    severity: severityOf(item),
     line: numberOf(start, 'line') + 1,
     column: numberOf(start, 'character') + 1,
     message: oneLine(typeof message === 'string' ? message : (textOf(message, 'value') ?? '')),
     source: oneLine([textOf(item, 'source'), code].filter(isWord).join(' '), 60),
   };
+}
+
+/** Without a severity it is for the client to judge: an error, as editors have it. */
+function severityOf(item: unknown): Diagnostic['severity'] {
+  const severity = memberOf(item, 'severity');
+  return severities[typeof severity === 'number' ? severity : 1] ?? 'error';
 }
 
 function isWord(value: unknown): boolean {

@@ -13,28 +13,32 @@ export interface JudgementLimits extends RequestLimits {
   readonly quietMs: number;
 }
 
-/** The report of this version; null where it did not come in time, or there is nothing that could be judged. */
+/** The report of this version; or that it did not come in time, or that there is nothing to judge. */
+export type Judgement = FileReport | 'silent' | 'no document';
+
+/** Tells the server of the file as it is now, and waits for what it says. Rejects with LanguageServerFailure. */
 export async function judge(
   client: LanguageClient,
   path: string,
   limits: JudgementLimits,
-): Promise<FileReport | null> {
+): Promise<Judgement> {
   const until = performance.now() + limits.timeoutMs;
   await client.refresh();
   const synced = client.documents.sync(path);
-  if (!synced) return null;
+  if (!synced) return 'no document';
   try {
     for (;;) {
+      client.assertAlive();
       const answer = question(client);
       if (answer) return await answer(path, synced.version, left(until, limits));
       const report = client.reports.get(path);
       const current = report && isCurrent(report, synced);
       if (current && performance.now() - report.at >= limits.quietMs) return report;
-      if (performance.now() > until) return current ? report : null;
+      if (performance.now() > until) return current ? report : 'silent';
       await delay(pollMs, undefined, { signal: limits.signal });
     }
   } catch (error) {
-    if (error instanceof LanguageServerSilence) return null;
+    if (error instanceof LanguageServerSilence) return 'silent';
     throw error;
   }
 }

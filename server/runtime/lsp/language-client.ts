@@ -34,6 +34,8 @@ export interface LanguageClient {
   refresh(): Promise<void>;
   /** Commands that it carries out. */
   readonly commands: readonly string[];
+  /** Throws LanguageServerFailure once it has ended. */
+  assertAlive(): void;
   /** Resolves with what it last complained of, once it has ended for whatever reason. */
   readonly ended: Promise<string>;
   /** Asks it to end, for at most so long, and then ends it. */
@@ -79,9 +81,11 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     fault ??= reasonOf(error);
     void server.end();
   });
+  let last: string | null = null;
   const ended = server.ended.then((complaint) => {
     connection.dispose();
-    return fault ?? complaint;
+    last = fault ?? complaint;
+    return last;
   });
   const reports = new Reports();
   const about = { settings: server.settings, rootUri: uriOf(root), rootName: basename(root) };
@@ -93,7 +97,7 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
   const request = async (method: string, params: object, { timeoutMs, signal }: RequestLimits) => {
     const asked = ask(connection, method, params, { timeoutMs, signal });
     const lost = ended.then((complaint) => {
-      throw new LanguageServerFailure(`it has ended${complaint ? `: ${lastLine(complaint)}` : ''}`);
+      throw endedWith(complaint);
     });
     try {
       const answer = await Promise.race([asked, lost]);
@@ -150,6 +154,9 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
           });
       },
       commands: listOfText(memberOf(memberOf(capabilities, 'executeCommandProvider'), 'commands')),
+      assertAlive() {
+        if (last !== null) throw endedWith(last);
+      },
       ended,
       close,
     };
@@ -258,6 +265,10 @@ function savesOf(capabilities: unknown) {
 
 function listOfText(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
+function endedWith(complaint: string): LanguageServerFailure {
+  return new LanguageServerFailure(`it has ended${complaint ? `: ${lastLine(complaint)}` : ''}`);
 }
 
 function lastLine(text: string): string {

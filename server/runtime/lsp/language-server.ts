@@ -56,7 +56,7 @@ export interface LanguageServer {
   readonly lastUsed: number;
   /** Starts it if need be. Rejects with LanguageServerFailure. */
   use(): Promise<LanguageClient>;
-  /** Sentences that the model was told since the server was started: once is enough. */
+  /** What the model was told of the server since it was last ready: once is enough. */
   readonly told: Set<string>;
   state(): ExtensionState;
   /** Ends it for good. */
@@ -123,6 +123,7 @@ export function createLanguageServer(
     starting ??= start().then(
       (connected) => {
         [client, starting, failure] = [connected, null, null];
+        told.clear();
         log.info({ root: place.root }, 'a language server is ready');
         rest();
         return connected;
@@ -135,7 +136,6 @@ export function createLanguageServer(
         throw new LanguageServerFailure(detail, { cause: error });
       },
     );
-    told.clear();
     return starting;
   };
 

@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs';
 import { delimiter, dirname } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
+import { childEnvironment } from '../child-environment.ts';
 import type { TreeLimits } from '../command.ts';
 import { type ProcessGroup, startGroup } from '../process-group.ts';
 import { processTree } from '../process-tree.ts';
@@ -33,17 +34,16 @@ export interface ServerProcess {
   end(): Promise<void>;
 }
 
-/** What a language server inherits of the environment of whoever started this process: no setting and no key. */
+/** Where toolchains and caches are, besides what every such process inherits. */
 const inherited = [
-  'HOME',
-  'USER',
-  'LANG',
-  'TMPDIR',
   'XDG_CACHE_HOME',
   'GOPATH',
   'GOROOT',
   'GOBIN',
+  'GOCACHE',
   'JAVA_HOME',
+  'RUSTUP_HOME',
+  'CARGO_HOME',
 ];
 const watchMs = 1000;
 /** A language server of a large project needs much; one without any bound would take the machine along. */
@@ -132,8 +132,9 @@ function ownEnvironment({ workspacePath }: ServerPlace, named: boolean): Record<
   // What a server that nobody named runs must not come from the workspace either.
   const { PATH = '' } = process.env;
   const searchPath = named ? PATH : foldersOutside(workspacePath, PATH).join(delimiter);
-  // A program that is started by its node may live beside it.
-  return { ...Object.fromEntries(own), PATH: [searchPath, dirname(process.execPath)].join(delimiter) };
+  // A server that is a script looks for node.
+  const path = [searchPath, dirname(process.execPath)].filter(Boolean).join(delimiter);
+  return childEnvironment({ ...Object.fromEntries(own), PATH: path });
 }
 
 interface Running {

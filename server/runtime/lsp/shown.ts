@@ -20,8 +20,7 @@ function diagnosticLine({ severity, line, column, message, source }: Diagnostic)
 }
 
 /** "2 errors, 1 warning". */
-export function countsOf({ diagnostics, errors }: FileReport): string {
-  const warnings = diagnostics.filter(({ severity }) => severity === 'warning').length;
+export function countsOf({ errors, warnings }: FileReport): string {
   const parts = [counted(errors, 'error'), counted(warnings, 'warning')].filter(Boolean);
   return parts.join(', ') || 'no errors';
 }

@@ -52,7 +52,8 @@ async function ofFile(
     ready.map(async ({ server, client }) => {
       const { name } = server.definition;
       const report = await judge(client, path.real, limits);
-      if (!report) return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
+      if (typeof report === 'string')
+        return `${name} has said nothing about ${path.shown} within ${limits.timeoutMs / 1000} s.`;
       const lines = diagnosticLines(report.diagnostics, report.total, mostOfFile);
       return [`${path.shown} has ${countsOf(report)} (${name})${lines ? ':' : '.'}`, lines]
         .filter(Boolean)

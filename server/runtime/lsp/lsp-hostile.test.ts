@@ -1,0 +1,212 @@
+/** Language servers that misbehave: an edit is never held up for long, nothing stale is told, nothing is left behind. */
+import { copyFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { detectSandbox } from '../sandbox.ts';
+import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
+
+const sandbox = await detectSandbox();
+const has = !('unavailable' in sandbox);
+
+/** Has the server started, as the reading of a file does. */
+async function ready(bench: LspBench): Promise<void> {
+  bench.workspace.file('a.x', 'right\n');
+  bench.read('a.x');
+  await until(() => bench.states()[0] === 'small ready');
+}
+
+test('one that takes long to start holds an edit up for a bounded time, and the model is told once', async () => {
+  const bench = smallBench('hang', { times: { startWaitMs: 200 } });
+  const started = performance.now();
+  expect(await bench.note('a.x', 'wrong\n')).toContain('The language server small is still starting');
+  expect(performance.now() - started).toBeLessThan(2000);
+  expect(await bench.note('a.x', 'wrong again\n')).toBe('');
+});
+
+test('one that crashes is started anew at its next use, a few times, and then given up for a while', async () => {
+  const bench = smallBench('crash', { times: { crashWindowMs: 60_000 } });
+  const told: string[] = [];
+  for (let round = 0; round < 5; round += 1) {
+    told.push(await bench.note('a.x', `wrong ${round}\n`));
+    await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
+  }
+  expect(pidsOf(bench)).toHaveLength(3);
+  expect(told.at(-2)).toContain('it has ended 3 times by itself: boom');
+  expect(told.at(-1)).toBe('');
+  expect(bench.states()).toEqual(['small failed']);
+});
+
+test('one that failed is tried again after a while', async () => {
+  const bench = smallBench('refuses', { times: { retryMs: 50 } });
+  expect(await bench.note('a.x', 'wrong\n')).toContain('this licence has run out');
+  await until(() => bench.states()[0] === 'small failed');
+  await delay(60);
+  await bench.note('a.x', 'wrong again\n');
+  expect(pidsOf(bench)).toHaveLength(2);
+});
+
+test.each([
+  ['garbage', 'what it writes is no message'],
+  ['huge', 'a message of 99999999999 bytes is too large'],
+])('one that writes %s is ended, and said to', async (mode, said) => {
+  const bench = smallBench(mode);
+  expect(await bench.note('a.x', 'wrong\n')).toContain(said);
+  await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
+});
+
+test('a line that is no message does no harm', async () => {
+  expect(await smallBench('chatty').note('a.x', 'wrong\n')).toContain('a.x has 1 error');
+});
+
+test('one that floods is read no faster than it is understood, in bounded memory', async () => {
+  const bench = smallBench('flood', { times: { judgeMs: 700, startWaitMs: 700 } });
+  await ready(bench);
+  const before = process.memoryUsage().rss;
+  const started = performance.now();
+  const note = await bench.note('a.x', 'wrong\n');
+  expect(performance.now() - started).toBeLessThan(4000);
+  expect(note).toContain('a.x has 5000 errors');
+  expect(note.split('\n')).toHaveLength(22);
+  expect(process.memoryUsage().rss - before).toBeLessThan(400 * 1024 ** 2);
+  await bench.close();
+  expect(pidsOf(bench).filter(isAlive)).toEqual([]);
+});
+
+test('one that never says anything is told of once, and soon waited for no more', async () => {
+  const bench = smallBench('silent', { times: { judgeMs: 400, startWaitMs: 400 } });
+  await ready(bench);
+  expect(await bench.note('a.x', 'wrong 0\n')).toContain('small has not said yet what it thinks of a.x');
+  for (let round = 1; round < 4; round += 1) expect(await bench.note('a.x', `wrong ${round}\n`)).toBe('');
+  const started = performance.now();
+  await bench.note('a.x', 'wrong at last\n');
+  expect(performance.now() - started).toBeLessThan(700);
+});
+
+test('what is said of an earlier version is not told of the new one', async () => {
+  const bench = smallBench('stale', { times: { judgeMs: 300 } });
+  expect(await bench.note('a.x', 'right\n')).toBe('');
+  expect(await bench.note('a.x', 'still right\n')).toContain('has not said yet');
+  const late = smallBench('late');
+  expect(await late.note('a.x', 'right\n')).toBe('');
+  expect(await late.note('a.x', 'wrong\n')).toContain('a.x has 1 error');
+  expect(await late.note('a.x', 'right again\n')).toBe('');
+});
+
+test('one that names no versions is believed only after the change', async () => {
+  const bench = smallBench('unversioned');
+  expect(await bench.note('a.x', 'wrong\n')).toContain('a.x has 1 error');
+  expect(await bench.note('a.x', 'right\n')).toBe('');
+  expect(await bench.note('a.x', 'wrong and odd\n')).toContain('a.x has 1 error, 1 warning');
+});
+
+test('errors that a change makes in other files are counted', async () => {
+  const bench = smallBench('elsewhere');
+  await bench.note('a.x', 'right\n');
+  expect(await bench.note('a.x', 'wrong\nwrong\n')).toMatch(/Elsewhere: 2 new errors in other\.x \(2\)\.$/);
+  expect(await bench.note('a.x', 'wrong\nwrong \n')).not.toContain('Elsewhere');
+});
+
+test('one that does not end when it is asked to is killed, with all that it started', async () => {
+  const bench = smallBench('hang at exit');
+  await bench.note('a.x', 'right\n');
+  const started = performance.now();
+  await bench.close();
+  expect(performance.now() - started).toBeLessThan(5000);
+  expect(pidsOf(bench).filter(isAlive)).toEqual([]);
+});
+
+test('one that crashes leaves none behind that it started', async () => {
+  const bench = smallBench('child');
+  await bench.note('a.x', 'right\n');
+  const [pid = 0, child = 0] = pidsOf(bench);
+  expect(isAlive(child)).toBe(true);
+  process.kill(pid, 'SIGKILL');
+  await until(() => !isAlive(child));
+});
+
+test('one that nobody uses is ended, and started again when it is needed', async () => {
+  const bench = smallBench('good', { times: { idleMs: 300 } });
+  await bench.note('a.x', 'wrong\n');
+  await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
+  expect(bench.states()).toEqual(['small idle']);
+  expect(await bench.note('a.x', 'wrong\n')).toContain('a.x has 1 error');
+});
+
+test('one that stops answering is an error of the tool in time, and ended after some of them', async () => {
+  const bench = smallBench('deaf', { times: { requestMs: 200 } });
+  bench.workspace.file('a.x', 'name\n');
+  for (let round = 0; round < 3; round += 1)
+    expect(await bench.call('references', { file_path: 'a.x', symbol: 'name' })).toMatchObject({
+      is_error: true,
+      content: expect.stringContaining('did not answer textDocument/references within 0.2 s'),
+    });
+  await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
+});
+
+test('a file that is huge, binary or gone is not sent', async () => {
+  const bench = smallBench('good');
+  await bench.note('a.x', 'wrong\n');
+  expect(await bench.note('big.x', 'wrong\n'.repeat(500_000))).not.toContain('has');
+  expect(await bench.note('binary.x', 'wrong\0\n')).not.toContain('has');
+  rmSync(join(bench.workspace.path, 'a.x'));
+  await bench.note('a.x');
+  const opened = bench.notes().filter(({ method }) => method === 'textDocument/didOpen');
+  expect(opened).toHaveLength(1);
+  await until(() => bench.notes().some(({ method }) => method === 'textDocument/didClose'));
+});
+
+test('what a command changed on disk is told: open documents anew, others as changed files', async () => {
+  const bench = smallBench('good');
+  await bench.note('a.x', 'right\n');
+  bench.workspace.file('a.x', 'wrong\n');
+  bench.workspace.file('new.x', 'right\n');
+  expect(await bench.call('diagnostics', { file_path: 'a.x' })).toMatchObject({
+    content: expect.stringContaining('error 1:1 wrong is wrong'),
+  });
+  const watched = bench.notes().find(({ method }) => method === 'workspace/didChangeWatchedFiles');
+  const changes = watched?.params?.changes;
+  expect(changes).toEqual(
+    expect.arrayContaining([
+      { uri: `file://${join(bench.workspace.path, 'new.x')}`, type: 1 },
+      { uri: `file://${join(bench.workspace.path, 'a.x')}`, type: 2 },
+    ]),
+  );
+});
+
+test('a file that is only read starts its server, so that the first edit need not wait', async () => {
+  const bench = smallBench('good');
+  bench.workspace.file('a.x', 'right\n');
+  bench.read('a.x');
+  await until(() => bench.notes().some(({ method }) => method === 'textDocument/didOpen'));
+});
+
+test('where many share the runtime and there is no sandbox, none is started and there are no tools', async () => {
+  const bench = smallBench('good', { shared: true });
+  expect(await bench.note('a.x', 'wrong\n')).toContain('language servers run here only in a sandbox');
+  expect(bench.notes()).toEqual([]);
+  expect(await bench.offered()).toEqual([]);
+});
+
+test.skipIf(!has)(
+  'where many share the runtime, they run in the sandbox: only the workspace is there, to be read (needs bubblewrap)',
+  async () => {
+    const bench = lspBench(
+      () => ({
+        lsp: { small: { command: process.execPath, args: ['server.ts', 'explore'], filetypes: ['x'] } },
+      }),
+      { shared: true, parts: { sandbox } },
+    );
+    copyFileSync(join(import.meta.dirname, 'test-server.ts'), join(bench.workspace.path, 'server.ts'));
+    const note = await bench.note('a.x', 'wrong\n');
+    expect(note).toBe('a.x has 1 warning (small):\nwarning 1:1 odd, it could look around is odd [small 0]');
+  },
+);
+
+test('what was started for one person ends when the runtime is shared', async () => {
+  const bench = smallBench('good');
+  await bench.note('a.x', 'wrong\n');
+  await bench.apply({ lsp: { small: smallServer('good', bench.notesFile) } }, true);
+  expect(pidsOf(bench).filter(isAlive)).toEqual([]);
+  expect(await bench.note('a.x', 'wrong again\n')).toContain('only in a sandbox');
+});

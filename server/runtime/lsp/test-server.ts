@@ -1,0 +1,143 @@
+/**
+ * A small language server for the tests, started as a process: it finds an error wherever a line says "wrong", notes all
+ * that it is told in a file, and behaves as badly as its first argument asks for.
+ */
+import { spawn } from 'node:child_process';
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+
+const [mode = 'good', notes = ''] = process.argv.slice(2);
+
+interface Message {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: {
+    readonly textDocument?: { readonly uri: string; readonly version: number; readonly text?: string };
+    readonly contentChanges?: readonly { readonly text: string }[];
+  };
+}
+
+if (mode !== 'hang at exit') process.stdin.on('end', () => process.exit(0));
+else process.on('SIGTERM', () => undefined);
+note({ pid: process.pid, cwd: process.cwd(), environment: process.env, arguments: process.argv.slice(2) });
+if (mode === 'child') {
+  const child = spawn('sleep', ['3600'], { detached: true, stdio: 'ignore' });
+  note({ child: child.pid });
+}
+if (mode === 'garbage') process.stdout.write('no message\n'.repeat(20_000));
+if (mode === 'chatty') process.stdout.write('Starting up ...\n');
+if (mode === 'huge') process.stdout.write('Content-Length: 99999999999\r\n\r\n');
+if (mode === 'refuses') {
+  console.error('this licence has run out');
+  process.exit(3);
+}
+
+let buffer = Buffer.alloc(0);
+process.stdin.on('data', (chunk: Buffer) => {
+  buffer = Buffer.concat([buffer, chunk]);
+  for (;;) {
+    const [header, length] = /^Content-Length: (\d+)\r\n\r\n/.exec(buffer.toString('latin1', 0, 100)) ?? [];
+    if (!header || buffer.length < header.length + Number(length)) return;
+    const end = header.length + Number(length);
+    const message: Message = JSON.parse(buffer.toString('utf8', header.length, end));
+    buffer = buffer.subarray(end);
+    note(message);
+    answer(message);
+  }
+});
+
+function answer({ id, method, params }: Message): void {
+  if (mode === 'hang') return;
+  if (method === 'initialize') send({ id, result: { capabilities } });
+  else if (mode === 'deaf') return;
+  else if (method === 'textDocument/didOpen' || method === 'textDocument/didChange') changed(params);
+  else if (method === 'initialized') {
+    const items = [{ section: 'small.rules' }, {}];
+    send({ id: 1, method: 'workspace/configuration', params: { items } });
+  } else if (mode === 'hang at exit') return;
+  else if (method === 'shutdown') send({ id, result: null });
+  else if (method === 'exit') process.exit(0);
+  else if (id !== undefined && method !== undefined) {
+    const uri = params?.textDocument?.uri ?? '';
+    const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 1 } };
+    send({
+      id,
+      result: [
+        { uri, range },
+        { uri: 'file:///usr/lib/other.x', range },
+      ],
+    });
+  }
+}
+
+function changed(params: Message['params']): void {
+  const { uri = '', version = 0, text } = params?.textDocument ?? {};
+  const content = text ?? params?.contentChanges?.[0]?.text ?? '';
+  if (mode === 'crash') {
+    console.error('boom');
+    process.exit(1);
+  }
+  if (mode === 'silent') return;
+  if (mode === 'flood') flood(uri, version);
+  else if (mode === 'stale' && version > 1) publish(uri, version - 1, 'wrong\n');
+  else if (mode === 'late') {
+    // First what it still thought of the version before.
+    publish(uri, version - 1, 'wrong\n');
+    setTimeout(() => publish(uri, version, content), 200);
+  } else if (mode === 'explore') publish(uri, version, explored());
+  else publish(uri, mode === 'unversioned' ? undefined : version, content);
+  if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
+}
+
+/** What it could do that it must not do, each as something wrong. */
+function explored(): string {
+  const attempts = {
+    'read a secret': () => readFileSync('../outside/secret.txt'),
+    'write into the workspace': () => writeFileSync('made.txt', ''),
+    'see the home of a person': () => readdirSync('/root'),
+  };
+  const done = Object.entries(attempts).filter(([, attempt]) => {
+    try {
+      attempt();
+      return true;
+    } catch {
+      // As it should be.
+      return false;
+    }
+  });
+  return ['odd, it could look around', ...done.map(([what]) => `wrong: ${what}`)].join('\n');
+}
+
+function publish(uri: string, version: number | undefined, content: string): void {
+  const diagnostics = content.split('\n').flatMap((line, number) =>
+    ['wrong', 'odd'].flatMap((word, index) => {
+      const character = line.indexOf(word);
+      const range = { start: { line: number, character }, end: { line: number, character: character + 1 } };
+      const message = `${line.trim()} is ${word}`;
+      return character < 0 ? [] : [{ range, severity: index + 1, source: 'small', code: number, message }];
+    }),
+  );
+  send({ method: 'textDocument/publishDiagnostics', params: { uri, version, diagnostics } });
+}
+
+/** As much as is taken, without end. */
+function flood(uri: string, version: number): void {
+  publish(uri, version, 'wrong\n'.repeat(5000));
+  publish(`${uri}${Math.random()}`, version, 'wrong\n'.repeat(500));
+  if (process.stdout.writableNeedDrain) process.stdout.once('drain', () => flood(uri, version));
+  else setImmediate(() => flood(uri, version));
+}
+
+const capabilities = {
+  textDocumentSync: { openClose: true, change: 1, save: { includeText: true } },
+  referencesProvider: true,
+  definitionProvider: true,
+};
+
+function send(message: object): void {
+  const text = JSON.stringify({ jsonrpc: '2.0', ...message });
+  process.stdout.write(`Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+}
+
+function note(what: object): void {
+  if (notes) appendFileSync(notes, `${JSON.stringify(what)}\n`);
+}
