@@ -287,7 +287,7 @@ describe('held against bash', () => {
 
 /** The parts show those that matter, and programs are not given them as words. */
 function withoutAssignments(texts: readonly (string | null)[]): readonly (string | null)[] {
-  const first = texts.findIndex((text) => text !== null && !/^[Ab]=/.test(text));
+  const first = texts.findIndex((text) => text !== null && !/^[Abc]=/.test(text));
   return texts.slice(Math.max(first, 0));
 }
 

@@ -557,6 +557,16 @@ describe('what a lasting answer remembers', () => {
     expect(tool('mcp_a_b', {}, { path: 'x', command: 'y' })).toEqual({ verdict: 'ask', grants: ['*'] });
   });
 
+  test('an address that is allowed may not be saved anywhere on the machine', () => {
+    const more = { rules: [rule('allow', 'example.org', 'download')] };
+    const url = 'https://example.org/a';
+    expect(tool('download', { action: 'download' }, { url }, more).verdict).toBe('allow');
+    expect(tool('download', { action: 'download', path: '/etc' }, { url }, more)).toEqual({
+      verdict: 'ask',
+      grants: [],
+    });
+  });
+
   test('letters of a folder that mean more in a pattern mean themselves', () => {
     const path = join(workspacePath, 'a*b?\\');
     const need = { action: 'write', path, file: join(path, 'x') } as const;

@@ -105,6 +105,9 @@ function openParts(
   const granted = grantsFor(grants, call.name, need.action);
   if (subject.kind === 'command')
     return openCommand(subject.command, { listed, granted, shows: mode !== 'deny_unlisted', workspacePath });
+  // An address says nothing about where on the machine its content goes.
+  const elsewhere = need.action === 'download' && isOutside(need.path, workspacePath);
+  if (elsewhere) return [];
   if (listed.some(({ pattern }) => pattern !== null && coversSubject(pattern, subject))) return 'covered';
   if (granted.some((rule) => isGranted(rule, subject, need, workspacePath))) return 'covered';
   return lastingPatterns(subject, need, workspacePath);
@@ -117,10 +120,8 @@ function isGranted(
   need: PermissionNeed,
   workspacePath: string,
 ): boolean {
-  if (pattern === null || need.action === 'download') {
-    if (isOutside(need.path, workspacePath)) return false;
-  }
-  return pattern === null ? subject.kind === 'file' : coversSubject(pattern, subject);
+  if (pattern === null) return subject.kind === 'file' && !isOutside(need.path, workspacePath);
+  return coversSubject(pattern, subject);
 }
 
 interface Coverage {

@@ -35,26 +35,30 @@ test('a tool call is asked about, runs once it is allowed, and the way to go on 
 });
 
 test.each([
-  ['a', 2],
-  ['s', 1],
-  ['w', 1],
-] as const)('after %s on the first of two calls, %i questions were asked', async (key, questions) => {
-  const home = testHome();
-  await withScriptedModel(home, [
-    calls(touch('one')),
-    { when: { step: 1 }, reply: { tool_calls: [touch('two')] } },
-    said,
-  ]);
-  const terminal = await runAtTerminal(home, 'go');
-  await terminal.shows('d deny');
-  await terminal.press(key);
-  if (questions === 2) {
-    await terminal.shows(/d deny[\s\S]*d deny/);
+  ['a', 'one', 2],
+  ['s', 'one', 1],
+  ['w', 'one', 1],
+  ['s', 'two', 2],
+] as const)(
+  'after %s for touch one, with touch %s next, %i questions were asked',
+  async (key, next, questions) => {
+    const home = testHome();
+    await withScriptedModel(home, [
+      calls(touch('one')),
+      { when: { step: 1 }, reply: { tool_calls: [touch(next)] } },
+      said,
+    ]);
+    const terminal = await runAtTerminal(home, 'go');
+    expect(await terminal.shows('d deny')).toContain('s and w remember: bash(touch one)');
     await terminal.press(key);
-  }
-  expect((await terminal.end()).screen.match(/asks to run a command/g)).toHaveLength(questions);
-  expect(existsSync(join(home.project, 'two'))).toBe(true);
-});
+    if (questions === 2) {
+      await terminal.shows(/d deny[\s\S]*d deny/);
+      await terminal.press(key);
+    }
+    expect((await terminal.end()).screen.match(/asks to run a command/g)).toHaveLength(questions);
+    expect(existsSync(join(home.project, next))).toBe(true);
+  },
+);
 
 test('d denies, what is pasted does nothing, and what was typed before the question is no answer', async () => {
   const home = testHome();
