@@ -258,6 +258,26 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await response.text();
     return answer;
   },
+  queue_full: async () => {
+    const { path, response } = await pending();
+    const sessionId = path.split('/').at(-1) ?? '';
+    const { runtime } = app.services;
+    const waiting = {
+      session: {
+        ...{ id: sessionId, workspaceId: 'ws', agentSlug: 'coder' },
+        ...{ model: null, systemPrompt: null, permissionRules: [] },
+      },
+      userId: ada.user.id,
+      trigger: 'api' as const,
+      messages: [{ role: 'user' as const, parts: [{ type: 'text' as const, text: 'x' }] }],
+      onUnanswered: 'deny' as const,
+    };
+    await Promise.all(Array.from({ length: runtime.limits.queuedInSession }, () => runtime.start(waiting)));
+    const refused = await query({ prompt: 'x', session_id: sessionId });
+    await ask('POST', `${path}/interrupt`);
+    await response.text();
+    return refused;
+  },
   internal_error: () => sessionsFail(new Error('canary of the inside')),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),

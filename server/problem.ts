@@ -40,6 +40,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   unsupported_media_type: { status: 415, title: 'The content type is not supported.' },
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   too_many_streams: { status: 429, title: 'Too many streams.' },
+  queue_full: { status: 429, title: 'Too many runs wait in the session.' },
   internal_error: { status: 500, title: 'A fault of the server.' },
   provider_failed: { status: 502, title: 'The model provider failed.' },
   provider_refused: { status: 502, title: 'The model provider refused the request.' },

@@ -23,7 +23,7 @@ import type { Log } from './log.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
-import { workspaceFolder } from './workspaces.ts';
+import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
 export type { FirstCredential, Principal } from './identity/identity.ts';
 export type { Generation, Profile, StartedRun } from './runtime/runtime.ts';
@@ -186,6 +186,8 @@ async function assemble(
     },
     workspacePath: async (workspaceId) =>
       project?.folder ?? workspaceFolder(settings.workspacesDirectory, workspaceId, log),
+    workspacePlace: async (workspaceId) =>
+      project?.folder ?? workspacePlace(settings.workspacesDirectory, workspaceId),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,

@@ -1,6 +1,7 @@
 /** The folders of workspaces on a server, and who owns them. */
 import { execFile } from 'node:child_process';
-import { chmod, chown, mkdir, realpath, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { chmod, chown, link, mkdir, readFile, realpath, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from './log.ts';
@@ -21,6 +22,38 @@ export async function workspaceFolder(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (process.getuid?.() === 0) await giveAway(workspacesDirectory, folder, log);
   return realpath(folder);
+}
+
+/**
+ * Names the folder among those of all nodes: two that name it alike share its files, on a mount or on one machine. Null
+ * where it is not there.
+ */
+export async function workspacePlace(
+  workspacesDirectory: string,
+  workspaceId: string,
+): Promise<string | null> {
+  const isThere = await stat(join(workspacesDirectory, workspaceId)).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+  return isThere ? `${await nameOf(workspacesDirectory)}/${workspaceId}` : null;
+}
+
+/** The directory's own name stands in it: whoever reads the same file sees the same workspaces. */
+async function nameOf(directory: string): Promise<string> {
+  const file = join(directory, '.place');
+  const known = await readFile(file, 'utf8').catch(() => '');
+  if (known) return known;
+  const draft = `${file}.${randomUUID()}`;
+  await writeFile(draft, randomUUID(), { mode: 0o600 });
+  // Of several nodes at once the first one names it, and nobody reads half a name.
+  await link(draft, file).catch(unlessThere);
+  await unlink(draft);
+  return readFile(file, 'utf8');
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EEXIST') throw error;
 }
 
 /** Root's commands would be root outside of the sandbox, too, if they ever got there. */

@@ -18,6 +18,7 @@ export type Occasion = Pick<Exchange, 'path' | 'requestId' | 'surface'>;
 const retryAfter: Partial<Record<Problem['code'], string>> = {
   too_many_streams: '5',
   overloaded: '5',
+  queue_full: '5',
   draining: '5',
   database_unavailable: '2',
   provider_rate_limited: '10',

@@ -3,10 +3,16 @@ import type { Message, MessagePart, ToolResult } from '../contract/api.ts';
 import type { ModelMessage } from './model.ts';
 import type { Todo } from './tools/tool.ts';
 
-type Spoken = Pick<Message, 'role' | 'parts'>;
+type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'>;
 
-/** Every tool call gets a result: providers refuse a history in which one is missing, as after a crash. */
-export function toModelMessages(messages: readonly Spoken[]): ModelMessage[] {
+/**
+ * Every tool call gets a result: providers refuse a history in which one is missing, as after a crash. The beginning of an
+ * answer that was then asked for again is left out; `atWork` is the run that is about to ask.
+ */
+export function toModelMessages(stored: readonly Spoken[], atWork?: string): ModelMessage[] {
+  const messages = stored.filter(
+    (message, index) => !wasAskedAgain(message, stored.slice(index + 1), atWork),
+  );
   return messages.flatMap((message, index) => {
     // The results of a call are placed behind it below; on their own they would answer nothing.
     if (message.role === 'tool' || message.parts.length === 0) return [];
@@ -20,6 +26,14 @@ export function toModelMessages(messages: readonly Spoken[]): ModelMessage[] {
       { role: 'tool', parts: results },
     ];
   });
+}
+
+/** An answer that a process left unfinished when it died; one that a person stopped is the last word of its run. */
+function wasAskedAgain(message: Spoken, later: readonly Spoken[], atWork: string | undefined): boolean {
+  if (message.role !== 'assistant' || message.stop_reason !== 'interrupted' || message.run_id === null)
+    return false;
+  if (message.run_id === atWork) return true;
+  return later.some(({ role, run_id }) => role === 'assistant' && run_id === message.run_id);
 }
 
 function resultOf(toolUseId: string, next: Spoken | undefined): ToolResult | undefined {

@@ -68,7 +68,7 @@ function chunkOf(messageId: string, part: ModelPart) {
 
 /** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
 export function unfinishedMessages(
-  scope: RunScope,
+  scope: { readonly model: { readonly name: string } },
   draft: Draft | null,
   stopReason: StopReason,
 ): NewMessage[] {
@@ -77,7 +77,11 @@ export function unfinishedMessages(
   return [assistantMessage(scope, { ...draft, parts }, stopReason)];
 }
 
-export function assistantMessage({ model }: RunScope, draft: Draft, stopReason: StopReason): NewMessage {
+export function assistantMessage(
+  { model }: { readonly model: { readonly name: string } },
+  draft: Draft,
+  stopReason: StopReason,
+): NewMessage {
   return {
     id: draft.messageId,
     role: 'assistant',

@@ -12,6 +12,8 @@ export interface EventLog {
     events: readonly RunEvent[],
     store: (events: readonly NumberedEvent[]) => Promise<void>,
   ): Promise<void>;
+  /** What is pushed from now on is dropped: the run has ended, or goes on in another log. */
+  close(): void;
 }
 
 /** `stored` is told the newest number each time something was stored. */
@@ -23,6 +25,7 @@ export function createEventLog(
 ): EventLog {
   let seq = lastEventId;
   const waiting: RunEvent[] = [];
+  let closed = false;
   let scheduled: Promise<void> | null = null;
   let last: Promise<void> = Promise.resolve();
 
@@ -61,6 +64,7 @@ export function createEventLog(
 
   return {
     async push(event) {
+      if (closed) return;
       waiting.push(event);
       const written = schedule();
       if (waiting.length >= waitingLimit) await written;
@@ -72,5 +76,9 @@ export function createEventLog(
         await writeWaiting();
         await write(events, store);
       }),
+    close() {
+      closed = true;
+      waiting.length = 0;
+    },
   };
 }

@@ -1,7 +1,8 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
 import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 import { createMemoryPlans } from './memory-plans.ts';
-import type { Grant, NewFileChange, NewMessage, NumberedEvent, Transcript } from './transcript.ts';
+import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcript } from './transcript.ts';
 
 /** The answers that an embedding program gives to questions, besides what the runtime needs. */
 export interface MemoryTranscript extends Transcript {
@@ -17,8 +18,10 @@ export interface MemoryTranscript extends Transcript {
 
 interface StoredRun {
   readonly sessionId: string;
+  readonly turn: number;
   readonly events: NumberedEvent[];
   interrupted: boolean;
+  ended: boolean;
 }
 
 export function createMemoryTranscript(): MemoryTranscript {
@@ -27,6 +30,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   const permissions = new Map<string, PermissionRequest>();
   const prompts = new Map<string, PromptRequest>();
   const grants = new Map<string, Grant[]>();
+  const seen = new Map<string, Map<string, SeenFile>>();
   const changes = new Map<string, NewFileChange[]>();
   const plans = createMemoryPlans();
 
@@ -51,6 +55,13 @@ export function createMemoryTranscript(): MemoryTranscript {
     }));
     messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
   };
+  const openRuns = (sessionId: string) =>
+    [...runs.values()].filter((run) => run.sessionId === sessionId && !run.ended);
+  const filesOf = (sessionId: string) => {
+    const files = seen.get(sessionId) ?? new Map<string, SeenFile>();
+    seen.set(sessionId, files);
+    return files;
+  };
   const find = <Request>(requests: ReadonlyMap<string, Request>, id: string): Request => {
     const request = requests.get(id);
     if (!request) throw new Error(`No request ${id}`);
@@ -58,10 +69,15 @@ export function createMemoryTranscript(): MemoryTranscript {
   };
 
   return {
-    async beginRun({ id, sessionId, messages: prompt, events, approval }) {
+    async beginRun({ id, sessionId, messages: prompt, queueLimit, events, approval }) {
+      // One of them is at work; the others wait.
+      if (openRuns(sessionId).length > queueLimit)
+        throw new Problem('queue_full', `${queueLimit} runs wait in this session, as many as may.`);
       if (approval) plans.approve(sessionId, id, approval);
-      runs.set(id, { sessionId, events: [...events], interrupted: false });
+      const turn = runs.size + 1;
+      runs.set(id, { sessionId, turn, events: [...events], interrupted: false, ended: false });
       addMessages(id, sessionId, prompt);
+      return { turn };
     },
     async readMessages(sessionId, throughRunId) {
       const turns = [...runs.keys()];
@@ -76,9 +92,20 @@ export function createMemoryTranscript(): MemoryTranscript {
     async appendEvents(runId, events) {
       append(runId, events);
     },
-    async commitStep({ runId, sessionId, messages: added, events }) {
+    async commitStep({ runId, sessionId, messages: added, seenFiles = [], events }) {
+      addMessages(runId, sessionId, added);
+      for (const file of seenFiles) filesOf(sessionId).set(file.path, file);
+      append(runId, events);
+    },
+    async resumeRun({ runId, sessionId, messages: added, events }) {
       addMessages(runId, sessionId, added);
       append(runId, events);
+    },
+    async hasEarlierRun({ sessionId, turn }) {
+      return openRuns(sessionId).some((run) => run.turn < turn);
+    },
+    async readSeenFiles(sessionId) {
+      return [...filesOf(sessionId).values()];
     },
     async openPermission(request, events) {
       permissions.set(request.id, request);
@@ -128,6 +155,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);
+      runOf(runId).ended = true;
       append(runId, events);
     },
     async readEvents(runId, after, limit) {
@@ -141,8 +169,12 @@ export function createMemoryTranscript(): MemoryTranscript {
     async readInterrupt(runId) {
       return runOf(runId).interrupted ? 'requested' : null;
     },
-    async takeAbandonedRuns() {
+    async readLeases() {
+      // What is in memory ends with its process: nobody leaves runs behind.
       return [];
+    },
+    async takeRun() {
+      return null;
     },
     fileChanges: (sessionId) => changes.get(sessionId) ?? [],
     answerPermission(requestId, decision) {

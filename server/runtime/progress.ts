@@ -1,6 +1,8 @@
 /** What a run has gathered so far, from its prompt to where it stands. */
-import type { MessagePart, ToolResult, ToolUse, Usage } from '../contract/api.ts';
+import type { MessagePart, StopReason, ToolResult, ToolUse, Usage } from '../contract/api.ts';
+import type { CallRecord } from './call-record.ts';
 import type { Cost } from './cost.ts';
+
 import type { Draft } from './draft.ts';
 import { type ModelMessage, noUsage } from './model.ts';
 import type { Todo } from './tools/tool.ts';
@@ -26,6 +28,12 @@ export interface Progress {
   messageId: string;
   /** The newest complete answer of the model. */
   answer: readonly MessagePart[];
+  /** Why that answer ended; null where the model is to be asked next. */
+  stopReason: StopReason | null;
+  /** The calls of that answer whose results are not stored together yet. */
+  pending: readonly ToolUse[];
+  /** What a process that died had begun of them, by their ids. */
+  records: ReadonlyMap<string, CallRecord>;
   /** The answer that the model is writing; null between steps. */
   draft: Draft | null;
 }
@@ -43,6 +51,9 @@ export function newProgress(promptMessageId: string): Progress {
     toolResults: [],
     messageId: promptMessageId,
     answer: [],
+    stopReason: null,
+    pending: [],
+    records: new Map(),
     draft: null,
   };
 }

@@ -2,9 +2,16 @@
 import { isAbsolute, relative, resolve } from 'node:path';
 import type { PermissionRequest, PromptRequest } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import type { StoredQuestion } from './call-record.ts';
 import type { EventLog } from './event-log.ts';
 import type { RunScope } from './run-scope.ts';
 import type { PermissionNeed, PromptOutcome, Question } from './tools/tool.ts';
+
+/** The call that a question is about. */
+interface Call {
+  readonly id: string;
+  readonly name: string;
+}
 
 /** How a permission request ended, and what the person added to a refusal. */
 export interface PermissionOutcome {
@@ -13,60 +20,94 @@ export interface PermissionOutcome {
   readonly expired: boolean;
 }
 
-/** Asks whether a tool call may run. */
+/** Asks whether a tool call may run; `stored` is the question that a dead process has asked already. */
 export async function askPermission(
   scope: RunScope,
   log: EventLog,
-  call: { readonly id: string; readonly name: string },
+  call: Call,
   need: PermissionNeed,
   grants: readonly string[],
+  stored: StoredQuestion<PermissionRequest> | null,
 ): Promise<PermissionOutcome> {
-  const request = permissionRequest(scope, call, need, grants);
-  const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
-  await log.commit([event], (events) => scope.transcript.openPermission(request, events));
+  const question = stored ?? (await openPermission(scope, log, call, need, grants));
+  const { request } = question;
   const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
     const { request: current, message } = await scope.transcript.readPermission(request.id);
     return current.status === 'pending' ? null : { current, message };
   });
   if (scope.signal.aborted) return { decision: 'deny', message: null, expired: false };
-  const current = answer?.current ?? (await scope.transcript.expirePermission(request.id));
+  const { decision } = answer?.current ?? (await scope.transcript.expirePermission(request.id));
+  if (!question.told) await tellPermission(scope, log, call, question, decision);
+  return { decision, message: answer?.message ?? null, expired: decision === null };
+}
+
+async function openPermission(
+  scope: RunScope,
+  log: EventLog,
+  call: Call,
+  need: PermissionNeed,
+  grants: readonly string[],
+): Promise<StoredQuestion<PermissionRequest>> {
+  const request = permissionRequest(scope, call, need, grants);
+  const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
+  await log.commit([event], (events) => scope.transcript.openPermission(request, events));
+  return { request, told: false };
+}
+
+/** Stores how a permission request ended; null means that nobody answered in time. */
+export async function tellPermission(
+  scope: RunScope,
+  log: EventLog,
+  call: Call,
+  question: StoredQuestion<PermissionRequest>,
+  decision: PermissionRequest['decision'],
+): Promise<void> {
+  const about = { request_id: question.request.id, tool_call_id: call.id };
   const resolution =
-    current.decision === null
-      ? ({ type: 'permission_expired', request_id: request.id, tool_call_id: call.id } as const)
-      : ({
-          type: 'permission_resolved',
-          request_id: request.id,
-          tool_call_id: call.id,
-          decision: current.decision,
-        } as const);
+    decision === null
+      ? ({ type: 'permission_expired', ...about } as const)
+      : ({ type: 'permission_resolved', ...about, decision } as const);
   await log.commit([{ name: 'runtime', data: resolution }], (events) =>
     scope.transcript.changeStatus(scope, 'running', events),
   );
-  return { decision: current.decision, message: answer?.message ?? null, expired: current.decision === null };
+  question.told = true;
 }
 
-/** Asks a person the agent's questions. */
+/** Asks a person the agent's questions; `stored` are those that a dead process has asked already. */
 export async function askPrompt(
   scope: RunScope,
   log: EventLog,
   toolCallId: string,
   questions: readonly Question[],
+  stored: StoredQuestion<PromptRequest> | null,
 ): Promise<PromptOutcome> {
   if (scope.onUnanswered === 'deny') return { status: 'expired' };
-  const request = promptRequest(scope, toolCallId, questions);
-  const event = { name: 'runtime', data: { type: 'prompt_requested', request } } as const;
-  await log.commit([event], (events) => scope.transcript.openPrompt(request, events));
+  const question = stored ?? (await openPrompt(scope, log, toolCallId, questions));
+  const { request } = question;
   const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
     const current = await scope.transcript.readPrompt(request.id);
     return current.status === 'pending' ? null : current;
   });
   if (scope.signal.aborted) return { status: 'cancelled' };
   const current = answer ?? (await scope.transcript.expirePrompt(request.id));
-  await log.commit([{ name: 'runtime', data: promptEnd(current, toolCallId) }], (events) =>
-    scope.transcript.changeStatus(scope, 'running', events),
-  );
+  if (!question.told)
+    await log.commit([{ name: 'runtime', data: promptEnd(current, toolCallId) }], (events) =>
+      scope.transcript.changeStatus(scope, 'running', events),
+    );
   if (current.status === 'answered') return { status: 'answered', answers: current.answers ?? [] };
   return { status: current.status === 'declined' ? 'declined' : 'expired' };
+}
+
+async function openPrompt(
+  scope: RunScope,
+  log: EventLog,
+  toolCallId: string,
+  questions: readonly Question[],
+): Promise<StoredQuestion<PromptRequest>> {
+  const request = promptRequest(scope, toolCallId, questions);
+  const event = { name: 'runtime', data: { type: 'prompt_requested', request } } as const;
+  await log.commit([event], (events) => scope.transcript.openPrompt(request, events));
+  return { request, told: false };
 }
 
 function promptEnd({ id, status }: PromptRequest, toolCallId: string) {
@@ -93,7 +134,7 @@ async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T 
 
 function permissionRequest(
   scope: RunScope,
-  call: { readonly id: string; readonly name: string },
+  call: Call,
   need: PermissionNeed,
   grants: readonly string[],
 ): PermissionRequest {

@@ -7,14 +7,38 @@ import { ModelFailure, noUsage } from './model.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
 
-/** Ends a run that completed, or that somebody stopped. */
-export async function endRun(
-  scope: RunScope,
+/** As much of a run as is needed to end it, also where the rest could not be opened. */
+export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log'> & {
+  readonly model: { readonly name: string };
+};
+
+/** Ends a run that was stopped, with the reason. */
+export async function interruptRun(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  reason: InterruptReason,
+): Promise<void> {
+  await end(scope, log, progress, 'interrupted', reason);
+}
+
+/** Ends a run that came to its end by itself. */
+export async function completeRun(
+  scope: EndingRun,
   log: EventLog,
   progress: Progress,
   stopReason: StopReason,
 ): Promise<void> {
-  const interruptReason = stopReason === 'interrupted' ? interruptReasonOf(scope.signal) : null;
+  await end(scope, log, progress, stopReason, null);
+}
+
+async function end(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  stopReason: StopReason,
+  interruptReason: InterruptReason | null,
+): Promise<void> {
   const unfinished = interruptReason ? unfinishedMessages(scope, progress.draft, 'interrupted') : [];
   const response: QueryResponse = {
     id: unfinished.at(-1)?.id ?? progress.messageId,
@@ -48,7 +72,7 @@ export async function endRun(
 
 /** Ends a run that could not go on. */
 export async function failRun(
-  scope: RunScope,
+  scope: EndingRun,
   log: EventLog,
   progress: Progress,
   cause: unknown,
@@ -79,9 +103,4 @@ function runError(cause: unknown): RunError {
 
 function contentOf(parts: readonly MessagePart[]): QueryResponse['content'] {
   return parts.filter((part) => part.type === 'text' || part.type === 'reasoning');
-}
-
-function interruptReasonOf(signal: AbortSignal): InterruptReason {
-  // The runtime aborts with the reason as it stands in the contract.
-  return (signal.reason as { readonly reason?: InterruptReason } | undefined)?.reason ?? 'requested';
 }

@@ -11,6 +11,7 @@ import type { ProfilePlace, Profiles } from './profiles.ts';
 import { chosenGeneration } from './providers/model-settings.ts';
 import type { Query } from './query.ts';
 import type { RunScope } from './run-scope.ts';
+import { seenFiles } from './seen-files.ts';
 import type { Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -66,7 +67,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       },
       extensions,
       workspacePath,
-      files: toolset.fileMemory(session.id),
+      files: seenFiles(toolset.fileMemory(session.id)),
       stepLimit: given.stepLimit ?? 50,
       answerWithinMs: given.answerWithinMs ?? 15 * 60_000,
       signal: controller.signal,
@@ -126,6 +127,7 @@ export function placesOf(workspacePath: ((workspaceId: string) => Promise<string
   });
 }
 
-async function currentFolder(): Promise<string> {
+/** Where an embedding program that names no folder works. */
+export async function currentFolder(): Promise<string> {
   return process.cwd();
 }

@@ -9,7 +9,8 @@ import type { Extension } from './extension.ts';
 import type { Generation, Model } from './model.ts';
 import type { Profile } from './profile.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
-import type { FileMemory, Tool } from './tools/tool.ts';
+import type { SeenFiles } from './seen-files.ts';
+import type { Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
 
 export interface RunScope {
@@ -29,7 +30,7 @@ export interface RunScope {
   readonly tools: () => Promise<readonly Tool[]>;
   readonly extensions: readonly Extension[];
   readonly workspacePath: string;
-  readonly files: FileMemory;
+  readonly files: SeenFiles;
   /** The most model calls of one run. */
   readonly stepLimit: number;
   /** How long a person has to answer. */

@@ -1,24 +1,34 @@
 /** A run at work: step after step, each stored before the next, to an end that comes once. */
-import type { StopReason } from '../contract/api.ts';
+import type { InterruptReason, StopReason } from '../contract/api.ts';
+import { readProgress } from './continuation.ts';
 import { todosOf, toModelMessages } from './conversation.ts';
+import { unfinishedMessages } from './draft.ts';
 import type { EventLog } from './event-log.ts';
-import { callsOf, newProgress, type Progress } from './progress.ts';
-import { endRun, failRun } from './run-end.ts';
+import { newProgress, type Progress } from './progress.ts';
+import { completeRun, failRun, interruptRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { takeStep } from './step.ts';
 import { callTools } from './tool-calls.ts';
+import type { TakenRun } from './transcript.ts';
+
+/** Where a run begins: at its prompt, or where a process that died has left it. */
+export type RunStart = { readonly promptMessageId: string } | { readonly taken: TakenRun };
 
 /** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
-export async function executeRun(scope: RunScope, log: EventLog, promptMessageId: string): Promise<void> {
-  const progress = newProgress(promptMessageId);
+export async function executeRun(scope: RunScope, log: EventLog, start: RunStart): Promise<void> {
+  let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
   try {
-    if (scope.signal.aborted) return await endRun(scope, log, progress, 'interrupted');
-    await begin(scope, log, progress);
+    if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
+    if (scope.signal.aborted) return await stopRun(scope, log, progress);
+    await scope.files.load(scope.transcript, scope.sessionId);
+    if ('taken' in start && start.taken.status !== 'queued') await resume(scope, log, progress, start.taken);
+    else await begin(scope, log, progress);
     const stopReason = await takeSteps(scope, log, progress);
-    await endRun(scope, log, progress, scope.signal.aborted ? 'interrupted' : stopReason);
+    if (scope.signal.aborted) await stopRun(scope, log, progress);
+    else await completeRun(scope, log, progress, stopReason);
   } catch (error) {
     if (error instanceof Error && error.name === 'LeaseLost') throw error;
-    if (scope.signal.aborted) await endRun(scope, log, progress, 'interrupted');
+    if (scope.signal.aborted) await stopRun(scope, log, progress);
     else await failRun(scope, log, progress, error);
   }
 }
@@ -36,24 +46,62 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress): Promis
   );
   const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
   progress.memory.todos = todosOf(stored);
-  progress.conversation = toModelMessages(stored);
+  progress.conversation = toModelMessages(stored, scope.runId);
+}
+
+/** From here on the text that a client received of the dead process is stored, and the model is asked anew. */
+async function resume(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  { resumptions }: TakenRun,
+): Promise<void> {
+  const resumed = {
+    type: 'run_resumed',
+    run_id: scope.runId,
+    session_id: scope.sessionId,
+    step: progress.steps,
+    reason: 'lease_lost',
+    resumptions: resumptions + 1,
+  } as const;
+  const messages = unfinishedMessages(scope, progress.draft, 'interrupted');
+  await log.commit([{ name: 'runtime', data: resumed }], (events) =>
+    scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, messages, events }),
+  );
+  progress.draft = null;
 }
 
 /** A model call and what it asks for, until it asks for nothing more or a limit is met. */
 async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
   for (;;) {
     if (scope.signal.aborted) return 'interrupted';
-    const limit = beforeStep(scope, progress);
-    if (limit) return limit;
-    const stopReason = await takeStep(scope, log, progress);
-    if (scope.signal.aborted) return 'interrupted';
-    const calls = callsOf(progress.answer);
-    if (calls.length === 0) return stopReason;
-    await callTools(scope, log, progress, calls);
+    if (progress.pending.length > 0) await callTools(scope, log, progress);
+    else if (progress.stopReason !== null) return progress.stopReason;
+    else {
+      const limit = beforeStep(scope, progress);
+      if (limit) return limit;
+      await takeStep(scope, log, progress);
+    }
   }
 }
 
 /** Why the run may not call the model once more; null where it may. */
 function beforeStep({ stepLimit }: RunScope, { steps }: Progress): StopReason | null {
   return steps < stepLimit ? null : 'step_limit';
+}
+
+async function stopRun(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const reason = reasonOf(scope.signal);
+  // Whoever has the run now goes on with it: nothing of it is to be written here.
+  if (reason === 'lease_lost') throw leaseLost(scope.runId);
+  await interruptRun(scope, log, progress, reason);
+}
+
+function reasonOf(signal: AbortSignal): InterruptReason {
+  // The runtime aborts with the reason as it stands in the contract.
+  return (signal.reason as { readonly reason?: InterruptReason } | undefined)?.reason ?? 'requested';
+}
+
+function leaseLost(runId: string): Error {
+  return Object.assign(new Error(`The run ${runId} is no longer this process's.`), { name: 'LeaseLost' });
 }

@@ -177,7 +177,7 @@ describe('a runtime that closes', () => {
       ...transcript,
       beginRun: async (run) => {
         await stored.promise;
-        await transcript.beginRun(run);
+        return transcript.beginRun(run);
       },
     };
     const closing = await createRuntime(

@@ -1,18 +1,15 @@
 /** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
-import { randomUUID } from 'node:crypto';
 import { type Clock, systemClock } from '../clock.ts';
-import type { InterruptReason, Tool as ToolListing } from '../contract/api.ts';
+import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
-import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 import { createEventHub } from './event-hub.ts';
-import { createEventLog } from './event-log.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
 import { checkHooks } from './hooks.ts';
-import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
+import type { LeaseTimes } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory-transcript.ts';
@@ -23,13 +20,11 @@ import { literalProviders } from './providers/literal-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import { type FileToPutBack, type PutBackPlan, planPutBack } from './put-back.ts';
 import type { Query } from './query.ts';
-import { executeRun } from './run.ts';
-import type { RunScope } from './run-scope.ts';
-import { abort, placesOf, scopeOpener } from './run-scope-opener.ts';
-import { createSessionQueue } from './session-queue.ts';
+import { currentFolder, placesOf, scopeOpener } from './run-scope-opener.ts';
+import { type RunCounts, type RunLimits, type StartedRun, workOnRuns } from './runs-at-work.ts';
 import { createTitleWriter } from './title-writer.ts';
 import { listTools } from './tool-listing.ts';
-import type { NewMessage, NumberedEvent, Transcript } from './transcript.ts';
+import type { NumberedEvent, Transcript } from './transcript.ts';
 
 export { whyTotalsAreUnbounded } from './control-groups.ts';
 export type { RuntimeSettings } from './live-parts.ts';
@@ -39,6 +34,7 @@ export type { ProfileSource } from './profiles.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { FileToPutBack, PutBackConflict, PutBackPlan, StagedFiles } from './put-back.ts';
 export type { Query } from './query.ts';
+export type { RunCounts, RunLimits, StartedRun } from './runs-at-work.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {
@@ -72,7 +68,10 @@ export interface RuntimeOptions {
   readonly mcpLogins?: LoginKeeper;
   /** Where a SearXNG answers; without one there is no search of the web. */
   readonly webSearchUrl?: string | null;
+  /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
+  readonly workspacePlace?: (workspaceId: string) => Promise<string | null>;
   readonly lease?: LeaseTimes;
+  readonly limits?: RunLimits;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
   /** How long a provider may be silent; 2 minutes if absent. */
@@ -81,12 +80,6 @@ export interface RuntimeOptions {
   readonly stepLimit?: number;
   readonly clock?: Clock;
   readonly log?: Log;
-}
-
-export interface StartedRun {
-  readonly runId: string;
-  readonly sessionId: string;
-  readonly model: string;
 }
 
 export interface Runtime {
@@ -127,6 +120,9 @@ export interface Runtime {
   share(): void;
   /** How many runs are at work in this process. */
   activeRuns(): number;
+  runCounts(): RunCounts;
+  /** How many runs there may be before another is refused. */
+  readonly limits: RunLimits;
   /** Interrupts what is at work, waits until it is stored, stops. */
   close(): Promise<void>;
 }
@@ -140,10 +136,7 @@ export interface Completion {
 
 const defaultLease: LeaseTimes = { leaseMs: 10_000, renewMs: 3000 };
 
-interface ActiveRun {
-  readonly controller: AbortController;
-  readonly finished: Promise<void>;
-}
+const defaultLimits: RunLimits = { queuedInSession: 100, inProcess: 2000 };
 
 /** Builds a runtime from settings: providers, tools, permissions. Probes once whether a sandbox works here. */
 export async function createRuntime(config: ClientConfig, options: RuntimeOptions = {}): Promise<Runtime> {
@@ -175,74 +168,18 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   });
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
-  const queue = createSessionQueue();
   const titles = createTitleWriter(() => parts.now, transcript, log);
-  const active = new Map<string, ActiveRun>();
-  const starting = new Set<Promise<unknown>>();
-  let closing = false;
-
-  const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
-
-  const keeper = startLeaseKeeper({
-    ...(options.lease ?? defaultLease),
-    owner: randomUUID(),
+  const runs = workOnRuns({
     transcript,
-    clock,
+    hub,
     log,
-    activeRuns: () => [...active.keys()],
-    interrupt,
-    ended: (runId) => hub.notify(runId),
+    titles,
+    openScope: scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log }),
+    lease: options.lease ?? defaultLease,
+    limits: options.limits ?? defaultLimits,
+    workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
+    needsFiles: (name) => !parts.now.toolset.tools.some((tool) => tool.name === name && tool.needsNoFiles),
   });
-
-  const openScope = scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log });
-
-  const work = async (scope: RunScope, promptMessageId: string, title: string | undefined): Promise<void> => {
-    const { runId, sessionId, signal } = scope;
-    const events = createEventLog(runId, transcript, 1, () => hub.notify(runId));
-    try {
-      await queue.turn(sessionId, signal, () => executeRun(scope, events, promptMessageId));
-      if (title !== undefined && !signal.aborted) titles.begin({ sessionId, runId, title });
-    } catch (error) {
-      // The lease runs out, and whichever process is well then ends the run.
-      log.error({ err: error, run_id: scope.runId }, 'a run could not be stored');
-    } finally {
-      active.delete(scope.runId);
-      hub.notify(scope.runId);
-    }
-  };
-
-  const begin = async (query: Query): Promise<StartedRun> => {
-    const controller = new AbortController();
-    const scope = await openScope(query, newId('run'), controller);
-    const messages = query.messages.map(newMessage);
-    await transcript.beginRun({
-      id: scope.runId,
-      sessionId: scope.sessionId,
-      userId: query.userId,
-      trigger: query.trigger,
-      agentSlug: scope.profile.slug,
-      model: scope.model.name,
-      permissionMode: scope.permissionMode,
-      onUnanswered: query.onUnanswered,
-      messages,
-      lease: keeper.lease(),
-      ...(query.approval && { approval: query.approval }),
-      events: [
-        {
-          seq: 1,
-          name: 'runtime',
-          data: { type: 'run_queued', run_id: scope.runId, session_id: scope.sessionId },
-        },
-      ],
-    });
-    active.set(scope.runId, {
-      controller,
-      finished: work(scope, messages.at(-1)?.id ?? '', query.session.provisionalTitle),
-    });
-    // The order to stop was given to those at work while this one was being stored.
-    if (closing) interrupt(scope.runId, 'shutdown');
-    return { runId: scope.runId, sessionId: scope.sessionId, model: scope.model.name };
-  };
 
   return {
     get providers() {
@@ -263,18 +200,15 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),
-    activeRuns: () => active.size,
+    activeRuns: () => runs.counts().active,
+    runCounts: () => runs.counts(),
+    limits: options.limits ?? defaultLimits,
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
     async check({ agentSlug, model }, workspaceId) {
       if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
       if (model !== undefined) (await parts.refresh()).providers.resolve(model);
     },
-    async start(query) {
-      if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
-      const begun = begin(query);
-      starting.add(begun);
-      return begun.finally(() => starting.delete(begun));
-    },
+    start: (query) => runs.begin(query),
     follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
     async planPutBack(workspaceId, files) {
       const { toolset } = await parts.refresh();
@@ -287,7 +221,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     wake(runId) {
       hub.notify(runId);
-      if (active.has(runId)) void heedInterrupt(runId);
+      runs.heedInterrupt(runId);
     },
     async *complete({ model, system, messages, generation }, signal) {
       try {
@@ -300,27 +234,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       }
     },
     async close() {
-      closing = true;
-      for (const runId of active.keys()) interrupt(runId, 'shutdown');
-      await Promise.allSettled(starting);
-      await Promise.all([...active.values()].map(({ finished }) => finished));
+      await runs.close();
       await titles.close();
-      await keeper.stop();
       await parts.close();
     },
   };
-
-  async function heedInterrupt(runId: string): Promise<void> {
-    try {
-      const reason = await transcript.readInterrupt(runId);
-      if (reason) interrupt(runId, reason);
-    } catch (error) {
-      // The next renewal of the lease reads it again.
-      log.error({ err: error, run_id: runId }, 'an interrupt could not be read');
-    }
-  }
-}
-
-function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {
-  return { id: newId('message'), role, parts, model: null, stop_reason: null, usage: null };
 }

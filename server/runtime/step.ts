@@ -1,5 +1,4 @@
 /** One step of a run: the model is called, its answer is streamed, and stored before anything else happens. */
-import type { StopReason } from '../contract/api.ts';
 import { addCosts } from './cost.ts';
 import { assistantMessage, type Draft, newDraft, writeDraft } from './draft.ts';
 import type { EventLog } from './event-log.ts';
@@ -9,24 +8,18 @@ import { addUsage, callsOf, type Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
 
 /** Leaves the unfinished answer in `progress.draft` where the run was stopped, or the model failed. */
-export async function takeStep(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
+export async function takeStep(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
   const tools = await scope.tools();
   await tellFailures(scope, log, progress.told);
   const draft = newDraft();
   progress.draft = draft;
   await writeDraft(scope, log, progress.conversation, tools, draft);
-  if (scope.signal.aborted) return 'interrupted';
-  const stopReason = await commitAnswer(scope, log, progress, draft);
+  if (scope.signal.aborted) return;
+  await commitAnswer(scope, log, progress, draft);
   progress.draft = null;
-  return stopReason;
 }
 
-async function commitAnswer(
-  scope: RunScope,
-  log: EventLog,
-  progress: Progress,
-  draft: Draft,
-): Promise<StopReason> {
+async function commitAnswer(scope: RunScope, log: EventLog, progress: Progress, draft: Draft): Promise<void> {
   const { stopReason, usage } = draft.finish ?? { stopReason: 'end_turn' as const, usage: noUsage };
   const step = progress.steps + 1;
   const finished = {
@@ -53,7 +46,8 @@ async function commitAnswer(
   progress.answer = draft.parts;
   progress.usage = addUsage(progress.usage, usage);
   progress.cost = addCosts(progress.cost, null);
-  progress.toolUses.push(...callsOf(draft.parts));
+  progress.stopReason = stopReason;
+  progress.pending = callsOf(draft.parts);
+  progress.toolUses.push(...progress.pending);
   progress.conversation.push({ role: 'assistant', parts: draft.parts });
-  return stopReason;
 }

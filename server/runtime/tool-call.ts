@@ -1,45 +1,72 @@
 /** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
-import type { ToolResult, ToolUse } from '../contract/api.ts';
+import type { PermissionRequest, ToolResult, ToolUse } from '../contract/api.ts';
+import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { interruptedResult } from './conversation.ts';
 import type { EventLog } from './event-log.ts';
 import { recordChange } from './file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
 import { decide } from './permissions.ts';
-import type { RunMemory } from './progress.ts';
-import { askPermission, askPrompt } from './questions.ts';
+import type { Progress } from './progress.ts';
+import { askPermission, askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
 import {
   type FileMemory,
+  type PermissionNeed,
   type PreparedCall,
   type ToolContext,
   ToolInputError,
   type ToolOutput,
 } from './tools/tool.ts';
 
-/** Never throws for what a model or a tool did wrong: that is a result the model can act on. Rejects when the store does. */
-export async function callTool(
+/** Does the work of a call that was decided. */
+export type CallWork = () => Promise<ToolResult>;
+
+/**
+ * Decides about a call, and answers with its work. Neither throws for what a model or a tool did wrong: that is a result
+ * the model can act on. Rejects when the store does.
+ */
+export async function prepareCall(
   scope: RunScope,
   log: EventLog,
-  memory: RunMemory,
+  progress: Progress,
   asked: ToolUse,
-): Promise<ToolResult> {
+): Promise<CallWork> {
+  const record = progress.records.get(asked.id);
+  if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
+  if (record && mayHaveRun(record) && !(await mayBeRepeated(scope, asked)))
+    return () => finish(log, interruptedResult(asked.id, asked.name));
   const verdict = await askHooks(scope, log, asked);
   // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
   const { call } = verdict;
-  await log.push({
-    name: 'runtime',
-    data: { type: 'tool_started', tool_call_id: call.id, tool_name: call.name, input: call.input },
-  });
+  if (!record) await begin(scope, log, call);
   if (verdict.halt) await haltRun(scope, log, verdict);
-  const output = withNotes(await outputOf(scope, log, memory, verdict), verdict);
-  const unclear = scope.signal.aborted && !verdict.halt;
-  const result = unclear ? interruptedResult(call.id, call.name) : toResult(call, output);
+  const work = await workOf(scope, log, progress, verdict);
+  await withdraw(scope, log, call, record);
+  return async () => {
+    const output = withNotes(await work(), verdict);
+    const unclear = scope.signal.aborted && !verdict.halt;
+    return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
+  };
+}
+
+/** Stored before anything happens: whoever finds no such event knows that nothing did. */
+async function begin({ runId, transcript }: RunScope, log: EventLog, call: ToolUse): Promise<void> {
+  const started = {
+    type: 'tool_started',
+    tool_call_id: call.id,
+    tool_name: call.name,
+    input: call.input,
+  } as const;
+  await log.commit([{ name: 'runtime', data: started }], (events) => transcript.appendEvents(runId, events));
+}
+
+async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
   await log.push({
     name: 'runtime',
     data: {
       type: 'tool_finished',
-      tool_call_id: call.id,
-      tool_name: call.name,
+      tool_call_id: result.tool_use_id,
+      tool_name: result.name,
       content: result.content,
       is_error: result.is_error,
     },
@@ -47,28 +74,46 @@ export async function callTool(
   return result;
 }
 
-async function outputOf(
+async function mayBeRepeated(scope: RunScope, { name }: ToolUse): Promise<boolean> {
+  return (await scope.tools()).find((tool) => tool.name === name)?.idempotent ?? false;
+}
+
+async function workOf(
   scope: RunScope,
   log: EventLog,
-  memory: RunMemory,
+  progress: Progress,
   verdict: HookVerdict,
-): Promise<ToolOutput> {
+): Promise<() => Promise<ToolOutput>> {
   const { call, reason } = verdict;
-  if (verdict.halt) return refusal(`A hook stopped the run before this call. ${reason}`.trim());
-  if (scope.signal.aborted) return refusal('Interrupted.');
+  const refused = (content: string) => async () => refusal(content);
+  if (verdict.halt) return refused(`A hook stopped the run before this call. ${reason}`.trim());
+  if (scope.signal.aborted) return refused('Interrupted.');
   if (verdict.decision === 'deny')
-    return refusal(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
+    return refused(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
   const tools = await scope.tools();
   const tool = tools.find(({ name }) => name === call.name);
   if (!tool)
-    return refusal(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);
+    return refused(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);
   const prepared = await attempt(scope, call, () =>
-    tool.prepare(call.input, toolContext(scope, log, memory, call)),
+    tool.prepare(call.input, toolContext(scope, log, progress, call)),
   );
-  if ('content' in prepared) return prepared;
+  if ('content' in prepared) return async () => prepared;
   // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
-  const refused = await refusalOf(scope, log, verdict, prepared);
-  return refused ?? (await attempt(scope, call, () => prepared.run()));
+  const denied = await refusalOf(scope, log, verdict, prepared, progress.records.get(call.id));
+  return denied ? async () => denied : () => attempt(scope, call, () => prepared.run());
+}
+
+/** A question that a dead process had asked, and that nobody needs to answer any more. */
+async function withdraw(
+  scope: RunScope,
+  log: EventLog,
+  call: ToolUse,
+  record: CallRecord | undefined,
+): Promise<void> {
+  const question = record?.permission;
+  if (!question || question.told || scope.signal.aborted) return;
+  await scope.transcript.expirePermission(question.request.id);
+  await tellPermission(scope, log, call, question, null);
 }
 
 /** What hooks have to say to the model, marked as theirs. */
@@ -105,6 +150,7 @@ async function refusalOf(
   log: EventLog,
   { call, decision }: HookVerdict,
   { permission }: PreparedCall,
+  record: CallRecord | undefined,
 ): Promise<ToolOutput | null> {
   const { permissions } = await scope.settings();
   const verdict = decide(call, permission, {
@@ -116,7 +162,11 @@ async function refusalOf(
     grants: permission ? await scope.transcript.readGrants(scope.sessionId) : [],
   });
   if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);
-  if (verdict.verdict === 'allow' || !permission) return null;
+  if (!permission) return null;
+  const stored =
+    record?.permission && isAbout(record.permission.request, permission) ? record.permission : null;
+  // Whoever was asked before the process died is still waited for, though a rule would allow the call by now.
+  if (verdict.verdict === 'allow' && !stored) return null;
   if (scope.onUnanswered === 'deny') {
     await log.push({
       name: 'runtime',
@@ -126,13 +176,26 @@ async function refusalOf(
       `Permission denied. The tool ${call.name} needs a person's permission, and nobody can be asked in this kind of query; use a streamed query, or a rule that allows the tool.`,
     );
   }
-  const outcome = await askPermission(scope, log, call, permission, verdict.grants);
+  const grants = verdict.verdict === 'ask' ? verdict.grants : [];
+  const outcome = await askPermission(scope, log, call, permission, grants, stored);
   if (outcome.expired) return refusal('Permission denied. Nobody answered in time.');
   if (outcome.decision !== 'deny') return null;
   return refusal(`Permission denied.${outcome.message ? ` The person said: ${outcome.message}` : ''}`);
 }
 
-function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: ToolUse): ToolContext {
+/** Whether a person who answers the request decides about this very call: a hook or the file may have changed since. */
+function isAbout({ params, diff }: PermissionRequest, need: PermissionNeed): boolean {
+  const text = (value: unknown) => JSON.stringify(value);
+  return text(params) === text(need.params) && diff === (need.diff ?? null);
+}
+
+function toolContext(
+  scope: RunScope,
+  log: EventLog,
+  { memory, records }: Progress,
+  call: ToolUse,
+): ToolContext {
+  const prompts = [...(records.get(call.id)?.prompts ?? [])];
   return {
     workspacePath: scope.workspacePath,
     sessionId: scope.sessionId,
@@ -155,7 +218,7 @@ function toolContext(scope: RunScope, log: EventLog, memory: RunMemory, call: To
     },
     recordChange: (change) => recordChange(scope, call.id, change),
     noteAfterChange: (path) => noteAfterChange(scope, path),
-    ask: (questions) => askPrompt(scope, log, call.id, questions),
+    ask: (questions) => askPrompt(scope, log, call.id, questions, prompts.shift() ?? null),
     plans: {
       write: async (written) => {
         const plan = await scope.transcript.writePlan(scope, written);

@@ -5,10 +5,12 @@ import type {
   Message,
   PermissionMode,
   PermissionRequest,
+  PermissionRule,
   Plan,
   PromptRequest,
   QueryResponse,
   ResponseChunk,
+  Run,
   RunError,
   RuntimeEvent,
   StopReason,
@@ -50,7 +52,14 @@ export interface NewRun {
   readonly onUnanswered: 'wait' | 'deny';
   /** The prompt, and before it any history that the caller brought. Stored with the run, in its transaction. */
   readonly messages: readonly NewMessage[];
-  readonly lease: Lease;
+  /** Names the process that works on it, among all that share the database. */
+  readonly owner: string;
+  /** How many runs may wait in the session behind the one at work. */
+  readonly queueLimit: number;
+  /** Names the workspace folder among those of all nodes; null where there is none to name. */
+  readonly workspacePlace: string | null;
+  /** The title that the session has for want of a better one; null where it has one. */
+  readonly provisionalTitle: string | null;
   readonly events: readonly NumberedEvent[];
   /** Refused where the plan was decided on meanwhile, or has another version. */
   readonly approval?: Approval;
@@ -60,10 +69,19 @@ export interface NewRun {
 export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'> &
   Partial<Pick<Message, 'cost' | 'summary'>>;
 
-/** Which process works on a run, and until when the others leave it alone. */
-export interface Lease {
+/** Which process works on a run, as it was seen. It lives as long as the number grows; no clock is compared. */
+export interface SeenLease {
+  readonly runId: string;
   readonly owner: string;
-  readonly expiresAt: Date;
+  readonly renewals: number;
+}
+
+/** What a session has last seen of a file. */
+export interface SeenFile {
+  /** Real path. */
+  readonly path: string;
+  /** Null: not to be remembered any more. */
+  readonly version: { readonly sha256: string; readonly mtimeMs: number } | null;
 }
 
 /** A completed step, or the results of its tools. */
@@ -79,6 +97,8 @@ export interface StepCommit {
   readonly context?: ContextUse;
   /** 1 where a model call was completed, 0 for tool results. */
   readonly steps: 0 | 1;
+  /** What the session has seen of files since the last commit. */
+  readonly seenFiles?: readonly SeenFile[];
   readonly events: readonly NumberedEvent[];
 }
 
@@ -127,17 +147,55 @@ export interface NewFileChange {
   readonly after: FileContent | null;
 }
 
-/** A run whose process has died, as much as is needed to end it. */
-export interface AbandonedRun {
+/** A run whose process has died, with all that is needed to go on with it. */
+export interface TakenRun {
   readonly runId: string;
   readonly sessionId: string;
+  /** Its place in the session: runs are worked on in this order. */
+  readonly turn: number;
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages';
+  readonly agentSlug: string;
   readonly model: string;
+  readonly permissionMode: PermissionMode;
+  readonly onUnanswered: 'wait' | 'deny';
+  readonly status: Run['status'];
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly cost: Run['cost'];
   readonly lastEventId: number;
+  /** The newest event when a step, or the results of its tools, were last stored. */
+  readonly committedEventId: number;
+  /** How often it was resumed before. */
+  readonly resumptions: number;
+  readonly interrupt: InterruptReason | null;
+  readonly workspacePlace: string | null;
+  readonly provisionalTitle: string | null;
+  /** The session as it is now. */
+  readonly session: {
+    readonly workspaceId: string;
+    readonly agentSlug: string;
+    readonly model: string | null;
+    readonly systemPrompt: string | null;
+    readonly permissionRules: readonly PermissionRule[];
+  };
+}
+
+/** What is stored when a run goes on in another process. */
+export interface Resumption {
+  readonly runId: string;
+  readonly sessionId: string;
+  /** What the dead process had streamed of an answer and not stored. */
+  readonly messages: readonly NewMessage[];
+  readonly events: readonly NumberedEvent[];
 }
 
 export interface Transcript {
-  /** Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. */
-  beginRun(run: NewRun): Promise<void>;
+  /**
+   * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
+   * Problem `queue_full`.
+   */
+  beginRun(run: NewRun): Promise<{ readonly turn: number }>;
   /**
    * The messages of a session, run after run in the order in which the runs were queued. With a run named, only what
    * was said up to its end: the prompts of later runs may be stored already.
@@ -152,6 +210,11 @@ export interface Transcript {
   /** Stores events, so that they can be sent. */
   appendEvents(runId: string, events: readonly NumberedEvent[]): Promise<void>;
   commitStep(step: StepCommit): Promise<void>;
+  /** Counts the resumption, and stores what the dead process left unfinished. The run's status stays. */
+  resumeRun(resumption: Resumption): Promise<void>;
+  /** Whether a run before this place in the session has not ended, whichever process works on it. */
+  hasEarlierRun(place: { readonly sessionId: string; readonly turn: number }): Promise<boolean>;
+  readSeenFiles(sessionId: string): Promise<readonly SeenFile[]>;
   /** Stores the question, its run's status and the events that tell of it. */
   openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;
   openPrompt(request: PromptRequest, events: readonly NumberedEvent[]): Promise<void>;
@@ -184,11 +247,13 @@ export interface Transcript {
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   /** Keeps the leases of runs that this owner works on. Answers with what others have asked of them. */
   renewLeases(
-    lease: Lease,
+    owner: string,
     runIds: readonly string[],
   ): Promise<readonly { readonly runId: string; readonly interrupt: InterruptReason | null }[]>;
   /** Whether somebody has asked for the run to stop. */
   readInterrupt(runId: string): Promise<InterruptReason | null>;
-  /** Takes over runs whose lease has run out, each by one process only. */
-  takeAbandonedRuns(now: Date, lease: Lease): Promise<readonly AbandonedRun[]>;
+  /** The leases of all runs that have not ended. */
+  readLeases(): Promise<readonly SeenLease[]>;
+  /** Takes a run over whose lease is still as it was seen, so that one process only gets it; null where it is not. */
+  takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
 }

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { mostKeptBytes } from './file-contents.ts';
 import type { Reach, Store } from './store.ts';
-import { beginRun, endRun } from './test-runs.ts';
+import { beginRun, endRun, takeRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 function content(text: string | Uint8Array) {
@@ -102,10 +102,9 @@ describeStores('Changes of files', (store, engine) => {
 
   it('are not taken from a process that has lost the run', async () => {
     const reach = await newAccount(store());
-    const run = await beginRun(store(), reach, { expiresAt: new Date('2020-01-01') });
+    const run = await beginRun(store(), reach);
     const other = await engine.open();
-    const lease = { owner: 'another', expiresAt: new Date('2030-01-01') };
-    await other.transcript.takeAbandonedRuns(new Date('2026-01-01'), lease);
+    await takeRun(other, run.runId, 'another');
     const given = { ...run, toolCallId: 'c', path: 'x', before: null, mode: null, after: content('x') };
     await expect(store().transcript.recordChange(given)).rejects.toMatchObject({ name: 'LeaseLost' });
     expect(await store().fileChanges.list(reach, run.sessionId, { limit: 1 })).toEqual([]);

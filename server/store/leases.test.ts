@@ -1,57 +1,71 @@
 import { expect, it } from 'vitest';
-import { beginRun, chunk, endRun, message, noUsage, permissionRequest } from './test-runs.ts';
+import { beginRun, chunk, endRun, message, noUsage, permissionRequest, takeRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 describeStores('The lease of a run', (store, engine) => {
-  const inSeconds = (count: number): Date => new Date(engine.clock.now().getTime() + count * 1000);
-  const begin = async (expiresAt = inSeconds(10)) =>
-    beginRun(store(), await newAccount(store()), { owner: 'first', expiresAt });
-
-  it('keeps others away until it has run out', async () => {
-    const run = await begin();
-    const other = await engine.open();
-    const lease = { owner: 'second', expiresAt: inSeconds(20) };
-    const take = async (at: Date) =>
-      (await other.transcript.takeAbandonedRuns(at, lease)).map(({ runId }) => runId);
-    expect(await take(inSeconds(10))).not.toContain(run.runId);
-    expect(await take(inSeconds(10.001))).toContain(run.runId);
-    await endRun(other, run);
-  });
+  const begin = async () => beginRun(store(), await newAccount(store()), { owner: 'first' });
+  const leaseOf = async (runId: string) =>
+    (await store().transcript.readLeases()).find((lease) => lease.runId === runId);
 
   it('is renewed by its owner alone, who hears what others ask of the run', async () => {
     const reach = await newAccount(store());
-    const run = await beginRun(store(), reach, { owner: 'first', expiresAt: inSeconds(10) });
-    const ended = await beginRun(store(), reach, { owner: 'first', expiresAt: inSeconds(10) });
+    const run = await beginRun(store(), reach, { owner: 'first' });
+    const ended = await beginRun(store(), reach, { owner: 'first' });
     await endRun(store(), ended);
     const ids = [run.runId, ended.runId, 'run_unknown'];
-    const later = { owner: 'first', expiresAt: inSeconds(30) };
-    expect(await store().transcript.renewLeases(later, ids)).toEqual([{ runId: run.runId, interrupt: null }]);
+    expect(await leaseOf(run.runId)).toEqual({ runId: run.runId, owner: 'first', renewals: 0 });
+    expect(await leaseOf(ended.runId)).toBeUndefined();
+    expect(await store().transcript.renewLeases('first', ids)).toEqual([
+      { runId: run.runId, interrupt: null },
+    ]);
     await store().runs.requestInterrupt(reach, run.runId, 'requested');
-    expect(await store().transcript.renewLeases(later, ids)).toEqual([
+    expect(await store().transcript.renewLeases('first', ids)).toEqual([
       { runId: run.runId, interrupt: 'requested' },
     ]);
-    expect(await store().transcript.renewLeases({ ...later, owner: 'second' }, ids)).toEqual([]);
-    const early = { owner: 'second', expiresAt: inSeconds(60) };
-    const taken = await store().transcript.takeAbandonedRuns(inSeconds(29), early);
-    expect(taken.map(({ runId }) => runId)).not.toContain(run.runId);
+    expect(await store().transcript.renewLeases('second', ids)).toEqual([]);
+    expect(await leaseOf(run.runId)).toMatchObject({ renewals: 2 });
     await endRun(store(), run);
   });
 
-  it('that has run out goes to one of all processes that want it', async () => {
+  it('cannot be taken by a process that has not seen its newest renewal', async () => {
+    const run = await begin();
+    const other = await engine.open();
+    const seen = (await leaseOf(run.runId)) ?? { runId: '', owner: '', renewals: 0 };
+    await store().transcript.renewLeases('first', [run.runId]);
+    expect(await other.transcript.takeRun(seen, 'second')).toBeNull();
+    expect(await takeRun(other, run.runId, 'second')).not.toBeNull();
+    expect(await other.transcript.takeRun(seen, 'third')).toBeNull();
+    await endRun(other, run);
+    expect(await other.transcript.takeRun({ ...seen, owner: 'second' }, 'third')).toBeNull();
+  });
+
+  it('that has run out goes to one of all processes that want it, with all that is needed to go on', async () => {
     const runs = [await begin(), await begin(), await begin(), await begin()];
     await store().transcript.appendEvents(runs[0]?.runId ?? '', [chunk(2, 'a')]);
+    const seen = await store().transcript.readLeases();
     const processes = await Promise.all(Array.from({ length: 4 }, () => engine.open()));
     const taken = await Promise.all(
       processes.map((process, index) =>
-        process.transcript.takeAbandonedRuns(inSeconds(11), { owner: `p${index}`, expiresAt: inSeconds(60) }),
+        Promise.all(seen.map((lease) => process.transcript.takeRun(lease, `p${index}`))).then((all) =>
+          all.filter((run) => run !== null),
+        ),
       ),
     );
     const ids = taken.flat().map(({ runId }) => runId);
     expect(ids.toSorted()).toEqual(runs.map(({ runId }) => runId).toSorted());
-    expect(taken.flat().find(({ runId }) => runId === runs[0]?.runId)).toEqual({
+    expect(taken.flat().find(({ runId }) => runId === runs[0]?.runId)).toMatchObject({
       ...runs[0],
+      turn: 1,
+      status: 'queued',
+      agentSlug: 'coder',
       model: 'demo:demo-1',
+      onUnanswered: 'wait',
       lastEventId: 2,
+      committedEventId: 0,
+      resumptions: 0,
+      interrupt: null,
+      workspacePlace: '/workspaces/a',
+      session: { permissionRules: [], systemPrompt: null },
     });
     for (const [index, mine] of taken.entries())
       for (const run of mine) await endRun(processes[index] ?? store(), run, run.lastEventId + 1);
@@ -60,27 +74,68 @@ describeStores('The lease of a run', (store, engine) => {
   it('that was taken over lets its old owner write nothing any more', async () => {
     const run = await begin();
     const other = await engine.open();
-    await other.transcript.takeAbandonedRuns(inSeconds(11), { owner: 'second', expiresAt: inSeconds(60) });
+    await takeRun(other, run.runId, 'second');
     const before = await store().transcript.readMessages(run.sessionId);
     const step = { ...run, messages: [message('assistant', 'late')], usage: noUsage, steps: 1 as const };
     const late = [
       store().transcript.appendEvents(run.runId, [chunk(2, 'late')]),
       store().transcript.changeStatus(run, 'running', [chunk(2, 'late')]),
       store().transcript.commitStep({ ...step, events: [chunk(2, 'late')] }),
+      store().transcript.resumeRun({ ...run, messages: [], events: [chunk(2, 'late')] }),
       store().transcript.openPermission(permissionRequest({ ...run, createdAt: engine.clock.now() }), []),
       endRun(store(), run),
     ];
     for (const outcome of await Promise.allSettled(late))
       expect(outcome).toMatchObject({ status: 'rejected', reason: { name: 'LeaseLost' } });
-    const renewed = await store().transcript.renewLeases({ owner: 'first', expiresAt: inSeconds(99) }, [
-      run.runId,
-    ]);
-    expect(renewed).toEqual([]);
+    expect(await store().transcript.renewLeases('first', [run.runId])).toEqual([]);
     expect(await store().transcript.readMessages(run.sessionId)).toEqual(before);
     expect(await store().transcript.readEvents(run.runId, 1, 9)).toEqual([]);
     await other.transcript.commitStep({ ...step, events: [chunk(2, 'mine')] });
     await endRun(other, run, 3);
     expect(await other.transcript.readEvents(run.runId, 1, 9)).toEqual([chunk(2, 'mine'), chunk(3, 'end')]);
+  });
+
+  it('tells whoever takes the run over what was committed, and how often that has happened', async () => {
+    const run = await begin();
+    const step = { ...run, usage: noUsage, steps: 1 as const };
+    await store().transcript.commitStep({
+      ...step,
+      messages: [message('assistant', 'one')],
+      seenFiles: [
+        { path: '/a', version: { sha256: 'aa', mtimeMs: 1.5 } },
+        { path: '/b', version: { sha256: 'bb', mtimeMs: 2 } },
+      ],
+      events: [chunk(2, 'one')],
+    });
+    await store().transcript.appendEvents(run.runId, [chunk(3, 'tw')]);
+    const other = await engine.open();
+    expect(await takeRun(other, run.runId, 'second')).toMatchObject({
+      steps: 1,
+      committedEventId: 2,
+      lastEventId: 3,
+      resumptions: 0,
+    });
+    await other.transcript.resumeRun({
+      ...run,
+      messages: [{ ...message('assistant', 'tw'), stop_reason: 'interrupted' }],
+      events: [chunk(4, 'resumed')],
+    });
+    const forgotten = { path: '/a', version: null };
+    const more = { path: '/b', version: { sha256: 'cc', mtimeMs: 3 } };
+    await other.transcript.commitStep({
+      ...step,
+      messages: [message('assistant', 'two')],
+      seenFiles: [forgotten, more],
+      events: [chunk(5, 'two')],
+    });
+    expect(await other.transcript.readSeenFiles(run.sessionId)).toEqual([more]);
+    const third = await engine.open();
+    expect(await takeRun(third, run.runId, 'third')).toMatchObject({
+      steps: 2,
+      committedEventId: 5,
+      resumptions: 1,
+    });
+    await endRun(third, run, 6);
   });
 
   it('ends with the run: what comes later is refused', async () => {
@@ -106,14 +161,41 @@ describeStores('The lease of a run', (store, engine) => {
             lost += 1;
           });
     })();
-    const lease = { owner: 'second', expiresAt: inSeconds(60) };
-    let taken: Awaited<ReturnType<typeof other.transcript.takeAbandonedRuns>> = [];
-    while (taken.length === 0) taken = await other.transcript.takeAbandonedRuns(inSeconds(11), lease);
+    const taken = await takeRun(other, run.runId, 'second');
     await writing;
     // Whatever the old process has stored is before the number that the new one was told.
     const events = await other.transcript.readEvents(run.runId, 0, 99);
-    expect(events.length).toBe(taken[0]?.lastEventId);
+    expect(events.length).toBe(taken?.lastEventId);
     expect(events.length + lost).toBe(seqs.length + 1);
     await endRun(other, run, events.length + 1);
+  });
+});
+
+describeStores('The queue of a session', (store, engine) => {
+  it('has a bound, which a hundred at once do not pass', async () => {
+    const reach = await newAccount(store());
+    const { sessionId } = await beginRun(store(), reach, { queueLimit: 3 });
+    const more = await Promise.allSettled(
+      Array.from({ length: 10 }, () => beginRun(store(), reach, { sessionId, queueLimit: 3 })),
+    );
+    const begun = more.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+    expect(begun).toHaveLength(3);
+    for (const outcome of more)
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'queue_full' });
+    for (const run of begun) await endRun(store(), run);
+    await endRun(store(), await beginRun(store(), reach, { sessionId, queueLimit: 3 }));
+  });
+
+  it('is in the order of the turns, whoever holds them', async () => {
+    const reach = await newAccount(store());
+    const first = await beginRun(store(), reach);
+    const { sessionId } = first;
+    const other = await engine.open();
+    const second = await beginRun(other, reach, { sessionId });
+    const isBlocked = (turn: number) => other.transcript.hasEarlierRun({ sessionId, turn });
+    expect([await isBlocked(1), await isBlocked(2)]).toEqual([false, true]);
+    await endRun(store(), first);
+    expect(await isBlocked(2)).toBe(false);
+    await endRun(other, second);
   });
 });

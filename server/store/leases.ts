@@ -1,21 +1,46 @@
 /** Which process works on a run: the token that is compared in each transaction, so that a fenced process cannot write. */
 import type { Knex } from 'knex';
-import type { InterruptReason } from '../contract/api.ts';
+import type { InterruptReason, PermissionRule, Run, Usage } from '../contract/api.ts';
+import { toCost } from './costs.ts';
 import type { Database } from './database.ts';
 import type { RunRow } from './runs.ts';
+import { type SessionRow, toUsage } from './session-rows.ts';
 
-/** Which process works on a run, and until when the others leave it alone. */
-export interface Lease {
+/** The lease of a run as it was seen: it is alive as long as its number grows. */
+export interface SeenLease {
+  readonly runId: string;
   readonly owner: string;
-  readonly expiresAt: Date;
+  readonly renewals: number;
 }
 
-/** A run whose process has died. */
+/** A run whose process has died, with all that is needed to go on with it. */
 export interface TakenRun {
   readonly runId: string;
   readonly sessionId: string;
+  readonly turn: number;
+  readonly userId: string;
+  readonly trigger: Run['trigger'];
+  readonly agentSlug: string;
   readonly model: string;
+  readonly permissionMode: Run['permission_mode'];
+  readonly onUnanswered: 'wait' | 'deny';
+  readonly status: Run['status'];
+  readonly steps: number;
+  readonly usage: Usage;
+  readonly cost: Run['cost'];
   readonly lastEventId: number;
+  readonly committedEventId: number;
+  readonly resumptions: number;
+  readonly interrupt: InterruptReason | null;
+  readonly workspacePlace: string | null;
+  readonly provisionalTitle: string | null;
+  readonly session: {
+    readonly workspaceId: string;
+    readonly agentSlug: string;
+    readonly model: string | null;
+    readonly systemPrompt: string | null;
+    readonly permissionRules: readonly PermissionRule[];
+  };
 }
 
 export interface RenewedLease {
@@ -30,13 +55,15 @@ export interface Leases {
   /** The run, locked, if this process still holds it; else an error named `LeaseLost`. */
   lock(sql: Knex.Transaction, runId: string): Promise<RunRow>;
   /** Keeps the leases that are still this owner's; the others are left out of the answer. */
-  renew(lease: Lease, runIds: readonly string[]): Promise<RenewedLease[]>;
-  /** Takes over runs whose lease has run out, each by one process only. */
-  takeAbandoned(now: Date, lease: Lease): Promise<TakenRun[]>;
+  renew(owner: string, runIds: readonly string[]): Promise<RenewedLease[]>;
+  /** The leases of all runs that have not ended. */
+  list(): Promise<SeenLease[]>;
+  /** Takes the run over if its lease is still as it was seen; null where it is not. */
+  take(seen: SeenLease, owner: string): Promise<TakenRun | null>;
 }
 
-/** The most runs that are taken over at once; the rest waits for the next look. */
-const mostTaken = 500;
+/** The most leases that are looked at in one go; far more than nodes of one database can work on. */
+const mostSeen = 20_000;
 
 export function leases(database: Database): Leases {
   const owners = new Map<string, string>();
@@ -54,51 +81,73 @@ export function leases(database: Database): Leases {
       owners.delete(runId);
       throw leaseLost(runId);
     },
-    renew: ({ owner, expiresAt }, runIds) =>
+    renew: (owner, runIds) =>
       database.write(async (sql) => {
         const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
           sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
-        await mine().update({ lease_expires_at: expiresAt.getTime() });
+        await mine().increment('lease_renewals', 1);
         const rows = await mine();
         return rows.map((row) => ({ runId: row.id, interrupt: row.interrupt_requested }));
       }),
-    takeAbandoned: async (now, lease) => {
-      const taken: TakenRun[] = [];
-      for (const run of await abandonedRuns(database, now)) {
-        if (!(await takeOver(database, run, lease))) continue;
-        owners.set(run.id, lease.owner);
-        taken.push({
-          runId: run.id,
-          sessionId: run.session_id,
-          model: run.model,
-          lastEventId: run.last_event_id,
-        });
-      }
+    list: () => database.read(activeLeases),
+    take: async (seen, owner) => {
+      const taken = await database.write((sql) => takeOver(sql, seen, owner));
+      if (taken) owners.set(taken.runId, owner);
       return taken;
     },
   };
 }
 
-function abandonedRuns(database: Database, now: Date): Promise<RunRow[]> {
-  return database.read(async (sql) =>
-    sql<RunRow>('runs')
-      .whereNull('ended_at')
-      .where('lease_expires_at', '<', now.getTime())
-      .orderBy('lease_expires_at')
-      .limit(mostTaken)
-      .select('*'),
-  );
+async function activeLeases(sql: Knex): Promise<SeenLease[]> {
+  const rows = await sql<RunRow>('runs')
+    .whereNull('ended_at')
+    .orderBy('id')
+    .limit(mostSeen)
+    .select('id', 'lease_owner', 'lease_renewals');
+  return rows.map((row) => ({ runId: row.id, owner: row.lease_owner, renewals: row.lease_renewals }));
 }
 
-/** Whether this process is the one that got it: the row must still be as it was read. */
-async function takeOver(database: Database, run: RunRow, { owner, expiresAt }: Lease): Promise<boolean> {
-  const { id, lease_owner, lease_expires_at, last_event_id } = run;
-  const changed = await database.write((sql) =>
-    sql<RunRow>('runs')
-      .where({ id, lease_owner, lease_expires_at, last_event_id, ended_at: null })
-      .update({ lease_owner: owner, lease_expires_at: expiresAt.getTime() }),
-  );
-  return changed === 1;
+async function takeOver(sql: Knex.Transaction, seen: SeenLease, owner: string): Promise<TakenRun | null> {
+  const { runId, owner: lease_owner, renewals: lease_renewals } = seen;
+  const changed = await sql<RunRow>('runs')
+    .where({ id: runId, lease_owner, lease_renewals, ended_at: null })
+    .update({ lease_owner: owner, lease_renewals: lease_renewals + 1 });
+  if (changed !== 1) return null;
+  // Read after the change: what the old owner stored before it counts, and it can store nothing any more.
+  const run = await sql<RunRow>('runs').where({ id: runId }).first();
+  const session = run && (await sql<SessionRow>('sessions').where({ id: run.session_id }).first());
+  return run && session ? toTaken(run, session) : null;
+}
+
+function toTaken(run: RunRow, session: SessionRow): TakenRun {
+  return {
+    runId: run.id,
+    sessionId: run.session_id,
+    turn: run.turn,
+    userId: run.user_id,
+    trigger: run.trigger,
+    agentSlug: run.agent_slug,
+    model: run.model,
+    permissionMode: run.permission_mode,
+    onUnanswered: run.on_unanswered,
+    status: run.status,
+    steps: run.steps,
+    usage: toUsage(run),
+    cost: toCost(run),
+    lastEventId: run.last_event_id,
+    committedEventId: run.committed_event_id,
+    resumptions: run.resumptions,
+    interrupt: run.interrupt_requested,
+    workspacePlace: run.workspace_place,
+    provisionalTitle: run.provisional_title,
+    session: {
+      workspaceId: session.workspace_id,
+      agentSlug: session.agent_slug,
+      model: session.model,
+      systemPrompt: session.system_prompt,
+      permissionRules: JSON.parse(session.permission_rules),
+    },
+  };
 }
 
 function leaseLost(runId: string): Error {

@@ -5,7 +5,10 @@ import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
+
+import { continuation } from './migrations/0003-continuation.ts';
 import { costs } from './migrations/0004-costs.ts';
+
 import { history } from './migrations/0005-history.ts';
 import { grantPatterns } from './migrations/0006-grant-patterns.ts';
 import { agents } from './migrations/0008-agents.ts';
@@ -16,7 +19,15 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, costs, history, grantPatterns, agents];
+const migrations: readonly Migration[] = [
+  accounts,
+  sessions,
+  continuation,
+  costs,
+  history,
+  grantPatterns,
+  agents,
+];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

@@ -113,6 +113,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
+    ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
     ['events', 'run_id', (parts) => transcriptOf(parts).readEvents('run', 0, 10)],
   ])('for the %s of one %s', async (_noun, column, ask) => {
     const reach = await newAccount(store());
@@ -131,14 +132,16 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
   });
 
   it('of those that hold only what is looked for', async () => {
-    const lease = { owner: 'a', expiresAt: engine.clock.now() };
-    const abandoned = await plansOf((parts) => transcriptOf(parts).takeAbandonedRuns(lease.expiresAt, lease));
+    const abandoned = await plansOf((parts) => transcriptOf(parts).readLeases());
     expect(abandoned).toContain('runs_active');
+    const place = { sessionId: 'ses', turn: 2 };
+    const earlier = await plansOf((parts) => transcriptOf(parts).hasEarlierRun(place));
+    expect(earlier).toContain('runs_of_session_active');
     const operators = await plansOf((parts) => userRepository(parts).hasOperator());
     expect(operators).toContain('users_operators');
     const prunable = await plansOf((parts) => runRepository(parts).pruneEvents(engine.clock.now()));
     expect(prunable).toContain('runs_prunable');
-    for (const plans of [abandoned, operators]) expectIndexed(plans);
+    for (const plans of [abandoned, earlier, operators]) expectIndexed(plans);
   });
 
   it('for the credential of each request, one row of each table after the other', async () => {

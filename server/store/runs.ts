@@ -53,7 +53,11 @@ export interface RunRow extends CostColumns {
   last_event_id: number;
   pruned_event_id: number;
   lease_owner: string;
-  lease_expires_at: number;
+  lease_renewals: number;
+  committed_event_id: number;
+  resumptions: number;
+  workspace_place: string | null;
+  provisional_title: string | null;
   created_at: number;
   started_at: number | null;
   ended_at: number | null;
@@ -145,6 +149,7 @@ function toRun(row: RunRow): Run {
     model: row.model,
     permission_mode: row.permission_mode,
     steps: row.steps,
+    resumptions: row.resumptions,
     usage: toUsage(row),
     cost: toCost(row),
     stop_reason: row.stop_reason,

@@ -22,7 +22,7 @@ export async function beginRun(
   options: {
     readonly sessionId?: string;
     readonly owner?: string;
-    readonly expiresAt?: Date;
+    readonly queueLimit?: number;
     readonly prompt?: string;
     readonly trigger?: 'api' | 'messages';
   } = {},
@@ -39,10 +39,10 @@ export async function beginRun(
     permissionMode: 'ask',
     onUnanswered: 'wait',
     messages: [message('user', options.prompt ?? 'Say hello.')],
-    lease: {
-      owner: options.owner ?? 'this process',
-      expiresAt: options.expiresAt ?? new Date('2026-11-21T08:00:10Z'),
-    },
+    owner: options.owner ?? 'this process',
+    queueLimit: options.queueLimit ?? 100,
+    workspacePlace: '/workspaces/a',
+    provisionalTitle: null,
     events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
   });
   return { runId, sessionId };
@@ -113,4 +113,10 @@ export function promptRequest(asked: Asked, questions: Question[]): PromptReques
     reply_path: `/api/v1/sessions/${asked.sessionId}/prompts/${id}/reply`,
     reply_schema: 'PromptReply',
   };
+}
+
+/** Takes the run over as a process does that has seen its lease run out; null where it may not. */
+export async function takeRun(store: Store, runId: string, owner: string) {
+  const seen = (await store.transcript.readLeases()).find((lease) => lease.runId === runId);
+  return seen ? store.transcript.takeRun(seen, owner) : null;
 }

@@ -257,7 +257,10 @@ describeStores('A run', (store, engine) => {
       permissionMode: 'ask',
       onUnanswered: 'wait',
       messages: [message('user', 'doubled', prompt?.id)],
-      lease: { owner: 'a', expiresAt: engine.clock.now() },
+      owner: 'a',
+      queueLimit: 100,
+      workspacePlace: null,
+      provisionalTitle: null,
       events: [chunk(1, 'a')],
     });
     await expect(doubled).rejects.toThrow();
@@ -341,7 +344,10 @@ describeStores('A run', (store, engine) => {
       permissionMode: 'ask',
       onUnanswered: 'deny',
       messages: [message('user', 'old'), message('assistant', 'older answer'), message('user', 'prompt')],
-      lease: { owner: 'a', expiresAt: engine.clock.now() },
+      owner: 'a',
+      queueLimit: 100,
+      workspacePlace: null,
+      provisionalTitle: null,
       events: [],
     });
     const messages = await store().transcript.readMessages(session.id);

@@ -14,11 +14,14 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
+
+import { Problem } from '../problem.ts';
 import { addCost, noCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
-import { type Lease, leases, type RenewedLease, type TakenRun } from './leases.ts';
+import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
+
 import type { StoreParts } from './parts.ts';
 import { cancelPermissions, expirePermission, insertPermission, readPermission } from './permissions.ts';
 import { type Approval, approvePlan, endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
@@ -26,6 +29,7 @@ import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent, readEvents } from './run-events.ts';
 import type { RunRow } from './runs.ts';
+import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
 
 interface NewRun {
@@ -39,7 +43,10 @@ interface NewRun {
   readonly onUnanswered: 'wait' | 'deny';
   /** The last one is the prompt; those before it a client has brought along. */
   readonly messages: readonly NewMessage[];
-  readonly lease: Lease;
+  readonly owner: string;
+  readonly queueLimit: number;
+  readonly workspacePlace: string | null;
+  readonly provisionalTitle: string | null;
   readonly events: readonly NumberedEvent[];
   readonly approval?: Approval;
 }
@@ -49,6 +56,11 @@ interface RunOfSession {
   readonly sessionId: string;
 }
 
+interface RunPlace {
+  readonly sessionId: string;
+  readonly turn: number;
+}
+
 interface StepCommit extends RunOfSession {
   readonly messages: readonly NewMessage[];
   readonly usage: Usage;
@@ -56,6 +68,12 @@ interface StepCommit extends RunOfSession {
   readonly cost?: Message['cost'];
   readonly context?: ContextUse;
   readonly steps: 0 | 1;
+  readonly seenFiles?: readonly SeenFile[];
+  readonly events: readonly NumberedEvent[];
+}
+
+interface Resumption extends RunOfSession {
+  readonly messages: readonly NewMessage[];
   readonly events: readonly NumberedEvent[];
 }
 
@@ -79,7 +97,8 @@ interface RunEnd extends RunOfSession {
  * process, so each process, and each runtime in a test, opens a store of its own.
  */
 export interface Transcript {
-  beginRun(run: NewRun): Promise<void>;
+  /** Throws `queue_full`. */
+  beginRun(run: NewRun): Promise<{ readonly turn: number }>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   changeStatus(
@@ -89,6 +108,11 @@ export interface Transcript {
   ): Promise<void>;
   appendEvents(runId: string, events: readonly NumberedEvent[]): Promise<void>;
   commitStep(step: StepCommit): Promise<void>;
+  /** Counts the resumption, and stores what its old process left unfinished. */
+  resumeRun(resumption: Resumption): Promise<void>;
+  /** Whether a run that was queued earlier in the same session has not ended. */
+  hasEarlierRun(place: RunPlace): Promise<boolean>;
+  readSeenFiles(sessionId: string): Promise<readonly SeenFile[]>;
   openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;
   openPrompt(request: PromptRequest, events: readonly NumberedEvent[]): Promise<void>;
   readPermission(
@@ -107,9 +131,10 @@ export interface Transcript {
   readPlan(sessionId: string): Promise<Plan | null>;
   endRun(end: RunEnd): Promise<void>;
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
-  renewLeases(lease: Lease, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
+  renewLeases(owner: string, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
   readInterrupt(runId: string): Promise<InterruptReason | null>;
-  takeAbandonedRuns(now: Date, lease: Lease): Promise<readonly TakenRun[]>;
+  readLeases(): Promise<readonly SeenLease[]>;
+  takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
 }
 
 export function transcriptOf({ database, clock }: StoreParts): Transcript {
@@ -127,8 +152,9 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     });
   return {
     beginRun: async (run) => {
-      await database.write((sql) => insertRun(sql, run, now()));
-      held.hold(run.id, run.lease.owner);
+      const { turn } = await database.write((sql) => insertRun(sql, run, now()));
+      held.hold(run.id, run.owner);
+      return { turn };
     },
     readMessages: (sessionId, throughRunId) =>
       database.read((sql) => readMessages(sql, sessionId, throughRunId)),
@@ -139,7 +165,18 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         const last_event_id = await insertEvents(sql, run, events);
         await sql<RunRow>('runs').where({ id: runId }).update({ last_event_id });
       }),
-    commitStep: (step) => change(step, async () => step),
+    commitStep: (step) =>
+      change(step, async (sql) => {
+        await rememberFiles(sql, step.sessionId, step.seenFiles ?? []);
+        return { ...step, committed: true };
+      }),
+    resumeRun: (resumption) =>
+      change(resumption, async (_sql, _session, { resumptions }) => ({
+        ...resumption,
+        resumptions: resumptions + 1,
+      })),
+    hasEarlierRun: (place) => database.read((sql) => hasEarlierRun(sql, place)),
+    readSeenFiles: (sessionId) => database.read((sql) => readSeenFiles(sql, sessionId)),
     openPermission: (request, events) =>
       change(ownerOf(request), async (sql, { organization_id }) => {
         await insertPermission(sql, organization_id, request);
@@ -192,14 +229,23 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       held.release(end.runId);
     },
     readEvents: (runId, after, limit) => database.read((sql) => readEvents(sql, runId, after, limit)),
-    renewLeases: (lease, runIds) => held.renew(lease, runIds),
+    renewLeases: (owner, runIds) => held.renew(owner, runIds),
     readInterrupt: (runId) =>
       database.read(async (sql) => {
         const row = await sql<RunRow>('runs').where({ id: runId }).first('interrupt_requested');
         return row?.interrupt_requested ?? null;
       }),
-    takeAbandonedRuns: (at, lease) => held.takeAbandoned(at, lease),
+    readLeases: () => held.list(),
+    takeRun: (seen, owner) => held.take(seen, owner),
   };
+}
+
+async function hasEarlierRun(sql: Knex, { sessionId, turn }: RunPlace): Promise<boolean> {
+  const earlier = await sql<RunRow>('runs')
+    .where({ session_id: sessionId, ended_at: null })
+    .where('turn', '<', turn)
+    .first('id');
+  return earlier !== undefined;
 }
 
 /**
@@ -219,6 +265,9 @@ interface RunChange {
   readonly cost?: Message['cost'];
   readonly context?: ContextUse;
   readonly steps?: number;
+  /** Whether all that was begun is now stored, up to the last of the events. */
+  readonly committed?: boolean;
+  readonly resumptions?: number;
   readonly end?: RunEnd;
 }
 
@@ -243,6 +292,8 @@ async function applyChange(
       ...(end && endColumns(end, now)),
       status,
       steps: run.steps + steps,
+      resumptions: change.resumptions ?? run.resumptions,
+      committed_event_id: change.committed ? last_event_id : run.committed_event_id,
       started_at: run.started_at ?? (status === 'running' ? now : null),
       last_event_id,
     });
@@ -287,9 +338,10 @@ async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<
   return active.length > 0 ? 'running' : 'idle';
 }
 
-async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<void> {
+async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<RunRow> {
   const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
   if (!session) throw notFound('session');
+  await refuseLongQueue(sql, given);
   const run = runRow(session, given, now);
   await sql('runs').insert(run);
   if (given.approval) await approvePlan(sql, run, given.approval, now);
@@ -307,6 +359,21 @@ async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Pro
     message_count: session.message_count + messages.length,
   };
   await saveSession(sql, session, changes, now);
+  return run;
+}
+
+/** Counted under the lock of the session, so that a hundred queries at once do not all find the last place. */
+async function refuseLongQueue(sql: Knex.Transaction, { sessionId, queueLimit }: NewRun): Promise<void> {
+  const counted = await sql<RunRow>('runs')
+    .where({ session_id: sessionId, ended_at: null })
+    .count({ count: '*' })
+    .first();
+  // One of them is at work; the others wait.
+  if (Number(counted?.count ?? 0) <= queueLimit) return;
+  throw new Problem(
+    'queue_full',
+    `${queueLimit} runs wait in this session, as many as may; try again when some have ended, or interrupt them.`,
+  );
 }
 
 function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
@@ -331,8 +398,12 @@ function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
     error: null,
     last_event_id: 0,
     pruned_event_id: 0,
-    lease_owner: run.lease.owner,
-    lease_expires_at: run.lease.expiresAt.getTime(),
+    lease_owner: run.owner,
+    lease_renewals: 0,
+    committed_event_id: 0,
+    resumptions: 0,
+    workspace_place: run.workspacePlace,
+    provisional_title: run.provisionalTitle,
     created_at: now,
     started_at: null,
     ended_at: null,

@@ -131,6 +131,8 @@ const interruptions: Readonly<Record<NonNullable<QueryResponse['interrupt_reason
   requested: 'The run was interrupted from elsewhere.',
   shutdown: 'The server was stopped, and the run with it.',
   lease_lost: 'The server died, and the run with it.',
+  workspace_unavailable: 'The server died, and the one that took over does not reach the files of the run.',
+  resumed_too_often: 'The server died at this run again and again; it is not tried any more.',
   client_disconnected: 'The connection was lost, and the run with it.',
   hook: 'A hook stopped the run.',
 };

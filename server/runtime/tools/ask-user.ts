@@ -36,7 +36,9 @@ export function askUserTool(): Tool {
     description:
       'Asks the person one to five questions at once and waits for the answers. Ask only what you cannot find out ' +
       'yourself. The person may decline.',
-    idempotent: false,
+    // The same stored questions are waited for again; nobody is asked twice.
+    idempotent: true,
+    needsNoFiles: true,
     needsPermission: false,
     input,
     prepare: ({ questions }, context) => ({

@@ -27,6 +27,7 @@ export function globTool(rules: PathRules): Tool {
       'the folder searched. What .gitignore and .serviceignore name is left out; names that begin with a dot have ' +
       'to be named in the pattern.',
     idempotent: true,
+    onlyReads: true,
     needsPermission: false,
     input,
     async prepare(call, context) {

@@ -44,6 +44,7 @@ export function grepTool(rules: PathRules, options: GrepOptions): Tool {
       `Searches the lines of files for a regular expression, newest files first, at most ${MAX_RESULTS} lines. ` +
       'What .gitignore and .serviceignore name, and binary files, are left out.',
     idempotent: true,
+    onlyReads: true,
     needsPermission: false,
     input,
     async prepare(call, context) {

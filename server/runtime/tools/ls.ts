@@ -34,6 +34,7 @@ export function lsTool(rules: PathRules, limits: LsLimits): Tool {
       'Lists a folder as a tree, without what .gitignore and .serviceignore name. Links are shown and not followed. ' +
       'Says so when there is more than it may show.',
     idempotent: true,
+    onlyReads: true,
     needsPermission: false,
     input,
     async prepare(call, context) {

@@ -25,6 +25,7 @@ export function todosTool(): Tool {
       'Replaces the task list of the session, which people see. Use it for work of several steps: exactly one task ' +
       'in progress while you work, each marked completed as soon as it is done.',
     idempotent: true,
+    needsNoFiles: true,
     needsPermission: false,
     input,
     prepare: ({ todos }, context) => ({

@@ -143,6 +143,10 @@ export interface Tool {
   readonly inputSchema: Record<string, unknown>;
   /** Whether a call cut off by a crash may simply be made again. */
   readonly idempotent: boolean;
+  /** Whether it changes nothing, so that its calls may run beside each other. */
+  readonly onlyReads?: boolean;
+  /** Whether its calls have nothing to do with the workspace folder, so that a run which made only such goes on anywhere. */
+  readonly needsNoFiles?: boolean;
   /** Whether a usual call asks for permission; for lists of tools. */
   readonly needsPermission: boolean;
   /**

@@ -39,6 +39,7 @@ export function viewTool(rules: PathRules): Tool {
       `Shows a text file with line numbers: ${DEFAULT_LINES} lines from the first unless offset and limit say ` +
       `otherwise. Lines over ${MAX_LINE_LENGTH} characters are cut, at most 200 KB are shown, binary files are refused.`,
     idempotent: true,
+    onlyReads: true,
     needsPermission: false,
     input,
     async prepare(view, context) {
