@@ -105,6 +105,32 @@ def point_at_session(case):
     case.path_parameters["session_id"] = finished_query()["session_id"]
 
 
+def new_prompt():
+    """A session of its own with a prompt and its answer, and the id of the prompt."""
+    session_id = post("/api/v1/query", {"prompt": "Hello", "model": MODEL}).json()["session_id"]
+    headers = {"Authorization": f"Bearer {KEY}"}
+    found = http.get(f"{URL}/api/v1/sessions/{session_id}/messages", headers=headers, timeout=10)
+    return session_id, found.json()["data"][0]["id"]
+
+
+def point_at_prompt(case):
+    session_id, message_id = new_prompt()
+    case.path_parameters.update(session_id=session_id, message_id=message_id)
+
+
+def go_back_to_prompt(case):
+    session_id, message_id = new_prompt()
+    case.path_parameters["session_id"] = session_id
+    case.body = {**case.body, "to_message_id": message_id}
+
+
+def fork_at_prompt(case):
+    session_id, message_id = new_prompt()
+    case.path_parameters["session_id"] = session_id
+    if "at_message_id" in case.body:
+        case.body = {**case.body, "at_message_id": message_id}
+
+
 def point_at_doomed_session(case):
     case.path_parameters["session_id"] = new_session()
 
@@ -224,6 +250,12 @@ POINTERS = {
     "getSession": point_at_session,
     "updateSession": lambda case: (point_at_session(case), name_real_things(case)),
     "listMessages": point_at_session,
+    "getMessage": point_at_prompt,
+    "updateMessage": point_at_prompt,
+    "deleteMessage": point_at_prompt,
+    "getSessionDiff": point_at_session,
+    "revertSession": go_back_to_prompt,
+    "forkSession": fork_at_prompt,
     "listPermissionRequests": point_at_session,
     "listPromptRequests": point_at_session,
     "deleteSession": point_at_doomed_session,

@@ -1,0 +1,121 @@
+/** Putting files back: all of them or none, whatever happens in between. */
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { type FileToPutBack, planPutBack } from './put-back.ts';
+
+let folder: string;
+
+beforeEach(async () => {
+  const made = await mkdtemp(join(tmpdir(), 'service-put-back-'));
+  folder = await realpath(made);
+  onTestFinished(() => rm(made, { recursive: true }));
+});
+
+const hashOf = (text: string) => createHash('sha256').update(text).digest('hex');
+
+/** A file that went from one text to another; null where there was no file. */
+function changed(path: string, before: string | null, after: string | null): FileToPutBack {
+  return {
+    path,
+    known: [after === null ? null : hashOf(after)],
+    target: before === null ? null : hashOf(before),
+    mode: null,
+    read: async () => (before === null ? null : Buffer.from(before)),
+  };
+}
+
+async function put(files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(join(folder, name, '..'), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+}
+
+async function found(): Promise<Record<string, string>> {
+  const names = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) =>
+    entry.isFile(),
+  );
+  const texts = names.map(async ({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    return [path.slice(folder.length + 1), await readFile(path, 'utf8')] as const;
+  });
+  return Object.fromEntries(await Promise.all(texts));
+}
+
+const shared = { requireSandbox: true };
+const files = [
+  changed('a', 'old a', 'new a'),
+  changed('b/b', null, 'new b'),
+  changed('c/d/c', 'old c', null),
+];
+const now = { a: 'new a', 'b/b': 'new b' };
+
+describe('files', () => {
+  test('come back, go and change together, and nothing is left beside them', async () => {
+    await put(now);
+    const plan = await planPutBack(folder, shared, files);
+    expect(plan.conflicts).toEqual([]);
+    expect(await found()).toEqual(now);
+    const staged = await plan.stage();
+    await staged.apply();
+    await staged.clear();
+    expect(await found()).toEqual({ a: 'old a', 'c/d/c': 'old c' });
+  });
+
+  test('are as they were when what follows fails', async () => {
+    await put(now);
+    const staged = await (await planPutBack(folder, shared, files)).stage();
+    await staged.apply();
+    await staged.undo();
+    await staged.clear();
+    expect(await found()).toEqual(now);
+  });
+
+  test('are as they were when one of them cannot be replaced', async () => {
+    await put({ ...now, z: 'new z' });
+    const staged = await (
+      await planPutBack(folder, shared, [...files, changed('z', 'old z', 'new z')])
+    ).stage();
+    // What waits beside the last file is taken away: its replacement fails, after all the others.
+    const texts = await found();
+    const waiting = Object.keys(texts).find((name) => texts[name] === 'old z');
+    await rm(join(folder, waiting ?? 'nothing waits'));
+    await expect(staged.apply()).rejects.toThrow('ENOENT');
+    await staged.clear();
+    expect(await found()).toEqual({ ...now, z: 'new z' });
+  });
+
+  test('that change between the look and the deed stop it', async () => {
+    await put(now);
+    const staged = await (await planPutBack(folder, shared, files)).stage();
+    await writeFile(join(folder, 'b/b'), 'by somebody else');
+    await expect(staged.apply()).rejects.toMatchObject({ name: 'FileMoved' });
+    await staged.clear();
+    expect(await found()).toEqual({ ...now, 'b/b': 'by somebody else' });
+  });
+
+  test('are told apart by why they cannot come back', async () => {
+    await put({ changed: 'by somebody else', kept: 'new', folder: 'new' });
+    await rm(join(folder, 'folder'));
+    await mkdir(join(folder, 'folder'));
+    const plan = await planPutBack(folder, shared, [
+      changed('changed', 'old', 'new'),
+      changed('.git/hooks/pre-commit', 'old', null),
+      changed('../elsewhere', 'old', null),
+      changed('folder', 'old', 'new'),
+      { ...changed('kept', 'old', 'new'), read: async () => null },
+      changed('back already', null, 'new'),
+    ]);
+    expect(plan.conflicts).toEqual([
+      { path: 'changed', reason: 'changed' },
+      { path: '.git/hooks/pre-commit', reason: 'protected' },
+      { path: '../elsewhere', reason: 'protected' },
+      { path: 'folder', reason: 'not_a_file' },
+      { path: 'kept', reason: 'not_kept' },
+    ]);
+    expect(plan.files.map(({ path }) => path)).toEqual(['kept']);
+  });
+});

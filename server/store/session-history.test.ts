@@ -1,0 +1,205 @@
+import { expect, it } from 'vitest';
+import type { MessagePart } from '../contract/api.ts';
+import type { Reach, Store } from './store.ts';
+import { beginRun, endRun, message, noUsage } from './test-runs.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+const call: MessagePart = { type: 'tool_use', id: 'call_1', name: 'write', input: { file_path: 'a' } };
+const result: MessagePart = {
+  ...{ type: 'tool_result', tool_use_id: 'call_1', name: 'write' },
+  ...{ content: 'Created.', is_error: false },
+};
+
+/** A run of a prompt, an answer with a call, its result, and a change of one file. */
+async function turn(
+  store: Store,
+  reach: Reach,
+  prompt: string,
+  change: readonly [string | null, string | null],
+  sessionId?: string,
+) {
+  const run = await beginRun(store, reach, { prompt, ...(sessionId && { sessionId }) });
+  const state = (text: string | null) =>
+    text === null ? null : { sha256: text.padEnd(64, '0'), size: text.length, bytes: Buffer.from(text) };
+  const [before, after] = change;
+  await store.transcript.recordChange({
+    ...{ ...run, toolCallId: 'call_1', path: 'a', mode: null },
+    ...{ before: state(before), after: state(after) },
+  });
+  const messages = [
+    { ...message('assistant', ''), parts: [call] },
+    { ...message('tool', ''), parts: [result] },
+  ];
+  await store.transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
+  await endRun(store, run);
+  return run.sessionId;
+}
+
+async function listed(store: Store, reach: Reach, sessionId: string, reverted = false) {
+  return (await store.messages.list(reach, sessionId, { reverted, limit: 100 })).data;
+}
+
+async function promptOf(store: Store, reach: Reach, sessionId: string, index: number): Promise<string> {
+  const prompts = await store.messages.list(reach, sessionId, { role: 'user' });
+  return prompts.data[index]?.id ?? '';
+}
+
+const done = async () => undefined;
+
+describeStores('Going back in a session', (store, engine) => {
+  it('takes what came after out of the history, and out of what its files have come to', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    await turn(store(), reach, 'two', ['a1', 'a2'], sessionId);
+    await turn(store(), reach, 'three', ['a2', 'a3'], sessionId);
+    const plan = await store().history.planRevert(
+      reach,
+      sessionId,
+      await promptOf(store(), reach, sessionId, 1),
+    );
+    expect(plan).toMatchObject({ messages: 6, files: [{ path: 'a', before: { size: 2 } }] });
+    expect(plan.files[0]).toMatchObject({
+      before: { sha256: 'a1'.padEnd(64, '0') },
+      beforeLast: { sha256: 'a2'.padEnd(64, '0') },
+      after: { sha256: 'a3'.padEnd(64, '0') },
+    });
+    await store().history.revert(reach, plan, true, done);
+    expect(await listed(store(), reach, sessionId)).toHaveLength(3);
+    expect(await listed(store(), reach, sessionId, true)).toHaveLength(6);
+    expect(await store().transcript.readMessages(sessionId)).toHaveLength(3);
+    expect((await store().sessions.find(reach, sessionId))?.session.message_count).toBe(3);
+    const [file] = await store().fileChanges.list(reach, sessionId, { limit: 5 });
+    expect(file?.after?.sha256).toBe('a1'.padEnd(64, '0'));
+    const found = await store().searches.find(reach, { query: 'three' }, {});
+    expect(found.data).toEqual([]);
+    // What is said next follows what is left.
+    await turn(store(), reach, 'four', ['a1', 'a4'], sessionId);
+    const texts = (await listed(store(), reach, sessionId)).flatMap(({ role, parts }) =>
+      role === 'user' && parts[0]?.type === 'text' ? [parts[0].text] : [],
+    );
+    expect(texts).toEqual(['one', 'four']);
+  });
+
+  it('changes nothing where the files could not be put back', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const plan = await store().history.planRevert(
+      reach,
+      sessionId,
+      await promptOf(store(), reach, sessionId, 0),
+    );
+    const failed = store().history.revert(reach, plan, true, () => Promise.reject(new Error('disk')));
+    await expect(failed).rejects.toThrow('disk');
+    expect(await listed(store(), reach, sessionId)).toHaveLength(3);
+    expect(await store().fileChanges.list(reach, sessionId, { limit: 5 })).toHaveLength(1);
+    expect((await store().searches.find(reach, { query: 'one' }, {})).data).toHaveLength(1);
+  });
+
+  it('is void where a run has taken place since it was planned, and never waits for one', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const promptId = await promptOf(store(), reach, sessionId, 0);
+    const plan = await store().history.planRevert(reach, sessionId, promptId);
+    await turn(store(), reach, 'two', ['a1', 'a2'], sessionId);
+    await expect(store().history.revert(reach, plan, true, done)).rejects.toMatchObject({
+      code: 'session_busy',
+    });
+    const run = await beginRun(store(), reach, { sessionId });
+    for (const attempt of [
+      () => store().history.planRevert(reach, sessionId, promptId),
+      () => store().history.deleteMessage(reach, sessionId, promptId),
+      () => store().history.updateMessage(reach, sessionId, promptId, { text: 'x' }),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ code: 'session_busy' });
+    const rated = await store().history.updateMessage(reach, sessionId, promptId, {
+      feedback: { rating: 'up' },
+    });
+    expect(rated.feedback).toEqual({ rating: 'up' });
+    await endRun(store(), run);
+  });
+
+  it('happens once, however many ask at the same time', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const plan = await store().history.planRevert(
+      reach,
+      sessionId,
+      await promptOf(store(), reach, sessionId, 0),
+    );
+    let times = 0;
+    const count = async () => {
+      times += 1;
+    };
+    const other = await engine.open();
+    const all = await Promise.allSettled(
+      [store(), other, store()].map((one) => one.history.revert(reach, plan, true, count)),
+    );
+    expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(times).toBe(1);
+    expect((await store().sessions.find(reach, sessionId))?.session.message_count).toBe(0);
+  });
+
+  it('is for who owns the session, whichever message is named', async () => {
+    const [reach, stranger] = [await newAccount(store()), await newAccount(store())];
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const own = await turn(store(), stranger, 'mine', [null, 'a1']);
+    const promptId = await promptOf(store(), reach, sessionId, 0);
+    for (const attempt of [
+      () => store().history.planRevert(stranger, sessionId, promptId),
+      () => store().history.planRevert(stranger, own, promptId),
+      () => store().history.fork(stranger, sessionId, {}),
+      () => store().history.fork(stranger, own, { at_message_id: promptId }),
+      () => store().history.updateMessage(stranger, own, promptId, { feedback: null }),
+      () => store().history.deleteMessage(stranger, own, promptId),
+      () => store().messages.find(stranger, own, promptId),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ code: 'not_found' });
+    expect(await listed(store(), reach, sessionId)).toHaveLength(3);
+  });
+});
+
+describeStores('A fork', (store) => {
+  it('never parts calls from results, and leaves out a step that is still at work', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const [, answer] = await listed(store(), reach, sessionId);
+    const rolesOf = async (id: string) => (await listed(store(), reach, id)).map(({ role }) => role);
+    const cut = await store().history.fork(reach, sessionId, { at_message_id: answer?.id ?? '' });
+    expect(await rolesOf(cut.session.id)).toEqual(['user', 'assistant', 'tool']);
+    const run = await beginRun(store(), reach, { sessionId, prompt: 'two' });
+    const messages = [{ ...message('assistant', ''), parts: [call] }];
+    await store().transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
+    const busy = await store().history.fork(reach, sessionId, {});
+    expect(busy.session).toMatchObject({ status: 'idle', message_count: 4, parent_id: sessionId });
+    expect(await rolesOf(busy.session.id)).toEqual(['user', 'assistant', 'tool', 'user']);
+    await endRun(store(), run);
+  });
+
+  it('names its own summary, and what was summed up comes along', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const run = await beginRun(store(), reach, { sessionId, prompt: 'sum up' });
+    const summary = { ...message('assistant', 'In short.'), summary: true };
+    await store().transcript.commitStep({
+      ...run,
+      messages: [summary],
+      usage: noUsage,
+      steps: 1,
+      events: [],
+    });
+    await endRun(store(), run);
+    const { session } = await store().history.fork(reach, sessionId, {});
+    const copy = (await listed(store(), reach, session.id)).find((one) => one.summary);
+    expect(session.summary_message_id).toBe(copy?.id);
+    expect(copy?.id).not.toBe(summary.id);
+    await store().history.deleteMessage(reach, session.id, copy?.id ?? '');
+    expect((await store().sessions.find(reach, session.id))?.session.summary_message_id).toBeNull();
+    const plan = await store().history.planRevert(
+      reach,
+      sessionId,
+      await promptOf(store(), reach, sessionId, 1),
+    );
+    await store().history.revert(reach, plan, false, done);
+    expect((await store().sessions.find(reach, sessionId))?.session.summary_message_id).toBeNull();
+  });
+});
