@@ -72,6 +72,19 @@ describe('what a hook says', () => {
     expect(asked.result).toMatchObject({ is_error: false });
   });
 
+  test.each([
+    ['allow', { decision: 'allow', reason: 'fine' }, { decision: 'allow', reason: 'fine' }],
+    ['deny', { decision: 'deny', reason: 'no' }, { decision: 'deny', reason: 'no' }],
+    ['halt', { halt: true, decision: 'allow', reason: 'enough' }, { decision: 'halt', reason: 'enough' }],
+    ['a changed input', { updated_input: { content: 'B' } }, { decision: 'none', changed_keys: ['content'] }],
+    ['a note', { context: 'look' }, { decision: 'none', changed_keys: [] }],
+    ['nothing', {}, null],
+  ])('whoever watches is told what hooks decided: %s', async (_case, output, told) => {
+    const { decided } = await attempt(hookFolder(), { hooks: all(saying(output)), call: guarded });
+    const event = { type: 'hook_decided', tool_name: guarded.name, reason: '', changed_keys: [], ...told };
+    expect(decided).toEqual(told === null ? [] : [{ ...event, tool_call_id: expect.any(String) }]);
+  });
+
   test('a halt in words stops the run as the exit code does', async () => {
     const { done, notices } = await attempt(hookFolder(), {
       hooks: all(saying({ halt: true, decision: 'allow', reason: 'enough' })),

@@ -23,6 +23,32 @@ describe('the list of allowed tools', () => {
     expect(types).not.toContain('permission_requested');
   });
 
+  test.each([
+    ['bash(touch a*)', 'touch a1', false],
+    ['bash(touch a*)', 'touch a1; touch b', true],
+    ['bash(touch a*)', 'touch a1 && touch a2', false],
+    ['bash:execute(touch *)', 'touch a1 b', false],
+    ['bash(touch *)', 'touch a1 > b', true],
+  ])(
+    '`permissions.allowed_tools` covers a command only in all its parts: %s, %s',
+    async (entry, command, refused) => {
+      const call = { name: 'bash', arguments: { command } };
+      const { result } = await attempt(hookFolder(), { config: allowed(entry), call });
+      expect(result?.is_error).toBe(refused);
+    },
+  );
+
+  test('what a person allows for the session is remembered as it was shown, and not for what else the shell can do', async () => {
+    const commands = ['touch a', 'touch a', 'touch a; touch b', 'touch b'];
+    const { requests, results } = await attempt(hookFolder(), {
+      call: commands.map((command) => ({ name: 'bash', arguments: { command } })),
+      query: { onUnanswered: 'wait' },
+      answer: 'allow_session',
+    });
+    expect(results.every(({ is_error }) => !is_error)).toBe(true);
+    expect(requests.map(({ grants }) => grants)).toEqual([['touch a'], ['touch b']]);
+  });
+
   test('`permissions.allowed_tools` does not loosen a mode, a rule or a hook', async () => {
     const config = allowed('write', 'write:write');
     const reading = await attempt(hookFolder(), {

@@ -169,6 +169,8 @@ function outcomeOf(events: readonly NumberedEvent[]) {
     types: runtimeEvents.map(({ type }) => type),
     notices: runtimeEvents.flatMap((event) => (event.type === 'notice_given' ? [event.message] : [])),
     started: runtimeEvents.flatMap((event) => (event.type === 'tool_started' ? [event.input] : [])),
+    /** What hooks were told to have decided. */
+    decided: runtimeEvents.flatMap((event) => (event.type === 'hook_decided' ? [event] : [])),
     requests: runtimeEvents.flatMap((event) =>
       event.type === 'permission_requested' ? [event.request] : [],
     ),

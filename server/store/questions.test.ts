@@ -104,6 +104,26 @@ describeStores('A permission request', (store, engine) => {
     await expect(wide).rejects.toMatchObject({ code: 'invalid_request', errors: [{ pointer: '/decision' }] });
   });
 
+  it('of before there were patterns remembers nothing; a grant of then is read as one without a pattern', async () => {
+    const reach = await newAccount(store());
+    const { sessionId, request } = await ask(reach);
+    const { grants: _grants, ...old } = request;
+    await engine
+      .sql()('permission_requests')
+      .where({ id: request.id })
+      .update({ request: JSON.stringify(old) });
+    const answered = await store().permissions.answer(reach, sessionId, request.id, {
+      decision: 'allow_session',
+    });
+    expect(answered.grants).toEqual([]);
+    expect(await store().transcript.readGrants(sessionId)).toEqual([]);
+    const later = await ask(reach);
+    await store().permissions.answer(reach, later.sessionId, later.request.id, { decision: 'allow_session' });
+    await engine.sql()('permission_grants').where({ session_id: later.sessionId }).update({ pattern: null });
+    const grant = { toolName: 'write', action: 'write', pattern: null };
+    expect(await store().transcript.readGrants(later.sessionId)).toEqual([grant]);
+  });
+
   it('is remembered for its session, or for every session of its workspace', async () => {
     const reach = await newAccount(store());
     const first = await ask(reach);
