@@ -25,6 +25,21 @@ test('a file that breaks leaves the settings as they were', async () => {
   expect(await disabled()).toEqual(['write']);
 });
 
+test('the tools that ask language servers are listed as theirs, and say why they are not there', async () => {
+  const asking = async () => {
+    const { body } = await app.request('GET', '/api/v1/tools', { token: app.operatorKey });
+    const tools: { name: string; source: string; disabled_by: string | null }[] = body.data;
+    return tools
+      .filter(({ source }) => source === 'lsp')
+      .map(({ name, disabled_by }) => `${name}: ${disabled_by}`);
+  };
+  const names = ['definition', 'diagnostics', 'references', 'symbols'];
+  expect(await asking()).toEqual(names.map((name) => `${name}: null`));
+  await rewrite('{ "options": { "auto_lsp": false } }');
+  const why = 'no language server is named, and options.auto_lsp is off';
+  expect(await asking()).toEqual(names.map((name) => `${name}: ${why}`));
+});
+
 async function rewrite(text: string): Promise<void> {
   await writeFile(join(app.services.settings.globalConfigDirectory, 'service.json'), text);
 }

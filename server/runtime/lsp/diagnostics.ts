@@ -26,7 +26,7 @@ export interface FileReport {
   readonly at: number;
 }
 
-export const mostOfFile = 200;
+const mostOfFile = 200;
 const mostFiles = 2000;
 const longestMessage = 500;
 
@@ -40,8 +40,11 @@ export class Reports {
   publish(params: unknown): void {
     const path = pathOf(textOf(params, 'uri'));
     if (path === null) return;
-    const version = memberOf(params, 'version');
-    this.set(path, reportOf(itemsOf(params, 'diagnostics'), typeof version === 'number' ? version : null));
+    const named = memberOf(params, 'version');
+    const version = typeof named === 'number' ? named : null;
+    // What it still has to say of an earlier version does not replace what it said of a later one.
+    if (version !== null && version < (this.#byPath.get(path)?.version ?? version)) return;
+    this.set(path, reportOf(itemsOf(params, 'diagnostics'), version));
   }
 
   set(path: string, report: FileReport): void {
@@ -94,7 +97,7 @@ export function uriOf(path: string): string {
 }
 
 /** One line, of bounded length: it goes to the model. */
-export function oneLine(text: string, longest = longestMessage): string {
+function oneLine(text: string, longest = longestMessage): string {
   const line = text.replace(/\s+/g, ' ').trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;
 }

@@ -6,7 +6,7 @@ import { uriOf } from './diagnostics.ts';
 import { languageIdOf } from './file-types.ts';
 
 /** Larger files are data or generated; a server would be busy with them for long. */
-export const mostDocumentBytes = 2 * 1024 ** 2;
+const mostDocumentBytes = 2 * 1024 ** 2;
 const mostOpen = 50;
 
 /** The text of a file as it is on disk; null where there is none, or it is too large or not text. */
@@ -48,15 +48,17 @@ export function createDocuments(
   saves: { readonly wanted: boolean; readonly withText: boolean },
 ): Documents {
   const open = new Map<string, OpenDocument>();
+  // Never begun anew, so that a document that is opened again is later than it was.
+  let version = 0;
   const close = (path: string) => {
     if (open.delete(path)) notify('textDocument/didClose', { textDocument: { uri: uriOf(path) } });
   };
   const openNew = (path: string, text: string, hash: string): SyncedDocument => {
     const [oldest] = open.keys();
     if (oldest !== undefined && open.size >= mostOpen) close(oldest);
-    const document = { version: 1, hash, since: performance.now() };
+    const document = { version: ++version, hash, since: performance.now() };
     open.set(path, document);
-    const textDocument = { uri: uriOf(path), languageId: languageIdOf(path), version: 1, text };
+    const textDocument = { uri: uriOf(path), languageId: languageIdOf(path), version, text };
     notify('textDocument/didOpen', { textDocument });
     return document;
   };
@@ -74,7 +76,7 @@ export function createDocuments(
     open.set(path, document);
     if (document.hash === hash) return document;
     document.hash = hash;
-    document.version += 1;
+    document.version = ++version;
     document.since = performance.now();
     const textDocument = { uri: uriOf(path), version: document.version };
     notify('textDocument/didChange', { textDocument, contentChanges: [{ text }] });

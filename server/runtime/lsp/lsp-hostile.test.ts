@@ -60,12 +60,12 @@ test('a line that is no message does no harm', async () => {
 });
 
 test('one that floods is read no faster than it is understood, in bounded memory', async () => {
-  const bench = smallBench('flood', { times: { judgeMs: 700, startWaitMs: 700 } });
+  const bench = smallBench('flood', { times: { judgeMs: 2500, startWaitMs: 2500 } });
   await ready(bench);
   const before = process.memoryUsage().rss;
   const started = performance.now();
   const note = await bench.note('a.x', 'wrong\n');
-  expect(performance.now() - started).toBeLessThan(4000);
+  expect(performance.now() - started).toBeLessThan(8000);
   expect(note).toContain('a.x has 5000 errors');
   expect(note.split('\n')).toHaveLength(22);
   expect(process.memoryUsage().rss - before).toBeLessThan(400 * 1024 ** 2);

@@ -12,7 +12,7 @@ export function rootFolderOf(path: string, workspacePath: string, markers: reado
 }
 
 /** Whether the folder holds one of the markers; a marker may begin with a star. */
-export function holdsMarker(folder: string, markers: readonly string[]): boolean {
+function holdsMarker(folder: string, markers: readonly string[]): boolean {
   const names = namesIn(folder);
   return markers.some((marker) =>
     marker.startsWith('*')

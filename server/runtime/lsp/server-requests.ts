@@ -67,7 +67,7 @@ const refreshes = [
 ].map((what) => (what === 'diagnostic' ? 'workspace/diagnostic/refresh' : `workspace/${what}/refresh`));
 
 /** The part of the settings that a dotted name stands for; all of them without a name, null where there is nothing. */
-export function sectionOf(settings: Record<string, unknown>, section: string | undefined): unknown {
+function sectionOf(settings: Record<string, unknown>, section: string | undefined): unknown {
   if (!section) return settings;
   if (Object.hasOwn(settings, section)) return settings[section];
   let value: unknown = settings;

@@ -42,7 +42,7 @@ export interface LspBench {
 }
 
 /** Short enough for tests, long enough for a machine that is busy. */
-export const shortTimes: LspTimes = {
+const shortTimes: LspTimes = {
   ...usualTimes,
   startWaitMs: 8000,
   judgeMs: 1500,
