@@ -2,7 +2,6 @@
 
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  MCP: ['mcp.*.type', 'mcp.*.url', 'mcp.*.headers', 'mcp.*.oauth_callback_port'],
   summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
   'limits of a run': ['models.large.fallbacks', 'options.limits', 'options.limits.'],
   'the catalogue': [

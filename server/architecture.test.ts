@@ -17,6 +17,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   http: ['handler', ...open],
   operations: ['handler', ...open],
   handler: ['services', ...open],
+  'mcp-access': ['runtime', 'config', ...open],
   services: ['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', ...open],
   runtime: ['outbound', ...open],
   config: ['outbound', ...open],
@@ -57,7 +58,12 @@ const folders: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** What the `service` command may import of the server besides the client. */
-const terminalFaces = ['server/main.ts', 'server/config/config.ts', 'server/maintenance/maintenance.ts'];
+const terminalFaces = [
+  'server/main.ts',
+  'server/config/config.ts',
+  'server/maintenance/maintenance.ts',
+  'server/mcp-access.ts',
+];
 
 /** The imports of a file: paths from the root of the repository, and names of packages. */
 type Imports = ReadonlyMap<string, readonly string[]>;

@@ -21,7 +21,7 @@ import {
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { createOutbound } from './outbound/outbound.ts';
-import { createRuntime, type Runtime } from './runtime/runtime.ts';
+import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
 import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
@@ -106,6 +106,8 @@ export interface LocalProject {
   readonly settings: FollowedSettings;
   /** The folder of the master key, which belongs to the person and to no project. */
   readonly keyDirectory: string;
+  /** Where this person's logins to MCP servers are kept. */
+  readonly mcpLogins?: LoginKeeper;
 }
 
 /** The services, with what only their owner may do. */
@@ -171,6 +173,7 @@ async function assemble(
     hiddenPaths: [settings.dataDirectory],
     outbound,
     webSearchUrl: settings.webSearchUrl,
+    ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),
     expand: (value, pointer, signal) =>
       expandSetting(value, pointer, {
         environment: input.environment,

@@ -4,6 +4,7 @@ import { createServiceClient, type ServiceClient } from '@service/client';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
 import { logFileIn } from './log/log-file.ts';
+import { openMcpLogins } from './logins/mcp-logins.ts';
 import { openProject, type Project } from './project.ts';
 import { failureOf } from './service-failures.ts';
 
@@ -68,7 +69,12 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     const { options } = loaded.config;
     const log = createFileLog(logFileIn(folder), options?.debug ? 'debug' : 'info');
     const server = await startServer(localServerSettings(folder, process.env), {
-      project: { folder: workingDirectory, settings, keyDirectory: dataHome },
+      project: {
+        folder: workingDirectory,
+        settings,
+        keyDirectory: dataHome,
+        mcpLogins: openMcpLogins(dataHome),
+      },
       log,
     });
     const client = createServiceClient({ baseUrl: server.url, token: server.processKey ?? '' });

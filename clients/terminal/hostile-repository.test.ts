@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { processesWith } from '../../server/runtime/test-hooks.ts';
 import { findProgram } from './search-path.ts';
 import { launcher, type TestHome, testHome } from './test-command.ts';
 import { type Ended, runToEnd } from './test-process.ts';
@@ -51,7 +52,11 @@ traceable(
     expect((await upstream.requests()).at(-1)?.headers).toMatchObject({
       authorization: 'Bearer from-a-command',
     });
-    expect(canaries(home)).toEqual(['canary-command', 'canary-hook']);
+    // Each MCP server was tried, and is no such thing; the template of an address was replaced for that.
+    expect(canaries(home)).toEqual([
+      ...['canary-alias', 'canary-command', 'canary-hook', 'canary-mcp', 'canary-url'],
+    ]);
+    expect(used.stderr).toContain('The MCP server files cannot be used');
   },
 );
 
@@ -124,6 +129,28 @@ test('a trusted file that changes while a run is at work counts no more at its n
   const twice = 'use tool ls with {"path": "."} then tool ls with {"path": "/"}';
   expect(await home.service(['run', '--yolo', twice])).toMatchObject({ code: 0 });
   expect(readFileSync(join(home.project, 'asked'), 'utf8')).toBe('asked\n');
+});
+
+test('the MCP server of a trusted file that changes is gone at once, whatever the run is busy with', async () => {
+  const home = stranger();
+  const everything = join(
+    import.meta.dirname,
+    '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+  );
+  const mcp = { slow: { command: process.execPath, args: [everything] } };
+  home.write('project/service.json', { mcp });
+  rmSync(join(home.project, '.service.json'));
+  expect(await home.service(['trust', '--yes'])).toMatchObject({ code: 0 });
+  const name = 'mcp_slow_trigger-long-running-operation';
+  await upstream.script(calling(name, { duration: 60, steps: 60 }));
+  const run = home.start(['run', '--yolo', 'Go']);
+  // Its process is there, and at work.
+  await run.until(() => processesWith(everything).length === 1 && /progress|operation/.test(run.stderr()));
+  home.write('project/service.json', `${JSON.stringify({ mcp })} // one more byte`);
+  const changed = Date.now();
+  await run.until(() => processesWith(everything).length === 0);
+  expect(Date.now() - changed).toBeLessThan(4000);
+  expect(await run.ended).toMatchObject({ code: 0 });
 });
 
 /** A clone whose files name everything that could run. */

@@ -28,6 +28,13 @@ import type { NumberedEvent, Transcript } from './transcript.ts';
 
 export { whyTotalsAreUnbounded } from './control-groups.ts';
 export type { RuntimeSettings } from './live-parts.ts';
+export type { LoginKeeper } from './mcp/login-keeper.ts';
+export {
+  type McpAccess,
+  type McpExamination,
+  type McpPrompt,
+  openMcpAccess,
+} from './mcp/mcp-access.ts';
 export type { Generation } from './model.ts';
 export type { Profile } from './profile.ts';
 export type { ProfileSource } from './profiles.ts';

@@ -132,6 +132,7 @@ export function addListings(program: Command): void {
       .action(async (options) => (await import('../commands/mcp.ts')).listMcpServers(options)),
     'service mcp list',
   );
+  addMcp(mcp);
   const lsp = program.command('lsp').helpCommand(false).description('Language servers of the settings.');
   withExample(lsp, 'service lsp list');
   withExample(
@@ -141,5 +142,55 @@ export function addListings(program: Command): void {
       .addOption(jsonOption())
       .action(async (options) => (await import('../commands/lsp.ts')).listLanguageServers(options)),
     'service lsp list',
+  );
+}
+
+function addMcp(mcp: Command): void {
+  withExample(
+    mcp
+      .command('test')
+      .description('Connect to an MCP server as an agent does, and say what it offers.')
+      .argument('<name>', 'its name in the settings')
+      .addOption(jsonOption())
+      .action(async (name: string, options) =>
+        (await import('../commands/mcp-servers.ts')).testMcpServer(name, options),
+      ),
+    'service mcp test issues',
+  );
+  withExample(
+    mcp
+      .command('login')
+      .description('Log in to a remote MCP server, in a browser.')
+      .argument('<name>', 'its name in the settings')
+      .action(async (name: string) => (await import('../commands/mcp-login.ts')).logInToMcp(name)),
+    'service mcp login issues',
+  );
+  withExample(
+    mcp
+      .command('logout')
+      .description('Forget the login to a remote MCP server.')
+      .argument('<name>', 'its name in the settings')
+      .action(async (name: string) => (await import('../commands/mcp-login.ts')).logOutOfMcp(name)),
+    'service mcp logout issues',
+  );
+  withExample(
+    mcp
+      .command('prompts')
+      .description('List the prompts that MCP servers offer.')
+      .addOption(jsonOption())
+      .action(async (options) => (await import('../commands/mcp-servers.ts')).listMcpPrompts(options)),
+    'service mcp prompts',
+  );
+  withExample(
+    mcp
+      .command('prompt')
+      .description('Print a prompt of an MCP server, filled in, for service run to read.')
+      .argument('<server>', 'its name in the settings')
+      .argument('<prompt>', 'the name of the prompt')
+      .argument('[values...]', 'as name=value')
+      .action(async (server: string, prompt: string, values: string[]) =>
+        (await import('../commands/mcp-servers.ts')).printMcpPrompt(server, prompt, values),
+      ),
+    'service mcp prompt issues triage label=bug | service run',
   );
 }

@@ -135,7 +135,7 @@ describe('service mcp list and service lsp list', () => {
       `issues\thttp\thttps://(hidden)@mcp.example.com/mcp?token=(hidden)&team=$TEAM\tenabled\t15s\tonly list, get\t${file}:14`,
       `old\tstdio\tmcp-old\tdisabled\t15s\tall\t${file}:26`,
     ]);
-    expect(stderr).toContain('does not start MCP servers yet');
+    expect(stderr).toContain('service mcp test');
   });
 
   test('the alias mcpServers is listed like mcp, and its place is where it stands', async () => {

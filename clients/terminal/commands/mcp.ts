@@ -33,7 +33,7 @@ export async function listMcpServers({ json = false }: { readonly json?: boolean
   if (servers.length === 0)
     return notice('The settings name no MCP server. Add one to "mcp" in service.json.');
   printTable(servers, columns);
-  notice('This version reads these settings; it does not start MCP servers yet.');
+  notice('To see whether one works: service mcp test NAME.');
 }
 
 const columns: readonly Column<ListedServer>[] = [

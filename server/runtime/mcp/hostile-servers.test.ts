@@ -7,13 +7,13 @@ import { processesWith } from '../test-hooks.ts';
 import { call, hostile, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
 test.each([
-  ['ends-at-once', 'it ended with exit code 3'],
-  ['hangs', 'it did not connect within 1 s'],
-  ['wrong-id', 'it did not connect within 1 s'],
-  ['refuses', 'it said: Not [31m today (-32603)'],
-])('one that %s is absent, its state says why, and the others are there', async (deed, detail) => {
+  ['ends-at-once', 15, 'it ended with exit code 3'],
+  ['hangs', 1, 'it did not connect within 1 s'],
+  ['wrong-id', 1, 'it did not connect within 1 s'],
+  ['refuses', 15, 'it said: Not [31m today (-32603)'],
+])('one that %s is absent, its state says why, and the others are there', async (deed, timeout, detail) => {
   const workspacePath = testWorkspace();
-  const mcp = testMcp({ bad: { ...hostile(deed), timeout: 1 }, good: hostile('well') });
+  const mcp = testMcp({ bad: { ...hostile(deed), timeout }, good: hostile('well') });
   const tools = await mcp.tools({ workspacePath });
   expect(tools.map(({ name }) => name)).toEqual(['mcp_good_act']);
   expect(mcp.states({ workspacePath })).toEqual([

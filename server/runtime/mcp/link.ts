@@ -33,6 +33,8 @@ export interface LinkParts {
   readonly log: Log;
   /** How long the handshake may take. */
   readonly timeoutMs: number;
+  /** Is told the end of what a process wrote to standard error. */
+  readonly hear: (lastWords: string) => void;
   /** A list of the server has changed. */
   readonly onListChanged: () => void;
   /** The connection is no more. */
@@ -46,8 +48,6 @@ export interface Link {
   readonly client: Client;
   /** The process; null for a remote server. */
   readonly pid: number | null;
-  /** What a process wrote to standard error last. */
-  lastWords(): string;
   close(): Promise<void>;
 }
 
@@ -154,7 +154,6 @@ function linkOf(client: Client, transport: Transport): Link {
     get pid() {
       return transport instanceof StdioTransport ? transport.pid : null;
     },
-    lastWords: () => (transport instanceof StdioTransport ? transport.lastWords : ''),
     close: () => {
       closing ??= close();
       return closing;
@@ -163,7 +162,8 @@ function linkOf(client: Client, transport: Transport): Link {
 }
 
 async function transportTo(target: Target, parts: LinkParts): Promise<Transport> {
-  if (target.type === 'stdio') return new StdioTransport(await commandOf(target, parts), parts.log);
+  if (target.type === 'stdio')
+    return new StdioTransport(await commandOf(target, parts), parts.log, parts.hear);
   const { url, headers, oauth } = target;
   const login = loginTo(url, oauth, headers, parts.logins);
   const fetch = boundedFetch(fetchFor(url, parts.outbound));

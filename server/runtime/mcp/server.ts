@@ -107,7 +107,7 @@ export class ConnectedServer {
 
   /** The end of what a process that failed wrote to standard error. */
   get lastWords(): string {
-    return this.#link?.lastWords() ?? this.#lastWords;
+    return this.#lastWords;
   }
 
   /** Connects where it is not connected and it is time to try; `state` says how that went. */
@@ -219,7 +219,6 @@ export class ConnectedServer {
       try {
         this.#listing = await listAll(link.client, signal, limit);
       } catch (error) {
-        this.#lastWords = link.lastWords();
         await link.close();
         throw error;
       }
@@ -249,6 +248,9 @@ export class ConnectedServer {
     return {
       ...{ workspacePath, sandbox, outbound, logins, timeoutMs: limit },
       log: log.child({ mcp_server: name }),
+      hear: (lastWords: string) => {
+        this.#lastWords = lastWords;
+      },
       onListChanged: () => {
         this.#stale = true;
       },
@@ -313,7 +315,6 @@ export class ConnectedServer {
   async #drop(link: Link | null): Promise<void> {
     if (!link || link !== this.#link) return;
     this.#link = null;
-    this.#lastWords = link.lastWords();
     await link.close();
   }
 
@@ -326,6 +327,7 @@ export class ConnectedServer {
   }
 }
 
+/** By the protocol 404; some servers say 400 to a session that they do not know. */
 function isSessionGone(error: unknown): boolean {
-  return error instanceof SdkHttpError && error.data.status === 404;
+  return error instanceof SdkHttpError && (error.data.status === 404 || error.data.status === 400);
 }

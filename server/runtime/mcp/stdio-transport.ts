@@ -41,6 +41,7 @@ export class StdioTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #command: StdioCommand;
   readonly #log: Log;
+  readonly #hear: (lastWords: string) => void;
   readonly #buffer = new ReadBuffer({ maxBufferSize: largestMessageBytes });
   readonly #unanswered = new Set<RequestId>();
   #group: ProcessGroup | null = null;
@@ -50,9 +51,11 @@ export class StdioTransport implements Transport {
   #fault: McpFailure | null = null;
   #closing: Promise<void> | null = null;
 
-  constructor(command: StdioCommand, log: Log) {
+  /** @param hear - Told the end of what it wrote to standard error: for the eyes of whoever configured it. */
+  constructor(command: StdioCommand, log: Log, hear: (lastWords: string) => void) {
     this.#command = command;
     this.#log = log;
+    this.#hear = hear;
   }
 
   /** Why it ended; null while it runs, or where we ended it. */
@@ -62,11 +65,6 @@ export class StdioTransport implements Transport {
 
   get pid(): number | null {
     return this.#group?.child.pid ?? null;
-  }
-
-  /** The end of what it wrote to standard error: for the eyes of whoever configured it. */
-  get lastWords(): string {
-    return this.#lastWords;
   }
 
   async start(): Promise<void> {
@@ -137,6 +135,7 @@ export class StdioTransport implements Transport {
 
   #listen(chunk: Buffer): void {
     this.#lastWords = (this.#lastWords + chunk.toString('utf8')).slice(-lastWordsLength);
+    this.#hear(this.#lastWords);
     if (this.#loggedBytes > mostLoggedBytes) return;
     this.#loggedBytes += chunk.length;
     this.#log.debug({ stderr: chunk.toString('utf8').slice(0, 4000) }, 'an MCP server complains');

@@ -1,0 +1,92 @@
+/** `service mcp login` and `service mcp logout`. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { openMcpLogins } from '../logins/mcp-logins.ts';
+import { notice } from '../output.ts';
+import { currentPlaces } from '../places.ts';
+import { asFailure, withServers } from './mcp-servers.ts';
+
+const patienceMs = 5 * 60_000;
+
+/** Sends the person to the authorization server of an MCP server, and keeps what comes back. */
+export async function logInToMcp(name: string): Promise<void> {
+  try {
+    await withServers(async (servers) => {
+      const { callbackPort } = await servers.loginTarget(name);
+      await using callback = await listenForAnswer(callbackPort ?? 0);
+      await servers.logIn(name, {
+        redirectUrl: callback.url,
+        async visit(authorizationUrl) {
+          notice(`Open this page to log in to ${name}:\n${authorizationUrl.href}`);
+          openBrowser(authorizationUrl.href);
+          return await callback.answer;
+        },
+      });
+    });
+  } catch (error) {
+    throw asFailure(error, name);
+  }
+  notice(`Logged in to ${name}.`);
+}
+
+/** Forgets the login to a server. */
+export async function logOutOfMcp(name: string): Promise<void> {
+  const { dataHome } = await currentPlaces();
+  const keeper = openMcpLogins(dataHome);
+  try {
+    const url = await withServers(async (servers) => (await servers.loginTarget(name)).url.href);
+    await keeper.locked(url, () => keeper.remove(url));
+  } catch (error) {
+    throw asFailure(error, name);
+  }
+  notice(`The login to ${name} is forgotten here.`);
+}
+
+/** The page that the browser comes back to, on this machine alone. */
+async function listenForAnswer(port: number) {
+  const { promise: answer, resolve, reject } = Promise.withResolvers<URLSearchParams>();
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://127.0.0.1');
+    const known = url.pathname === '/callback';
+    response.writeHead(known ? 200 : 404, {
+      'content-type': 'text/plain; charset=utf-8',
+      connection: 'close',
+    });
+    response.end(
+      known ? 'You can close this page, and go back to the terminal.\n' : 'There is nothing here.\n',
+    );
+    if (known) resolve(url.searchParams);
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+    throw new CommandFailure(`The port ${port} cannot be listened to (${error.code}).`, exitCodes.failed);
+  });
+  const timer = setTimeout(
+    () => reject(new CommandFailure('Nobody logged in within five minutes.', exitCodes.failed)),
+    patienceMs,
+  );
+  // Where the login fails before anybody is asked for it, nobody waits for this.
+  answer.catch(() => undefined);
+  const address = server.address();
+  if (typeof address !== 'object' || !address) throw new Error('A listening server has a port.');
+  return {
+    url: `http://127.0.0.1:${address.port}/callback`,
+    answer,
+    async [Symbol.asyncDispose]() {
+      clearTimeout(timer);
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+/** The page's address was printed, so that nothing is lost where there is no browser. */
+function openBrowser(url: string): void {
+  if (!process.stderr.isTTY) return;
+  const [command, ...args] = process.platform === 'darwin' ? ['open', url] : ['xdg-open', url];
+  const child = spawn(command ?? 'xdg-open', args, { stdio: 'ignore', detached: true });
+  child.on('error', () => undefined);
+  child.unref();
+}

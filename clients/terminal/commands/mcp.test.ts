@@ -1,0 +1,99 @@
+/** `service mcp test`, `login`, `logout`, `prompts` and `prompt`, with the public servers and a real authorization server. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
+import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
+import { type TestHome, testHome } from '../test-command.ts';
+
+test('a server is connected to, and what it offers is printed', async () => {
+  const home = withMcp({ everything: { ...overStdio('everything'), disabled_tools: ['echo'] } });
+  const { code, stdout } = await home.service(['mcp', 'test', 'everything']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^everything: mcp-servers\/everything [\d.]+, protocol \d{4}-\d\d-\d\d, connected in [\d.]+ s\n/,
+  );
+  expect(stdout).toContain('mcp_everything_echo\tdisabled');
+  expect(stdout).toContain('mcp_everything_get-sum\tenabled');
+  const { stdout: json } = await home.service(['mcp', 'test', 'everything', '--json']);
+  expect(JSON.parse(json)).toMatchObject({ name: 'everything', ok: true, fault: null, has_resources: true });
+});
+
+test('`mcp.*.type` and `mcp.*.url` a remote server is reached as they say', async () => {
+  const { url } = await listening('streamableHttp');
+  const home = withMcp({ remote: { type: 'http', url } });
+  const { code, stdout } = await home.service(['mcp', 'test', 'remote']);
+  expect(code).toBe(0);
+  expect(stdout).toContain('mcp_remote_echo\tenabled');
+});
+
+test('one that fails is told with what it said, and by the exit code', async () => {
+  const home = withMcp({
+    bad: hostile('complains'),
+    missing: { command: 'no-such-command-anywhere' },
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a template of the settings
+    unset: { command: 'x', env: { TOKEN: '${NOT_SET_ANYWHERE:?needed}' } },
+  });
+  const bad = await home.service(['mcp', 'test', 'bad']);
+  expect(bad.code).toBe(4);
+  expect(bad.stderr).toContain('The MCP server bad cannot be used: it ended with exit code 3.');
+  expect(bad.stderr).toContain('the last words of a server');
+  const missing = await home.service(['mcp', 'test', 'missing']);
+  expect(missing).toMatchObject({ code: 4, stderr: expect.stringContaining('its command was not found') });
+  const unset = await home.service(['mcp', 'test', 'unset']);
+  expect(unset).toMatchObject({ code: 4, stderr: expect.stringContaining('NOT_SET_ANYWHERE') });
+  const unknown = await home.service(['mcp', 'test', 'other']);
+  expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('bad, missing, unset') });
+});
+
+test('one of a file that nobody trusts is not started', async () => {
+  const home = testHome();
+  const canary = join(home.home, 'canary');
+  home.write('project/service.json', { mcp: { files: { command: 'touch', args: [canary] } } });
+  const { code, stderr } = await home.service(['mcp', 'test', 'files']);
+  expect(code).toBe(2);
+  expect(stderr).toContain('mcp does not count');
+  expect(existsSync(canary)).toBe(false);
+});
+
+test('prompts are listed, and one is printed with its values', async () => {
+  const home = withMcp({ everything: overStdio('everything') });
+  const listed = await home.service(['mcp', 'prompts']);
+  expect(listed.stdout).toContain('everything\targs-prompt\tcity= [state=]');
+  const printed = await home.service(['mcp', 'prompt', 'everything', 'args-prompt', 'city=Bern']);
+  expect(printed).toMatchObject({ code: 0, stdout: expect.stringContaining('Bern') });
+  const unknown = await home.service(['mcp', 'prompt', 'everything', 'none-such']);
+  expect(unknown.code).toBe(4);
+});
+
+test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes back there; logout forgets it', async () => {
+  const { url, grants } = await startOauthServer();
+  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const home = withMcp({ guarded: { type: 'http', url, oauth_callback_port: port } });
+  const before = await home.service(['mcp', 'test', 'guarded']);
+  expect(before).toMatchObject({ code: 4, stderr: expect.stringContaining('service mcp login guarded') });
+
+  const login = home.start(['mcp', 'login', 'guarded']);
+  const page = /https?:\S+\/authorize\S+/;
+  await login.until(() => page.test(login.stderr()));
+  const authorizationUrl = new URL(page.exec(login.stderr())?.[0] ?? '');
+  expect(authorizationUrl.searchParams.get('redirect_uri')).toBe(`http://127.0.0.1:${port}/callback`);
+  const answer = await fetch(authorizationUrl);
+  expect(await answer.text()).toContain('You can close this page');
+  expect(await login.ended).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('Logged in to guarded'),
+  });
+  expect(grants.map((asked) => asked.get('grant_type'))).toEqual(['authorization_code']);
+
+  const after = await home.service(['mcp', 'test', 'guarded']);
+  expect(after).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp_guarded_act') });
+  expect(await home.service(['mcp', 'logout', 'guarded'])).toMatchObject({ code: 0 });
+  expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
+});
+
+function withMcp(mcp: object): TestHome {
+  const home = testHome();
+  home.write('.config/service/service.json', { mcp });
+  return home;
+}

@@ -1,0 +1,23 @@
+/** The MCP servers of a person's settings, for the command: no server of our own, no database, no agent. */
+import { expandSetting, type LoadedSettings } from './config/config.ts';
+import { createLog } from './log.ts';
+import { type LoginKeeper, type McpAccess, openMcpAccess } from './runtime/runtime.ts';
+
+export type { LoginKeeper, McpAccess, McpExamination, McpPrompt } from './runtime/runtime.ts';
+
+/** @param folder - The project: where processes work, and the commands of templates. */
+export function openMcpServers(
+  { config }: Pick<LoadedSettings, 'config'>,
+  folder: string,
+  environment: Readonly<Record<string, string | undefined>>,
+  logins: LoginKeeper,
+): McpAccess {
+  return openMcpAccess({
+    config,
+    workspacePath: folder,
+    logins,
+    log: createLog('silent'),
+    expand: (value, pointer, signal) =>
+      expandSetting(value, pointer, { environment, workingDirectory: folder, signal }),
+  });
+}
