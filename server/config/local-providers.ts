@@ -51,6 +51,7 @@ function candidate(id: string, name: string, address: string, models: readonly s
     connect: async () => ({ baseUrl: `${address}/v1` }),
     models: models.map((model) => ({ id: model, name: model })),
     onlyListed: true,
+    flatRate: true,
     origin: 'discovered',
   };
 }

@@ -26,6 +26,8 @@ export interface ProviderCandidate {
   readonly models: readonly CandidateModel[];
   /** Whether it is known to have no others. */
   readonly onlyListed?: boolean;
+  /** Whether its calls cost nothing by themselves. */
+  readonly flatRate?: boolean;
   readonly providerOptions?: Readonly<Record<string, unknown>>;
   readonly systemPromptPrefix?: string;
   readonly origin: 'settings' | 'environment' | 'discovered';
@@ -196,6 +198,7 @@ function candidateOf(entry: Entry, type: UsableType, surroundings: TemplateSurro
     models: modelsOf(entry, type),
     // Of a vendor's models the settings need name only those that they say more about.
     ...(!builtIn && provider.models?.length && { onlyListed: true }),
+    ...(provider.flat_rate && { flatRate: true }),
     ...(provider.provider_options && { providerOptions: provider.provider_options }),
     ...(provider.system_prompt_prefix && { systemPromptPrefix: provider.system_prompt_prefix }),
     origin,

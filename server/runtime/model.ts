@@ -1,10 +1,13 @@
 /** What the runtime asks of a model, whoever provides it. */
 import type { MessagePart, ProblemCode, StopReason, Usage } from '../contract/api.ts';
+import type { Cost } from './cost.ts';
 
 /** A message as a model reads it. */
 export interface ModelMessage {
   readonly role: 'user' | 'assistant' | 'tool';
   readonly parts: readonly MessagePart[];
+  /** Tokens that its provider counted when the model wrote it: all that it read and what it wrote. */
+  readonly tokens?: number;
 }
 
 /** A tool as a model is told of it. */
@@ -51,24 +54,57 @@ export type ModelPart =
       readonly name: string;
       readonly input: Record<string, unknown>;
     }
-  | { readonly type: 'finish'; readonly stopReason: StopReason; readonly usage: Usage };
+  | { readonly type: 'finish'; readonly stopReason: StopReason; readonly usage: TokenCount };
+
+/** Tokens, with what counts for the price alone. */
+export interface TokenCount extends Usage {
+  /** Those of the input that were written to the provider's cache. */
+  readonly cacheWriteTokens?: number;
+}
+
+/** What is known of a model. */
+export interface ModelFacts {
+  /** How many tokens it reads at once; null where that is not known. */
+  readonly contextWindow: number | null;
+  /** How many tokens an answer has at most unless the request says otherwise; null where nothing limits it. */
+  readonly maxOutputTokens: number | null;
+  /** Null where the price is not known. */
+  price(tokens: TokenCount): Cost;
+}
 
 /** One model of one provider. */
 export interface Model {
   /** `<provider>:<model_id>` */
   readonly name: string;
+  facts(): Promise<ModelFacts>;
   /** Throws ModelFailure; ends early without one only when the signal aborts. */
   stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelPart>;
+}
+
+/**
+ * What may help after a failure: to ask again, to ask another model, to say less, or to say something else, since the
+ * provider will not take this.
+ */
+export type Remedy = 'retry' | 'replace' | 'shorten' | 'reword';
+
+export interface FailureExtras {
+  readonly cause?: unknown;
+  /** How long the provider wants not to be asked. */
+  readonly retryAfterMs?: number | null;
 }
 
 /** Why a model gave no answer, in the words of the contract. */
 export class ModelFailure extends Error {
   readonly code: Extract<ProblemCode, `provider_${string}`>;
+  readonly remedy: Remedy;
+  readonly retryAfterMs: number | null;
 
-  constructor(code: ModelFailure['code'], message: string, cause?: unknown) {
-    super(message, { cause });
+  constructor(code: ModelFailure['code'], remedy: Remedy, message: string, extras: FailureExtras = {}) {
+    super(message, { cause: extras.cause });
     this.name = 'ModelFailure';
     this.code = code;
+    this.remedy = remedy;
+    this.retryAfterMs = extras.retryAfterMs ?? null;
   }
 }
 

@@ -8,8 +8,9 @@ import type {
   LanguageModelV4Usage,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
-import type { MessagePart, StopReason, ToolResult, Usage } from '../../contract/api.ts';
-import { ModelFailure, type ModelMessage, type ModelPart, type ModelRequest } from '../model.ts';
+import type { MessagePart, StopReason, ToolResult } from '../../contract/api.ts';
+import { ModelFailure, type ModelMessage, type ModelPart, type ModelRequest, type TokenCount } from '../model.ts';
+import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import type { Thoughts } from './thoughts.ts';
 
 /** How long a provider may be silent before its answer counts as lost. */
@@ -40,9 +41,8 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   } catch (error) {
     // Whoever aborted knows why, and wants no second reason.
     if (signal.aborted) return;
-    const cause = withoutSecrets(error, secrets);
-    if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, cause);
-    throw failure(cause);
+    if (silence.signal.aborted) throw timedOut(timeouts.silenceMs, withoutSecrets(error, secrets));
+    throw failureOf(error, secrets);
   } finally {
     silence.end();
   }
@@ -178,7 +178,7 @@ async function* parts(
       return;
     }
   }
-  throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
+  throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */
@@ -195,70 +195,18 @@ function toolInput(json: string): Record<string, unknown> {
 
 function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
   if (unified === 'interrupted' || unified === 'error')
-    throw new ModelFailure('provider_failed', 'The provider cut its answer short.');
+    throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
   if (unified === 'stop') return raw === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
   if (unified === 'length') return 'max_tokens';
   if (unified === 'tool-calls') return 'tool_use';
   return unified === 'content-filter' ? 'refusal' : 'end_turn';
 }
 
-function usage({ inputTokens, outputTokens }: LanguageModelV4Usage): Usage {
+function usage({ inputTokens, outputTokens }: LanguageModelV4Usage): TokenCount {
   return {
     input_tokens: inputTokens.total ?? 0,
     output_tokens: outputTokens.total ?? 0,
     cached_input_tokens: inputTokens.cacheRead ?? 0,
+    ...(inputTokens.cacheWrite && { cacheWriteTokens: inputTokens.cacheWrite }),
   };
-}
-
-function timedOut(silenceMs: number, cause: unknown): ModelFailure {
-  return new ModelFailure(
-    'provider_timeout',
-    `The model provider was silent for ${Math.round(silenceMs / 1000)} s; try again, or choose another model.`,
-    cause,
-  );
-}
-
-/** Errors before the stream are of the SDK's class; those within it are plain objects with the same member. */
-function statusOf(error: unknown): number | undefined {
-  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return undefined;
-  return typeof error.statusCode === 'number' ? error.statusCode : undefined;
-}
-
-/** Providers quote the credential that they refuse, and their words go to the log. */
-function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
-  const quotes = (text: string) => secrets.some((secret) => text.includes(secret));
-  const said =
-    typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
-  if (!quotes(said) || error instanceof ModelFailure) return error;
-  const message = secrets.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), said);
-  return Object.assign(new Error(message), { statusCode: statusOf(error) });
-}
-
-/** The provider's own words stay in the log: they may quote the request. */
-function failure(error: unknown): ModelFailure {
-  if (error instanceof ModelFailure) return error;
-  const status = statusOf(error);
-  if (status === 401 || status === 403)
-    return new ModelFailure(
-      'provider_refused',
-      'The model provider refused our credential; check its API key.',
-      error,
-    );
-  if (status === 429 || status === 529)
-    return new ModelFailure(
-      'provider_rate_limited',
-      'The model provider is overloaded or limits the rate; try again later.',
-      error,
-    );
-  if (status !== undefined && status >= 400 && status < 500)
-    return new ModelFailure(
-      'provider_refused',
-      `The model provider refused the request with status ${status}; check the model's name and the length of the conversation.`,
-      error,
-    );
-  return new ModelFailure(
-    'provider_failed',
-    'The model provider failed or cut its answer; try again, or choose another model.',
-    error,
-  );
 }

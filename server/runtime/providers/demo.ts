@@ -61,6 +61,7 @@ const toolScripts: readonly {
 export function demoModel(): Model {
   return {
     name: `${demoProviderId}:${demoModelId}`,
+    facts: async () => ({ contextWindow: null, maxOutputTokens: null, price: () => 0 }),
     async *stream(request, signal) {
       const results = resultsSincePrompt(request.messages);
       const call = nextCall(request, results);

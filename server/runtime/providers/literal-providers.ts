@@ -27,6 +27,7 @@ function definition(id: string, provider: Provider): ProviderDefinition {
       ...(provider.extra_headers && { headers: provider.extra_headers }),
       ...(provider.extra_body && { extraBody: provider.extra_body }),
     }),
+    ...(provider.flat_rate && { flatRate: true }),
     ...(provider.provider_options && { providerOptions: provider.provider_options }),
     ...(provider.system_prompt_prefix && { systemPromptPrefix: provider.system_prompt_prefix }),
   };

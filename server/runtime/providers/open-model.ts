@@ -1,9 +1,9 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { Problem } from '../../problem.ts';
-import type { Model, ModelPart, ModelRequest } from '../model.ts';
+import { type Model, ModelFailure, type ModelPart, type ModelRequest } from '../model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
+import { modelFacts } from './catalogue.ts';
 import { withModelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection, ProviderFactory } from './provider-factory.ts';
@@ -48,6 +48,7 @@ export function openModel(
 
   return {
     name: `${id}:${modelId}`,
+    facts: () => modelFacts(definition, modelId),
     async *stream(request, signal): AsyncGenerator<ModelPart> {
       const whole = withPrefix(withModelSettings(request, settings), definition.systemPromptPrefix);
       for (let mayRenew = true; ; mayRenew = false) {
@@ -79,8 +80,9 @@ async function connect(
   try {
     return await connect(signal);
   } catch (cause) {
-    throw new Problem(
+    throw new ModelFailure(
       'provider_refused',
+      'replace',
       `The settings of the provider ${id} cannot be used; its operator's log says why.`,
       { cause },
     );

@@ -16,6 +16,8 @@ export interface ProviderDefinition {
   }[];
   /** Whether it is known to have no other models. */
   readonly onlyListed?: boolean;
+  /** Whether its calls cost nothing by themselves. */
+  readonly flatRate?: boolean;
   /** Fields of the vendor's own, added to each request as they are. */
   readonly providerOptions?: Readonly<Record<string, unknown>>;
   /** Stands before the system prompt of each call. */

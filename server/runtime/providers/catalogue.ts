@@ -1,0 +1,109 @@
+/** What is known of models: how much they read at once and what they cost. Part of this program; nothing is fetched. */
+import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
+import type { ProviderModel } from '../../contract/config.ts';
+import { type Cost, wholeCost } from '../cost.ts';
+import type { ModelFacts, TokenCount } from '../model.ts';
+import type { ProviderDefinition } from './provider-definition.ts';
+
+/** What the settings say counts; where they say nothing, what is known of the vendor's model; else null. */
+export async function modelFacts(
+  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
+  modelId: string,
+): Promise<ModelFacts> {
+  const settings = definition.models.find(({ id }) => id === modelId)?.settings;
+  const { price, contextWindow } = await listed(definition.id, modelId);
+  return {
+    // 0 stands for "not known", as absence does.
+    contextWindow: settings?.context_window || contextWindow,
+    maxOutputTokens: settings?.default_max_tokens || null,
+    price: definition.flatRate ? () => 0 : (settings && ownPrice(settings, price)) || price,
+  };
+}
+
+type Price = ModelFacts['price'];
+
+interface Listed {
+  readonly contextWindow: number | null;
+  readonly price: Price;
+}
+
+const unlisted: Listed = { contextWindow: null, price: () => null };
+
+/**
+ * Only where the provider's id is the vendor's: a gateway may ask another price for the same model, and a server of
+ * one's own may read less of it at once. The list is large, so that it is read when it is first needed.
+ */
+async function listed(providerId: string, modelId: string): Promise<Listed> {
+  const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
+  const vendor = findProvider({ providerId });
+  if (vendor?.id !== providerId) return unlisted;
+  const calculate = (units: Units) => calculated(calcPrice, units, modelId, vendor);
+  const found = calculate({ input_tokens: 0, output_tokens: 0 });
+  if (!found) return unlisted;
+  return {
+    contextWindow: found.model.context_window ?? null,
+    price: (count) => {
+      const answer = calculate(unitsOf(count));
+      return answer && wholeCost(answer.total_price);
+    },
+  };
+}
+
+function calculated(
+  calcPrice: typeof import('@pydantic/genai-prices').calcPrice,
+  units: Units,
+  modelId: string,
+  provider: Provider,
+): PriceCalculation | null {
+  return calcPrice(units, modelId, { provider });
+}
+
+function unitsOf({ input_tokens, output_tokens, cached_input_tokens, cacheWriteTokens = 0 }: TokenCount): Units {
+  const read = Math.min(cached_input_tokens, input_tokens);
+  const written = Math.min(cacheWriteTokens, input_tokens - read);
+  return { input_tokens, output_tokens, cache_read_tokens: read, cache_write_tokens: written };
+}
+
+/** Null where the settings name no price. One that they leave out is that of the list, as long as it can be. */
+function ownPrice(settings: ProviderModel, listedPrice: Price): Price | null {
+  const { cost_per_1m_in, cost_per_1m_out, cost_per_1m_in_cached, cost_per_1m_out_cached } = settings;
+  const named = [cost_per_1m_in, cost_per_1m_out, cost_per_1m_in_cached, cost_per_1m_out_cached];
+  if (named.every((price) => price === undefined)) return null;
+  const million = 1_000_000;
+  const rate = (part: Partial<TokenCount>) => listedPrice({ ...nothing, ...part });
+  const input = cost_per_1m_in ?? rate({ input_tokens: million });
+  const output = cost_per_1m_out ?? rate({ output_tokens: million });
+  const usual = cost_per_1m_in === undefined;
+  const read =
+    cost_per_1m_out_cached ??
+    (usual ? rate({ input_tokens: million, cached_input_tokens: million }) : input);
+  const written =
+    cost_per_1m_in_cached ?? (usual ? rate({ input_tokens: million, cacheWriteTokens: million }) : input);
+  return (count) => totalOf(unitsOf(count), { input, output, read, written });
+}
+
+const nothing: TokenCount = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
+
+/** Dollars for a million tokens of each kind. */
+interface Rates {
+  readonly input: Cost;
+  readonly output: Cost;
+  readonly read: Cost;
+  readonly written: Cost;
+}
+
+function totalOf(units: Units, { input, output, read, written }: Rates): Cost {
+  const { input_tokens = 0, output_tokens = 0, cache_read_tokens = 0, cache_write_tokens = 0 } = units;
+  const parts: readonly [tokens: number, rate: Cost][] = [
+    [input_tokens - cache_read_tokens - cache_write_tokens, input],
+    [output_tokens, output],
+    [cache_read_tokens, read],
+    [cache_write_tokens, written],
+  ];
+  let sum = 0;
+  for (const [tokens, rate] of parts) {
+    if (tokens > 0 && rate === null) return null;
+    sum += tokens * (rate ?? 0);
+  }
+  return wholeCost(sum / 1_000_000);
+}

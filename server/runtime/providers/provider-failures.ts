@@ -1,0 +1,112 @@
+/** What a provider's failure means: in words that anybody may read, and what may help. */
+import { ModelFailure, type Remedy } from '../model.ts';
+
+/** The failure behind an error of a provider's client. Its own words stay in the log: they may quote the request. */
+export function failureOf(error: unknown, secrets: readonly string[]): ModelFailure {
+  if (error instanceof ModelFailure) return error;
+  const { code, remedy, message } = meaningOf(error);
+  return new ModelFailure(code, remedy, message, {
+    cause: withoutSecrets(error, secrets),
+    retryAfterMs: retryAfterOf(error),
+  });
+}
+
+/** A provider that said nothing for too long: asked again it would be silent for as long. */
+export function timedOut(silenceMs: number, cause: unknown): ModelFailure {
+  const seconds = Math.round(silenceMs / 1000);
+  return new ModelFailure(
+    'provider_timeout',
+    'replace',
+    `The model provider was silent for ${seconds} s; try again, or choose another model.`,
+    { cause },
+  );
+}
+
+/** Errors before the stream are of the client's class; those within it are plain objects with the same member. */
+export function statusOf(error: unknown): number | undefined {
+  const status = memberOf(error, 'statusCode');
+  return typeof status === 'number' ? status : undefined;
+}
+
+/** Providers quote the credential that they refuse, and their words go to the log. */
+export function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
+  const said = messageOf(error);
+  if (!secrets.some((secret) => said.includes(secret)) || error instanceof ModelFailure) return error;
+  const message = secrets.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), said);
+  return Object.assign(new Error(message), { statusCode: statusOf(error) });
+}
+
+interface Meaning {
+  readonly code: ModelFailure['code'];
+  readonly remedy: Remedy;
+  readonly message: string;
+}
+
+function meaningOf(error: unknown): Meaning {
+  const status = statusOf(error);
+  if (status === 401 || status === 403)
+    return refused('replace', 'The model provider refused our credential; check its API key.');
+  if (status === 402 || /insufficient_quota|billing/i.test(wordsOf(error)))
+    return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
+  if (status === 404) return refused('replace', 'The model provider does not know the model; check its name.');
+  if (status === 429 || status === 529) return overloaded;
+  if (status === undefined || status >= 500 || status === 408 || status === 409) return failed;
+  if (status < 400) return failed;
+  if (status === 413 || isTooLong(error))
+    return refused('shorten', 'The model provider refused the conversation: it is too long for the model.');
+  return refused(
+    'reword',
+    `The model provider refused the request with status ${status}; check the model's name and settings, and what was asked.`,
+  );
+}
+
+const overloaded: Meaning = {
+  code: 'provider_rate_limited',
+  remedy: 'retry',
+  message: 'The model provider is overloaded or limits the rate; try again later.',
+};
+
+const failed: Meaning = {
+  code: 'provider_failed',
+  remedy: 'retry',
+  message: 'The model provider failed or cut its answer; try again, or choose another model.',
+};
+
+function refused(remedy: Remedy, message: string): Meaning {
+  return { code: 'provider_refused', remedy, message };
+}
+
+/** Vendors say it in words only, each in his own. */
+function isTooLong(error: unknown): boolean {
+  return /context.?(length|window)|maximum context|prompt is too long|too many (input )?tokens|input is too long|exceeds? the (maximum|model)/i.test(
+    wordsOf(error),
+  );
+}
+
+function wordsOf(error: unknown): string {
+  const body = memberOf(error, 'responseBody');
+  return `${messageOf(error)} ${typeof body === 'string' ? body.slice(0, readLimit) : ''}`;
+}
+
+/** As much of an answer as the words of an error may stand in. */
+const readLimit = 4000;
+
+function messageOf(error: unknown): string {
+  const message = memberOf(error, 'message');
+  return message === undefined ? String(error) : String(message);
+}
+
+/** How long the provider wants not to be asked; vendors also say it in milliseconds, in a header of their own. */
+function retryAfterOf(error: unknown): number | null {
+  const headers = memberOf(error, 'responseHeaders');
+  const exact = Number(memberOf(headers, 'retry-after-ms') ?? Number.NaN);
+  if (Number.isFinite(exact) && exact >= 0) return exact;
+  const said = memberOf(headers, 'retry-after');
+  if (typeof said !== 'string') return null;
+  const ms = /^\d+(\.\d+)?$/.test(said.trim()) ? Number(said) * 1000 : Date.parse(said) - Date.now();
+  return Number.isFinite(ms) ? Math.max(ms, 0) : null;
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
