@@ -12,7 +12,18 @@ export interface Turn {
  * that is told of a failure asks again and forgets the first time. While a run is at work, its answer may still come.
  */
 export function histories(stored: readonly Message[], { status }: Session): readonly (readonly Turn[])[] {
-  return status === 'idle' ? [turnsOf(stored), turnsOf(answered(stored))] : [turnsOf(stored)];
+  const said = stored.filter((message, index) => !message.summary && !wasAskedAgain(message, stored, index));
+  return status === 'idle' ? [turnsOf(said), turnsOf(answered(said))] : [turnsOf(said)];
+}
+
+/** The beginning of an answer that broke off, and was then given anew. */
+function wasAskedAgain(
+  { role, run_id, stop_reason }: Message,
+  stored: readonly Message[],
+  index: number,
+): boolean {
+  if (role !== 'assistant' || stop_reason !== 'interrupted' || run_id === null) return false;
+  return stored.slice(index + 1).some((later) => later.role === 'assistant' && later.run_id === run_id);
 }
 
 function answered(messages: readonly Message[]): Message[] {

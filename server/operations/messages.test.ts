@@ -285,7 +285,7 @@ describe('a message in a session', () => {
   });
 
   test.each<[string, object]>([
-    ['failed at once', { fail: { kind: 'status', status: 529 } }],
+    ['failed at once', { fail: { kind: 'status', status: 401 } }],
     [
       'was cut in the middle',
       { reply: { text: 'A long enough answer.' }, fail: { kind: 'cut', after_chunks: 6 } },

@@ -70,7 +70,10 @@ export function withoutHugeResults(
 function cut(part: MessagePart, limit: number): MessagePart {
   if (part.type !== 'tool_result') return part;
   // A character has three bytes at most for each of its halves, so that this is never too long.
-  const kept = Buffer.from(part.content).subarray(0, limit).toString().replace(/\ufffd+$/, '');
+  const kept = Buffer.from(part.content)
+    .subarray(0, limit)
+    .toString()
+    .replace(/\ufffd+$/, '');
   return {
     ...part,
     content: `${kept}\n\n[Cut here: the result is too long for the model's window. Ask for a part of it.]`,

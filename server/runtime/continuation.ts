@@ -12,7 +12,7 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
   const events = await eventsAfter(transcript, run.runId, run.committedEventId);
   const ofRun = stored.filter((message) => message.run_id === run.runId);
   const complete = ofRun.filter(
-    ({ role, stop_reason }) => role !== 'assistant' || stop_reason !== 'interrupted',
+    ({ role, stop_reason, summary }) => role !== 'assistant' || (stop_reason !== 'interrupted' && !summary),
   );
   const last = complete.at(-1);
   const answer = complete.findLast(({ role }) => role === 'assistant');
@@ -35,7 +35,7 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
     pending,
     records: callRecords(events),
     told: new Set(),
-    draft: unfinishedDraft(events, new Set(stored.map(({ id }) => id))),
+    draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id))),
   };
 }
 
@@ -58,7 +58,11 @@ function newestTodos(events: readonly NumberedEvent[]) {
 }
 
 /** The text of the newest message that was streamed and is not stored. */
-function unfinishedDraft(events: readonly NumberedEvent[], stored: ReadonlySet<string>): Draft | null {
+function unfinishedDraft(
+  { model }: TakenRun,
+  events: readonly NumberedEvent[],
+  stored: ReadonlySet<string>,
+): Draft | null {
   const deltas = events.flatMap(({ name, data }) =>
     name === 'message' && data.type !== 'tool_input_delta' && !stored.has(data.message_id) ? [data] : [],
   );
@@ -72,7 +76,7 @@ function unfinishedDraft(events: readonly NumberedEvent[], stored: ReadonlySet<s
     if (last?.type === kind) last.text += text;
     else parts.push({ type: kind, text });
   }
-  return { messageId, parts, finish: null };
+  return { messageId, model, parts, finish: null };
 }
 
 function partsOf<Type extends MessagePart['type']>(

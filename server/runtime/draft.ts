@@ -4,6 +4,7 @@ import { newId } from '../ids.ts';
 import type { EventLog } from './event-log.ts';
 import { type ModelMessage, type ModelPart, noUsage } from './model.ts';
 import type { RunScope } from './run-scope.ts';
+import type { Spending } from './spending.ts';
 import { systemPrompt } from './system-prompt.ts';
 import type { Tool } from './tools/tool.ts';
 import type { NewMessage } from './transcript.ts';
@@ -11,12 +12,14 @@ import type { NewMessage } from './transcript.ts';
 /** A model's answer as far as it has come. */
 export interface Draft {
   readonly messageId: string;
+  /** The full name of the model that writes it. */
+  readonly model: string;
   readonly parts: MessagePart[];
   finish: Extract<ModelPart, { type: 'finish' }> | null;
 }
 
-export function newDraft(): Draft {
-  return { messageId: newId('message'), parts: [], finish: null };
+export function newDraft(model: string): Draft {
+  return { messageId: newId('message'), model, parts: [], finish: null };
 }
 
 /** Streams one answer of the model into the draft and to whoever watches. */
@@ -67,27 +70,24 @@ function chunkOf(messageId: string, part: ModelPart) {
 }
 
 /** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
-export function unfinishedMessages(
-  scope: { readonly model: { readonly name: string } },
-  draft: Draft | null,
-  stopReason: StopReason,
-): NewMessage[] {
+export function unfinishedMessages(draft: Draft | null, stopReason: StopReason): NewMessage[] {
   const parts = (draft?.parts ?? []).filter((part) => part.type !== 'tool_use');
   if (!draft || parts.length === 0) return [];
-  return [assistantMessage(scope, { ...draft, parts }, stopReason)];
+  return [assistantMessage({ ...draft, parts }, stopReason, { usage: noUsage, cost: null })];
 }
 
 export function assistantMessage(
-  { model }: { readonly model: { readonly name: string } },
   draft: Draft,
   stopReason: StopReason,
+  { usage, cost }: Spending,
 ): NewMessage {
   return {
     id: draft.messageId,
     role: 'assistant',
     parts: draft.parts,
-    model: model.name,
+    model: draft.model,
     stop_reason: stopReason,
-    usage: draft.finish?.usage ?? noUsage,
+    usage,
+    cost,
   };
 }

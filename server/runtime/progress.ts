@@ -34,6 +34,8 @@ export interface Progress {
   pending: readonly ToolUse[];
   /** What a process that died had begun of them, by their ids. */
   records: ReadonlyMap<string, CallRecord>;
+  /** After how many steps it was summed up, each time in this process. */
+  summarizedAt?: readonly number[];
   /** The answer that the model is writing; null between steps. */
   draft: Draft | null;
 }
@@ -61,12 +63,4 @@ export function newProgress(promptMessageId: string): Progress {
 /** The calls that the newest answer asks for. */
 export function callsOf(parts: readonly MessagePart[]): readonly ToolUse[] {
   return parts.filter((part) => part.type === 'tool_use');
-}
-
-export function addUsage(a: Usage, b: Usage): Usage {
-  return {
-    input_tokens: a.input_tokens + b.input_tokens,
-    output_tokens: a.output_tokens + b.output_tokens,
-    cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
-  };
 }

@@ -1,5 +1,5 @@
 /** A query as it enters the runtime. */
-import type { PermissionMode, PermissionRule } from '../contract/api.ts';
+import type { PermissionMode, PermissionRule, QueryLimits } from '../contract/api.ts';
 import type { Generation } from './model.ts';
 import type { Approval, NewMessage } from './transcript.ts';
 
@@ -22,6 +22,8 @@ export interface Query {
   readonly agentSlug?: string;
   readonly model?: string;
   readonly permissionMode?: PermissionMode;
+  /** Asks for less than the settings allow. */
+  readonly limits?: QueryLimits;
   readonly onUnanswered: 'wait' | 'deny';
   readonly generation?: Generation;
   /** The plan of the session that the run is to carry out. */

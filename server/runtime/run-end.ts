@@ -39,7 +39,7 @@ async function end(
   stopReason: StopReason,
   interruptReason: InterruptReason | null,
 ): Promise<void> {
-  const unfinished = interruptReason ? unfinishedMessages(scope, progress.draft, 'interrupted') : [];
+  const unfinished = interruptReason ? unfinishedMessages(progress.draft, 'interrupted') : [];
   const response: QueryResponse = {
     id: unfinished.at(-1)?.id ?? progress.messageId,
     run_id: scope.runId,
@@ -78,6 +78,7 @@ export async function failRun(
   cause: unknown,
 ): Promise<void> {
   const error = runError(cause);
+  const excluded = await refusedMessages(scope, cause);
   scope.log.error({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
   await log.commit([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
     scope.transcript.endRun({
@@ -87,11 +88,27 @@ export async function failRun(
       stopReason: 'error',
       interruptReason: null,
       error,
-      messages: unfinishedMessages(scope, progress.draft, 'error'),
+      messages: unfinishedMessages(progress.draft, 'error'),
       usage: noUsage,
+      excluded,
       events,
     }),
   );
+}
+
+/**
+ * What the provider will not take, neither now nor later: the prompt, or what a tool gave. In the next conversation it
+ * would be refused with all that is said then.
+ */
+async function refusedMessages(
+  { runId, sessionId, transcript }: EndingRun,
+  cause: unknown,
+): Promise<readonly string[]> {
+  if (!(cause instanceof ModelFailure) || (cause.remedy !== 'reword' && cause.remedy !== 'shorten'))
+    return [];
+  const stored = await transcript.readMessages(sessionId, runId);
+  const answered = stored.findLastIndex(({ role }) => role === 'assistant');
+  return stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));
 }
 
 /** Only what was meant for callers reaches them; the rest is a fault of ours, whose text stays in the log. */

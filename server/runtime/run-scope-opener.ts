@@ -4,12 +4,14 @@ import type { InterruptReason } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
-import { type LiveParts, largeModel } from './live-parts.ts';
+import type { LiveParts } from './live-parts.ts';
+import { chooseModel } from './model-choice.ts';
+import { patienceOf } from './model-patience.ts';
 import { meansTool } from './permission-rules.ts';
 import { leavesTool, type Profile, stricterMode } from './profile.ts';
 import type { ProfilePlace, Profiles } from './profiles.ts';
-import { chosenGeneration } from './providers/model-settings.ts';
 import type { Query } from './query.ts';
+import { limitsOf } from './run-limits.ts';
 import type { RunScope } from './run-scope.ts';
 import { seenFiles } from './seen-files.ts';
 import type { Tool } from './tools/tool.ts';
@@ -24,6 +26,7 @@ export interface ScopeParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly stepLimit?: number;
+  readonly retryPauseMs?: number;
   readonly answerWithinMs?: number;
 }
 
@@ -48,13 +51,19 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { workspacePath } = place;
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
     const named = query.model ?? session.model ?? modelOf(profile, config);
-    const model = providers.open(providers.resolve(named));
+    const models = chooseModel(providers, config, providers.resolve(named), query.generation);
     return {
       runId,
       sessionId: session.id,
-      model,
-      generation:
-        query.generation ?? (model.name === largeModel(config) ? chosenGeneration(config.models?.large) : {}),
+      models,
+      get model() {
+        return models.model;
+      },
+      get generation() {
+        return models.generation;
+      },
+      // Who speaks the Messages API cannot be told that the text so far does not count.
+      patience: patienceOf(config, query.trigger !== 'messages', given.retryPauseMs),
       profile,
       systemPrompt: session.systemPrompt,
       permissionMode: stricterMode(query.permissionMode ?? 'ask', profile.permission_mode),
@@ -68,7 +77,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       extensions,
       workspacePath,
       files: seenFiles(toolset.fileMemory(session.id)),
-      stepLimit: given.stepLimit ?? 50,
+      limits: limitsOf(config, query.limits, given.stepLimit),
       answerWithinMs: given.answerWithinMs ?? 15 * 60_000,
       signal: controller.signal,
       interrupt: (reason) => abort(controller, reason),

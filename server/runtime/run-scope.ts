@@ -7,7 +7,10 @@ import type { Log } from '../log.ts';
 import type { EventHub } from './event-hub.ts';
 import type { Extension } from './extension.ts';
 import type { Generation, Model } from './model.ts';
+import type { ModelChoice } from './model-choice.ts';
+import type { Patience } from './model-patience.ts';
 import type { Profile } from './profile.ts';
+import type { RunLimits } from './run-limits.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { SeenFiles } from './seen-files.ts';
 import type { Tool } from './tools/tool.ts';
@@ -16,8 +19,11 @@ import type { Transcript } from './transcript.ts';
 export interface RunScope {
   readonly runId: string;
   readonly sessionId: string;
+  /** The one that is asked now, and those that stand in for it. */
+  readonly models: ModelChoice;
   readonly model: Model;
   readonly generation: Generation;
+  readonly patience: Patience;
   readonly profile: Profile;
   /** Added to the profile's instructions. */
   readonly systemPrompt: string | null;
@@ -31,8 +37,7 @@ export interface RunScope {
   readonly extensions: readonly Extension[];
   readonly workspacePath: string;
   readonly files: SeenFiles;
-  /** The most model calls of one run. */
-  readonly stepLimit: number;
+  readonly limits: RunLimits;
   /** How long a person has to answer. */
   readonly answerWithinMs: number;
   /** Aborts when the run is to stop. */

@@ -1,5 +1,6 @@
 /** A run at work: step after step, each stored before the next, to an end that comes once. */
 import type { InterruptReason, StopReason } from '../contract/api.ts';
+import { beforeStep } from './before-step.ts';
 import { readProgress } from './continuation.ts';
 import { todosOf, toModelMessages } from './conversation.ts';
 import { unfinishedMessages } from './draft.ts';
@@ -64,7 +65,7 @@ async function resume(
     reason: 'lease_lost',
     resumptions: resumptions + 1,
   } as const;
-  const messages = unfinishedMessages(scope, progress.draft, 'interrupted');
+  const messages = unfinishedMessages(progress.draft, 'interrupted');
   await log.commit([{ name: 'runtime', data: resumed }], (events) =>
     scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, messages, events }),
   );
@@ -78,16 +79,12 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
     if (progress.pending.length > 0) await callTools(scope, log, progress);
     else if (progress.stopReason !== null) return progress.stopReason;
     else {
-      const limit = beforeStep(scope, progress);
+      const limit = await beforeStep(scope, log, progress);
       if (limit) return limit;
+      if (scope.signal.aborted) return 'interrupted';
       await takeStep(scope, log, progress);
     }
   }
-}
-
-/** Why the run may not call the model once more; null where it may. */
-function beforeStep({ stepLimit }: RunScope, { steps }: Progress): StopReason | null {
-  return steps < stepLimit ? null : 'step_limit';
 }
 
 async function stopRun(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {

@@ -228,7 +228,7 @@ describe('a run that another process has taken over', () => {
       const rule = { tool: 'write', decision: 'allow' } as const;
       const { session } = query('');
       const { runId } = await other.start(query('Go', { session: { ...session, permissionRules: [rule] } }));
-      await expect.poll(() => other.activeRuns()).toBe(0);
+      await expect.poll(() => other.activeRuns(), { timeout: 5000 }).toBe(0);
       expect(types(await transcript.readEvents(runId, 0, 100))).not.toContain('tool_finished');
       await expect(readFile(join(folder, 'second.txt'))).rejects.toThrow('ENOENT');
     } finally {

@@ -9,7 +9,13 @@ import type {
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { MessagePart, StopReason, ToolResult } from '../../contract/api.ts';
-import { ModelFailure, type ModelMessage, type ModelPart, type ModelRequest, type TokenCount } from '../model.ts';
+import {
+  ModelFailure,
+  type ModelMessage,
+  type ModelPart,
+  type ModelRequest,
+  type TokenCount,
+} from '../model.ts';
 import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import type { Thoughts } from './thoughts.ts';
 

@@ -58,7 +58,12 @@ function calculated(
   return calcPrice(units, modelId, { provider });
 }
 
-function unitsOf({ input_tokens, output_tokens, cached_input_tokens, cacheWriteTokens = 0 }: TokenCount): Units {
+function unitsOf({
+  input_tokens,
+  output_tokens,
+  cached_input_tokens,
+  cacheWriteTokens = 0,
+}: TokenCount): Units {
   const read = Math.min(cached_input_tokens, input_tokens);
   const written = Math.min(cacheWriteTokens, input_tokens - read);
   return { input_tokens, output_tokens, cache_read_tokens: read, cache_write_tokens: written };
@@ -75,8 +80,7 @@ function ownPrice(settings: ProviderModel, listedPrice: Price): Price | null {
   const output = cost_per_1m_out ?? rate({ output_tokens: million });
   const usual = cost_per_1m_in === undefined;
   const read =
-    cost_per_1m_out_cached ??
-    (usual ? rate({ input_tokens: million, cached_input_tokens: million }) : input);
+    cost_per_1m_out_cached ?? (usual ? rate({ input_tokens: million, cached_input_tokens: million }) : input);
   const written =
     cost_per_1m_in_cached ?? (usual ? rate({ input_tokens: million, cacheWriteTokens: million }) : input);
   return (count) => totalOf(unitsOf(count), { input, output, read, written });

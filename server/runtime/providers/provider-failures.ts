@@ -48,7 +48,8 @@ function meaningOf(error: unknown): Meaning {
     return refused('replace', 'The model provider refused our credential; check its API key.');
   if (status === 402 || /insufficient_quota|billing/i.test(wordsOf(error)))
     return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
-  if (status === 404) return refused('replace', 'The model provider does not know the model; check its name.');
+  if (status === 404)
+    return refused('replace', 'The model provider does not know the model; check its name.');
   if (status === 429 || status === 529) return overloaded;
   if (status === undefined || status >= 500 || status === 408 || status === 409) return failed;
   if (status < 400) return failed;
