@@ -200,6 +200,13 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await response.text();
     return answer;
   },
+  message_conflict: async () => {
+    await upstream.script([{ reply: { text: 'Done.' } }]);
+    const { body } = await query({ prompt: 'x' });
+    const path = `/api/v1/sessions/${body.session_id}`;
+    const { body: messages } = await ask('GET', `${path}/messages`);
+    return ask('POST', `${path}/revert`, { body: { to_message_id: messages.data[1].id } });
+  },
   revert_conflict: async () => {
     const { path, replyPath, response } = await pending();
     await ask('POST', replyPath, { body: { decision: 'allow_once' } });

@@ -30,6 +30,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   email_taken: { status: 409, title: 'The e-mail address is taken.' },
   slug_taken: { status: 409, title: 'The slug is taken.' },
   session_busy: { status: 409, title: 'The session is busy.' },
+  message_conflict: { status: 409, title: 'Not with this message.' },
   revert_conflict: { status: 409, title: 'Files stand in the way.' },
   run_ended: { status: 409, title: 'The run has ended.' },
   already_answered: { status: 409, title: 'Already answered.' },

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../contract.ts';
 import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
+import { historyJourneys } from './history.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { systemJourneys } from './system.ts';
@@ -24,6 +25,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
 
   accountJourneys(target);
   sessionJourneys(target);
+  historyJourneys(target);
   runJourneys(target);
   agentJourneys(target);
   systemJourneys(target);

@@ -191,7 +191,9 @@ describe('going back', () => {
     const { body: sent } = await upstream.latest(() => true);
     const users = (sent as Json).messages.filter(({ role }: Json) => role === 'user');
     expect(users.map(({ content }: Json) => JSON.stringify(content))).toHaveLength(2);
-    expect((await ask('POST', `/${id}/revert`, { to_message_id: prompt })).body.code).toBe('invalid_request');
+    expect((await ask('POST', `/${id}/revert`, { to_message_id: prompt })).body.code).toBe(
+      'message_conflict',
+    );
   });
 
   test('changes nothing at all where one file was changed by somebody else', async () => {
@@ -264,7 +266,7 @@ describe('going back', () => {
     const { id } = await say('first');
     const [prompt, answer] = await messagesOf(id);
     const wrong = await ask('POST', `/${id}/revert`, { to_message_id: answer.id });
-    expect(wrong).toMatchObject({ status: 400, body: { errors: [{ pointer: '/to_message_id' }] } });
+    expect(wrong).toMatchObject({ status: 409, body: { code: 'message_conflict' } });
     await upstream.script([{ reply: { text: 'Late.', hold_after_chunks: 0 } }]);
     const response = await app.stream('POST', '/api/v1/query/stream', {
       token: ada.token,
@@ -339,7 +341,7 @@ describe('a message', () => {
     expect(await rolesOf(id)).toEqual(['user', 'user', 'assistant']);
     const [, , answer] = await messagesOf(id);
     const refused = await ask('PATCH', `/${id}/messages/${answer.id}`, { text: 'mine' });
-    expect(refused).toMatchObject({ status: 400, body: { errors: [{ pointer: '/text' }] } });
+    expect(refused).toMatchObject({ status: 409, body: { code: 'message_conflict' } });
   });
 
   test('takes an opinion, and gives it back', async () => {

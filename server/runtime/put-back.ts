@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { chmod, copyFile, link, lstat, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { writeNew } from './tools/file-content.ts';
+import { withFileLock, writeNew } from './tools/file-content.ts';
 import { ToolInputError } from './tools/tool.ts';
 import {
   assertWritable,
@@ -173,19 +173,30 @@ async function stage(pending: readonly Pending[]): Promise<StagedFiles> {
   return {
     clear,
     undo,
-    async apply() {
-      for (const one of staged) await assertAsChecked(one);
-      try {
-        for (const one of staged) {
-          await replace(one);
-          applied.push(one);
-        }
-      } catch (error) {
-        await undo();
-        throw error;
-      }
-    },
+    apply: () =>
+      locked(
+        // Always in the same order, so that no two wait for each other.
+        staged.map(({ path }) => path).toSorted((a, b) => (a.real < b.real ? -1 : 1)),
+        async () => {
+          for (const one of staged) await assertAsChecked(one);
+          try {
+            for (const one of staged) {
+              await replace(one);
+              applied.push(one);
+            }
+          } catch (error) {
+            await undo();
+            throw error;
+          }
+        },
+      ),
   };
+}
+
+/** No tool of another session edits these files meanwhile. */
+function locked(paths: readonly ResolvedPath[], work: () => Promise<void>): Promise<void> {
+  const [first, ...rest] = paths;
+  return first ? withFileLock(first, () => locked(rest, work)) : work();
 }
 
 async function stageOne(one: Pending): Promise<Staged> {

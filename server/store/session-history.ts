@@ -33,20 +33,20 @@ export interface RevertPlan {
 }
 
 export interface SessionHistory {
-  /** Throws `not_found`, `invalid_request` for a message that is no prompt, `session_busy`. */
+  /** Throws `not_found`, `message_conflict` for a message that is no prompt, `session_busy`. */
   planRevert(reach: Reach, sessionId: string, messageId: string): Promise<RevertPlan>;
   /**
    * Takes the message and what came after it out of the history. `putBack` is called within the transaction, and names
    * whether files were put back; when it rejects, nothing has happened. Throws `session_busy` where the plan is void.
    */
   revert(reach: Reach, plan: RevertPlan, files: boolean, putBack: () => Promise<void>): Promise<void>;
-  /** A new session with copies of the messages up to and with the named one, or of all. Throws `not_found`. */
+  /** A new session with copies of the messages up to and with the named one, or of all. Throws `not_found` or `message_conflict`. */
   fork(
     reach: Reach,
     sessionId: string,
     options: { readonly at_message_id?: string; readonly title?: string },
   ): Promise<TaggedSession>;
-  /** Throws `not_found`; `session_busy` and `invalid_request` where the text is to change. */
+  /** Throws `not_found`; `session_busy` and `message_conflict` where the text is to change. */
   updateMessage(reach: Reach, sessionId: string, messageId: string, patch: MessageUpdate): Promise<Message>;
   /** With the messages that mean nothing without it. Throws `not_found` or `session_busy`. */
   deleteMessage(reach: Reach, sessionId: string, messageId: string): Promise<void>;
@@ -57,7 +57,7 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
   return {
     planRevert: (reach, sessionId, messageId) =>
       database.read(async (sql) => {
-        const message = await requirePrompt(sql, reach, sessionId, messageId, '/to_message_id');
+        const message = await requirePrompt(sql, reach, sessionId, messageId);
         await requireIdle(sql, sessionId);
         const session = await sql<SessionRow>('sessions').where({ id: sessionId }).first();
         const counted = await since(sql, message).count({ count: '*' });
@@ -74,7 +74,7 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
       database.write(async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
         await requireIdle(sql, sessionId);
-        const message = await requirePrompt(sql, reach, sessionId, messageId, '/to_message_id');
+        const message = await requirePrompt(sql, reach, sessionId, messageId);
         if (session.turn !== turn) throw meanwhile();
         await goBack(sql, session, message, now());
         if (files)
@@ -130,7 +130,6 @@ async function requirePrompt(
   reach: Reach,
   sessionId: string,
   messageId: string,
-  pointer: string,
 ): Promise<MessageRow> {
   const message = await findMessage(sql, reach, sessionId, messageId);
   const fault =
@@ -140,9 +139,7 @@ async function requirePrompt(
         ? 'The session has gone back to before this message already.'
         : null;
   if (fault === null) return message;
-  throw new Problem('invalid_request', fault, {
-    errors: [{ in: 'body', pointer, message: 'A prompt of the history.', code: 'prompt' }],
-  });
+  throw new Problem('message_conflict', fault);
 }
 
 /** The message and all that came after it. */
@@ -192,7 +189,7 @@ async function editText(
   now: number,
 ): Promise<MessageRow> {
   await requireIdle(sql, session.id);
-  await requirePrompt(sql, reach, session.id, row.id, '/text');
+  await requirePrompt(sql, reach, session.id, row.id);
   const shorter = await goBack(sql, session, row, now);
   const turn = session.turn + 1;
   const message = {
