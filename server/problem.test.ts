@@ -256,6 +256,29 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     }),
   unsupported_media_type: () =>
     ask('POST', '/api/v1/sessions', { body: '<a/>', headers: { 'content-type': 'text/xml' } }),
+  broken_export: () => {
+    const stray = { type: 'tool_result', tool_use_id: 'c', name: 'ls', content: 'x', is_error: false };
+    const at = '2026-11-21T08:00:00.000Z';
+    const facts = {
+      title: 'x',
+      agent_slug: 'coder',
+      model: null,
+      system_prompt: null,
+      tags: [],
+      metadata: {},
+    };
+    const message = {
+      role: 'tool',
+      parts: [stray],
+      model: null,
+      stop_reason: null,
+      usage: null,
+      created_at: at,
+    };
+    const session = { ...facts, created_at: at };
+    const body = { format_version: 1, exported_at: at, session, messages: [message] };
+    return ask('POST', '/api/v1/sessions/import', { body });
+  },
   headers_too_large: () => raw(`GET /health HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
   too_many_streams: async () => {
     const token = tight.operatorKey;

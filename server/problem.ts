@@ -39,6 +39,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   precondition_failed: { status: 412, title: 'The resource has changed.' },
   body_too_large: { status: 413, title: 'The body is too large.' },
   unsupported_media_type: { status: 415, title: 'The content type is not supported.' },
+  broken_export: { status: 422, title: 'The export is broken.' },
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   too_many_streams: { status: 429, title: 'Too many streams.' },
   queue_full: { status: 429, title: 'Too many runs wait in the session.' },

@@ -43,6 +43,20 @@ export async function withSessions<Result>(
   }
 }
 
+/** Does something with the service that `--server` names, or with that of this folder, which is made if need be. */
+export async function withService<Result>(
+  server: string | undefined,
+  work: (client: ServiceClient) => Promise<Result>,
+): Promise<Result> {
+  if (server !== undefined) return await use(await connectTo(server), work);
+  const project = await openProject();
+  try {
+    return await use(await connectHere(project), work);
+  } finally {
+    project.settings.close();
+  }
+}
+
 async function use<Result>(
   connection: Connection,
   work: (client: ServiceClient) => Promise<Result>,

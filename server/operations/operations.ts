@@ -2,6 +2,7 @@
 import type { Handlers, NoStrays } from '../handler.ts';
 import * as agents from './agents.ts';
 import * as auth from './auth.ts';
+import * as exports from './exports.ts';
 import * as history from './history.ts';
 import * as messages from './messages.ts';
 import * as plans from './plans.ts';
@@ -12,7 +13,20 @@ import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
 
-const families = { agents, auth, history, messages, plans, query, runs, sessions, system, tools, users };
+const families = {
+  agents,
+  auth,
+  exports,
+  history,
+  messages,
+  plans,
+  query,
+  runs,
+  sessions,
+  system,
+  tools,
+  users,
+};
 
 export const operations = families satisfies Handlers & NoStrays<typeof families>;
 

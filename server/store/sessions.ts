@@ -71,7 +71,8 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
   };
 }
 
-async function insertSession(
+/** Makes a session. Throws `not_found` for a workspace or parent out of reach. */
+export async function insertSession(
   sql: Knex.Transaction,
   reach: Reach,
   input: SessionCreate,

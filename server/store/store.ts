@@ -21,6 +21,7 @@ import { type Prompts, promptRepository } from './prompts.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
+import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
@@ -59,6 +60,7 @@ export interface Store {
   readonly agents: Agents;
   readonly plans: Plans;
   readonly sessions: Sessions;
+  readonly sessionImports: SessionImports;
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
   readonly searches: Searches;
@@ -122,6 +124,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     agents: agentRepository(parts),
     plans: planRepository(parts),
     sessions: sessionRepository(parts),
+    sessionImports: sessionImports(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
     searches: searchRepository(parts),

@@ -92,6 +92,38 @@ export function addSessions(program: Command): void {
       ),
     'service sessions delete v0nnhz --yes',
   );
+  addTransfers(sessions);
+}
+
+/** `sessions export` and `sessions import`. */
+function addTransfers(sessions: Command): void {
+  withExample(
+    sessions
+      .command('export')
+      .description('Print a session as one document, to keep, to read or to import elsewhere.')
+      .argument('<id>', 'the id, or enough of its end to tell it apart')
+      .addOption(
+        new Option('-f, --format <format>', 'json can be imported again')
+          .choices(['json', 'jsonl', 'markdown', 'html'])
+          .default('json'),
+      )
+      .addOption(serverOption())
+      .action(async (id: string, options) =>
+        (await import('../commands/session-transfers.ts')).exportSession(id, options),
+      ),
+    'service sessions export v0nnhz --format markdown > session.md',
+  );
+  withExample(
+    sessions
+      .command('import')
+      .description('Make a session from an exported one.')
+      .argument('[file]', 'the document; standard input if absent')
+      .addOption(serverOption())
+      .action(async (file: string | undefined, options) =>
+        (await import('../commands/session-transfers.ts')).importSession(file, options),
+      ),
+    'service sessions import session.json',
+  );
 }
 
 function describeExitCodes(): string {

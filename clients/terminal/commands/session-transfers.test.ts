@@ -1,0 +1,49 @@
+/** `service sessions export` and `import`, from one project to another. */
+import { expect, test } from 'vitest';
+import { testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
+
+test('a session is taken from one project to another, and goes on there', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [{ reply: { text: 'You said: {{last_user}}' } }]);
+  await home.service(['run', 'the', 'first', 'words']);
+  const [session] = JSON.parse((await home.service(['sessions', 'list', '--json'])).stdout);
+  const exported = await home.service(['sessions', 'export', session.id.slice(-8)]);
+  expect(exported).toMatchObject({ code: 0, stderr: '' });
+  expect(JSON.parse(exported.stdout).messages).toHaveLength(2);
+
+  home.write('other/.git/HEAD', 'ref: refs/heads/main\n');
+  const there = { cwd: `${home.home}/other` };
+  const imported = await home.service(['sessions', 'import'], { ...there, input: exported.stdout });
+  expect(imported).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^ses_\w{26} the first words\n$/),
+  });
+  const answer = await home.service(['run', '-q', '--continue', 'more'], there);
+  expect(answer).toMatchObject({ code: 0, stdout: 'You said: more\n' });
+  const [{ message_count }] = JSON.parse((await home.service(['sessions', 'list', '--json'], there)).stdout);
+  expect(message_count).toBe(4);
+}, 30_000);
+
+test.each([
+  ['markdown', /^# .*\n[\s\S]*You said: hello/],
+  ['html', /^<!doctype html>[\s\S]*You said: hello/],
+  ['jsonl', /^\{"format_version":1,[\s\S]*\n\{"id":"msg_/],
+])('a session is exported as %s', async (format, looks) => {
+  const home = testHome();
+  await withScriptedModel(home, [{ reply: { text: 'You said: {{last_user}}' } }]);
+  await home.service(['run', 'hello']);
+  const [session] = JSON.parse((await home.service(['sessions', 'list', '--json'])).stdout);
+  const exported = await home.service(['sessions', 'export', session.id, '--format', format]);
+  expect(exported).toMatchObject({ code: 0, stdout: expect.stringMatching(looks) });
+});
+
+test.each([
+  ['no file of that name', ['missing.json'], '', 2, 'missing.json cannot be read (ENOENT)'],
+  ['no JSON', [], 'hello', 2, 'standard input holds no JSON'],
+  ['another document', [], '{}', 1, 'session'],
+])('an import of %s says what is wrong', async (_, args, input, code, told) => {
+  const home = testHome();
+  const ended = await home.service(['sessions', 'import', ...args], { input });
+  expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(told) });
+});

@@ -1,0 +1,155 @@
+/** Sessions as documents: out, in again, and never with more than was said. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+
+let app: TestApp;
+let ada: Account;
+let mallory: Account;
+
+beforeAll(async () => {
+  app = await testApp();
+  ada = await app.register('ada');
+  mallory = await app.register('mallory');
+});
+afterAll(() => app.close());
+
+const at = '2026-11-21T08:00:00.000Z';
+const said = (role: string, ...parts: object[]) => ({
+  ...{ role, parts, model: role === 'assistant' ? 'demo:demo-1' : null, usage: null, created_at: at },
+  stop_reason: role === 'assistant' ? 'end_turn' : null,
+});
+const text = (words: string) => ({ type: 'text', text: words });
+const use = { type: 'tool_use', id: 'call_1', name: 'view', input: { file_path: 'a`b.txt' } };
+const result = (content: string, tool_use_id = 'call_1') => ({
+  ...{ type: 'tool_result', tool_use_id, name: 'view', content, is_error: false },
+});
+
+function document(messages: object[], more: object = {}): Json {
+  const facts = { title: 'Old <session>', agent_slug: 'coder', model: null, system_prompt: 'Be kind.' };
+  const session = { ...facts, tags: ['a'], metadata: { k: 'v' }, created_at: at, ...more };
+  return { format_version: 1, exported_at: at, session, messages };
+}
+
+const conversation = document([
+  said('user', text('Show me a`b.txt, please. <script>alert(1)</script>')),
+  said('assistant', { type: 'reasoning', text: 'It wants\na file.' }, text('Here:'), use),
+  said('tool', result('```\nfenced\n```')),
+  said('assistant', text('Done. ✓')),
+]);
+
+const take = (body: Json, account = ada, query = '') =>
+  app.request('POST', `/api/v1/sessions/import${query}`, { token: account.token, body });
+const give = (id: string, format = '', account = ada) =>
+  app.request('GET', `/api/v1/sessions/${id}/export${format && `?format=${format}`}`, {
+    token: account.token,
+  });
+
+describe('a document', () => {
+  test('that comes in goes out as it was, under ids of its own, and is found by searches', async () => {
+    const taken = await take(conversation);
+    expect(taken).toMatchObject({ status: 201, body: { title: 'Old <session>', message_count: 4, cost: 0 } });
+    const given = await give(taken.body.id);
+    expect(given.headers.get('content-disposition')).toBe(
+      `attachment; filename="session-${taken.body.id}.json"`,
+    );
+    const { session, messages, format_version } = given.body;
+    expect(format_version).toBe(1);
+    expect(session).toMatchObject({ ...conversation.session, created_at: expect.any(String) });
+    const bare = messages.map(({ id, summary, created_at, ...rest }: Json) => ({ ...rest, created_at: at }));
+    expect(bare).toEqual(conversation.messages);
+    expect(await take(given.body)).toMatchObject({ status: 201 });
+    const found = await app.request('POST', '/api/v1/sessions/search', {
+      token: ada.token,
+      body: { query: 'fenced', in: ['tool'] },
+    });
+    expect(JSON.stringify(found.body)).toContain(taken.body.id);
+  });
+
+  test('goes on as any session', async () => {
+    const { body: session } = await take(conversation);
+    const body = { prompt: 'And now?', session_id: session.id, model: 'demo:demo-1' };
+    expect(await app.request('POST', '/api/v1/query', { token: app.operatorKey, body })).toMatchObject({
+      status: 404,
+    });
+    const answer = await app.request('POST', '/api/v1/query', { token: ada.token, body });
+    expect(answer).toMatchObject({ status: 200, body: { status: 'completed' } });
+    expect((await give(session.id)).body.messages).toHaveLength(6);
+  });
+
+  test('brings no rights along', async () => {
+    const rules = [{ tool: 'bash', decision: 'allow' }];
+    expect(await take(document([], { permission_rules: rules }))).toMatchObject({ status: 400 });
+    const token = ada.token;
+    const made = await app.request('POST', '/api/v1/sessions', { token, body: { permission_rules: rules } });
+    expect((await give(made.body.id)).body.session).not.toHaveProperty('permission_rules');
+  });
+
+  test('is, line by line, the session and then its messages', async () => {
+    const { body: session } = await take(conversation);
+    const { body, headers } = await give(session.id, 'jsonl');
+    expect(headers.get('content-type')).toBe('application/jsonl');
+    const lines = body
+      .trimEnd()
+      .split('\n')
+      .map((line: string) => JSON.parse(line));
+    expect(lines).toHaveLength(5);
+    expect(lines[0]).toMatchObject({ format_version: 1, session: { id: session.id } });
+    expect(lines[4]).toMatchObject({ role: 'assistant', parts: [text('Done. ✓')] });
+  });
+
+  test('in Markdown keeps what is fenced in its fence', async () => {
+    const { body: session } = await take(conversation);
+    const { body, headers } = await give(session.id, 'markdown');
+    expect(headers.get('content-type')).toBe('text/markdown; charset=utf-8');
+    expect(body).toContain('# Old \\<session\\>');
+    expect(body).toContain('> It wants\n> a file.');
+    expect(body).toContain('````\n```\nfenced\n```\n````');
+    expect(body).toContain('Done. ✓');
+  });
+
+  test('in HTML runs nothing and loads nothing', async () => {
+    const { body: session } = await take(conversation);
+    const { body, headers } = await give(session.id, 'html');
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(body).not.toContain('<script');
+    expect(body).toContain('&#60;script&#62;alert(1)&#60;/script&#62;');
+    expect(body).toContain("default-src 'none'");
+    expect(body).toContain('<title>Old &#60;session&#62;</title>');
+  });
+});
+
+test('a long session comes whole', async () => {
+  const messages = Array.from({ length: 450 }, (_, index) =>
+    said(index % 2 ? 'assistant' : 'user', text(`Word ${index}`)),
+  );
+  const { body: session } = await take(document(messages));
+  const { body } = await give(session.id);
+  expect(body.messages.map(({ parts }: Json) => parts[0].text)).toEqual(
+    messages.map((_, index) => `Word ${index}`),
+  );
+});
+
+test.each([
+  ['an answer that nobody asked for', document([said('tool', result('x', 'call_9'))]), 422, 'broken_export'],
+  ['another version', { ...conversation, format_version: 2 }, 400, 'invalid_request'],
+  ['a profile that is not there', document([], { agent_slug: 'nobody' }), 404, 'agent_not_found'],
+  ['a model that is not there', document([], { model: 'no-provider:x' }), 503, 'no_provider_configured'],
+  ['an unknown part', document([said('user', { type: 'image', url: 'http://x' })]), 400, 'invalid_request'],
+])('%s is refused, and leaves nothing behind', async (_, body, status, code) => {
+  const before = await app.request('GET', '/api/v1/sessions', { token: mallory.token });
+  expect(await take(body, mallory)).toMatchObject({ status, body: { code } });
+  expect((await app.request('GET', '/api/v1/sessions', { token: mallory.token })).body).toEqual(before.body);
+});
+
+test('a stranger gets neither the session nor somebody else’s workspace', async () => {
+  const { body: session } = await take(conversation);
+  for (const format of ['json', 'html'])
+    expect(await give(session.id, format, mallory)).toMatchObject({ status: 404 });
+  const into = await take(conversation, mallory, `?workspace_id=${session.workspace_id}`);
+  expect(into).toMatchObject({ status: 404, body: { code: 'not_found' } });
+  expect(await app.request('GET', `/api/v1/sessions/${session.id}/export`)).toMatchObject({ status: 401 });
+  expect(await app.request('POST', '/api/v1/sessions/import', { body: conversation })).toMatchObject({
+    status: 401,
+  });
+  expect(await give('ses_01k9w6r3h2e7xv5q0c8m4b1tzz')).toMatchObject({ status: 404 });
+});

@@ -1,0 +1,61 @@
+/** Sessions that come from an export: new ones, with what was said in the old. */
+import type { ExportedMessage, SessionExport } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { insertMessages, type NewMessage } from './messages.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+import { type SessionRow, saveSession, type TaggedSession, toTaggedSession } from './session-rows.ts';
+import { insertSession } from './sessions.ts';
+
+export interface SessionImports {
+  /** All of it or nothing. Throws `not_found` for a workspace out of reach. */
+  add(reach: Reach, workspaceId: string, document: SessionExport): Promise<TaggedSession>;
+}
+
+/** Databases bound how much one statement may carry. */
+const chunk = 200;
+
+export function sessionImports({ database, clock }: StoreParts): SessionImports {
+  const now = (): number => clock.now().getTime();
+  return {
+    add: (reach, workspace_id, { session, messages }) =>
+      database.write(async (sql) => {
+        const { title, agent_slug, model, system_prompt, tags, metadata } = session;
+        const made = await insertSession(
+          sql,
+          reach,
+          {
+            ...{ workspace_id, title, agent_slug, tags, metadata },
+            ...(model !== null && { model }),
+            ...(system_prompt !== null && { system_prompt }),
+          },
+          null,
+          now(),
+        );
+        const { id } = made.session;
+        const row = await sql<SessionRow>('sessions').where({ id }).first();
+        if (!row) throw new Error('The session that was just made is not there.');
+        const place = { organization_id: row.organization_id, session_id: id, turn: 0 };
+        const news = messages.map(newMessage);
+        for (let start = 0; start < news.length; start += chunk) {
+          const some = news.slice(start, start + chunk).map((message) => ({ ...message, run_id: null }));
+          await insertMessages(sql, place, some, now());
+        }
+        const summary_message_id = news.findLast(({ summary }) => summary)?.id ?? null;
+        const changes = { message_count: news.length, summary_message_id };
+        return toTaggedSession(await saveSession(sql, row, changes, now()));
+      }),
+  };
+}
+
+/** Ids are this installation's own, so that nobody takes another's. */
+function newMessage({
+  role,
+  parts,
+  model,
+  stop_reason,
+  usage,
+  summary = false,
+}: ExportedMessage): NewMessage {
+  return { id: newId('message'), role, parts, model, stop_reason, usage, summary };
+}
