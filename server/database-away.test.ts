@@ -1,15 +1,12 @@
 /** PostgreSQL behind the server: the start, and what callers see while the database is away, silent, and back. */
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import knex from 'knex';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import type { Message, QueryResponse, Run } from './contract/api.ts';
 import { runToEnd, startServer, temporaryFolder } from './server-process.ts';
 import { type Answer, type AnyBody, type Client, clientOf, errorOf, textOf } from './test-client.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
 
 const postgresUrl = inject('postgresUrl');
 
@@ -174,23 +171,10 @@ async function endOf(client: Client, runId: string): Promise<Run> {
 
 async function installation(databaseUrl: string) {
   const folder = await temporaryFolder();
-  const key = join(folder, 'master.key');
-  await writeFile(key, randomBytes(32).toString('base64'), { mode: 0o600 });
-  return { folder, variables: { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: key } };
-}
-
-/** An empty database of the test's own, gone after it. */
-async function newDatabase(): Promise<string> {
-  const name = `process_${randomBytes(6).toString('hex')}`;
-  const admin = knex({ client: 'pg', connection: postgresUrl ?? '', pool: { min: 0, max: 1 } });
-  await admin.raw('create database ??', [name]);
-  onTestFinished(async () => {
-    await admin.raw('drop database if exists ?? with (force)', [name]);
-    await admin.destroy();
-  });
-  const url = new URL(postgresUrl ?? '');
-  url.pathname = `/${name}`;
-  return url.href;
+  return {
+    folder,
+    variables: { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) },
+  };
 }
 
 /** Stands between server and database, and can be taken away as a broken network is. */

@@ -60,6 +60,8 @@ export interface Capabilities {
 export interface Metrics {
   /** The text of /metrics. */
   render(): Promise<string>;
+  /** Shows a number that is asked for each time. */
+  show(name: string, help: string, read: () => number): void;
   /** How many streams a user has open on this node. */
   openStreams(userId: string): number;
   openStreamsInAll(): number;
@@ -201,6 +203,7 @@ async function assemble(
       .refresh()
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be taken up'));
   });
+  showQueues(input, runtime);
   const identity = await createIdentity({
     records: store,
     masterKey: masterKey.key,
@@ -235,6 +238,29 @@ async function assemble(
       await store.close();
     },
   };
+}
+
+/** Every queue has a bound, and both are to be seen: beyond it requests are refused. */
+function showQueues({ metrics, settings }: ServicesInput, runtime: Runtime): void {
+  const { limits, runCounts } = runtime;
+  metrics.show('service_active_runs', 'Runs at work or waiting in this process.', () => runCounts().active);
+  metrics.show('service_active_runs_limit', 'More are refused with 503.', () => limits.inProcess);
+  metrics.show(
+    'service_queued_runs',
+    'Runs that wait for their turn in this process.',
+    () => runCounts().waiting,
+  );
+  metrics.show(
+    'service_longest_session_queue',
+    'Runs that wait in the session where most do.',
+    () => runCounts().waitingInOneSession,
+  );
+  metrics.show(
+    'service_session_queue_limit',
+    'More in one session are refused with 429.',
+    () => limits.queuedInSession,
+  );
+  metrics.show('service_open_streams_limit', 'More are refused with 503.', () => settings.streamsTotal);
 }
 
 /** `serve` reads the global file alone, and takes up what changes in it. */

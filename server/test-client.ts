@@ -1,5 +1,5 @@
 /** Talks to a server that runs as a process, for tests: plain requests, and streams read as they come. */
-import type { StreamError } from './contract/api.ts';
+import type { SnapshotGiven, StreamError } from './contract/api.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 
 /** An answer with its body as JSON; a test names the type that it expects there. */
@@ -27,8 +27,10 @@ export interface Client {
 /** A stream while it is read. */
 export interface TestStream {
   readonly runId: string;
-  /** What has arrived so far, comments left out. */
+  /** What has arrived so far, comments and the snapshot left out. */
   readonly events: readonly NumberedEvent[];
+  /** How the run stood when the stream was resumed. */
+  readonly snapshot: SnapshotGiven | null;
   /** Resolves with the first event that fits, from the beginning; fails if the stream ends without. */
   until(fits: (event: NumberedEvent) => boolean): Promise<NumberedEvent>;
   /** Resolves when the stream is over, however: `done` and `error` are among the events or not. */
@@ -70,13 +72,15 @@ export function clientOf({ url }: { readonly url: string }, key?: string): Clien
 
 function readStream(runId: string, body: ReadableStream<Uint8Array>, leave: AbortController): TestStream {
   const events: NumberedEvent[] = [];
+  let snapshot: SnapshotGiven | null = null;
   const watchers = new Set<() => void>();
   let over = false;
   const wake = () => {
     for (const look of watchers) look();
   };
   const ended = collect(body, (event) => {
-    events.push(event);
+    if (event.name === 'runtime' && event.data.type === 'snapshot_given') snapshot = event.data;
+    else events.push(event);
     wake();
   }).then(() => {
     over = true;
@@ -94,7 +98,16 @@ function readStream(runId: string, body: ReadableStream<Uint8Array>, leave: Abor
       watchers.add(look);
       look();
     });
-  return { runId, events, until, ended, close: () => leave.abort() };
+  return {
+    runId,
+    events,
+    get snapshot() {
+      return snapshot;
+    },
+    until,
+    ended,
+    close: () => leave.abort(),
+  };
 }
 
 /** Resolves also where the connection broke: what was received is what counts. */

@@ -44,6 +44,7 @@ describe('defaults', () => {
       metrics: 'public',
       leaseSeconds: 10,
       keepaliveSeconds: 15,
+      stallSeconds: 60,
       streamsPerUser: 100,
       streamsTotal: 1000,
       databaseUrl: null,

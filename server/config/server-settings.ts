@@ -30,6 +30,7 @@ export interface ServerSettings {
   readonly metrics: 'public' | 'operator' | 'off';
   readonly leaseSeconds: number;
   readonly keepaliveSeconds: number;
+  readonly stallSeconds: number;
   /** Each workspace is a folder in here; absolute. */
   readonly workspacesDirectory: string;
   /** Null takes SQLite in the data directory. */
@@ -271,6 +272,13 @@ function readLimits(source: SettingSource) {
       flag: 'keepalive-seconds',
       meaning: 'How often a stream is given a comment while nothing happens.',
       fallback: 15,
+      parse: seconds(0.05, 3600),
+    }),
+    stallSeconds: source.read({
+      variable: 'SERVICE_STALL_SECONDS',
+      flag: 'stall-seconds',
+      meaning: 'How long the reader of a stream may take nothing before it has to connect again.',
+      fallback: 60,
       parse: seconds(0.05, 3600),
     }),
     answerSeconds: source.read({

@@ -6,6 +6,8 @@ import type { HttpMetrics } from './ports.ts';
 export interface ServerMetrics extends HttpMetrics {
   /** The text of /metrics. */
   render(): Promise<string>;
+  /** Shows a number that is asked for each time. */
+  show(name: string, help: string, read: () => number): void;
 }
 
 export function createMetrics(): ServerMetrics {
@@ -15,7 +17,21 @@ export function createMetrics(): ServerMetrics {
   registry.removeSingleMetric('nodejs_version_info');
   const requests = countRequests(registry);
   const streams = countStreams(registry);
-  return { ...requests, ...streams, render: () => registry.metrics() };
+  return {
+    ...requests,
+    ...streams,
+    render: () => registry.metrics(),
+    show(name, help, read) {
+      new Gauge({
+        name,
+        help,
+        registers: [registry],
+        collect() {
+          this.set(read());
+        },
+      });
+    },
+  };
 }
 
 function countRequests(registry: Registry): Pick<HttpMetrics, 'requestEnded'> {

@@ -18,6 +18,8 @@ export interface HttpSettings {
   readonly debug: boolean;
   readonly metrics: 'public' | 'operator' | 'off';
   readonly keepaliveSeconds: number;
+  /** How long the reader of a stream may take nothing. */
+  readonly stallSeconds: number;
   readonly streamsPerUser: number;
   readonly streamsTotal: number;
   /** Whether every answer is checked against the contract before it is sent. */

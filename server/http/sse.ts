@@ -5,6 +5,10 @@ import type { ServerEvent } from '../handler.ts';
 /** How a stream is watched over. */
 export interface StreamWatch {
   readonly keepaliveMs: number;
+  /** How long a reader may take nothing of what was written for it. */
+  readonly stallMs: number;
+  /** What a reader that stalled is told; null where it can resume. */
+  stalled(): ServerEvent | null;
   /** Aborts when the stream has to end early; the reason becomes its last event. */
   readonly end: AbortSignal;
   /** The last event of a stream that could not go on. */
@@ -36,16 +40,19 @@ export async function sendEvents(
     if (!response.writableNeedDrain) response.write(': keepalive\n\n');
   }, watch.keepaliveMs);
   const iterator = events[Symbol.asyncIterator]();
+  const patience = endOfPatience(response, watch.stallMs);
   try {
-    await relay(response, iterator, watch);
+    await relay(response, iterator, watch, AbortSignal.any([watch.end, patience.signal]));
   } catch (error) {
-    if (!response.destroyed) response.write(frame(watch.lastEvent(error)));
+    if (!response.destroyed)
+      response.write(patience.signal.aborted ? farewell(watch) : frame(watch.lastEvent(error)));
   } finally {
     clearInterval(keepalive);
     // Not awaited: a source that hangs in its last step must not hold the answer.
     iterator.return?.().catch(() => undefined);
     response.end();
-    if (watch.end.aborted) destroyLater(response);
+    if (watch.end.aborted) destroyLater(response, lastWordsMs);
+    else if (patience.signal.aborted) destroyLater(response, watch.stallMs);
   }
 }
 
@@ -60,12 +67,13 @@ async function relay(
   response: ServerResponse,
   iterator: AsyncIterator<ServerEvent>,
   watch: StreamWatch,
+  end: AbortSignal,
 ): Promise<void> {
   while (!response.destroyed) {
-    const next = await unlessEnded(iterator.next(), response, watch.end);
+    const next = await unlessEnded(iterator.next(), response, end);
     if (next === null || next.done) return;
     watch.check(next.value);
-    if (!response.write(frame(next.value))) await unlessEnded(drained(response), response, watch.end);
+    if (!response.write(frame(next.value))) await unlessEnded(drained(response), response, end);
     if (next.value.name !== undefined && lastNames.has(next.value.name)) return;
   }
 }
@@ -97,10 +105,29 @@ function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => response.once('drain', resolve));
 }
 
-const stalledMs = 2_000;
+/**
+ * Aborts when the reader has taken nothing for so long, of much or of little: the socket's own watch sees each byte that
+ * leaves. What is written later is read from the store again, so that nobody has to be waited for.
+ */
+function endOfPatience(response: ServerResponse, stallMs: number): AbortController {
+  const patience = new AbortController();
+  response.setTimeout(stallMs, () => {
+    if (response.writableNeedDrain) patience.abort(new Error('The reader has stalled.'));
+  });
+  return patience;
+}
+
+/** The last words to a reader that stalled: it reads them once it reads on. */
+function farewell(watch: StreamWatch): string {
+  const event = watch.stalled();
+  return event ? frame(event) : ': resume\n\n';
+}
+
+/** How long a reader may take to hear why its stream had to end. */
+const lastWordsMs = 2_000;
 
 /** A reader that takes nothing would hold a stream that has to end, for ever. */
-function destroyLater(response: ServerResponse): void {
-  const timer = setTimeout(() => response.destroy(), stalledMs);
+function destroyLater(response: ServerResponse, afterMs: number): void {
+  const timer = setTimeout(() => response.destroy(), afterMs);
   response.once('close', () => clearTimeout(timer));
 }

@@ -199,6 +199,32 @@ describe('a caller that goes away', () => {
   });
 });
 
+test('a reader that takes nothing for long is told to resume, and holds nothing any more', async () => {
+  let ended = 0;
+  const big = 'x'.repeat(200_000);
+  async function* endless(): AsyncGenerator<ServerEvent> {
+    try {
+      for (let seq = 1; ; seq += 1) yield delta(big, seq);
+    } finally {
+      ended += 1;
+    }
+  }
+  const { port } = await serve(endless, { stallSeconds: 0.3, strict: false });
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.write(
+    `GET ${events} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer login\r\nConnection: close\r\n\r\n`,
+  );
+  await expect.poll(() => ended, { timeout: 5000 }).toBe(1);
+  let tail = '';
+  socket.on('data', (bytes: Buffer) => {
+    tail = (tail + bytes.toString('latin1')).slice(-100);
+  });
+  socket.resume();
+  await new Promise((resolve) => socket.once('close', resolve));
+  expect(tail).toContain(': resume\n\n');
+  expect(tail).not.toContain('event: error');
+});
+
 test('a slow reader holds the source back instead of filling the memory', async () => {
   let given = 0;
   const text = 'x'.repeat(10_000);

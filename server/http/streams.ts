@@ -45,7 +45,10 @@ export function createStreams(ports: Ports, strict: Strictness | null): Streams 
       const { end, forget } = watch(caller);
       await sendEvents(exchange.response, events, {
         keepaliveMs: ports.settings.keepaliveSeconds * 1000,
+        stallMs: ports.settings.stallSeconds * 1000,
         end,
+        // A run is read on from the last id; an answer of the vendor's surface cannot be.
+        stalled: () => (exchange.surface === 'native' ? null : lastEvent(stalled(), exchange, ports, strict)),
         lastEvent: (error) => lastEvent(error, exchange, ports, strict),
         check: (event) => refuse(strict?.checkEvent(exchange, event) ?? null),
       }).finally(forget);
@@ -74,6 +77,13 @@ function begin(exchange: Exchange, reply: AnyReply, ports: Ports, strict: Strict
   // A network may take the caller away without a word.
   exchange.response.socket?.setKeepAlive(true, 30_000);
   setHeaders(exchange, headers, ports);
+}
+
+function stalled(): Problem {
+  return new Problem(
+    'request_timeout',
+    'The answer was not read any further; ask again, and read it as it comes.',
+  );
 }
 
 async function endWithoutEvents({ response }: Exchange, events: AsyncIterable<ServerEvent>): Promise<void> {

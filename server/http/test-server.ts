@@ -114,6 +114,7 @@ const defaults: HttpSettings = {
   debug: false,
   metrics: 'public',
   keepaliveSeconds: 15,
+  stallSeconds: 60,
   streamsPerUser: 100,
   streamsTotal: 1000,
   strict: true,

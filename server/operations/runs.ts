@@ -1,5 +1,6 @@
 /** The runs behind queries: list, read, interrupt, and their events again. */
-import type { Call, Handler } from '../handler.ts';
+import type { Run, RuntimeEvent } from '../contract/api.ts';
+import type { Call, Handler, Principal, ServerEvent, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 export const listRuns: Handler<'listRuns'> = async ({ principal, query }, { store }) => ({
@@ -19,7 +20,8 @@ export const interruptRun: Handler<'interruptRun'> = async ({ principal, path },
   return { status: 202, body: run };
 };
 
-export const streamRunEvents: Handler<'streamRunEvents'> = async (call, { store, runtime }) => {
+export const streamRunEvents: Handler<'streamRunEvents'> = async (call, services) => {
+  const { store, runtime } = services;
   const found = await store.runs.find(call.principal, call.path.run_id);
   if (!found) throw missing();
   const { run, firstEventId } = found;
@@ -36,13 +38,46 @@ export const streamRunEvents: Handler<'streamRunEvents'> = async (call, { store,
     );
   // All that an ended run will ever say is stored: there is nothing to wait for.
   const follow = call.query.follow && run.ended_at === null;
+  const events = runtime.follow(run.id, { after, follow, signal: call.signal });
+  const wantsState = call.query.follow || after > 0;
   return {
     status: 200,
     type: 'text/event-stream',
     headers: { 'X-Run-Id': run.id },
-    body: runtime.follow(run.id, { after, follow, signal: call.signal }),
+    body: wantsState ? behind(await snapshotOf(run, call.principal, services), events) : events,
   };
 };
+
+async function* behind(first: ServerEvent, events: AsyncIterable<ServerEvent>): AsyncGenerator<ServerEvent> {
+  yield first;
+  yield* events;
+}
+
+/** How the run stands, for a client that was not there or has forgotten. It has no number, since it is not stored. */
+async function snapshotOf(
+  run: Run,
+  principal: Principal,
+  { store, runtime }: Services,
+): Promise<ServerEvent<RuntimeEvent>> {
+  const pending = { status: 'pending', limit: 100 } as const;
+  const [permissions, prompts, todos] = await Promise.all([
+    store.permissions.list(principal, run.session_id, pending),
+    store.prompts.list(principal, run.session_id, pending),
+    runtime.todos(run.session_id, run.id),
+  ]);
+  return {
+    name: 'runtime',
+    data: {
+      type: 'snapshot_given',
+      run_id: run.id,
+      session_id: run.session_id,
+      run,
+      permission_requests: permissions.data.filter(({ run_id }) => run_id === run.id),
+      prompt_requests: prompts.data.filter(({ run_id }) => run_id === run.id),
+      todos: todos.map((todo) => ({ ...todo })),
+    },
+  };
+}
 
 /** The header is what browsers send by themselves on a reconnect, so it is the newer of the two. */
 function cursorOf({ headers, query }: Call<'streamRunEvents'>): number {

@@ -45,10 +45,11 @@ export const deleteSession: Handler<'deleteSession'> = async ({ principal, path,
 };
 
 export const interruptSession: Handler<'interruptSession'> = async (
-  { principal, path },
+  { principal, path, body },
   { store, runtime },
 ) => {
-  const active = await store.runs.activeOf(principal, path.session_id);
+  const runs = await store.runs.activeOf(principal, path.session_id);
+  const active = body?.keep_queue ? runs.slice(0, 1) : runs;
   if (active.length === 0) throw new Problem('run_ended', 'Nothing is running or queued in this session.');
   // The last in the queue first, so that none of them begins while the one before it stops.
   for (const run of active.toReversed()) {

@@ -2,7 +2,7 @@
 import type { EventHub } from './event-hub.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
-/** How many events are read at once: a slow reader holds no more than these, and one may hold a whole file. */
+/** How many events are read at once; fewer where they are long. A slow reader holds no more than these. */
 const batchSize = 32;
 
 export interface FollowOptions {
@@ -30,7 +30,8 @@ export async function* followEvents(
         cursor = event.seq;
         if (event.name === 'done' || event.name === 'error') return;
       }
-      if (events.length === batchSize) continue;
+      // There may be more, also where a few long ones were all that was given.
+      if (events.length === batchSize || events.some(({ name }) => name !== 'message')) continue;
       if (!follow) return;
       await ticket.wait(signal);
     } finally {

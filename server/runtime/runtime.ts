@@ -5,6 +5,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import { createLog, type Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
+import { todosOf } from './conversation.ts';
 import { createEventHub } from './event-hub.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
@@ -24,6 +25,7 @@ import { currentFolder, placesOf, scopeOpener } from './run-scope-opener.ts';
 import { type RunCounts, type RunLimits, type StartedRun, workOnRuns } from './runs-at-work.ts';
 import { createTitleWriter } from './title-writer.ts';
 import { listTools } from './tool-listing.ts';
+import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
 export { whyTotalsAreUnbounded } from './control-groups.ts';
@@ -105,6 +107,8 @@ export interface Runtime {
   planPutBack(workspaceId: string, files: readonly FileToPutBack[]): Promise<PutBackPlan>;
   /** Files are not what the session has seen of them any more: it has to view them before it edits. */
   forgetFiles(sessionId: string, realPaths: readonly string[]): void;
+  /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
+  todos(sessionId: string, runId: string): Promise<readonly Todo[]>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
@@ -226,6 +230,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const memory = parts.now.toolset.fileMemory(sessionId);
       for (const path of realPaths) memory.forget(path);
     },
+    todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
     wake(runId) {
       hub.notify(runId);
       runs.heedInterrupt(runId);

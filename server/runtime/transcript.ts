@@ -243,7 +243,7 @@ export interface Transcript {
   readPlan(sessionId: string): Promise<Plan | null>;
   /** Ends the run, cancels its open questions, frees the session. */
   endRun(end: RunEnd): Promise<void>;
-  /** Up to `limit` events after the given number, in order. */
+  /** Up to `limit` events after the given number, in order; fewer where they are long, none only where there is none. */
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   /** Keeps the leases of runs that this owner works on. Answers with what others have asked of them. */
   renewLeases(

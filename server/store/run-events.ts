@@ -38,19 +38,28 @@ export async function insertEvents(
   return Math.max(run.last_event_id, ...rows.map(({ seq }) => seq));
 }
 
-/** Up to `limit` events after the given number, in order. */
+/** How much of them is read at once, unless a single event is longer. */
+const mostCharacters = 256 * 1024;
+
+/** Up to `limit` events after the given number, in order; fewer where they are long, but one where there is one. */
 export async function readEvents(
   sql: Knex,
   runId: string,
   after: number,
   limit: number,
 ): Promise<NumberedEvent[]> {
-  const rows = await sql<EventRow>('run_events')
+  const next = sql<EventRow>('run_events')
     .where({ run_id: runId })
     .where('seq', '>', after)
     .orderBy('seq')
     .limit(limit)
-    .select('seq', 'name', 'data');
+    .select('seq', 'name', 'data', sql.raw('sum(length(data)) over (order by seq) as characters'));
+  const rows = await sql
+    .from(next.as('next'))
+    .where('characters', '<=', mostCharacters)
+    .orWhere('seq', after + 1)
+    .orderBy('seq')
+    .select<Pick<EventRow, 'seq' | 'name' | 'data'>[]>('seq', 'name', 'data');
   // Rows hold what `insertEvents` was given.
   return rows.map(({ seq, name, data }) => ({ seq, name, data: JSON.parse(data) }) as NumberedEvent);
 }
