@@ -77,6 +77,7 @@ const ids: Readonly<Record<string, string>> = {
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   interruptSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzd' },
   interruptRun: { run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tze' },
+  summarizeSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzg' },
   replyPermission: {
     session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzb',
     request_id: 'prm_01k9w6r3h2e7xv5q0c8m4b1tzb',
@@ -198,6 +199,7 @@ async function seed(file: string): Promise<void> {
     sessions: [
       session,
       { ...session, id: second.session_id, tags: [], title: 'With questions' },
+      { ...session, id: ownIds.summarizeSession?.session_id ?? '', tags: [], title: 'Long' },
       ...active.map(({ session_id: id }) => ({ ...session, id, tags: [], status: 'running' as const })),
     ],
     runs: [run, { ...run, id: second.run_id, session_id: second.session_id }, ...active],

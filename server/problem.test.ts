@@ -207,6 +207,10 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     const { body: messages } = await ask('GET', `${path}/messages`);
     return ask('POST', `${path}/revert`, { body: { to_message_id: messages.data[1].id } });
   },
+  session_empty: async () => {
+    const { body: session } = await ask('POST', '/api/v1/sessions', { body: {} });
+    return ask('POST', `/api/v1/sessions/${session.id}/summarize`, { body: {} });
+  },
   revert_conflict: async () => {
     const { path, replyPath, response } = await pending();
     await ask('POST', replyPath, { body: { decision: 'allow_once' } });

@@ -32,6 +32,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   session_busy: { status: 409, title: 'The session is busy.' },
   message_conflict: { status: 409, title: 'Not with this message.' },
   revert_conflict: { status: 409, title: 'Files stand in the way.' },
+  session_empty: { status: 409, title: 'The session is empty.' },
   run_ended: { status: 409, title: 'The run has ended.' },
   already_answered: { status: 409, title: 'Already answered.' },
   request_expired: { status: 410, title: 'The request has expired.' },

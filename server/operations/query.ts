@@ -1,6 +1,6 @@
 /** Ask an agent: one answer, or a stream of what it does. */
-import type { QueryRequest } from '../contract/api.ts';
-import type { Handler, Principal, Services, StartedRun } from '../handler.ts';
+import type { QueryRequest, Session } from '../contract/api.ts';
+import type { Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { titleOf, untitled } from './session-title.ts';
 
@@ -24,13 +24,56 @@ export const streamQuery: Handler<'streamQuery'> = async ({ principal, body, sig
   };
 };
 
+export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body }, services) => {
+  const { store, runtime } = services;
+  const { found, workspaceId } = await checkQuery(principal, body, services);
+  const session = found ?? (await sessionToBe(principal, body, workspaceId, store));
+  return { status: 200, body: await runtime.estimate(queryIn(session, principal, body, 'deny')) };
+};
+
+/** The session that the query would begin, of which nothing is stored. */
+async function sessionToBe(
+  principal: Principal,
+  { prompt }: QueryRequest,
+  workspaceId: string | undefined,
+  { sessions }: Services['store'],
+): Promise<AskedSession> {
+  // Without a workspace there is no session either, as the store says.
+  if (workspaceId === undefined)
+    return (await sessions.create(principal, { title: titleOf(prompt) })).session;
+  const nothing = { agent_slug: 'coder', model: null, system_prompt: null, permission_rules: [] };
+  return { id: '', workspace_id: workspaceId, ...nothing };
+}
+
+type AskedSession = Pick<
+  Session,
+  'id' | 'workspace_id' | 'agent_slug' | 'model' | 'system_prompt' | 'permission_rules'
+>;
+
 /** Everything that can be refused is refused before anything is stored. */
 async function startQuery(
   principal: Principal,
   body: QueryRequest,
   onUnanswered: 'wait' | 'deny',
-  { runtime, store, draining }: Services,
+  services: Services,
 ): Promise<StartedRun> {
+  const { runtime, store } = services;
+  const { found } = await checkQuery(principal, body, services);
+  const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
+  const nameless = !found || (session.message_count === 0 && session.title === untitled);
+  const query = queryIn(session, principal, body, onUnanswered);
+  return runtime.start({
+    ...query,
+    session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
+  });
+}
+
+/** The session that the query names, and the workspace of it or of the one to be. */
+async function checkQuery(
+  principal: Principal,
+  body: QueryRequest,
+  { runtime, store, draining }: Services,
+): Promise<{ readonly found: Session | null; readonly workspaceId: string | undefined }> {
   if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   if (body.corpus_id !== undefined)
     throw new Problem('corpus_not_found', 'No corpus has this id, or it is not yours; leave corpus_id out.');
@@ -46,10 +89,16 @@ async function startQuery(
   };
   // Without a workspace there is no session either, as the store says below.
   if (workspaceId !== undefined) await runtime.check(names, workspaceId);
-  const session =
-    found?.session ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
-  const nameless = !found || (session.message_count === 0 && session.title === untitled);
-  return runtime.start({
+  return { found: found?.session ?? null, workspaceId };
+}
+
+function queryIn(
+  session: AskedSession,
+  principal: Principal,
+  body: QueryRequest,
+  onUnanswered: 'wait' | 'deny',
+): Query {
+  return {
     session: {
       id: session.id,
       workspaceId: session.workspace_id,
@@ -57,7 +106,6 @@ async function startQuery(
       model: session.model,
       systemPrompt: session.system_prompt,
       permissionRules: session.permission_rules,
-      ...(nameless && { provisionalTitle: session.title }),
     },
     userId: principal.userId,
     trigger: 'api',
@@ -65,8 +113,9 @@ async function startQuery(
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
+    ...(body.limits !== undefined && { request: { limits: body.limits, summary: null } }),
     onUnanswered,
-  });
+  };
 }
 
 async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {

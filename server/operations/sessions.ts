@@ -59,6 +59,38 @@ export const interruptSession: Handler<'interruptSession'> = async (
   return { status: 202, body: { data: active, next_cursor: null } };
 };
 
+export const summarizeSession: Handler<'summarizeSession'> = async (call, { store, runtime, draining }) => {
+  const { principal, path, body = {} } = call;
+  if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
+  const active = await store.runs.activeOf(principal, path.session_id);
+  if (active.length > 0)
+    throw new Problem('session_busy', 'The session has a run that has not ended; interrupt it, or wait.');
+  const session = (await store.sessions.find(principal, path.session_id))?.session;
+  if (!session) throw missing();
+  if (session.message_count === 0)
+    throw new Problem('session_empty', 'Nothing was said in the session yet; send it a query first.');
+  await runtime.check({ model: body.model ?? session.model }, session.workspace_id);
+  const { runId } = await runtime.start({
+    session: {
+      id: session.id,
+      workspaceId: session.workspace_id,
+      agentSlug: session.agent_slug,
+      model: session.model,
+      systemPrompt: session.system_prompt,
+      permissionRules: session.permission_rules,
+    },
+    userId: principal.userId,
+    trigger: 'api',
+    messages: [],
+    ...(body.model !== undefined && { model: body.model }),
+    request: { limits: null, summary: { wishes: body.instructions ?? null } },
+    onUnanswered: 'deny',
+  });
+  const run = (await store.runs.find(principal, runId))?.run;
+  if (!run) throw missing();
+  return { status: 202, headers: { Location: `/api/v1/runs/${runId}` }, body: run };
+};
+
 export const listMessages: Handler<'listMessages'> = async ({ principal, path, query }, { store }) => {
   return { status: 200, body: await store.messages.list(principal, path.session_id, query) };
 };

@@ -1,7 +1,7 @@
 /** A query as it enters the runtime. */
-import type { PermissionMode, PermissionRule, QueryLimits } from '../contract/api.ts';
+import type { PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { Generation } from './model.ts';
-import type { Approval, NewMessage } from './transcript.ts';
+import type { Approval, NewMessage, RunRequest } from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
 export interface Query {
@@ -22,8 +22,8 @@ export interface Query {
   readonly agentSlug?: string;
   readonly model?: string;
   readonly permissionMode?: PermissionMode;
-  /** Asks for less than the settings allow. */
-  readonly limits?: QueryLimits;
+  /** What is asked for besides the prompt. */
+  readonly request?: RunRequest;
   readonly onUnanswered: 'wait' | 'deny';
   readonly generation?: Generation;
   /** The plan of the session that the run is to carry out. */

@@ -3,7 +3,7 @@ import type { QueryLimits, StopReason, Usage } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Cost } from './cost.ts';
 
-export interface RunLimits {
+export interface LimitsOfRun {
   readonly maxSteps: number;
   readonly maxTokens: number;
   /** US dollars. */
@@ -13,7 +13,11 @@ export interface RunLimits {
 const usualSteps = 50;
 
 /** What the settings allow, or less where the query asks for less. */
-export function limitsOf({ options }: ClientConfig, asked: QueryLimits = {}, steps = usualSteps): RunLimits {
+export function limitsOf(
+  { options }: ClientConfig,
+  asked: QueryLimits = {},
+  steps = usualSteps,
+): LimitsOfRun {
   const allowed = options?.limits ?? {};
   const least = (...values: readonly (number | undefined)[]) =>
     Math.min(...values.map((value) => value ?? Number.POSITIVE_INFINITY));
@@ -32,7 +36,7 @@ export interface MetLimit {
 
 /** The limit that keeps the run from calling the model once more; null where none does. */
 export function metLimit(
-  { maxSteps, maxTokens, maxCost }: RunLimits,
+  { maxSteps, maxTokens, maxCost }: LimitsOfRun,
   { steps, usage, cost }: { readonly steps: number; readonly usage: Usage; readonly cost: Cost },
 ): MetLimit | null {
   const tokens = usage.input_tokens + usage.output_tokens;

@@ -10,11 +10,11 @@ import type { Generation, Model } from './model.ts';
 import type { ModelChoice } from './model-choice.ts';
 import type { Patience } from './model-patience.ts';
 import type { Profile } from './profile.ts';
-import type { RunLimits } from './run-limits.ts';
+import type { LimitsOfRun } from './run-limits.ts';
 import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
 import type { SeenFiles } from './seen-files.ts';
 import type { Tool } from './tools/tool.ts';
-import type { Transcript } from './transcript.ts';
+import type { RunRequest, Transcript } from './transcript.ts';
 
 export interface RunScope {
   readonly runId: string;
@@ -37,7 +37,9 @@ export interface RunScope {
   readonly extensions: readonly Extension[];
   readonly workspacePath: string;
   readonly files: SeenFiles;
-  readonly limits: RunLimits;
+  readonly limits: LimitsOfRun;
+  /** To sum the session up is all that the run is for; null where it answers. */
+  readonly summary: RunRequest['summary'];
   /** How long a person has to answer. */
   readonly answerWithinMs: number;
   /** Aborts when the run is to stop. */

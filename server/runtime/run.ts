@@ -9,6 +9,7 @@ import { newProgress, type Progress } from './progress.ts';
 import { completeRun, failRun, interruptRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { takeStep } from './step.ts';
+import { summarize } from './summary.ts';
 import { callTools } from './tool-calls.ts';
 import type { TakenRun } from './transcript.ts';
 
@@ -74,6 +75,7 @@ async function resume(
 
 /** A model call and what it asks for, until it asks for nothing more or a limit is met. */
 async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
+  if (scope.summary) return await sumUp(scope, log, progress);
   for (;;) {
     if (scope.signal.aborted) return 'interrupted';
     if (progress.pending.length > 0) await callTools(scope, log, progress);
@@ -85,6 +87,15 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
       await takeStep(scope, log, progress);
     }
   }
+}
+
+/** The process that died may have stored the summary already. */
+async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
+  const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
+  const written = stored.findLast(({ summary, run_id }) => summary && run_id === scope.runId);
+  if (written) [progress.messageId, progress.answer] = [written.id, written.parts];
+  else await summarize(scope, log, progress, 'requested', scope.summary?.wishes ?? null);
+  return 'end_turn';
 }
 
 async function stopRun(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {

@@ -126,6 +126,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       queueLimit: limits.queuedInSession,
       workspacePlace: await parts.workspacePlace(query.session.workspaceId),
       provisionalTitle: title,
+      request: query.request ?? null,
       ...(query.approval && { approval: query.approval }),
       events: [
         { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
@@ -239,6 +240,7 @@ function queryOf(run: TakenRun): Query {
   return {
     session: { id: run.sessionId, ...run.session },
     ...{ userId, trigger, agentSlug, model, permissionMode, onUnanswered },
+    ...(run.request && { request: run.request }),
     messages: [],
   };
 }

@@ -1,11 +1,13 @@
 /** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
 import { type Clock, systemClock } from '../clock.ts';
-import type { Tool as ToolListing } from '../contract/api.ts';
+import type { QueryEstimate, Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
+import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 import { todosOf } from './conversation.ts';
+import { estimateRun } from './estimate.ts';
 import { createEventHub } from './event-hub.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
@@ -87,6 +89,8 @@ export interface RuntimeOptions {
   readonly providerSilenceMs?: number;
   /** The most model calls of one run; 50 if absent. */
   readonly stepLimit?: number;
+  /** The first pause before a failed model call is repeated; 500 ms if absent. */
+  readonly retryPauseMs?: number;
   readonly clock?: Clock;
   readonly log?: Log;
 }
@@ -94,6 +98,8 @@ export interface RuntimeOptions {
 export interface Runtime {
   /** Stores the query as a run and starts it, behind what its session is busy with. */
   start(query: Query): Promise<StartedRun>;
+  /** What the query would begin with. Stores nothing and asks no model. Throws Problem. */
+  estimate(query: Query): Promise<QueryEstimate>;
   /** Checks what a query in the workspace names, before anything is stored. Throws Problem. */
   check(
     names: { readonly agentSlug?: string; readonly model?: string | null },
@@ -180,12 +186,13 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
   const titles = createTitleWriter(() => parts.now, transcript, log);
+  const openScope = scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log });
   const runs = workOnRuns({
     transcript,
     hub,
     log,
     titles,
-    openScope: scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log }),
+    openScope,
     lease: options.lease ?? defaultLease,
     limits: options.limits ?? defaultLimits,
     workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
@@ -220,6 +227,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       if (model !== undefined) (await parts.refresh()).providers.resolve(model);
     },
     start: (query) => runs.begin(query),
+    estimate: async (query) =>
+      estimateRun(await openScope(query, newId('run'), new AbortController()), query),
     follow: (runId, follow) => followEvents(runId, follow, transcript, hub),
     async planPutBack(workspaceId, files) {
       const { toolset } = await parts.refresh();

@@ -2,8 +2,10 @@
 import type { MessagePart } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import type { Parts } from './live-parts.ts';
-import type { Model } from './model.ts';
-import { chosenGeneration } from './providers/model-settings.ts';
+import type { TokenCount } from './model.ts';
+import { chooseKind, type ModelChoice } from './model-choice.ts';
+import { askPatiently } from './model-patience.ts';
+import { spendingOf } from './spending.ts';
 import type { Transcript } from './transcript.ts';
 
 /** A session whose title nobody has chosen. */
@@ -37,16 +39,16 @@ export function createTitleWriter(parts: () => Parts, transcript: Transcript, lo
 
   async function write({ sessionId, runId, title }: Untitled): Promise<void> {
     const { config, providers } = parts();
-    const small = config.models?.small;
-    const name = small && providers.chosen(`${small.provider}:${small.model}`);
-    if (!name) return;
+    const choice = chooseKind(providers, config, 'small');
+    if (!choice) return;
     try {
       const exchange = await exchangeOf(transcript, sessionId, runId);
       if (!exchange) return;
       const signal = AbortSignal.any([AbortSignal.timeout(withinMs.usually), closing.signal]);
-      const written = titleIn(
-        await answerOf(providers.open(name), exchange, chosenGeneration(small), signal),
-      );
+      const { text, count } = await answerOf(choice, exchange, signal);
+      const { usage, cost } = spendingOf(await choice.model.facts(), count);
+      if (count) await transcript.addUsage(sessionId, usage, cost);
+      const written = titleIn(text);
       if (written) await transcript.replaceTitle(sessionId, title, written);
     } catch (error) {
       log.warn({ err: error, session_id: sessionId }, 'the small model has not named a session');
@@ -83,23 +85,36 @@ function textOf(parts: readonly MessagePart[]): string {
     .trim();
 }
 
-async function answerOf(
-  model: Model,
-  exchange: string,
-  generation: ReturnType<typeof chosenGeneration>,
-  signal: AbortSignal,
-): Promise<string> {
-  const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text: exchange }] }];
-  let text = '';
-  for await (const part of model.stream(
-    { ...generation, system: instructions, messages, tools: [] },
-    signal,
-  )) {
-    if (part.type === 'text') text += part.text;
-    if (text.length > answerLimit) return '';
-  }
-  return signal.aborted ? '' : text;
+interface WrittenTitle {
+  readonly text: string;
+  /** Absent where it was not written to its end. */
+  readonly count?: TokenCount;
 }
+
+function answerOf(choice: ModelChoice, exchange: string, signal: AbortSignal): Promise<WrittenTitle> {
+  const attempt = async (): Promise<WrittenTitle> => {
+    const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text: exchange }] }];
+    const request = { ...choice.generation, system: instructions, messages, tools: [] };
+    let text = '';
+    for await (const part of choice.model.stream(request, signal)) {
+      if (part.type === 'text') text += part.text;
+      if (part.type === 'finish') return { text: signal.aborted ? '' : text, count: part.usage };
+      if (text.length > answerLimit) break;
+    }
+    return { text: '' };
+  };
+  return askPatiently({
+    choice,
+    patience,
+    signal,
+    attempt,
+    hasBegun: () => false,
+    told: async () => undefined,
+  });
+}
+
+/** A title is not worth waiting long for. */
+const patience = { attempts: 2, pauseMs: 500, forgetsBeginnings: true };
 
 /** The first line that says something, without what models like to put around it. */
 function titleIn(answer: string): string {

@@ -8,6 +8,7 @@ import type {
   PermissionRule,
   Plan,
   PromptRequest,
+  QueryLimits,
   QueryResponse,
   ResponseChunk,
   Run,
@@ -37,6 +38,14 @@ export interface Approval {
   readonly comment: string | null;
 }
 
+/** What a run was asked for besides its prompt; null where nothing was. */
+export interface RunRequest {
+  /** Less than the settings allow. */
+  readonly limits: QueryLimits | null;
+  /** To sum the session up instead of answering, heeding what the person wishes. */
+  readonly summary: { readonly wishes: string | null } | null;
+}
+
 /** A run as it begins. */
 export interface NewRun {
   readonly id: string;
@@ -60,6 +69,7 @@ export interface NewRun {
   readonly workspacePlace: string | null;
   /** The title that the session has for want of a better one; null where it has one. */
   readonly provisionalTitle: string | null;
+  readonly request?: RunRequest | null;
   readonly events: readonly NumberedEvent[];
   /** Refused where the plan was decided on meanwhile, or has another version. */
   readonly approval?: Approval;
@@ -171,6 +181,7 @@ export interface TakenRun {
   readonly interrupt: InterruptReason | null;
   readonly workspacePlace: string | null;
   readonly provisionalTitle: string | null;
+  readonly request: RunRequest | null;
   /** The session as it is now. */
   readonly session: {
     readonly workspaceId: string;

@@ -1,6 +1,6 @@
 /** Which process works on a run: the token that is compared in each transaction, so that a fenced process cannot write. */
 import type { Knex } from 'knex';
-import type { InterruptReason, PermissionRule, Run, Usage } from '../contract/api.ts';
+import type { InterruptReason, PermissionRule, QueryLimits, Run, Usage } from '../contract/api.ts';
 import { toCost } from './costs.ts';
 import type { Database } from './database.ts';
 import type { RunRow } from './runs.ts';
@@ -11,6 +11,12 @@ export interface SeenLease {
   readonly runId: string;
   readonly owner: string;
   readonly renewals: number;
+}
+
+/** What a run was asked for besides its prompt. */
+export interface RunRequest {
+  readonly limits: QueryLimits | null;
+  readonly summary: { readonly wishes: string | null } | null;
 }
 
 /** A run whose process has died, with all that is needed to go on with it. */
@@ -34,6 +40,7 @@ export interface TakenRun {
   readonly interrupt: InterruptReason | null;
   readonly workspacePlace: string | null;
   readonly provisionalTitle: string | null;
+  readonly request: RunRequest | null;
   readonly session: {
     readonly workspaceId: string;
     readonly agentSlug: string;
@@ -140,6 +147,7 @@ function toTaken(run: RunRow, session: SessionRow): TakenRun {
     interrupt: run.interrupt_requested,
     workspacePlace: run.workspace_place,
     provisionalTitle: run.provisional_title,
+    request: run.request === null ? null : JSON.parse(run.request),
     session: {
       workspaceId: session.workspace_id,
       agentSlug: session.agent_slug,

@@ -58,6 +58,7 @@ export interface RunRow extends CostColumns {
   resumptions: number;
   workspace_place: string | null;
   provisional_title: string | null;
+  request: string | null;
   created_at: number;
   started_at: number | null;
   ended_at: number | null;

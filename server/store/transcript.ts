@@ -19,7 +19,7 @@ import { Problem } from '../problem.ts';
 import { addCost, noCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
-import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
+import { leases, type RenewedLease, type RunRequest, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
 
 import type { StoreParts } from './parts.ts';
@@ -47,6 +47,7 @@ interface NewRun {
   readonly queueLimit: number;
   readonly workspacePlace: string | null;
   readonly provisionalTitle: string | null;
+  readonly request?: RunRequest | null;
   readonly events: readonly NumberedEvent[];
   readonly approval?: Approval;
 }
@@ -404,6 +405,7 @@ function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
     resumptions: 0,
     workspace_place: run.workspacePlace,
     provisional_title: run.provisionalTitle,
+    request: run.request ? JSON.stringify(run.request) : null,
     created_at: now,
     started_at: null,
     ended_at: null,

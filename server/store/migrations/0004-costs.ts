@@ -5,6 +5,10 @@ export const costs = {
   name: 'costs',
   async up(sql: Knex.Transaction): Promise<void> {
     for (const table of ['runs', 'sessions']) await addCost(sql, table);
+    await sql.schema.alterTable('runs', (table) => {
+      // What was asked for besides the prompt, as the runtime wrote it: whoever continues the run must know it too.
+      table.text('request');
+    });
     await sql.schema.alterTable('sessions', (table) => {
       table.bigInteger('context_used').notNullable().defaultTo(0);
       table.bigInteger('context_window');
