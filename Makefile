@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos try clients format clean
+.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -82,6 +82,12 @@ bench: $(generated.stamp) ## What a request costs beside a bare Express, and a s
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
+
+soak: $(generated.stamp) ## Drive the server by random commands beside a model of its runs: make soak [PROPERTY_RUNS=200]
+	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine
+
+flake: $(generated.stamp) ## Run a part of the tests again and again: make flake ONLY=server/store [TIMES=20]
+	@for time in $$(seq $(or $(TIMES),20)); do echo "── $$time"; $(MAKE) --no-print-directory test ONLY=$(ONLY); done
 
 # Only from the command line, as for link.
 try: export TRY_PROVIDER = $(if $(filter command line,$(origin PROVIDER)),$(PROVIDER))

@@ -1,0 +1,312 @@
+/** What clients and fate do to sessions, at random: each command does it to the server and to the model, and compares. */
+
+import { join } from 'node:path';
+import fc from 'fast-check';
+import knex from 'knex';
+import { expect } from 'vitest';
+import type { PermissionRequest, PromptRequest, Session } from './contract/api.ts';
+import {
+  allMessages,
+  expectEffects,
+  expectMessages,
+  expectSettled,
+  follow,
+  killAndRestart,
+  type Real,
+  received,
+} from './state-machine-checks.ts';
+import {
+  activeRuns,
+  branch,
+  complete,
+  type ExpectedRun,
+  type ExpectedSession,
+  goBack,
+  type Kind,
+  kinds,
+  type Model,
+  passagesOf,
+  runsOf,
+  settle,
+} from './state-machine-model.ts';
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+/** More sessions than these make no other states. */
+const mostSessions = 3;
+
+/** A command on one of the sessions: `does` changes model and server, then both have to agree. */
+function command(
+  name: string,
+  pick: number,
+  possible: (session: ExpectedSession, model: Model) => boolean,
+  does: (session: ExpectedSession, real: Real, model: Model) => Promise<void>,
+): Command {
+  const sessionIn = ({ sessions }: Model) => sessions[pick % sessions.length];
+  return {
+    check(model) {
+      const session = sessionIn(model);
+      return session !== undefined && possible(session, model);
+    },
+    async run(model, real) {
+      const session = sessionIn(model);
+      if (!session) return;
+      await does(session, real, model);
+      for (const each of model.sessions) settle(each);
+      await expectSettled(real, model);
+      await expectMessages(real, session);
+      await expectEffects(real, model);
+    },
+    toString: () => `${name} in ${pick}`,
+  };
+}
+
+/** Whatever is at work may be met by a kill that comes before it has settled. */
+async function killNow(real: Real, model: Model): Promise<void> {
+  for (const session of model.sessions) {
+    const before = new Set(activeRuns(session));
+    settle(session);
+    for (const run of before) if (run.begun) run.cut = true;
+  }
+  await killAndRestart(real, model);
+}
+
+const query = (kind: Kind, pick: number, kill: boolean): Command =>
+  command(
+    `query ${kind}${kill ? ' and kill' : ''}`,
+    pick,
+    (session) => activeRuns(session).length < 4,
+    async (session, real, model) => {
+      model.prompts += 1;
+      const name = `p${model.prompts}`;
+      const stream = await real.client.stream('/api/v1/query/stream', {
+        prompt: `${kind} ${name}`,
+        session_id: session.id,
+        permission_mode: kinds[kind].mode,
+      });
+      session.turns += 1;
+      const run: ExpectedRun = {
+        ...{ id: stream.runId, name, kind, turn: session.turns },
+        ...{ status: 'queued', begun: false, allowed: [], cut: false },
+      };
+      session.passages.push({ run, reverted: false });
+      real.streams.set(run.id, [stream]);
+      if (kill) await killNow(real, model);
+    },
+  );
+
+type Reply = 'yes' | 'no';
+
+/** Whoever answers first has answered, also beside a kill. */
+const answer = (reply: Reply, pick: number, kill: boolean): Command =>
+  command(
+    `answer ${reply}${kill ? ' and kill' : ''}`,
+    pick,
+    (session) => isWaiting(activeRuns(session)[0]),
+    async (session, real, model) => {
+      const [run] = activeRuns(session);
+      if (!run) return;
+      const request = await openQuestion(real, session, run);
+      const bodies = bodiesOf(run, reply);
+      expect((await real.client.post(request.reply_path, bodies.first)).status).toBe(200);
+      if (!kill) expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
+      run.allowed.push(reply === 'yes');
+      if (kill) await killNow(real, model);
+      expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
+    },
+  );
+
+/** The time to answer passes while there is no server. */
+const expire = (pick: number): Command =>
+  command(
+    'expire',
+    pick,
+    (session) => isWaiting(activeRuns(session)[0]),
+    async (session, real, model) => {
+      const [run] = activeRuns(session);
+      if (!run) return;
+      const request = await openQuestion(real, session, run);
+      await killAndRestart(real, model, () => letPass(real, run, request));
+      run.allowed.push(false);
+      expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
+    },
+  );
+
+const release = (pick: number): Command =>
+  command(
+    'release',
+    pick,
+    ({ passages }) => passages.some(({ run }) => run?.kind === 'hold' && run.status === 'running'),
+    async (_session, real, model) => {
+      await real.upstream.release();
+      for (const session of model.sessions)
+        for (const run of activeRuns(session).slice(0, 1)) if (run.kind === 'hold') complete(session, run);
+    },
+  );
+
+/** One run, at work or waiting its turn, or all of the session. */
+const interrupt = (which: number | 'session', pick: number, kill: boolean): Command =>
+  command(
+    `interrupt ${which}${kill ? ' and kill' : ''}`,
+    pick,
+    () => true,
+    async (session, real, model) => {
+      const active = activeRuns(session);
+      const chosen =
+        which === 'session' ? active : active.slice(which % Math.max(1, active.length)).slice(0, 1);
+      const path =
+        which === 'session' || !chosen[0]
+          ? `/api/v1/sessions/${session.id}/interrupt`
+          : `/api/v1/runs/${chosen[0].id}/interrupt`;
+      const { status, body } = await real.client.send('POST', path);
+      if (active.length === 0) {
+        expect({ status, code: body.code }).toEqual({ status: 409, code: 'run_ended' });
+        return;
+      }
+      expect(status, JSON.stringify(body)).toBe(202);
+      for (const run of chosen) run.status = 'interrupted';
+      if (kill) await killNow(real, model);
+      for (const run of chosen)
+        if (real.seen.get(run.id) === 'interrupted')
+          expect((await real.client.send('POST', `/api/v1/runs/${run.id}/interrupt`)).status).toBe(409);
+    },
+  );
+
+/** A reader goes away in the middle and comes back with the number of the last event that it has. */
+const resume = (which: number, pick: number): Command =>
+  command(
+    `resume ${which}`,
+    pick,
+    (session) => runsOf(session).length > 0,
+    async (session, real) => {
+      const runs = runsOf(session);
+      const run = runs[which % runs.length];
+      const streams = run && real.streams.get(run.id);
+      if (!streams) return;
+      streams.at(-1)?.close();
+      await streams.at(-1)?.ended;
+      await follow(real, run);
+    },
+  );
+
+const fork = (which: number, pick: number): Command =>
+  command(
+    `fork ${which}`,
+    pick,
+    ({ passages }, { sessions }) =>
+      sessions.length < mostSessions && passages.some(({ reverted }) => !reverted),
+    async (session, real, model) => {
+      const messages = await allMessages(real, session);
+      const at = which % messages.length;
+      const { status, body } = await real.client.post<Session>(`/api/v1/sessions/${session.id}/fork`, {
+        at_message_id: messages[at]?.id,
+      });
+      expect(status).toBe(201);
+      const copied = branch(messages, at).map(({ role, parts }) => ({ role, parts }));
+      model.sessions.push({ id: body.id, passages: passagesOf(copied), turns: 1e6, files: new Map() });
+    },
+  );
+
+/** Only while nothing is at work. */
+const revert = (which: number, files: boolean, pick: number): Command =>
+  command(
+    `revert ${which}${files ? ' with files' : ''}`,
+    pick,
+    ({ passages }) => passages.some(({ reverted }) => !reverted),
+    async (session, real) => {
+      const standing = session.passages.filter(({ reverted }) => !reverted);
+      const passage = standing[which % standing.length];
+      const prompts = (await allMessages(real, session)).filter(({ role }) => role === 'user');
+      const { status, body } = await real.client.post(`/api/v1/sessions/${session.id}/revert`, {
+        to_message_id: prompts[which % standing.length]?.id,
+        files,
+      });
+      if (activeRuns(session).length > 0) {
+        expect({ status, code: body.code }).toEqual({ status: 409, code: 'session_busy' });
+        return;
+      }
+      expect(status, JSON.stringify(body)).toBe(200);
+      if (passage) goBack(session, passage, files);
+    },
+  );
+
+const kill = (): Command =>
+  command(
+    'kill',
+    0,
+    () => true,
+    async (_session, real, model) => {
+      // All has settled, but for answers that are being held: those are asked for anew.
+      for (const session of model.sessions)
+        for (const run of activeRuns(session)) if (run.kind === 'hold') run.cut = true;
+      await killAndRestart(real, model);
+    },
+  );
+
+function isWaiting(run: ExpectedRun | undefined): boolean {
+  return run?.status === 'waiting_permission' || run?.status === 'waiting_prompt';
+}
+
+type Question = PermissionRequest | PromptRequest;
+
+/** The one that the run waits for. */
+async function openQuestion({ client }: Real, session: ExpectedSession, run: ExpectedRun): Promise<Question> {
+  const list = run.kind === 'ask' ? 'prompts' : 'permissions';
+  const { body } = await client.get<{ readonly data: readonly Question[] }>(
+    `/api/v1/sessions/${session.id}/${list}?status=pending`,
+  );
+  expect(body.data.map(({ run_id }) => run_id)).toEqual([run.id]);
+  const [question] = body.data;
+  if (!question) throw new Error('There is no question');
+  return question;
+}
+
+function bodiesOf({ kind }: ExpectedRun, reply: Reply): { readonly first: object; readonly second: object } {
+  const yes = kind === 'ask' ? { answers: [{ question_id: 'q', yes: true }] } : { decision: 'allow_once' };
+  const no = kind === 'ask' ? { cancelled: true } : { decision: 'deny' };
+  return reply === 'yes' ? { first: yes, second: no } : { first: no, second: yes };
+}
+
+/** Puts the end of its time into the past, for the server and for those who have read of it. */
+async function letPass(real: Real, run: ExpectedRun, { id }: Question): Promise<void> {
+  const past = new Date(0).toISOString();
+  const filename = join(real.folder, 'data/service.db');
+  const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
+  try {
+    const table = run.kind === 'ask' ? 'prompt_requests' : 'permission_requests';
+    expect(await sql(table).where({ id }).update({ expires_at: 0 })).toBe(1);
+    await sql('run_events')
+      .where({ run_id: run.id })
+      .whereRaw(`json_extract(data, '$.request.id') = ?`, [id])
+      .update({ data: sql.raw(`json_set(data, '$.request.expires_at', ?)`, [past]) });
+  } finally {
+    await sql.destroy();
+  }
+  for (const { data } of received(real, run.id))
+    if ('request' in data && data.request.id === id) Object.assign(data.request, { expires_at: past });
+}
+
+/** Mostly queries and answers; kills cost a start of the server each. */
+export function commands(most: number, replayPath: string | null) {
+  const pick = fc.nat(mostSessions - 1);
+  const seldom = fc.nat(6).map((number) => number === 0);
+  const kind = fc.constantFrom<Kind>('say', 'hold', 'run', 'both', 'free', 'ask', 'write');
+  const any = fc.nat(30);
+  return fc.commands(
+    [
+      fc.tuple(kind, pick, seldom).map((given) => query(...given)),
+      fc.tuple(kind, pick, seldom).map((given) => query(...given)),
+      fc.tuple(fc.constantFrom<Reply>('yes', 'no'), pick, seldom).map((given) => answer(...given)),
+      fc.tuple(fc.constantFrom<Reply>('yes', 'no'), pick, seldom).map((given) => answer(...given)),
+      fc
+        .tuple(fc.oneof(any, fc.constant<'session'>('session')), pick, seldom)
+        .map((given) => interrupt(...given)),
+      fc.tuple(any, pick).map((given) => resume(...given)),
+      fc.tuple(any, pick).map((given) => fork(...given)),
+      fc.tuple(any, fc.boolean(), pick).map((given) => revert(...given)),
+      pick.map(release),
+      fc.oneof({ weight: 1, arbitrary: pick.map(expire) }, { weight: 1, arbitrary: fc.constant(kill()) }),
+    ],
+    { maxCommands: most, size: 'max', ...(replayPath !== null && { replayPath }) },
+  );
+}

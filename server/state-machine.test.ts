@@ -1,0 +1,95 @@
+/** Drives the server through random sequences of what clients and fate do, and holds it to a model of its runs. */
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
+import type { Session } from './contract/api.ts';
+import { expectSound, startCrashing } from './crash-checks.ts';
+import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
+import {
+  expectEffects,
+  expectMessages,
+  expectRun,
+  expectSettled,
+  type Real,
+} from './state-machine-checks.ts';
+import { commands } from './state-machine-commands.ts';
+import { activeRuns, type Model, runsOf, script, settle } from './state-machine-model.ts';
+import { clientOf } from './test-client.ts';
+
+/** Few in every run of the tests; `make soak` asks for more, and repeats one by what it printed. */
+const sequences = Number(process.env.PROPERTY_RUNS ?? 4);
+const longest = Number(process.env.PROPERTY_COMMANDS ?? 14);
+const seed = Number(process.env.PROPERTY_SEED ?? Math.trunc(Math.random() * 2 ** 31));
+const path = process.env.PROPERTY_PATH ?? '';
+const replayPath = process.env.PROPERTY_REPLAY ?? null;
+const shrinks = process.env.PROPERTY_SHRINK === 'true';
+
+test(
+  `${sequences} random sequences of queries, answers, interrupts, resumptions, forks, reverts and kills go as the model says`,
+  async () => {
+    console.info(
+      `state machine: PROPERTY_SEED=${seed} PROPERTY_RUNS=${sequences} PROPERTY_COMMANDS=${longest} PROPERTY_PATH=${path} PROPERTY_REPLAY=${replayPath ?? ''}`,
+    );
+    const upstream = await startUpstream();
+    try {
+      const real = await startReal(upstream);
+      await fc.assert(
+        fc.asyncProperty(commands(longest, replayPath), async (sequence) => {
+          await upstream.script(script);
+          real.streams.clear();
+          real.seen.clear();
+          const model = await newModel(real);
+          await fc.asyncModelRun(() => ({ model, real }), sequence);
+          await finish(model, real);
+        }),
+        { seed, path, numRuns: sequences, endOnFailure: !shrinks, verbose: 1 },
+      );
+    } finally {
+      await upstream.stop();
+    }
+  },
+  60_000 + sequences * longest * 5_000 * (shrinks ? 20 : 1),
+);
+
+async function startReal(upstream: Real['upstream']): Promise<Real> {
+  const folder = await temporaryFolder();
+  await writeSettings(folder, scriptedSettings(upstream.url));
+  const server = await startCrashing(folder);
+  const { key } = server;
+  return {
+    ...{ upstream, folder, key, server, client: clientOf(server, key) },
+    ...{ workspace: '', streams: new Map(), seen: new Map() },
+  };
+}
+
+let named = 0;
+
+async function newModel(real: Real): Promise<Model> {
+  const { status, body } = await real.client.post<Session>('/api/v1/sessions', { title: 'Driven' });
+  expect(status).toBe(201);
+  real.workspace = join(real.folder, 'data/workspaces', body.workspace_id);
+  // Sequences share the workspace, and so must not share names.
+  named += 1000;
+  return {
+    sessions: [{ id: body.id, passages: [], turns: 0, files: new Map() }],
+    prompts: named,
+  };
+}
+
+/** Whatever is still at work is stopped; then all of it can be looked at. */
+async function finish(model: Model, real: Real): Promise<void> {
+  for (const session of model.sessions) {
+    if (activeRuns(session).length === 0) continue;
+    expect((await real.client.send('POST', `/api/v1/sessions/${session.id}/interrupt`)).status).toBe(202);
+    for (const run of activeRuns(session)) run.status = 'interrupted';
+    settle(session);
+  }
+  await expectSettled(real, model);
+  for (const session of model.sessions) {
+    await expectMessages(real, session);
+    for (const run of runsOf(session)) await expectRun(real, session, run);
+  }
+  await expectEffects(real, model);
+  await expectSound(join(real.folder, 'data/service.db'));
+}
