@@ -211,6 +211,45 @@ for (const database of ['SQLite', 'PostgreSQL'] as const)
     60_000,
   );
 
+test('a run is interrupted from another process, and the command that it runs ends with it', async () => {
+  const upstream = await startUpstream();
+  try {
+    await upstream.script([
+      {
+        when: { step: 0 },
+        reply: { tool_calls: [{ name: 'bash', arguments: { command: 'echo $$ > pid; sleep 600' } }] },
+      },
+    ]);
+    const folder = await temporaryFolder();
+    await writeSettings(folder, scriptedSettings(upstream.url));
+    const first = await startCrashing(folder);
+    const second = await startCrashing(folder);
+    const work = await begin(clientOf(first, first.key), 'endless');
+    await work.streams[0]?.until(({ name, data }) => name === 'runtime' && data.type === 'tool_started');
+    const there = clientOf(second, first.key);
+    const stopped = await there.send('POST', `/api/v1/runs/${work.runId}/interrupt`);
+    expect(stopped.status).toBe(202);
+    const run = await runThat(there, work.runId, hasEnded);
+    expect(run).toMatchObject({ status: 'interrupted', interrupt_reason: 'requested' });
+    await expect.poll(() => sleepersOf(first.pid), { timeout: 5000 }).toEqual([]);
+  } finally {
+    await upstream.stop();
+  }
+}, 60_000);
+
+/** The commands that still run below a server. */
+async function sleepersOf(pid: number): Promise<string[]> {
+  const children = async (parent: string): Promise<string[]> => {
+    const listed = await readFile(`/proc/${parent}/task/${parent}/children`, 'utf8').catch(() => '');
+    const own = listed.split(' ').filter(Boolean);
+    return [...own, ...(await Promise.all(own.map(children))).flat()];
+  };
+  const commands = await Promise.all(
+    (await children(String(pid))).map((child) => readFile(`/proc/${child}/cmdline`, 'utf8').catch(() => '')),
+  );
+  return commands.filter((command) => command.includes('600'));
+}
+
 async function expectTaken(client: Client, work: Worked, folder: string): Promise<Run> {
   const run = await runThat(client, work.runId, hasEnded, 30_000);
   expect(run).toMatchObject({ status: 'completed', resumptions: 1 });

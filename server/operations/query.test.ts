@@ -389,6 +389,27 @@ describe('an interrupt', () => {
     expect(lastOf(await second).data).toMatchObject({ status: 'interrupted' });
   });
 
+  test('of a session keeps the queue where that is wished: what waits begins then', async () => {
+    await upstream.script([
+      { when: { last_user: '^hold' }, reply: { text: 'Slow.', hold_after_chunks: 1 } },
+      { reply: { text: 'Done.' } },
+    ]);
+    const { body: session } = await app.request('POST', '/api/v1/sessions', { token: ada.token, body: {} });
+    const path = `/api/v1/sessions/${session.id}/interrupt`;
+    const runs = async () =>
+      (await app.request('GET', `/api/v1/runs?session_id=${session.id}`, { token: ada.token })).body.data;
+    const first = stream({ prompt: 'hold', session_id: session.id });
+    await expect.poll(async () => (await runs()).length).toBe(1);
+    const second = stream({ prompt: 'next', session_id: session.id });
+    await expect.poll(async () => (await runs()).length).toBe(2);
+    const stopped = await app.request('POST', path, { token: ada.token, body: { keep_queue: true } });
+    expect(stopped).toMatchObject({ status: 202, body: { data: [{ session_id: session.id }] } });
+    expect(lastOf(await first).data).toMatchObject({ status: 'interrupted' });
+    expect(lastOf(await second).data).toMatchObject({ status: 'completed', content: [{ text: 'Done.' }] });
+    const odd = await app.request('POST', path, { token: ada.token, body: { keep_queue: 'yes' } });
+    expect(odd).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+  });
+
   test('a session with a run at work cannot be deleted', async () => {
     await upstream.script([writeFile]);
     await stream({ prompt: 'write-9' }, async ({ data }) => {

@@ -48,6 +48,19 @@ test('health asks no database', async () => {
 });
 
 describe('metrics', () => {
+  test('show each queue beside its bound', async () => {
+    const { body } = await app.request('GET', '/metrics');
+    for (const [name, bound] of [
+      ['service_active_runs', 2000],
+      ['service_longest_session_queue', 100],
+      ['service_open_streams', app.services.settings.streamsTotal],
+    ] as const) {
+      expect(body).toMatch(new RegExp(`^${name} \\d+$`, 'm'));
+      const limit = name === 'service_longest_session_queue' ? 'service_session_queue' : name;
+      expect(body).toMatch(new RegExp(`^${limit}_limit ${bound}$`, 'm'));
+    }
+  });
+
   test('are text for Prometheus, and name nobody', async () => {
     await app.request('GET', '/api/v1/sessions', { token: ada.token });
     const answer = await app.request('GET', '/metrics');

@@ -86,7 +86,7 @@ describe('a run of the demonstration', () => {
       );
       const { tool_results } = doneOf(await watch(runId));
       expect(tool_results.at(-1)).toMatchObject({ name: 'write', is_error: false });
-      // A new process has read nothing yet.
+      // Another process, with the same sessions.
       await runtime.close();
       runtime = await createRuntime({}, { transcript, demo: true, workspacePath: async () => folder });
     }

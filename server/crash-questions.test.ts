@@ -1,0 +1,238 @@
+/** What waits for a person, or is in flight, when the server is killed: asked once, answered once, never done twice. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import knex from 'knex';
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
+import type { PermissionRequest, PromptRequest, Run, Session, SnapshotGiven } from './contract/api.ts';
+import { hasEnded, messagesOf, runThat, startCrashing, textIn } from './crash-checks.ts';
+import type { NumberedEvent } from './runtime/transcript.ts';
+import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
+import { type Client, clientOf, type TestStream } from './test-client.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
+
+const cutOff = 'The call was interrupted; whether it had an effect is not known.';
+const call = (prompt: string, tool: string, args: object) => ({
+  when: { last_user: `^${prompt}`, step: 0 },
+  reply: { text: 'First this. ', tool_calls: [{ name: tool, arguments: args }] },
+});
+const question = { id: 'q', type: 'yes_no', text: 'Go on?' };
+
+let upstream: Upstream;
+let folder: string;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+beforeEach(async () => {
+  await upstream.script([
+    call('write (?<name>\\S+)', 'write', { file_path: '{{match.name}}.txt', content: 'by {{match.name}}' }),
+    call('ask', 'ask_user', { questions: [question] }),
+    call('sleep', 'bash', { command: 'echo begun >> slept.log; sleep 60; echo done >> slept.log' }),
+    { when: { last_user: '^hold' }, reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } },
+    { reply: { text: 'The tool said: {{last_tool_result}}' } },
+  ]);
+  folder = await temporaryFolder();
+  await writeSettings(folder, scriptedSettings(upstream.url));
+});
+afterAll(() => upstream.stop());
+
+interface Asked {
+  readonly stream: TestStream;
+  readonly session: Session;
+}
+
+async function ask(client: Client, prompt: string, mode = 'ask'): Promise<Asked> {
+  const rule = { tool: 'bash', decision: 'allow' };
+  const { body: session } = await client.post<Session>('/api/v1/sessions', { permission_rules: [rule] });
+  const body = { prompt, session_id: session.id, permission_mode: mode };
+  return { session, stream: await client.stream('/api/v1/query/stream', body) };
+}
+
+type RuntimeType = Extract<NumberedEvent, { name: 'runtime' }>['data']['type'];
+
+const is = (type: RuntimeType) => (event: NumberedEvent) =>
+  event.name === 'runtime' && event.data.type === type;
+
+async function eventsOf(client: Client, runId: string): Promise<readonly NumberedEvent[]> {
+  const stream = await client.stream(`/api/v1/runs/${runId}/events?follow=false`);
+  await stream.ended;
+  return stream.events;
+}
+
+async function resultOf(client: Client, { session }: Asked): Promise<string> {
+  return textIn((await messagesOf(client, session.id)).at(-1));
+}
+
+function typesOf(events: readonly NumberedEvent[]): string[] {
+  return events.flatMap(({ name, data }) => (name === 'runtime' ? [data.type] : []));
+}
+
+/** What a person does while no server lives: only the database is there. */
+function inDatabase(work: (sql: ReturnType<typeof knex>) => Promise<unknown>): Promise<unknown> {
+  const connection = { filename: join(folder, 'data/service.db') };
+  const sql = knex({ client: 'sqlite3', connection, useNullAsDefault: true });
+  return work(sql).finally(() => sql.destroy());
+}
+
+async function pendingIn<Request>(client: Client, { session }: Asked, kind: string): Promise<Request[]> {
+  const path = `/api/v1/sessions/${session.id}/${kind}?status=pending`;
+  return (await client.get<{ data: Request[] }>(path)).body.data;
+}
+
+test('questions outlive the process: the same are waited for, whoever has answered them meanwhile', async () => {
+  const server = await startCrashing(folder);
+  const before = clientOf(server, server.key);
+  const [later, meanwhile, prompted] = [
+    await ask(before, 'write later'),
+    await ask(before, 'write meanwhile'),
+    await ask(before, 'ask'),
+  ];
+  await Promise.all([
+    later.stream.until(is('permission_requested')),
+    meanwhile.stream.until(is('permission_requested')),
+    prompted.stream.until(is('prompt_requested')),
+  ]);
+  const [asked] = await pendingIn<PermissionRequest>(before, later, 'permissions');
+  await server.kill9();
+  await inDatabase((sql) =>
+    sql('permission_requests')
+      .where({ run_id: meanwhile.stream.runId })
+      .update({ status: 'answered', decision: 'deny', message: 'Rather not.', resolved_at: Date.now() }),
+  );
+  const again = await startCrashing(folder);
+  const client = clientOf(again, server.key);
+
+  // Answered while nobody was there.
+  await runThat(client, meanwhile.stream.runId, hasEnded);
+  expect(await resultOf(client, meanwhile)).toContain('Rather not.');
+
+  // Whoever attaches is told at once what is waited for.
+  const attached = await client.stream(`/api/v1/runs/${later.stream.runId}/events`);
+  await attached.until(is('run_resumed'));
+  const snapshot: SnapshotGiven | null = attached.snapshot;
+  expect(snapshot?.permission_requests.map(({ id }) => id)).toEqual([asked?.id]);
+  const reply = `/api/v1/sessions/${later.session.id}/permissions/${asked?.id}/reply`;
+  const answers = [1, 2, 3].map(() => client.post(reply, { decision: 'allow_once' }));
+  expect((await Promise.all(answers)).map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+  await attached.ended;
+  expect(typesOf(attached.events).filter((type) => type === 'permission_requested')).toHaveLength(1);
+  expect(attached.events.at(-1)?.name).toBe('done');
+  const written = join(folder, 'data/workspaces', later.session.workspace_id, 'later.txt');
+  expect(await readFile(written, 'utf8')).toBe('by later');
+
+  const [prompt] = await pendingIn<PromptRequest>(client, prompted, 'prompts');
+  const answered = await client.post(`/api/v1/sessions/${prompted.session.id}/prompts/${prompt?.id}/reply`, {
+    answers: [{ question_id: 'q', yes: true }],
+  });
+  expect(answered.status).toBe(200);
+  await runThat(client, prompted.stream.runId, hasEnded);
+  expect(await resultOf(client, prompted)).toContain('Yes');
+  const types = typesOf(await eventsOf(client, prompted.stream.runId));
+  expect(types.filter((type) => type === 'prompt_requested')).toHaveLength(1);
+  expect(types.filter((type) => type === 'tool_started')).toHaveLength(1);
+}, 60_000);
+
+test('a question whose time ran out while no process lived has expired, and a late answer is refused', async () => {
+  const variables = { SERVICE_ANSWER_SECONDS: '1' };
+  const server = await startCrashing(folder, variables);
+  const asked = await ask(clientOf(server, server.key), 'write late');
+  await asked.stream.until(is('permission_requested'));
+  const [request] = await pendingIn<PermissionRequest>(clientOf(server, server.key), asked, 'permissions');
+  await server.kill9();
+  await sleep(Math.max(0, Date.parse(request?.expires_at ?? '') - Date.now()));
+  const again = await startCrashing(folder, variables);
+  const client = clientOf(again, server.key);
+  const reply = `/api/v1/sessions/${asked.session.id}/permissions/${request?.id}/reply`;
+  expect((await client.post(reply, { decision: 'allow_once' })).status).toBe(410);
+  await runThat(client, asked.stream.runId, hasEnded);
+  expect(typesOf(await eventsOf(client, asked.stream.runId))).toContain('permission_expired');
+  expect(await resultOf(client, asked)).toContain('Nobody answered in time.');
+}, 60_000);
+
+test('a command in flight is not run again, and the model hears that nobody knows what came of it', async () => {
+  const server = await startCrashing(folder);
+  const asked = await ask(clientOf(server, server.key), 'sleep');
+  const log = join(folder, 'data/workspaces', asked.session.workspace_id, 'slept.log');
+  await expect.poll(() => readFile(log, 'utf8').catch(() => ''), { timeout: 10_000 }).toBe('begun\n');
+  await server.kill9();
+  const again = await startCrashing(folder);
+  const client = clientOf(again, server.key);
+  const run = await runThat(client, asked.stream.runId, hasEnded);
+  expect(run).toMatchObject({ status: 'completed', resumptions: 1 });
+  expect(await resultOf(client, asked)).toBe(`The tool said: ${cutOff}`);
+  expect(await readFile(log, 'utf8')).toBe('begun\n');
+}, 60_000);
+
+test('what cannot go on ends with the reason, and what waits behind it begins', async () => {
+  const server = await startCrashing(folder);
+  const before = clientOf(server, server.key);
+  const often = await ask(before, 'write often');
+  const stopped = await ask(before, 'write stopped');
+  const homeless = await ask(before, 'write homeless');
+  for (const { stream } of [often, stopped, homeless]) await stream.until(is('permission_requested'));
+  const queued = await before.stream('/api/v1/query/stream', {
+    prompt: 'Hello',
+    session_id: often.session.id,
+  });
+  const messages = before.stream('/api/v1/query/stream', { prompt: 'hold' });
+  await (await messages).until(({ name }) => name === 'message');
+  await server.kill9();
+  await inDatabase(async (sql) => {
+    await sql('runs').where({ id: often.stream.runId }).update({ resumptions: 20 });
+    await sql('runs').where({ id: stopped.stream.runId }).update({ interrupt_requested: 'requested' });
+    await sql('runs').where({ id: homeless.stream.runId }).update({ workspace_place: 'elsewhere' });
+    await sql('runs')
+      .where({ id: (await messages).runId })
+      .update({ trigger: 'messages' });
+  });
+  const again = await startCrashing(folder);
+  const client = clientOf(again, server.key);
+  const endOf = async (runId: string): Promise<string> => {
+    const { status, interrupt_reason } = await runThat(client, runId, hasEnded);
+    return `${status} ${interrupt_reason}`;
+  };
+  expect(await endOf(often.stream.runId)).toBe('interrupted resumed_too_often');
+  expect(await endOf(stopped.stream.runId)).toBe('interrupted requested');
+  expect(await endOf(homeless.stream.runId)).toBe('interrupted workspace_unavailable');
+  expect(await endOf((await messages).runId)).toBe('interrupted lease_lost');
+  expect(await endOf(queued.runId)).toBe('completed null');
+  expect(await pendingIn(client, often, 'permissions')).toEqual([]);
+  await upstream.release();
+}, 60_000);
+
+test('a run whose provider the settings no longer have fails, and says so', async () => {
+  const server = await startCrashing(folder);
+  const asked = await ask(clientOf(server, server.key), 'write x');
+  await asked.stream.until(is('permission_requested'));
+  await server.kill9();
+  await writeSettings(folder, {});
+  const again = await startCrashing(folder);
+  const run = await runThat(clientOf(again, server.key), asked.stream.runId, hasEnded);
+  expect(run).toMatchObject({ status: 'failed', error: { code: 'model_not_found' } });
+}, 60_000);
+
+test.skipIf(inject('postgresUrl') === null)(
+  'a run that has touched files goes on only where its folder is: elsewhere it ends, without one it goes on anywhere',
+  async () => {
+    const shared = { DATABASE_URL: await newDatabase(), SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+    const [here, elsewhere] = ['here', 'elsewhere'].map((name) => ({
+      ...shared,
+      SERVICE_WORKSPACES_DIR: join(folder, name),
+    }));
+    const first = await startCrashing(folder, here);
+    const second = await startCrashing(folder, elsewhere);
+    const before = clientOf(first, first.key);
+    const touched = await ask(before, 'write y');
+    const free = await ask(before, 'ask');
+    await touched.stream.until(is('permission_requested'));
+    await free.stream.until(is('prompt_requested'));
+    await first.kill9();
+    const client = clientOf(second, first.key);
+    const ended: Run = await runThat(client, touched.stream.runId, hasEnded);
+    expect(ended).toMatchObject({ status: 'interrupted', interrupt_reason: 'workspace_unavailable' });
+    const waiting = await runThat(client, free.stream.runId, ({ resumptions }) => resumptions === 1);
+    expect(waiting.status).toBe('waiting_prompt');
+  },
+  60_000,
+);
