@@ -4,6 +4,7 @@ import * as agents from './agents.ts';
 import * as auth from './auth.ts';
 import * as exports from './exports.ts';
 import * as history from './history.ts';
+import * as live from './live.ts';
 import * as messages from './messages.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
@@ -18,6 +19,7 @@ const families = {
   auth,
   exports,
   history,
+  live,
   messages,
   plans,
   query,

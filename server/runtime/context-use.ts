@@ -5,7 +5,7 @@ import type { ModelMessage, ToolDefinition } from './model.ts';
 /** Between English prose, of which a token is four bytes or more, and code and other scripts, of which it is less. */
 const bytesPerToken = 3.5;
 /** What separates a message from the next one. */
-const tokensPerMessage = 4;
+export const tokensPerMessage = 4;
 
 /** Nobody counts tokens exactly but the provider; this is meant to be near, and to err on the larger side. */
 export function estimateTokens(text: string): number {
@@ -33,7 +33,11 @@ export function tokensOf(conversation: readonly ModelMessage[]): number {
 }
 
 function estimateParts(parts: readonly MessagePart[]): number {
-  return parts.reduce((sum, part) => sum + estimateTokens(textOf(part)), 0);
+  return parts.reduce((sum, part) => sum + estimatePart(part), 0);
+}
+
+export function estimatePart(part: MessagePart): number {
+  return estimateTokens(textOf(part));
 }
 
 function textOf(part: MessagePart): string {

@@ -7,7 +7,7 @@ import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { detectSandbox } from './sandbox.ts';
-import { createJobs } from './tools/jobs.ts';
+import { createJobs, type Jobs } from './tools/jobs.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
 
 /** What a runtime works with; the same objects as long as nothing changed. */
@@ -30,6 +30,8 @@ export interface Parts {
 export interface LiveParts {
   /** As they were when last looked at. */
   readonly now: Parts;
+  /** The commands in the background, whatever the settings are. */
+  readonly jobs: Pick<Jobs, 'list'>;
   /** As the settings stand now. */
   refresh(): Promise<Parts>;
   /** From now on many people share these parts. */
@@ -88,6 +90,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     get now() {
       return now;
     },
+    jobs,
     async refresh() {
       const newest = (await options.settings?.()) ?? settings;
       if (newest.config === settings.config && newest.providers === settings.providers) return now;

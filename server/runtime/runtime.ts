@@ -12,6 +12,7 @@ import { createEventHub } from './event-hub.ts';
 import { type FollowOptions, followEvents } from './event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
 import { checkHooks } from './hooks.ts';
+import { type Inspection, inspectSession } from './inspection.ts';
 import type { LeaseTimes } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
@@ -31,6 +32,7 @@ import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
 export { whyTotalsAreUnbounded } from './control-groups.ts';
+export type { Inspection } from './inspection.ts';
 export type { RuntimeSettings } from './live-parts.ts';
 export type { LoginKeeper } from './mcp/login-keeper.ts';
 export {
@@ -114,7 +116,9 @@ export interface Runtime {
   /** Files are not what the session has seen of them any more: it has to view them before it edits. */
   forgetFiles(sessionId: string, realPaths: readonly string[]): void;
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
-  todos(sessionId: string, runId: string): Promise<readonly Todo[]>;
+  todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
+  /** What a session's agent has at hand here, and what would fill its model's window. */
+  inspect(session: Query['session'], signal: AbortSignal): Promise<Inspection>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
@@ -240,6 +244,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       for (const path of realPaths) memory.forget(path);
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
+    inspect: (session, signal) => inspectSession(session, { parts, openScope, placeOf, transcript }, signal),
     wake(runId) {
       hub.notify(runId);
       runs.heedInterrupt(runId);

@@ -24,6 +24,8 @@ export interface Runs {
   list(reach: Reach, query: RunQuery): Promise<Page<Run>>;
   /** The runs of a session that have not ended, the oldest first. Throws `not_found` for a session out of reach. */
   activeOf(reach: Reach, sessionId: string): Promise<Run[]>;
+  /** The run of a session that is at work, or else the last one. Throws `not_found` for a session out of reach. */
+  current(reach: Reach, sessionId: string): Promise<Run | null>;
   /** Asks a run to stop, on whichever node it works; the first reason stands. Throws `not_found` or `run_ended`. */
   requestInterrupt(reach: Reach, id: string, reason: InterruptReason): Promise<Run>;
   /** Deletes the events of runs that ended before, for every tenant. Answers with how many runs there were. */
@@ -102,6 +104,15 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
           .where({ session_id: sessionId, ended_at: null })
           .orderBy('turn');
         return rows.map(toRun);
+      }),
+    current: (reach, sessionId) =>
+      database.read(async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        const runs = () => sql<RunRow>('runs').where({ session_id: sessionId });
+        const row =
+          (await runs().where({ ended_at: null }).orderBy('turn').first()) ??
+          (await runs().orderBy('turn', 'desc').first());
+        return row ? toRun(row) : null;
       }),
     requestInterrupt: (reach, id, reason) =>
       database.write(async (sql) => {

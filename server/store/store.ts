@@ -18,6 +18,7 @@ import { type Plans, planRepository } from './plans.ts';
 import { openPostgres } from './postgres.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
+import { type Queue, queueRepository } from './queue.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
@@ -66,6 +67,7 @@ export interface Store {
   readonly searches: Searches;
   readonly history: SessionHistory;
   readonly runs: Runs;
+  readonly queue: Queue;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
   readonly metrics: StoreMetrics;
@@ -130,6 +132,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     searches: searchRepository(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),
+    queue: queueRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),
     metrics: metricsRepository(parts),

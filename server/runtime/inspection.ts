@@ -1,0 +1,111 @@
+/** What a session's agent has at hand in this process, and what would fill its model's window: for people, who ask at any time. */
+import type { ContextPart, ExtensionState, InspectedJob, InspectedTool } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { contextParts } from './context-parts.ts';
+import type { Extension } from './extension.ts';
+import type { LiveParts, Parts } from './live-parts.ts';
+import type { ProfilePlace } from './profiles.ts';
+import type { Query } from './query.ts';
+import type { RunScope } from './run-scope.ts';
+import type { OpenScope } from './run-scope-opener.ts';
+import { addedBy, systemPromptParts } from './system-prompt.ts';
+import { listTools } from './tool-listing.ts';
+import type { Job } from './tools/jobs.ts';
+import type { Tool } from './tools/tool.ts';
+import type { Transcript } from './transcript.ts';
+import { withoutFolders } from './without-folders.ts';
+
+export interface Inspection {
+  /** The model that the next query would ask; null where it would be refused. */
+  readonly model: string | null;
+  /** Tokens that the model reads at once; null where it is not known. */
+  readonly window: number | null;
+  readonly parts: readonly ContextPart[];
+  readonly tools: readonly InspectedTool[];
+  readonly extensions: readonly ExtensionState[];
+  readonly jobs: readonly InspectedJob[];
+  /** Why the next query would be refused; null where it would not. */
+  readonly unavailable: string | null;
+}
+
+export interface InspectionParts {
+  readonly parts: LiveParts;
+  readonly openScope: OpenScope;
+  readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
+  readonly transcript: Transcript;
+}
+
+/** Starts no run and stores nothing; servers are started that a step would start. */
+export async function inspectSession(
+  session: Query['session'],
+  given: InspectionParts,
+  signal: AbortSignal,
+): Promise<Inspection> {
+  const { workspacePath } = await given.placeOf(session.workspaceId);
+  const now = await given.parts.refresh();
+  const [scope, stored, all] = await Promise.all([
+    openUnlessRefused(session, given.openScope, signal),
+    given.transcript.readMessages(session.id),
+    listTools(now, workspacePath),
+  ]);
+  const opened = scope instanceof Problem ? null : scope;
+  const tools = (await opened?.tools()) ?? [];
+  const prompt = opened
+    ? await systemPromptParts(opened, tools)
+    : await addedBy(now.extensions, workspacePath);
+  const shown = now.shared ? (text: string) => withoutFolders(text, workspacePath) : (text: string) => text;
+  return {
+    model: opened?.model.name ?? null,
+    window: (await opened?.model.facts())?.contextWindow ?? null,
+    parts: contextParts(prompt, tools, stored),
+    tools: all.map(({ name, source, needs_permission, disabled_by }) => ({
+      ...{ name, source, needs_permission },
+      disabled_by: disabled_by ?? (opened && withheld(opened, tools, name)),
+    })),
+    extensions: statesOf(now, workspacePath, shown),
+    jobs: given.parts.jobs.list(session.id).map(shownJob),
+    unavailable: scope instanceof Problem ? scope.message : null,
+  };
+}
+
+/** As a query of a person would be opened. */
+async function openUnlessRefused(
+  session: Query['session'],
+  openScope: OpenScope,
+  signal: AbortSignal,
+): Promise<RunScope | Problem> {
+  const controller = new AbortController();
+  const stop = () => controller.abort(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const query = { session, userId: '', trigger: 'api', messages: [], onUnanswered: 'wait' } as const;
+    return await openScope(query, '', controller);
+  } catch (error) {
+    if (error instanceof Problem) return error;
+    throw error;
+  }
+}
+
+function withheld({ profile }: RunScope, tools: readonly Tool[], name: string): string | null {
+  return tools.some((tool) => tool.name === name) ? null : `the agent profile ${profile.slug}`;
+}
+
+function statesOf(
+  { extensions }: Parts,
+  workspacePath: string,
+  shown: (text: string) => string,
+): ExtensionState[] {
+  const statesIn = (extension: Extension) =>
+    extension.states({ workspacePath }).map(({ name, state, detail }) => ({
+      extension: extension.name,
+      name: shown(name),
+      state,
+      detail: detail === null ? null : shown(detail),
+    }));
+  return extensions.flatMap(statesIn);
+}
+
+function shownJob({ id, command, end }: Job): InspectedJob {
+  const ended = end();
+  return { id, command, status: ended ? 'ended' : 'running', exit_code: ended?.exitCode ?? null };
+}
