@@ -12,10 +12,12 @@ import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
+import { queueRepository } from './queue.ts';
 import { runRepository } from './runs.ts';
 import { searchRepository } from './searches.ts';
 import { sessionRepository } from './sessions.ts';
 import type { Reach, Store } from './store.ts';
+import { beginRun } from './test-runs.ts';
 import { describeStore, newAccount, type TestEngine } from './test-stores.ts';
 import { transcriptOf } from './transcript.ts';
 import { userRepository } from './users.ts';
@@ -83,6 +85,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['runs', 'status', (parts, reach) => runRepository(parts).list(reach, { status: 'running' })],
     ['runs', 'trigger', (parts, reach) => runRepository(parts).list(reach, { trigger: 'api' })],
     ['runs', 'session_id', (parts, reach, id) => runRepository(parts).activeOf(reach, id)],
+    ['run at work', 'session_id', (parts, reach, id) => runRepository(parts).current(reach, id)],
     ['messages', 'session_id', (parts, reach, id) => messageRepository(parts).list(reach, id, {})],
     ['messages', 'role', (parts, reach, id) => messageRepository(parts).list(reach, id, { role: 'user' })],
     [
@@ -129,6 +132,16 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const plans = await plansOf((parts) => fileChangeRepository(parts).list(reach, session.id, { limit: 5 }));
     expect(plans).toContain('USING COVERING INDEX file_changes_by_path (session_id=? AND reverted=?)');
     expect(plans).not.toMatch(/\bSCAN (?!ends)/);
+  });
+
+  it('for the queue of a session, with its prompts', async () => {
+    const reach = await newAccount(store());
+    const { sessionId } = await beginRun(store(), reach);
+    await beginRun(store(), reach, { sessionId });
+    const plans = await plansOf((parts) => queueRepository(parts).list(reach, sessionId, {}));
+    expectIndexed(plans);
+    expect(plans).toContain('runs_of_session_active (session_id=? AND turn>?)');
+    expect(plans).toMatch(/SEARCH messages USING INDEX \w+ \(run_id=\?\)/);
   });
 
   it('of those that hold only what is looked for', async () => {

@@ -60,6 +60,7 @@ function waiting(sql: Knex, sessionId: string, behind: number): Knex.QueryBuilde
 }
 
 async function withPrompts(sql: Knex, runs: readonly RunRow[]): Promise<QueuedPrompt[]> {
+  if (runs.length === 0) return [];
   // One that waits has said nothing yet: its only message is its prompt.
   const prompts = await sql<MessageRow>('messages')
     .whereIn(

@@ -1,0 +1,296 @@
+/** What a session is doing right now, over HTTP, on both databases and with two servers on each. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import knex from 'knex';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+
+let upstream: Upstream;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream.stop());
+
+const todos = [
+  { content: 'Mend the test', status: 'in_progress', active_form: 'Mending the test' },
+  { content: 'Run all tests', status: 'pending', active_form: 'Running all tests' },
+];
+const script = [
+  { when: { last_user: '^list', step: 0 }, reply: { tool_calls: [{ name: 'todos', arguments: { todos } }] } },
+  {
+    when: { last_user: '^background', step: 0 },
+    reply: { tool_calls: [{ name: 'bash', arguments: { command: 'sleep 60', run_in_background: true } }] },
+  },
+  {
+    when: { last_user: '^may', step: 0 },
+    reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'a.txt', content: 'A' } }] },
+  },
+  { when: { last_user: '^(hold|background)' }, reply: { text: 'I am at work.', hold_after_chunks: 1 } },
+  { reply: { text: 'Done.' } },
+];
+
+function config() {
+  return {
+    models: { large: { provider: 'scripted', model: 'scripted-1' } },
+    providers: {
+      scripted: {
+        type: 'openai-compat' as const,
+        base_url: `${upstream.url}/v1`,
+        api_key: 'k',
+        models: [{ id: 'scripted-1', context_window: 100_000 }],
+      },
+    },
+    mcp: { absent: { command: 'no-such-program-anywhere' } },
+    permissions: { allowed_tools: ['bash'] },
+  };
+}
+
+const databases = ['sqlite', ...(inject('postgresUrl') === null ? [] : (['postgresql'] as const))] as const;
+
+describe.each(databases)('on %s', (dialect) => {
+  let folder: string;
+  let database: TestDatabase;
+  let app: TestApp;
+  let other: TestApp;
+  let ada: Account;
+  let mallory: Account;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'service-live-'));
+    const masterKeyFile = join(folder, 'master.key');
+    await writeFile(masterKeyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
+    database = await newDatabase(dialect, folder);
+    const settings = {
+      databaseUrl: database.url,
+      masterKeyFile,
+      leaseSeconds: 2,
+      workspacesDirectory: join(folder, 'w'),
+    };
+    app = await testApp({ config: config(), settings });
+    other = await testApp({ config: config(), settings });
+    ada = await app.register('ada');
+    mallory = await app.register('mallory');
+    await upstream.script(script);
+  });
+  afterAll(async () => {
+    await upstream.release();
+    await Promise.all([app, other].map((server) => server?.close()));
+    await database?.remove();
+    await rm(folder, { recursive: true });
+  });
+
+  const ask = (method: string, path: string, body?: unknown, server = app) =>
+    server.request(method, `/api/v1${path}`, { token: ada.token, ...(body !== undefined && { body }) });
+
+  /** Begins a query, reads no further than its headers, and answers with the id of its run. */
+  async function begin(prompt: string, sessionId: string, server = app): Promise<string> {
+    const response = await server.stream('POST', '/api/v1/query/stream', {
+      token: ada.token,
+      body: { prompt, session_id: sessionId },
+    });
+    expect(response.status).toBe(200);
+    await response.body?.cancel();
+    return response.headers.get('x-run-id') ?? '';
+  }
+
+  const newSession = async (body: object = {}): Promise<Json> => (await ask('POST', '/sessions', body)).body;
+  const runOf = async (id: string): Promise<Json> => (await ask('GET', `/runs/${id}`)).body;
+  const inspect = async (id: string, server = app): Promise<Json> => {
+    const { status, body } = await ask('GET', `/sessions/${id}/inspect`, undefined, server);
+    expect(status).toBe(200);
+    return body;
+  };
+
+  /** A session with a run at work, behind which others wait. */
+  async function busySession(...prompts: readonly string[]) {
+    const { id } = await newSession();
+    const running = await begin('hold', id);
+    await expect.poll(async () => (await runOf(running)).status).toBe('running');
+    const waiting: string[] = [];
+    for (const [index, prompt] of prompts.entries())
+      waiting.push(await begin(prompt, id, index % 2 === 0 ? app : other));
+    return { id, running, waiting };
+  }
+
+  async function finish(runs: readonly string[]): Promise<void> {
+    for (const run of runs)
+      await expect
+        .poll(async () => {
+          await upstream.release();
+          return (await runOf(run)).ended_at;
+        })
+        .not.toBeNull();
+  }
+
+  describe('the queue', () => {
+    test('is listed with what was asked, the oldest first, page by page, from whichever server', async () => {
+      const { id, running, waiting } = await busySession('one', 'two', 'three');
+      const { body: first } = await ask('GET', `/sessions/${id}/queue?limit=2`, undefined, other);
+      expect(first.data).toMatchObject([
+        {
+          run_id: waiting[0],
+          session_id: id,
+          prompt: 'one',
+          agent_slug: 'coder',
+          model: 'scripted:scripted-1',
+        },
+        { run_id: waiting[1], prompt: 'two' },
+      ]);
+      const { body: second } = await ask('GET', `/sessions/${id}/queue?limit=2&cursor=${first.next_cursor}`);
+      expect(second.data.map(({ prompt }: Json) => prompt)).toEqual(['three']);
+      expect(second.next_cursor).toBeNull();
+      await finish([running, ...waiting]);
+      expect((await ask('GET', `/sessions/${id}/queue`)).body).toEqual({ data: [], next_cursor: null });
+    });
+
+    test('is cleared on both servers, and the run at work goes on', async () => {
+      const { id, running, waiting } = await busySession('one', 'two');
+      expect((await ask('DELETE', `/sessions/${id}/queue`)).status).toBe(204);
+      expect((await ask('GET', `/sessions/${id}/queue`)).body.data).toEqual([]);
+      for (const run of waiting)
+        await expect
+          .poll(() => runOf(run), { timeout: 5000 })
+          .toMatchObject({ status: 'interrupted', interrupt_reason: 'requested', started_at: null });
+      expect(await runOf(running)).toMatchObject({ status: 'running' });
+      await finish([running]);
+      expect(await runOf(running)).toMatchObject({ status: 'completed' });
+      expect((await ask('DELETE', `/sessions/${id}/queue`)).status).toBe(204);
+    });
+  });
+
+  describe('the list of what is to do', () => {
+    test('is empty before there is one, and then as the last call left it', async () => {
+      const { id } = await newSession();
+      expect((await ask('GET', `/sessions/${id}/todos`)).body).toEqual({ data: [], next_cursor: null });
+      await ask('POST', '/query', { prompt: 'list', session_id: id });
+      expect((await ask('GET', `/sessions/${id}/todos`)).body.data).toEqual(todos);
+      expect((await ask('GET', `/sessions/${id}/todos`, undefined, other)).body.data).toEqual(todos);
+    });
+  });
+
+  describe('an inspection', () => {
+    test('tells of the run at work, the queue, the jobs and the tools', async () => {
+      const { id } = await newSession();
+      const running = await begin('background', id);
+      await expect.poll(async () => (await inspect(id)).jobs.length).toBe(1);
+      const waiting = await begin('one', id);
+      expect(await inspect(id)).toMatchObject({
+        session_id: id,
+        status: 'running',
+        agent_slug: 'coder',
+        model: 'scripted:scripted-1',
+        run: { id: running, status: 'running' },
+        queue: [{ run_id: waiting, prompt: 'one' }],
+        jobs: [{ command: 'sleep 60', status: 'running', exit_code: null }],
+        unavailable: null,
+      });
+      // Jobs are known where the run is at work alone.
+      expect((await inspect(id, other)).jobs).toEqual([]);
+      await finish([running, waiting]);
+    });
+
+    test('says what fills the window, in parts that sum up', async () => {
+      const { id } = await newSession({ system_prompt: 'Be brief. '.repeat(500) });
+      const before = await inspect(id);
+      await ask('POST', '/query', { prompt: `list ${'word '.repeat(700)}`, session_id: id });
+      const { context } = await inspect(id);
+      const sizes = Object.fromEntries(context.parts.map(({ part, tokens }: Json) => [part, tokens]));
+      expect(context.window).toBe(100_000);
+      expect(context.used).toBeGreaterThan(0);
+      expect(context.estimated).toBe(
+        context.parts.reduce((sum: number, { tokens }: Json) => sum + tokens, 0),
+      );
+      expect(sizes.system_prompt).toBeGreaterThan(5000 / 4);
+      expect(sizes.tools).toBeGreaterThan(500);
+      expect(sizes.messages).toBeGreaterThan(3500 / 4);
+      expect(sizes.tool_results).toBeGreaterThan(0);
+      expect(before.context.parts.map(({ part }: Json) => part)).not.toContain('messages');
+      expect(before.run).toBeNull();
+    });
+
+    test('says how servers are, and names no folder of the server that others share', async () => {
+      const { id } = await newSession();
+      const told = await inspect(id);
+      expect(told.extensions).toContainEqual(
+        expect.objectContaining({ extension: 'mcp', name: 'absent', state: 'failed' }),
+      );
+      expect(JSON.stringify(told)).not.toContain(app.services.settings.workspacesDirectory);
+      expect(JSON.stringify(told)).not.toContain(app.services.settings.dataDirectory);
+    });
+
+    test('shows what waits for a person', async () => {
+      const { id } = await newSession();
+      const run = await begin('may I', id);
+      await expect.poll(async () => (await inspect(id, other)).permission_requests).toHaveLength(1);
+      const { status, permission_requests } = await inspect(id);
+      expect(status).toBe('waiting');
+      expect(permission_requests).toMatchObject([{ run_id: run, tool_name: 'write', status: 'pending' }]);
+      await ask('POST', `/runs/${run}/interrupt`);
+      await expect.poll(() => runOf(run)).toMatchObject({ status: 'interrupted' });
+      expect(await inspect(id)).toMatchObject({ permission_requests: [], run: { id: run } });
+    });
+
+    test('says why the next query would be refused, where it would', async () => {
+      const { id } = await newSession();
+      const agent = { slug: 'gone', description: 'Goes.', instructions: 'You go.' };
+      const { body: made } = await ask('POST', '/agents', agent);
+      await ask('PATCH', `/sessions/${id}`, { agent_slug: 'gone' });
+      await ask('DELETE', `/agents/${made.id}`);
+      const told = await inspect(id);
+      expect(told).toMatchObject({ model: null, agent_slug: 'gone' });
+      expect(told.unavailable).toContain('gone');
+      expect(told.tools.length).toBeGreaterThan(5);
+    });
+
+    test('names the profile that keeps a tool from the agent', async () => {
+      const { id } = await newSession({ agent_slug: 'plan' });
+      const tools: Json[] = (await inspect(id)).tools;
+      expect(tools.find(({ name }) => name === 'write').disabled_by).toBe('the agent profile plan');
+      expect(tools.find(({ name }) => name === 'view').disabled_by).toBeNull();
+    });
+  });
+
+  test.each([
+    ['GET', 'queue'],
+    ['DELETE', 'queue'],
+    ['GET', 'todos'],
+    ['GET', 'inspect'],
+  ])('%s %s is for the owner of the session alone', async (method, what) => {
+    const { id } = await newSession();
+    const path = `/api/v1/sessions/${id}/${what}`;
+    const missing = path.replace(id, 'ses_01k9w6r3h2e7xv5q0c8m4b1tzz');
+    const cases: [string, string | undefined, number][] = [
+      [path, undefined, 401],
+      [path, mallory.token, 404],
+      [missing, ada.token, 404],
+      [path.replace(id, 'nonsense'), ada.token, 404],
+      [path, ada.token, method === 'GET' ? 200 : 204],
+    ];
+    for (const [at, token, status] of cases)
+      expect((await app.request(method, at, token === undefined ? {} : { token })).status, at).toBe(status);
+  });
+});
+
+interface TestDatabase {
+  readonly url: string;
+  remove(): Promise<void>;
+}
+
+async function newDatabase(dialect: 'sqlite' | 'postgresql', folder: string): Promise<TestDatabase> {
+  if (dialect === 'sqlite')
+    return { url: `sqlite:${join(folder, 'shared.db')}`, remove: async () => undefined };
+  const server = inject('postgresUrl') ?? '';
+  const name = `live_${randomBytes(6).toString('hex')}`;
+  const sql = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
+  await sql.raw('create database ??', [name]);
+  return {
+    url: Object.assign(new URL(server), { pathname: `/${name}` }).href,
+    async remove() {
+      await sql.raw('drop database ?? with (force)', [name]);
+      await sql.destroy();
+    },
+  };
+}
