@@ -6,7 +6,15 @@ import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcr
 
 /** The answers that an embedding program gives to questions, besides what the runtime needs. */
 export interface MemoryTranscript extends Transcript {
-  answerPermission(requestId: string, decision: NonNullable<PermissionRequest['decision']>): void;
+  /**
+   * @param updatedInput - Members to put in place of those of the call's input before it is allowed.
+   * @throws Problem `already_answered`, as the first answer stands.
+   */
+  answerPermission(
+    requestId: string,
+    decision: NonNullable<PermissionRequest['decision']>,
+    updatedInput?: PermissionRequest['updated_input'],
+  ): void;
   answerPrompt(requestId: string, answers: PromptRequest['answers']): void;
   /** What the session's tools have changed, the oldest first. */
   fileChanges(sessionId: string): readonly NewFileChange[];
@@ -66,6 +74,12 @@ export function createMemoryTranscript(): MemoryTranscript {
     const request = requests.get(id);
     if (!request) throw new Error(`No request ${id}`);
     return request;
+  };
+  const addGrants = (requestId: string, patterns: readonly string[]) => {
+    const { decision, session_id, tool_name: toolName, action } = find(permissions, requestId);
+    if (decision !== 'allow_session' && decision !== 'allow_workspace') return;
+    const granted = patterns.map((pattern) => ({ toolName, action, pattern }));
+    grants.set(session_id, [...(grants.get(session_id) ?? []), ...granted]);
   };
 
   return {
@@ -134,6 +148,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async readGrants(sessionId) {
       return grants.get(sessionId) ?? [];
     },
+    async addGrants(requestId, patterns) {
+      addGrants(requestId, patterns);
+    },
     async recordChange(change) {
       changes.set(change.sessionId, [...(changes.get(change.sessionId) ?? []), change]);
     },
@@ -177,13 +194,16 @@ export function createMemoryTranscript(): MemoryTranscript {
       return null;
     },
     fileChanges: (sessionId) => changes.get(sessionId) ?? [],
-    answerPermission(requestId, decision) {
+    answerPermission(requestId, decision, updatedInput = null) {
       const request = find(permissions, requestId);
-      permissions.set(requestId, { ...request, status: 'answered', decision });
-      if (decision === 'allow_once' || decision === 'deny') return;
-      const { tool_name: toolName, action } = request;
-      const granted = request.grants.map((pattern) => ({ toolName, action, pattern }));
-      grants.set(request.session_id, [...(grants.get(request.session_id) ?? []), ...granted]);
+      if (request.status !== 'pending')
+        throw new Problem(
+          'already_answered',
+          'This request is not pending any more; the first answer stands.',
+        );
+      const updated_input = decision === 'deny' ? null : updatedInput;
+      permissions.set(requestId, { ...request, status: 'answered', decision, updated_input });
+      if (!updated_input) addGrants(requestId, request.grants);
     },
     answerPrompt(requestId, answers) {
       prompts.set(requestId, {

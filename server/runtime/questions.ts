@@ -15,12 +15,16 @@ interface Call {
 
 /** How a permission request ended, and what the person added to a refusal. */
 export interface PermissionOutcome {
-  readonly decision: PermissionRequest['decision'];
+  readonly question: StoredQuestion<PermissionRequest>;
+  /** As it stands now; without a decision where nobody answered in time. */
+  readonly request: PermissionRequest;
   readonly message: string | null;
-  readonly expired: boolean;
 }
 
-/** Asks whether a tool call may run; `stored` is the question that a dead process has asked already. */
+/**
+ * Asks whether a tool call may run; `stored` is the question that a dead process has asked already. Null when the run is
+ * stopped. How it ended is not told yet.
+ */
 export async function askPermission(
   scope: RunScope,
   log: EventLog,
@@ -28,17 +32,19 @@ export async function askPermission(
   need: PermissionNeed,
   grants: readonly string[],
   stored: StoredQuestion<PermissionRequest> | null,
-): Promise<PermissionOutcome> {
+): Promise<PermissionOutcome | null> {
   const question = stored ?? (await openPermission(scope, log, call, need, grants));
-  const { request } = question;
-  const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
-    const { request: current, message } = await scope.transcript.readPermission(request.id);
-    return current.status === 'pending' ? null : { current, message };
+  const { id, expires_at } = question.request;
+  const answer = await waitFor(scope, Date.parse(expires_at), async () => {
+    const current = await scope.transcript.readPermission(id);
+    return current.request.status === 'pending' ? null : current;
   });
-  if (scope.signal.aborted) return { decision: 'deny', message: null, expired: false };
-  const { decision } = answer?.current ?? (await scope.transcript.expirePermission(request.id));
-  if (!question.told) await tellPermission(scope, log, call, question, decision);
-  return { decision, message: answer?.message ?? null, expired: decision === null };
+  if (scope.signal.aborted) return null;
+  if (answer) return { question, ...answer };
+  const request = await scope.transcript.expirePermission(id);
+  // An answer may have come at the last moment.
+  if (request.status === 'answered') return { question, ...(await scope.transcript.readPermission(id)) };
+  return { question, request, message: null };
 }
 
 async function openPermission(
@@ -54,19 +60,25 @@ async function openPermission(
   return { request, told: false };
 }
 
-/** Stores how a permission request ended; null means that nobody answered in time. */
+/** Stores how a permission request ended; null, like a request without a decision, means that nobody answered in time. */
 export async function tellPermission(
   scope: RunScope,
   log: EventLog,
   call: Call,
   question: StoredQuestion<PermissionRequest>,
-  decision: PermissionRequest['decision'],
+  ended: PermissionRequest | null,
 ): Promise<void> {
   const about = { request_id: question.request.id, tool_call_id: call.id };
+  const { decision = null, updated_input = null } = ended ?? {};
   const resolution =
     decision === null
       ? ({ type: 'permission_expired', ...about } as const)
-      : ({ type: 'permission_resolved', ...about, decision } as const);
+      : ({
+          type: 'permission_resolved',
+          ...about,
+          decision,
+          ...(updated_input && { updated_input }),
+        } as const);
   await log.commit([{ name: 'runtime', data: resolution }], (events) =>
     scope.transcript.changeStatus(scope, 'running', events),
   );
@@ -156,6 +168,7 @@ function permissionRequest(
       grants.length > 0 ? ['allow_once', 'allow_session', 'allow_workspace', 'deny'] : ['allow_once', 'deny'],
     status: 'pending',
     decision: null,
+    updated_input: null,
     reply_path: `/api/v1/sessions/${scope.sessionId}/permissions/${id}/reply`,
     reply_schema: 'PermissionReply',
   };

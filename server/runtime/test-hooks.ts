@@ -38,6 +38,8 @@ export interface Attempt {
   readonly options?: RuntimeOptions;
   /** How the person answers each permission request. */
   readonly answer?: PermissionReply['decision'];
+  /** What the person changes in the input of every call before allowing it. */
+  readonly updatedInput?: PermissionReply['updated_input'];
   /** Is called once the run has begun. */
   readonly begun?: (at: { runtime: Runtime; transcript: MemoryTranscript; runId: string }) => Promise<void>;
 }
@@ -151,7 +153,7 @@ function answer(
   wake: () => void,
 ): void {
   if (!wanted.answer || !('type' in data) || data.type !== 'permission_requested') return;
-  transcript.answerPermission(data.request.id, wanted.answer);
+  transcript.answerPermission(data.request.id, wanted.answer, wanted.updatedInput);
   wake();
 }
 
@@ -171,6 +173,8 @@ function outcomeOf(events: readonly NumberedEvent[]) {
     started: runtimeEvents.flatMap((event) => (event.type === 'tool_started' ? [event.input] : [])),
     /** What hooks were told to have decided. */
     decided: runtimeEvents.flatMap((event) => (event.type === 'hook_decided' ? [event] : [])),
+    /** How what people were asked ended. */
+    resolved: runtimeEvents.flatMap((event) => (event.type === 'permission_resolved' ? [event] : [])),
     requests: runtimeEvents.flatMap((event) =>
       event.type === 'permission_requested' ? [event.request] : [],
     ),

@@ -1,22 +1,15 @@
 /** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
-import type { PermissionRequest, ToolResult, ToolUse } from '../contract/api.ts';
+import type { ToolResult, ToolUse } from '../contract/api.ts';
+import { noteOfChange, permit } from './call-permission.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { interruptedResult } from './conversation.ts';
 import type { EventLog } from './event-log.ts';
 import { recordChange } from './file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
-import { decide } from './permissions.ts';
 import type { Progress } from './progress.ts';
-import { askPermission, askPrompt, tellPermission } from './questions.ts';
+import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
-import {
-  type FileMemory,
-  type PermissionNeed,
-  type PreparedCall,
-  type ToolContext,
-  ToolInputError,
-  type ToolOutput,
-} from './tools/tool.ts';
+import { type FileMemory, type ToolContext, ToolInputError, type ToolOutput } from './tools/tool.ts';
 
 /** Does the work of a call that was decided. */
 export type CallWork = () => Promise<ToolResult>;
@@ -94,13 +87,19 @@ async function workOf(
   const tool = tools.find(({ name }) => name === call.name);
   if (!tool)
     return refused(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);
-  const prepared = await attempt(scope, call, () =>
-    tool.prepare(call.input, toolContext(scope, log, progress, call)),
-  );
+  const prepare = ({ input }: ToolUse) =>
+    attempt(scope, call, () => tool.prepare(input, toolContext(scope, log, progress, call)));
+  const prepared = await prepare(call);
   if ('content' in prepared) return async () => prepared;
+  const hookAllows = verdict.decision === 'allow';
+  const record = progress.records.get(call.id);
   // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
-  const denied = await refusalOf(scope, log, verdict, prepared, progress.records.get(call.id));
-  return denied ? async () => denied : () => attempt(scope, call, () => prepared.run());
+  const permitted = await permit(scope, log, { call, prepared, hookAllows, record, prepare });
+  const { prepared: work } = permitted;
+  return async () => {
+    const output = 'content' in work ? work : await attempt(scope, call, () => work.run());
+    return noted(output, [noteOfChange(permitted)]);
+  };
 }
 
 /** A question that a dead process had asked, and that nobody needs to answer any more. */
@@ -119,11 +118,14 @@ async function withdraw(
 /** What hooks have to say to the model, marked as theirs. */
 function withNotes(output: ToolOutput, { updatedInput, context }: HookVerdict): ToolOutput {
   const changed = Object.keys(updatedInput).join(', ');
-  const notes = [
-    ...(changed ? [`[A hook changed the input of this call: ${changed}.]`] : []),
-    ...(context ? [`[A hook adds:]\n${context}`] : []),
-  ];
-  return { ...output, content: [output.content, ...notes].join('\n\n') };
+  return noted(output, [
+    changed && `[A hook changed the input of this call: ${changed}.]`,
+    context && `[A hook adds:]\n${context}`,
+  ]);
+}
+
+function noted(output: ToolOutput, notes: readonly string[]): ToolOutput {
+  return { ...output, content: [output.content, ...notes.filter(Boolean)].join('\n\n') };
 }
 
 /** Turns what goes wrong in a tool into a result. */
@@ -142,51 +144,6 @@ async function attempt<Outcome>(
     scope.log.error({ err: error, run_id: scope.runId, tool_name: call.name }, 'a tool failed');
     return refusal(`The tool ${call.name} failed; the fault is the server's, not the input's.`);
   }
-}
-
-/** Null when the call may run. */
-async function refusalOf(
-  scope: RunScope,
-  log: EventLog,
-  { call, decision }: HookVerdict,
-  { permission }: PreparedCall,
-  record: CallRecord | undefined,
-): Promise<ToolOutput | null> {
-  const { permissions } = await scope.settings();
-  const verdict = decide(call, permission, {
-    workspacePath: scope.workspacePath,
-    mode: scope.permissionMode,
-    rules: scope.rules,
-    allowedTools: permissions?.allowed_tools ?? [],
-    hookAllows: decision === 'allow',
-    grants: permission ? await scope.transcript.readGrants(scope.sessionId) : [],
-  });
-  if (verdict.verdict === 'deny') return refusal(`Permission denied. ${verdict.reason}`);
-  if (!permission) return null;
-  const stored =
-    record?.permission && isAbout(record.permission.request, permission) ? record.permission : null;
-  // Whoever was asked before the process died is still waited for, though a rule would allow the call by now.
-  if (verdict.verdict === 'allow' && !stored) return null;
-  if (scope.onUnanswered === 'deny') {
-    await log.push({
-      name: 'runtime',
-      data: { type: 'permission_resolved', request_id: null, tool_call_id: call.id, decision: 'deny' },
-    });
-    return refusal(
-      `Permission denied. The tool ${call.name} needs a person's permission, and nobody can be asked in this kind of query; use a streamed query, or a rule that allows the tool.`,
-    );
-  }
-  const grants = verdict.verdict === 'ask' ? verdict.grants : [];
-  const outcome = await askPermission(scope, log, call, permission, grants, stored);
-  if (outcome.expired) return refusal('Permission denied. Nobody answered in time.');
-  if (outcome.decision !== 'deny') return null;
-  return refusal(`Permission denied.${outcome.message ? ` The person said: ${outcome.message}` : ''}`);
-}
-
-/** Whether a person who answers the request decides about this very call: a hook or the file may have changed since. */
-function isAbout({ params, diff }: PermissionRequest, need: PermissionNeed): boolean {
-  const text = (value: unknown) => JSON.stringify(value);
-  return text(params) === text(need.params) && diff === (need.diff ?? null);
 }
 
 function toolContext(

@@ -239,6 +239,11 @@ export interface Transcript {
   expirePrompt(requestId: string): Promise<PromptRequest>;
   /** What the session and its workspace have been granted. */
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /**
+   * Remembers these patterns for the tool and action of a request, as far as its answer reaches. An answer that changed
+   * the input remembers nothing by itself: only the run can tell what the changed call is.
+   */
+  addGrants(requestId: string, patterns: readonly string[]): Promise<void>;
   /** Stores a change just before it is made. */
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */

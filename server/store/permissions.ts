@@ -7,6 +7,7 @@ import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { listQuestions, lockQuestion } from './questions.ts';
 import { notFound, type Reach } from './reach.ts';
+import type { SessionRow } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 /** `limit`, `cursor` and `status`. */
@@ -18,8 +19,9 @@ export interface Permissions {
   /** The newest first. Throws `not_found` for a session out of reach. */
   list(reach: Reach, sessionId: string, query: PermissionQuery): Promise<Page<PermissionRequest>>;
   /**
-   * Stores the decision, and with `allow_session` or `allow_workspace` a grant. Throws `not_found`,
-   * `already_answered` (also where the run has ended), `request_expired`, or `invalid_request` for what is no option.
+   * Stores the decision, and with `allow_session` or `allow_workspace` a grant, unless the input is changed: then the run
+   * says what is granted. Throws `not_found`, `already_answered` (also where the run has ended), `request_expired`, or
+   * `invalid_request` for what is no option and for a refusal that changes the input.
    */
   answer(
     reach: Reach,
@@ -38,6 +40,7 @@ interface PermissionRow {
   status: PermissionRequest['status'];
   decision: PermissionRequest['decision'];
   message: string | null;
+  updated_input: string | null;
   answered_by: string | null;
   created_at: number;
   expires_at: number;
@@ -67,23 +70,53 @@ async function answer(
   given: { readonly sessionId: string; readonly requestId: string; readonly reply: PermissionReply },
   now: number,
 ): Promise<PermissionRequest> {
-  const { decision, message } = given.reply;
+  const { decision, message, updated_input } = given.reply;
   const { session, row } = await lockQuestion<PermissionRow>(sql, reach, 'permission_requests', given, now);
   const request = toPermission(row);
   requireOption(request, decision);
+  if (decision === 'deny' && updated_input) throw changeOfNothing();
   const answered = {
     status: 'answered',
     decision,
     message: message ?? null,
+    updated_input: updated_input ? JSON.stringify(updated_input) : null,
     answered_by: reach.userId,
     resolved_at: now,
   } as const;
   await sql<PermissionRow>('permission_requests').where({ id: row.id }).update(answered);
-  if (decision === 'allow_session' || decision === 'allow_workspace') {
+  if (lasts(decision) && !updated_input) {
     const forWorkspace = decision === 'allow_workspace';
     await insertGrants(sql, session, request, { forWorkspace, by: reach.userId, at: now });
   }
   return toPermission({ ...row, ...answered });
+}
+
+function lasts(decision: PermissionRequest['decision']): boolean {
+  return decision === 'allow_session' || decision === 'allow_workspace';
+}
+
+function changeOfNothing(): Problem {
+  const message = 'Only with a decision that allows the call.';
+  return new Problem('invalid_request', `A call that is denied has no input to change. ${message}`, {
+    errors: [{ in: 'body', pointer: '/updated_input', message, code: 'dependency' }],
+  });
+}
+
+/** What the answer to a request is to remember, where only the run could tell. */
+export async function addGrants(
+  sql: Knex.Transaction,
+  id: string,
+  grants: readonly string[],
+  now: number,
+): Promise<void> {
+  const row = await sql<PermissionRow>('permission_requests').where({ id }).first();
+  if (!row) throw notFound('permission request');
+  if (!lasts(row.decision) || row.answered_by === null) return;
+  const session = await sql<SessionRow>('sessions').where({ id: row.session_id }).first();
+  if (!session) throw notFound('session');
+  const request = { ...toPermission(row), grants: [...grants] };
+  const forWorkspace = row.decision === 'allow_workspace';
+  await insertGrants(sql, session, request, { forWorkspace, by: row.answered_by, at: now });
 }
 
 function requireOption({ options }: PermissionRequest, decision: PermissionReply['decision']): void {
@@ -145,5 +178,12 @@ function toPermission(row: PermissionRow): PermissionRequest {
   const { status, decision } = row;
   // Those stored before there were patterns name none, and remember nothing.
   const grants = request.grants ?? [];
-  return { ...request, grants, status, decision, resolved_at: nullableTimestamp(row.resolved_at) };
+  return {
+    ...request,
+    grants,
+    status,
+    decision,
+    updated_input: row.updated_input === null ? null : JSON.parse(row.updated_input),
+    resolved_at: nullableTimestamp(row.resolved_at),
+  };
 }

@@ -124,6 +124,38 @@ describeStores('A permission request', (store, engine) => {
     expect(await store().transcript.readGrants(later.sessionId)).toEqual([grant]);
   });
 
+  it('keeps what was changed in the input; only the run says what is remembered then', async () => {
+    const reach = await newAccount(store());
+    const { sessionId, request } = await ask(reach);
+    const updated_input = { file_path: 'else/\ud800\0.txt', deep: [{ nothing: null }] };
+    const refused = store().permissions.answer(reach, sessionId, request.id, {
+      decision: 'deny',
+      updated_input,
+    });
+    await expect(refused).rejects.toMatchObject({
+      code: 'invalid_request',
+      errors: [{ pointer: '/updated_input' }],
+    });
+    await store().transcript.addGrants(request.id, ['else/**']);
+    const answered = await store().permissions.answer(reach, sessionId, request.id, {
+      decision: 'allow_workspace',
+      updated_input,
+    });
+    expect(answered).toMatchObject({ params: request.params, grants: request.grants, updated_input });
+    expect((await store().transcript.readPermission(request.id)).request).toEqual(answered);
+    expect(await store().transcript.readGrants(sessionId)).toEqual([]);
+    await store().transcript.addGrants(request.id, ['else/**']);
+    const grant = { toolName: 'write', action: 'write', pattern: 'else/**' };
+    expect(await store().transcript.readGrants(sessionId)).toEqual([grant]);
+    const other = await ask(reach);
+    await store().permissions.answer(reach, other.sessionId, other.request.id, {
+      decision: 'allow_once',
+      updated_input,
+    });
+    await store().transcript.addGrants(other.request.id, ['third/**']);
+    expect(await store().transcript.readGrants(other.sessionId)).toEqual([grant]);
+  });
+
   it('is remembered for its session, or for every session of its workspace', async () => {
     const reach = await newAccount(store());
     const first = await ask(reach);

@@ -98,6 +98,7 @@ export function permissionRequest(asked: Asked): PermissionRequest {
     grants: ['notes/**'],
     options: ['allow_once', 'allow_session', 'allow_workspace', 'deny'],
     decision: null,
+    updated_input: null,
     reply_path: `/api/v1/sessions/${asked.sessionId}/permissions/${id}/reply`,
     reply_schema: 'PermissionReply',
   };

@@ -23,7 +23,13 @@ import { leases, type RenewedLease, type RunRequest, type SeenLease, type TakenR
 import { excludeMessages, insertMessages, type NewMessage, readMessages } from './messages.ts';
 
 import type { StoreParts } from './parts.ts';
-import { cancelPermissions, expirePermission, insertPermission, readPermission } from './permissions.ts';
+import {
+  addGrants,
+  cancelPermissions,
+  expirePermission,
+  insertPermission,
+  readPermission,
+} from './permissions.ts';
 import { type Approval, approvePlan, endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
 import { notFound } from './reach.ts';
@@ -123,6 +129,8 @@ export interface Transcript {
   expirePermission(requestId: string): Promise<PermissionRequest>;
   expirePrompt(requestId: string): Promise<PromptRequest>;
   readGrants(sessionId: string): Promise<readonly Grant[]>;
+  /** Remembers these patterns for the tool and action of a request, as far as its answer reaches. */
+  addGrants(requestId: string, patterns: readonly string[]): Promise<void>;
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
@@ -193,6 +201,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     expirePermission: (requestId) => database.write((sql) => expirePermission(sql, requestId, now())),
     expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
     readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
+    addGrants: (requestId, patterns) => database.write((sql) => addGrants(sql, requestId, patterns, now())),
     recordChange: async (given) => {
       const packed = await packChange(given);
       await change(given, async (sql, _session, run) => {
