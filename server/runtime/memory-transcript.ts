@@ -1,6 +1,7 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
 import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { createMemoryAgents } from './memory-agents.ts';
 import { createMemoryPlans } from './memory-plans.ts';
 import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcript } from './transcript.ts';
 
@@ -41,6 +42,7 @@ export function createMemoryTranscript(): MemoryTranscript {
   const seen = new Map<string, Map<string, SeenFile>>();
   const changes = new Map<string, NewFileChange[]>();
   const plans = createMemoryPlans();
+  const agents = createMemoryAgents();
 
   const runOf = (runId: string): StoredRun => {
     const run = runs.get(runId);
@@ -79,14 +81,17 @@ export function createMemoryTranscript(): MemoryTranscript {
     const { decision, session_id, tool_name: toolName, action } = find(permissions, requestId);
     if (decision !== 'allow_session' && decision !== 'allow_workspace') return;
     const granted = patterns.map((pattern) => ({ toolName, action, pattern }));
-    grants.set(session_id, [...(grants.get(session_id) ?? []), ...granted]);
+    const session = agents.personsSession(session_id);
+    grants.set(session, [...(grants.get(session) ?? []), ...granted]);
   };
 
   return {
-    async beginRun({ id, sessionId, messages: prompt, queueLimit, events, approval }) {
+    async beginRun(run) {
+      const { id, sessionId, messages: prompt, queueLimit, events, approval } = run;
       // One of them is at work; the others wait.
       if (openRuns(sessionId).length > queueLimit)
         throw new Problem('queue_full', `${queueLimit} runs wait in this session, as many as may.`);
+      agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const turn = runs.size + 1;
       runs.set(id, { sessionId, turn, events: [...events], interrupted: false, ended: false });
@@ -146,7 +151,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       return find(prompts, requestId);
     },
     async readGrants(sessionId) {
-      return grants.get(sessionId) ?? [];
+      return grants.get(agents.personsSession(sessionId)) ?? [];
     },
     async addGrants(requestId, patterns) {
       addGrants(requestId, patterns);
@@ -160,6 +165,18 @@ export function createMemoryTranscript(): MemoryTranscript {
     async addUsage() {
       // Nobody reads what a session has used here.
     },
+    async findAgent(parentRunId, call) {
+      return agents.find(parentRunId, call);
+    },
+    async countAgents(rootRunId) {
+      return agents.count(rootRunId);
+    },
+    async finishAgent({ runId }, _used, events) {
+      append(runId, events);
+    },
+    async stopRun(runId) {
+      runOf(runId).interrupted = true;
+    },
     async writePlan(run, plan) {
       return plans.write(run, plan);
     },
@@ -169,6 +186,7 @@ export function createMemoryTranscript(): MemoryTranscript {
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
     async endRun({ runId, sessionId, status, messages: added, events, excluded = [] }) {
       plans.end(runId, status);
+      for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
       for (const message of messages.get(sessionId) ?? [])
         if (excluded.includes(message.id)) message.excluded = true;
       addMessages(runId, sessionId, added);

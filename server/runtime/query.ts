@@ -1,7 +1,7 @@
 /** A query as it enters the runtime. */
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { Generation } from './model.ts';
-import type { Approval, NewMessage, RunRequest } from './transcript.ts';
+import type { Approval, NewAgentSession, NewMessage, RunRequest } from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
 export interface Query {
@@ -16,7 +16,7 @@ export interface Query {
     readonly provisionalTitle?: string;
   };
   readonly userId: string;
-  readonly trigger: 'api' | 'messages';
+  readonly trigger: 'api' | 'messages' | 'agent';
   /** The prompt, and before it any history that the caller brought. */
   readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
   readonly agentSlug?: string;
@@ -28,4 +28,6 @@ export interface Query {
   readonly generation?: Generation;
   /** The plan of the session that the run is to carry out. */
   readonly approval?: Approval;
+  /** Of an agent that the agent of another session starts: its session is made with its run. */
+  readonly agent?: NewAgentSession;
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import type { InterruptReason } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
+import { agentLimits, limitsBelow, startsInTurn } from './agent-starter.ts';
 import type { EventHub } from './event-hub.ts';
 import type { LiveParts } from './live-parts.ts';
 import { chooseModel } from './model-choice.ts';
@@ -14,6 +15,7 @@ import type { Query } from './query.ts';
 import { limitsOf } from './run-limits.ts';
 import type { RunScope } from './run-scope.ts';
 import { seenFiles } from './seen-files.ts';
+import { agentTool } from './tools/agent.ts';
 import type { Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -25,6 +27,10 @@ export interface ScopeParts {
   readonly hub: EventHub;
   readonly clock: Clock;
   readonly log: Log;
+  /** Begins a run beside those at work. */
+  readonly start: (query: Query) => Promise<unknown>;
+  /** Tells that the store has news for a run. */
+  readonly wake: (runId: string) => void;
   readonly stepLimit?: number;
   readonly retryPauseMs?: number;
   readonly answerWithinMs?: number;
@@ -35,6 +41,7 @@ export type OpenScope = (query: Query, runId: string, controller: AbortControlle
 
 export function scopeOpener(given: ScopeParts): OpenScope {
   const { parts, transcript, hub, clock, log } = given;
+  const inTurn = startsInTurn();
 
   /** The built-in tools first; of two with the same name the first counts. */
   async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
@@ -52,6 +59,11 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
     const named = query.model ?? session.model ?? modelOf(profile, config);
     const models = chooseModel(providers, config, providers.resolve(named), query.generation);
+    const rootRunId = query.agent?.rootRunId ?? runId;
+    const depth = query.agent?.depth ?? 0;
+    const isLeft = ({ name }: Tool) =>
+      leavesTool(profile, name) &&
+      (query.agent?.toolLimits ?? []).every((tools) => leavesTool({ tools: [...tools] }, name));
     return {
       runId,
       sessionId: session.id,
@@ -72,7 +84,25 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       onUnanswered: query.onUnanswered,
       tools: async () => {
         const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
-        return toolsFor(query, all).filter(({ name }) => leavesTool(profile, name));
+        const { max_agent_depth } = agentLimits(parts.now.config);
+        const left = toolsFor(query, all).filter(isLeft);
+        return depth < max_agent_depth
+          ? withAgents(left, given.profiles, place)
+          : left.filter(({ name }) => name !== 'agent');
+      },
+      agents: {
+        depth,
+        rootRunId,
+        workspaceId: session.workspaceId,
+        userId: query.userId,
+        toolLimits: limitsBelow(query, profile),
+        limit: async () => agentLimits((await parts.refresh()).config).max_agents,
+        modelOf: async (slug) =>
+          modelOf(await given.profiles.find(slug, place), (await parts.refresh()).config),
+        start: given.start,
+        wake: given.wake,
+        open: new Map(),
+        inTurn: (work) => inTurn(rootRunId, work),
       },
       extensions,
       workspacePath,
@@ -98,11 +128,23 @@ export function abort(controller: AbortController | undefined, reason: Interrupt
 
 /** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
 function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
-  if (trigger === 'api') return tools;
+  if (trigger !== 'messages') return tools;
   const allowed = session.permissionRules
     .filter(({ decision }) => decision === 'allow')
     .map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
+}
+
+/** The tool `agent` tells of the agents that there are in this place. */
+async function withAgents(
+  tools: readonly Tool[],
+  profiles: Profiles,
+  place: ProfilePlace,
+): Promise<readonly Tool[]> {
+  if (!tools.some(({ name }) => name === 'agent')) return tools;
+  // A plan that nobody sees would wait for ever.
+  const offered = (await profiles.list(place)).filter((profile) => !leavesTool(profile, 'plan'));
+  return tools.map((tool) => (tool.name === 'agent' ? agentTool(offered) : tool));
 }
 
 /** The model that a profile names; null for the default. */

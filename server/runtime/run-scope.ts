@@ -4,6 +4,7 @@ import type { Clock } from '../clock.ts';
 import type { InterruptReason, PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
+import type { AgentStarter } from './agent-starter.ts';
 import type { EventHub } from './event-hub.ts';
 import type { Extension } from './extension.ts';
 import type { Generation, Model } from './model.ts';
@@ -34,6 +35,8 @@ export interface RunScope {
   readonly onUnanswered: 'wait' | 'deny';
   /** What the agent has now: asked at each step, since extensions come and go. */
   readonly tools: () => Promise<readonly Tool[]>;
+  /** Starts other agents. */
+  readonly agents: AgentStarter;
   readonly extensions: readonly Extension[];
   readonly workspacePath: string;
   readonly files: SeenFiles;

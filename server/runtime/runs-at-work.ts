@@ -128,6 +128,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       provisionalTitle: title,
       request: query.request ?? null,
       ...(query.approval && { approval: query.approval }),
+      ...(query.agent && { agent: query.agent }),
       events: [
         { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
       ],
@@ -242,6 +243,7 @@ function queryOf(run: TakenRun): Query {
     ...{ userId, trigger, agentSlug, model, permissionMode, onUnanswered },
     ...(run.request && { request: run.request }),
     messages: [],
+    ...(run.agent && { agent: run.agent }),
   };
 }
 

@@ -25,7 +25,13 @@ import type { ProviderDefinition } from './providers/providers.ts';
 import { type FileToPutBack, type PutBackPlan, planPutBack } from './put-back.ts';
 import type { Query } from './query.ts';
 import { currentFolder, placesOf, scopeOpener } from './run-scope-opener.ts';
-import { type RunCounts, type RunLimits, type StartedRun, workOnRuns } from './runs-at-work.ts';
+import {
+  type RunCounts,
+  type RunLimits,
+  type RunsAtWork,
+  type StartedRun,
+  workOnRuns,
+} from './runs-at-work.ts';
 import { createTitleWriter } from './title-writer.ts';
 import { listTools } from './tool-listing.ts';
 import type { Todo } from './tools/tool.ts';
@@ -190,8 +196,19 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
   const titles = createTitleWriter(() => parts.now, transcript, log);
-  const openScope = scopeOpener({ ...options, parts, profiles, placeOf, transcript, hub, clock, log });
-  const runs = workOnRuns({
+  const openScope = scopeOpener({
+    ...options,
+    parts,
+    profiles,
+    placeOf,
+    start: (query) => runs.begin(query),
+    wake: (runId) => wake(runId),
+    transcript,
+    hub,
+    clock,
+    log,
+  });
+  const runs: RunsAtWork = workOnRuns({
     transcript,
     hub,
     log,
@@ -245,10 +262,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
     inspect: (session, signal) => inspectSession(session, { parts, openScope, placeOf, transcript }, signal),
-    wake(runId) {
-      hub.notify(runId);
-      runs.heedInterrupt(runId);
-    },
+    wake,
     async *complete({ model, system, messages, generation }, signal) {
       try {
         yield* parts.now.providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
@@ -265,4 +279,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       await parts.close();
     },
   };
+
+  function wake(runId: string): void {
+    hub.notify(runId);
+    runs.heedInterrupt(runId);
+  }
 }

@@ -9,6 +9,7 @@ import { askHooks, type HookVerdict, haltRun } from './hooks.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
+import { runSubAgent } from './sub-agents.ts';
 import { type FileMemory, type ToolContext, ToolInputError, type ToolOutput } from './tools/tool.ts';
 
 /** Does the work of a call that was decided. */
@@ -149,10 +150,20 @@ async function attempt<Outcome>(
 function toolContext(
   scope: RunScope,
   log: EventLog,
-  { memory, records }: Progress,
+  { memory, records, steps }: Progress,
   call: ToolUse,
 ): ToolContext {
   const prompts = [...(records.get(call.id)?.prompts ?? [])];
+  const progress = (text: string) => {
+    const data = {
+      type: 'tool_progress',
+      tool_call_id: call.id,
+      tool_name: call.name,
+      text: storable(text),
+    } as const;
+    // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
+    log.push({ name: 'runtime', data }).catch(() => undefined);
+  };
   return {
     workspacePath: scope.workspacePath,
     sessionId: scope.sessionId,
@@ -163,19 +174,14 @@ function toolContext(
     ),
     signal: scope.signal,
     files: noticedFiles(scope),
-    progress: (text) => {
-      const data = {
-        type: 'tool_progress',
-        tool_call_id: call.id,
-        tool_name: call.name,
-        text: storable(text),
-      } as const;
-      // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
-      log.push({ name: 'runtime', data }).catch(() => undefined);
-    },
+    progress,
     recordChange: (change) => recordChange(scope, call.id, change),
     noteAfterChange: (path) => noteAfterChange(scope, path),
     ask: (questions) => askPrompt(scope, log, call.id, questions, prompts.shift() ?? null),
+    agents: {
+      run: (errand) =>
+        runSubAgent(scope, log, { toolCallId: call.id, key: `${steps} ${call.id}`, progress }, errand),
+    },
     plans: {
       write: async (written) => {
         const plan = await scope.transcript.writePlan(scope, written);

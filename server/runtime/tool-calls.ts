@@ -39,7 +39,10 @@ export async function callTools(scope: RunScope, log: EventLog, progress: Progre
  * that only read; everything else waits for what was asked for before it, and holds back what comes behind it.
  */
 async function resultsOf(scope: RunScope, log: EventLog, progress: Progress): Promise<ToolResult[]> {
-  const readers = new Set((await scope.tools()).filter(({ onlyReads }) => onlyReads).map(({ name }) => name));
+  const tools = await scope.tools();
+  const readers = new Set(
+    tools.filter(({ onlyReads, runsBeside }) => onlyReads || runsBeside).map(({ name }) => name),
+  );
   const results: Promise<ToolResult>[] = [];
   for (const call of progress.pending) {
     const reads = readers.has(call.name);

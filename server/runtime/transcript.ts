@@ -46,13 +46,35 @@ export interface RunRequest {
   readonly summary: { readonly wishes: string | null } | null;
 }
 
+/** The session of an agent that the agent of another session starts. */
+export interface NewAgentSession {
+  readonly parentSessionId: string;
+  readonly parentRunId: string;
+  /** Names the call among all of the parent run. */
+  readonly call: string;
+  /** The run of a person that all of it began with. */
+  readonly rootRunId: string;
+  /** 1 for an agent that the run of a person starts. */
+  readonly depth: number;
+  /** Lists of tools: only what each of them holds is left. */
+  readonly toolLimits: readonly (readonly string[])[];
+  readonly title: string;
+}
+
+/** An agent that was started before. */
+export interface StartedAgent {
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly agentSlug: string;
+}
+
 /** A run as it begins. */
 export interface NewRun {
   readonly id: string;
   readonly sessionId: string;
   /** The person or key on whose behalf it runs. */
   readonly userId: string;
-  readonly trigger: 'api' | 'messages';
+  readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
   /** `<provider>:<model_id>` */
   readonly model: string;
@@ -73,6 +95,8 @@ export interface NewRun {
   readonly events: readonly NumberedEvent[];
   /** Refused where the plan was decided on meanwhile, or has another version. */
   readonly approval?: Approval;
+  /** Makes the session, which is that of an agent. */
+  readonly agent?: NewAgentSession;
 }
 
 /** A message before it is stored; ids and times come from the runtime. */
@@ -182,6 +206,8 @@ export interface TakenRun {
   readonly workspacePlace: string | null;
   readonly provisionalTitle: string | null;
   readonly request: RunRequest | null;
+  /** Of an agent that the agent of another session started. */
+  readonly agent: NewAgentSession | null;
   /** The session as it is now. */
   readonly session: {
     readonly workspaceId: string;
@@ -250,6 +276,18 @@ export interface Transcript {
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Adds what was used for the session outside of its runs: its title. */
   addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  /** The agent that a call of the run has started, so that a run which goes on elsewhere starts it only once. */
+  findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
+  /** How many agents were started in all, at whatever depth. */
+  countAgents(rootRunId: string): Promise<number>;
+  /** Adds to the session what an agent has used, and stores that it is done. */
+  finishAgent(
+    run: { readonly runId: string; readonly sessionId: string },
+    used: { readonly usage: Usage; readonly cost: Message['cost'] },
+    events: readonly NumberedEvent[],
+  ): Promise<void>;
+  /** Asks the run to stop, in whichever process it is at work; the first reason stands. */
+  stopRun(runId: string, reason: InterruptReason): Promise<void>;
   /** Stores a plan of the run's session: a version of its newest plan, unless that was approved before. */
   writePlan(
     run: { readonly runId: string; readonly sessionId: string },
@@ -257,7 +295,7 @@ export interface Transcript {
   ): Promise<Plan>;
   /** The newest plan of the session. */
   readPlan(sessionId: string): Promise<Plan | null>;
-  /** Ends the run, cancels its open questions, frees the session. */
+  /** Ends the run, stops the agents that it started, cancels its open questions, frees the session. */
   endRun(end: RunEnd): Promise<void>;
   /** Up to `limit` events after the given number, in order; fewer where they are long, none only where there is none. */
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;

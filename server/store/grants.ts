@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { PermissionRequest } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { personsSession } from './agent-sessions.ts';
 import type { SessionRow } from './session-rows.ts';
 
 export interface Grant {
@@ -23,8 +24,9 @@ interface GrantRow {
   created_at: number;
 }
 
-/** What the session itself and its workspace have been granted. */
-export async function readGrants(sql: Knex, sessionId: string): Promise<Grant[]> {
+/** What the session that a person sees, and its workspace, have been granted: agents that it started have no others. */
+export async function readGrants(sql: Knex, ofSession: string): Promise<Grant[]> {
+  const sessionId = await personsSession(sql, ofSession);
   const rows = await sql('permission_grants')
     .join('sessions', 'sessions.workspace_id', 'permission_grants.workspace_id')
     .where('sessions.id', sessionId)
@@ -43,12 +45,13 @@ export async function insertGrants(
   { tool_name, action, grants }: PermissionRequest,
   given: { readonly forWorkspace: boolean; readonly by: string; readonly at: number },
 ): Promise<void> {
+  const sessionId = given.forWorkspace ? null : await personsSession(sql, session.id);
   const rows = grants.map(
     (pattern): GrantRow => ({
       id: newId('grant'),
       organization_id: session.organization_id,
       workspace_id: session.workspace_id,
-      session_id: given.forWorkspace ? null : session.id,
+      session_id: sessionId,
       tool_name,
       action,
       pattern,

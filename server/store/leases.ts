@@ -1,6 +1,8 @@
 /** Which process works on a run: the token that is compared in each transaction, so that a fenced process cannot write. */
 import type { Knex } from 'knex';
 import type { InterruptReason, PermissionRule, QueryLimits, Run, Usage } from '../contract/api.ts';
+import type { InterruptReason, PermissionRule, Run, Usage } from '../contract/api.ts';
+import { agentSessionOf, type NewAgentSession } from './agent-sessions.ts';
 import { toCost } from './costs.ts';
 import type { Database } from './database.ts';
 import type { RunRow } from './runs.ts';
@@ -41,6 +43,7 @@ export interface TakenRun {
   readonly workspacePlace: string | null;
   readonly provisionalTitle: string | null;
   readonly request: RunRequest | null;
+  readonly agent: NewAgentSession | null;
   readonly session: {
     readonly workspaceId: string;
     readonly agentSlug: string;
@@ -148,6 +151,8 @@ function toTaken(run: RunRow, session: SessionRow): TakenRun {
     workspacePlace: run.workspace_place,
     provisionalTitle: run.provisional_title,
     request: run.request === null ? null : JSON.parse(run.request),
+    // A person may ask in such a session too, and with their own rights.
+    agent: run.trigger === 'agent' ? agentSessionOf(session) : null,
     session: {
       workspaceId: session.workspace_id,
       agentSlug: session.agent_slug,

@@ -33,8 +33,9 @@ interface SessionTotals {
 
 const noSessions: SessionTotals = { count: 0, input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
 
+/** What agents used counts already for the sessions whose agents started them. */
 async function countSessions(sql: Knex, over: Reach | 'installation'): Promise<SessionTotals> {
-  const rows: SessionTotals[] = await within(sql('sessions'), over).select(
+  const rows: SessionTotals[] = await within(sql('sessions').whereNull('parent_run_id'), over).select(
     sql.raw(`count(*) as count, coalesce(sum(input_tokens), 0) as input_tokens,
       coalesce(sum(output_tokens), 0) as output_tokens,
       coalesce(sum(cached_input_tokens), 0) as cached_input_tokens`),

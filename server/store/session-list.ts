@@ -63,7 +63,8 @@ function sessionsOf(sql: Knex, organizationId: string, filters: SessionFilters):
       ? sql('sessions').where({ organization_id: organizationId, archived })
       : taggedSessions(sql, organizationId, tag, archived);
   if (workspace_id !== undefined) query.where({ 'sessions.workspace_id': workspace_id });
-  if (parent_id !== undefined) query.where({ 'sessions.parent_id': parent_id });
+  if (parent_id === undefined) query.whereNull('sessions.parent_run_id');
+  else query.where({ 'sessions.parent_id': parent_id });
   if (status !== undefined) query.where({ 'sessions.status': status });
   if (pinned !== undefined) query.where({ 'sessions.pinned': pinned });
   if (updated_after !== undefined) query.where('sessions.updated_at', '>', Date.parse(updated_after));

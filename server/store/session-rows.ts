@@ -1,7 +1,7 @@
 /** Session rows: how they become sessions, and the few ways in which a session changes. */
 import type { Knex } from 'knex';
 import type { Session, SessionStatus, Usage } from '../contract/api.ts';
-import { type CostColumns, toCost } from './costs.ts';
+import { type CostColumns, noCost, toCost } from './costs.ts';
 import { etagOf } from './etag.ts';
 import { notFound, type Reach } from './reach.ts';
 import { indexTitle } from './search-index.ts';
@@ -13,6 +13,11 @@ export interface SessionRow extends CostColumns {
   workspace_id: string;
   user_id: string;
   parent_id: string | null;
+  parent_run_id: string | null;
+  parent_call: string | null;
+  root_run_id: string | null;
+  agent_depth: number;
+  tool_limits: string;
   title: string;
   status: SessionStatus;
   agent_slug: string;
@@ -39,6 +44,34 @@ export interface SessionRow extends CostColumns {
 export interface TaggedSession {
   readonly session: Session;
   readonly etag: string;
+}
+
+/** What a new session does not share with any other kind. */
+export function freshSession(now: number) {
+  return {
+    status: 'idle',
+    tags: '[]',
+    metadata: '{}',
+    parent_run_id: null,
+    parent_call: null,
+    root_run_id: null,
+    agent_depth: 0,
+    tool_limits: '[]',
+    archived: false,
+    pinned: false,
+    input_tokens: 0,
+    output_tokens: 0,
+    cached_input_tokens: 0,
+    ...noCost,
+    context_used: 0,
+    context_window: null,
+    summary_message_id: null,
+    message_count: 0,
+    turn: 0,
+    revision: 1,
+    created_at: now,
+    updated_at: now,
+  } as const;
 }
 
 /** The session, held against other writers until the transaction ends. Sessions are locked before what they hold. */
@@ -101,6 +134,7 @@ export function toSession(row: SessionRow): Session {
     id: row.id,
     workspace_id: row.workspace_id,
     parent_id: row.parent_id,
+    parent_run_id: row.parent_run_id,
     title: row.title,
     status: row.status,
     agent_slug: row.agent_slug,

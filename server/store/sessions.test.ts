@@ -13,6 +13,7 @@ describeStores('Sessions', (store, engine) => {
         id: expect.stringMatching(/^ses_/),
         workspace_id: (await store().workspaces.defaultOf(reach))?.id,
         parent_id: null,
+        parent_run_id: null,
         title: 'New session',
         status: 'idle',
         agent_slug: 'coder',

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { operations, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { noCost } from './costs.ts';
+import { agentSessionsBelow } from './agent-sessions.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { Page } from './page.ts';
@@ -12,6 +12,7 @@ import { notFound, type Reach } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { listSessions } from './session-list.ts';
 import {
+  freshSession,
   lockSession,
   replaceTags,
   requireSession,
@@ -66,7 +67,9 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
         await requireIdle(sql, id);
-        await sql<SessionRow>('sessions').where({ id }).delete();
+        await sql<SessionRow>('sessions')
+          .whereIn('id', [id, ...(await agentSessionsBelow(sql, id))])
+          .delete();
       }),
   };
 }
@@ -99,33 +102,19 @@ function sessionRow(
   now: number,
 ): SessionRow {
   return {
+    ...freshSession(now),
     id: newId('session'),
     organization_id: workspace.organizationId,
     workspace_id: workspace.id,
     user_id: userId,
     parent_id: parentId,
     title: input.title ?? 'New session',
-    status: 'idle',
     agent_slug: input.agent_slug ?? 'coder',
     model: input.model ?? null,
     system_prompt: input.system_prompt ?? null,
     permission_rules: JSON.stringify(input.permission_rules ?? []),
     tags: JSON.stringify(input.tags ?? []),
     metadata: JSON.stringify(input.metadata ?? {}),
-    archived: false,
-    pinned: false,
-    input_tokens: 0,
-    output_tokens: 0,
-    cached_input_tokens: 0,
-    ...noCost,
-    context_used: 0,
-    context_window: null,
-    summary_message_id: null,
-    message_count: 0,
-    turn: 0,
-    revision: 1,
-    created_at: now,
-    updated_at: now,
   };
 }
 

@@ -24,7 +24,7 @@ export async function beginRun(
     readonly owner?: string;
     readonly queueLimit?: number;
     readonly prompt?: string;
-    readonly trigger?: 'api' | 'messages';
+    readonly trigger?: 'api' | 'messages' | 'agent';
   } = {},
 ): Promise<{ readonly runId: string; readonly sessionId: string }> {
   const sessionId = options.sessionId ?? (await store.sessions.create(reach, {})).session.id;

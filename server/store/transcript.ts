@@ -14,8 +14,16 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
-
 import { Problem } from '../problem.ts';
+import {
+  countAgents,
+  findStartedAgent,
+  insertAgentSession,
+  type NewAgentSession,
+  requestStop,
+  type StartedAgent,
+  stopAgentsOf,
+} from './agent-sessions.ts';
 import { addCost, noCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
@@ -42,7 +50,7 @@ interface NewRun {
   readonly id: string;
   readonly sessionId: string;
   readonly userId: string;
-  readonly trigger: 'api' | 'messages';
+  readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
   readonly model: string;
   readonly permissionMode: PermissionMode;
@@ -56,6 +64,8 @@ interface NewRun {
   readonly request?: RunRequest | null;
   readonly events: readonly NumberedEvent[];
   readonly approval?: Approval;
+  /** Makes the session, which is that of an agent. */
+  readonly agent?: NewAgentSession;
 }
 
 interface RunOfSession {
@@ -136,6 +146,14 @@ export interface Transcript {
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Adds what was used for the session outside of its runs. */
   addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
+  countAgents(rootRunId: string): Promise<number>;
+  finishAgent(
+    run: RunOfSession,
+    used: { readonly usage: Usage; readonly cost: Message['cost'] },
+    events: readonly NumberedEvent[],
+  ): Promise<void>;
+  stopRun(runId: string, reason: InterruptReason): Promise<void>;
   writePlan(run: RunOfSession, plan: WrittenPlan): Promise<Plan>;
   readPlan(sessionId: string): Promise<Plan | null>;
   endRun(end: RunEnd): Promise<void>;
@@ -222,6 +240,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
         if (row) await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
       }),
+    findAgent: (parentRunId, call) => database.read((sql) => findStartedAgent(sql, parentRunId, call)),
+    countAgents: (rootRunId) => database.read((sql) => countAgents(sql, rootRunId)),
+    finishAgent: (run, ofAgent, events) => change(run, async () => ({ events, ofAgent })),
+    stopRun: (runId, reason) => database.write((sql) => requestStop(sql, runId, reason)),
     writePlan: ({ runId, sessionId }, plan) =>
       database.write(async (sql) => {
         await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first('id');
@@ -234,6 +256,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         await cancelPrompts(sql, end.runId, now());
         await excludeMessages(sql, end.sessionId, end.excluded ?? []);
         await endPlan(sql, end, now());
+        await stopAgentsOf(sql, end.runId);
         return { ...end, events: behind(run, end.events), end };
       });
       held.release(end.runId);
@@ -274,6 +297,8 @@ interface RunChange {
   readonly usage?: Usage;
   readonly cost?: Message['cost'];
   readonly context?: ContextUse;
+  /** Counts for the session, and not for the run. */
+  readonly ofAgent?: { readonly usage: Usage; readonly cost: Message['cost'] };
   readonly steps?: number;
   /** Whether all that was begun is now stored, up to the last of the events. */
   readonly committed?: boolean;
@@ -323,15 +348,15 @@ function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number)
 async function followRun(
   sql: Knex.Transaction,
   session: SessionRow,
-  { messages = [], usage = noUsage, cost = 0, context }: RunChange,
+  { messages = [], usage = noUsage, cost = 0, context, ofAgent = { usage: noUsage, cost: 0 } }: RunChange,
   now: number,
 ): Promise<void> {
   const { status, message_count, context_used, context_window, summary_message_id } = session;
   const changes = {
     status: await sessionStatus(sql, session.id),
     message_count: message_count + messages.length,
-    ...addUsage(session, usage),
-    ...addCost(session, cost),
+    ...addUsage(session, addUsage(usage, ofAgent.usage)),
+    ...addCost({ ...session, ...addCost(session, cost) }, ofAgent.cost),
     context_used: context ? context.used : context_used,
     context_window: context ? context.window : context_window,
     summary_message_id: messages.findLast(({ summary }) => summary)?.id ?? summary_message_id,
@@ -349,6 +374,7 @@ async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<
 }
 
 async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<RunRow> {
+  if (given.agent) await insertAgentSession(sql, { ...given, id: given.sessionId, agent: given.agent }, now);
   const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
   if (!session) throw notFound('session');
   await refuseLongQueue(sql, given);

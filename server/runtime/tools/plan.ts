@@ -23,6 +23,7 @@ export function planTool(): Tool {
       'Stores your plan, where a person reads it and approves or rejects it. Call it again with the whole text to ' +
       'change the plan: that makes a new version of it.',
     idempotent: false,
+    needsNoFiles: true,
     needsPermission: false,
     input,
     prepare: (written, context) => ({

@@ -90,6 +90,14 @@ export interface ToolContext {
   readonly progress: (text: string) => void;
   /** Puts questions to a person; the runtime builds the bridge. */
   readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
+  /** Has another agent do an errand, and brings back its answer; absent where none can be started. */
+  readonly agents?: {
+    run(errand: {
+      readonly description: string;
+      readonly prompt: string;
+      readonly agentSlug: string;
+    }): Promise<ToolOutput>;
+  };
   /** Stores the plan of the session, and tells people of it; absent where nobody could approve one. */
   readonly plans?: {
     write(plan: {
@@ -145,6 +153,8 @@ export interface Tool {
   readonly idempotent: boolean;
   /** Whether it changes nothing, so that its calls may run beside each other. */
   readonly onlyReads?: boolean;
+  /** Whether its calls may run beside each other although they may change something: the model is to see to it. */
+  readonly runsBeside?: boolean;
   /** Whether its calls have nothing to do with the workspace folder, so that a run which made only such goes on anywhere. */
   readonly needsNoFiles?: boolean;
   /** Whether a usual call asks for permission; for lists of tools. */

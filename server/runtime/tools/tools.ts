@@ -3,6 +3,7 @@
 import type { Outbound } from '../../outbound/outbound.ts';
 import { findExecutable } from '../executable.ts';
 import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { agentTool } from './agent.ts';
 import { askUserTool } from './ask-user.ts';
 import { bashTool } from './bash.ts';
 import { downloadTool } from './download.ts';
@@ -73,6 +74,8 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     askUserTool(),
     todosTool(),
     planTool(),
+    // Which agents there are depends on the workspace: a run has this tool with their names.
+    agentTool([]),
   ];
   return tools.filter((tool) => !options.disabled.includes(tool.name));
 }

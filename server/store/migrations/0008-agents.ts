@@ -6,6 +6,7 @@ export const agents = {
   async up(sql: Knex.Transaction): Promise<void> {
     await createAgents(sql);
     await createPlans(sql);
+    await addParentRuns(sql);
   },
 };
 
@@ -68,4 +69,36 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.bigInteger('created_at').notNullable();
     table.primary(['plan_id', 'version']);
   });
+}
+
+/** Sessions of agents that other agents started are left out of lists: the indexes of lists hold the others alone. */
+async function addParentRuns(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.alterTable('sessions', (table) => {
+    table.text('parent_run_id');
+    // Which call of that run started the agent.
+    table.text('parent_call');
+    // The run of a person that all of it began with.
+    table.text('root_run_id');
+    table.integer('agent_depth').notNullable().defaultTo(0);
+    // Lists of tools: only what each of them holds is left.
+    table.text('tool_limits').notNullable().defaultTo('[]');
+    table.unique(['parent_run_id', 'parent_call']);
+    table.index(['root_run_id']);
+    for (const order of ['created_at', 'updated_at'])
+      table.index(
+        ['organization_id', 'parent_id', 'archived', order, 'id'],
+        `sessions_of_parent_by_${order}`,
+      );
+  });
+  for (const order of ['created_at', 'updated_at'])
+    for (const [name, columns] of [
+      [`sessions_by_${order}`, ['archived']],
+      [`sessions_of_workspace_by_${order}`, ['workspace_id', 'archived']],
+      [`sessions_of_status_by_${order}`, ['status', 'archived']],
+    ] as const) {
+      await sql.raw('drop index ??', [name]);
+      const all = ['organization_id', ...columns, order, 'id'];
+      const places = all.map(() => '??').join(', ');
+      await sql.raw(`create index ?? on sessions (${places}) where parent_run_id is null`, [name, ...all]);
+    }
 }

@@ -1,0 +1,129 @@
+/** Sessions of agents that the agent of another session started: made with their first run, and ended with its parent's. */
+import type { Knex } from 'knex';
+import type { InterruptReason } from '../contract/api.ts';
+import type { RunRow } from './runs.ts';
+import { freshSession, type SessionRow } from './session-rows.ts';
+
+/** An agent as it is started. */
+export interface NewAgentSession {
+  readonly parentSessionId: string;
+  readonly parentRunId: string;
+  /** Names the call among all of the parent run. */
+  readonly call: string;
+  /** The run of a person that all of it began with. */
+  readonly rootRunId: string;
+  readonly depth: number;
+  /** Lists of tools: only what each of them holds is left. */
+  readonly toolLimits: readonly (readonly string[])[];
+  readonly title: string;
+}
+
+/** An agent that was started before. */
+export interface StartedAgent {
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly agentSlug: string;
+}
+
+/** With the place, the person and the rules of its parent. */
+export async function insertAgentSession(
+  sql: Knex.Transaction,
+  given: { readonly id: string; readonly agentSlug: string; readonly agent: NewAgentSession },
+  now: number,
+): Promise<void> {
+  const { id, agentSlug, agent } = given;
+  const parent = await sql<SessionRow>('sessions').where({ id: agent.parentSessionId }).first();
+  if (!parent) throw new Error(`The session ${agent.parentSessionId} is gone.`);
+  const row: SessionRow = {
+    ...freshSession(now),
+    id,
+    organization_id: parent.organization_id,
+    workspace_id: parent.workspace_id,
+    user_id: parent.user_id,
+    parent_id: parent.id,
+    title: agent.title,
+    agent_slug: agentSlug,
+    model: parent.model,
+    system_prompt: parent.system_prompt,
+    permission_rules: parent.permission_rules,
+    parent_run_id: agent.parentRunId,
+    parent_call: agent.call,
+    root_run_id: agent.rootRunId,
+    agent_depth: agent.depth,
+    tool_limits: JSON.stringify(agent.toolLimits),
+  };
+  await sql('sessions').insert(row);
+}
+
+/** As it was given when it was started; null for the session of a person. */
+export function agentSessionOf(row: SessionRow): NewAgentSession | null {
+  const { parent_id, parent_run_id, parent_call, root_run_id } = row;
+  if (parent_id === null || parent_run_id === null || parent_call === null || root_run_id === null) return null;
+  return {
+    parentSessionId: parent_id,
+    parentRunId: parent_run_id,
+    call: parent_call,
+    rootRunId: root_run_id,
+    depth: row.agent_depth,
+    toolLimits: JSON.parse(row.tool_limits),
+    title: row.title,
+  };
+}
+
+export async function findStartedAgent(
+  sql: Knex,
+  parentRunId: string,
+  call: string,
+): Promise<StartedAgent | null> {
+  const row = await sql('sessions')
+    .join('runs', 'runs.session_id', 'sessions.id')
+    .where({ 'sessions.parent_run_id': parentRunId, 'sessions.parent_call': call, 'runs.turn': 1 })
+    .first<{ session_id: string; id: string; agent_slug: string }>(
+      'runs.session_id',
+      'runs.id',
+      'runs.agent_slug',
+    );
+  return row ? { sessionId: row.session_id, runId: row.id, agentSlug: row.agent_slug } : null;
+}
+
+export async function countAgents(sql: Knex, rootRunId: string): Promise<number> {
+  const row = await sql('sessions')
+    .where({ root_run_id: rootRunId })
+    .count<{ count: number }[]>({ count: '*' });
+  return Number(row[0]?.count ?? 0);
+}
+
+/** The first reason stands. */
+export async function requestStop(sql: Knex, runId: string, reason: InterruptReason): Promise<void> {
+  await sql<RunRow>('runs')
+    .where({ id: runId, ended_at: null, interrupt_requested: null })
+    .update({ interrupt_requested: reason });
+}
+
+/** An agent whose starter has ended works for nobody. */
+export async function stopAgentsOf(sql: Knex.Transaction, parentRunId: string): Promise<void> {
+  const sessions = sql('sessions').where({ parent_run_id: parentRunId }).select('id');
+  await sql<RunRow>('runs')
+    .whereIn('session_id', sessions)
+    .where({ ended_at: null, interrupt_requested: null })
+    .update({ interrupt_requested: 'requested' });
+}
+
+/** The sessions of agents below one, at whatever depth. */
+export async function agentSessionsBelow(sql: Knex, sessionId: string): Promise<string[]> {
+  const found: string[] = [];
+  for (let above = [sessionId]; above.length > 0; ) {
+    above = await sql<SessionRow>('sessions')
+      .whereIn('parent_id', above)
+      .whereNotNull('parent_run_id')
+      .pluck('id');
+    found.push(...above);
+  }
+  return found;
+}
+
+/** The session that a person sees: what is granted in that of an agent is granted there. */
+export async function personsSession(sql: Knex, sessionId: string): Promise<string> {
+  const row = await sql<SessionRow>('sessions').where({ id: sessionId }).first('parent_id', 'parent_run_id');
+  return row?.parent_run_id && row.parent_id ? personsSession(sql, row.parent_id) : sessionId;
+}
