@@ -2,9 +2,11 @@
 import type { InterruptReason, RuntimeEvent, Usage } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { addCosts } from './cost.ts';
 import type { EventLog } from './event-log.ts';
 import { followEvents } from './event-stream.ts';
 import { noUsage } from './model.ts';
+import { addUsage } from './progress.ts';
 import type { Query } from './query.ts';
 import type { RunScope } from './run-scope.ts';
 import { failure, success } from './tools/define-tool.ts';
@@ -115,12 +117,12 @@ async function follow(
   agent: StartedAgent,
   told: ReadonlySet<string>,
 ): Promise<Outcome> {
-  const used: { usage: Usage; cost: number | null } = { usage: noUsage, cost: 0 };
+  const used: Used = { usage: noUsage, cost: 0 };
   const watch = async (signal: AbortSignal, live: boolean): Promise<Outcome | null> => {
     const options = { after: 0, follow: true, signal };
     for await (const event of followEvents(agent.runId, options, scope.transcript, scope.hub)) {
       if (event.name === 'runtime') {
-        if (event.data.type === 'usage_updated') Object.assign(used, pick(event.data));
+        count(used, event.data);
         if (live) await bridge(scope, log, call, event.data, told);
       }
       const outcome = outcomeOf(event);
@@ -139,8 +141,17 @@ async function follow(
   return stopped ?? { status: 'interrupted', output: failure('Interrupted.'), ...used };
 }
 
-function pick({ usage, cost }: { readonly usage: Usage; readonly cost: number | null }) {
-  return { usage, cost };
+interface Used {
+  usage: Usage;
+  cost: number | null;
+}
+
+/** Steps are told one by one; what is told of the whole run counts summaries too. */
+function count(used: Used, event: RuntimeEvent): void {
+  if (event.type === 'usage_updated') Object.assign(used, { usage: event.usage, cost: event.cost });
+  if (event.type !== 'step_finished') return;
+  used.usage = addUsage(used.usage, event.usage);
+  used.cost = addCosts(used.cost, event.cost);
 }
 
 /** What a person has to see in the stream of the run that they follow. */

@@ -188,7 +188,7 @@ export interface TakenRun {
   /** Its place in the session: runs are worked on in this order. */
   readonly turn: number;
   readonly userId: string;
-  readonly trigger: 'api' | 'messages';
+  readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
   readonly model: string;
   readonly permissionMode: PermissionMode;

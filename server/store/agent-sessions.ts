@@ -58,7 +58,8 @@ export async function insertAgentSession(
 /** As it was given when it was started; null for the session of a person. */
 export function agentSessionOf(row: SessionRow): NewAgentSession | null {
   const { parent_id, parent_run_id, parent_call, root_run_id } = row;
-  if (parent_id === null || parent_run_id === null || parent_call === null || root_run_id === null) return null;
+  if (parent_id === null || parent_run_id === null || parent_call === null || root_run_id === null)
+    return null;
   return {
     parentSessionId: parent_id,
     parentRunId: parent_run_id,

@@ -84,11 +84,6 @@ async function addParentRuns(sql: Knex.Transaction): Promise<void> {
     table.text('tool_limits').notNullable().defaultTo('[]');
     table.unique(['parent_run_id', 'parent_call']);
     table.index(['root_run_id']);
-    for (const order of ['created_at', 'updated_at'])
-      table.index(
-        ['organization_id', 'parent_id', 'archived', order, 'id'],
-        `sessions_of_parent_by_${order}`,
-      );
   });
   for (const order of ['created_at', 'updated_at'])
     for (const [name, columns] of [

@@ -1,0 +1,151 @@
+/** Agents that agents start, over HTTP: asked through one stream, hidden in lists, counted once, deleted with their parent. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import {
+  type Account,
+  type Json,
+  readEvents,
+  type StreamedEvent,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let ada: Account;
+let mallory: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const scripted = {
+    type: 'openai-compat' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'scripted-1' }],
+  };
+  app = await testApp({ config: { providers: { scripted } } });
+  ada = await app.register('ada');
+  mallory = await app.register('mallory');
+});
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+/** The agent of the query starts one that writes a file. */
+async function scriptWriter(file: string): Promise<void> {
+  const errand = { description: 'Write a file', prompt: 'Write it.', agent_slug: 'coder' };
+  const usage = { input: 10, output: 5 };
+  await upstream.script([
+    {
+      when: { step: 0, last_user: '^Go' },
+      reply: { tool_calls: [{ name: 'agent', arguments: errand }], usage },
+    },
+    { when: { last_user: '^Go' }, reply: { text: 'It said: {{last_tool_result}}', usage } },
+    {
+      when: { step: 0 },
+      reply: { tool_calls: [{ name: 'write', arguments: { file_path: file, content: 'x' } }], usage },
+    },
+    { reply: { text: 'Written.', usage } },
+  ]);
+}
+
+async function watch(onEvent?: (event: StreamedEvent) => Promise<void>): Promise<Json[]> {
+  const response = await app.stream('POST', '/api/v1/query/stream', {
+    token: ada.token,
+    body: { prompt: 'Go.' },
+  });
+  const events: Json[] = [];
+  for await (const event of readEvents(response)) {
+    events.push(event.data);
+    await onEvent?.(event);
+  }
+  return events;
+}
+
+const get = async (path: string) => (await app.request('GET', path, { token: ada.token })).body;
+
+test('asks in the stream of the query, and is answered by its reply_path, by its owner alone', async () => {
+  await scriptWriter('one.txt');
+  const states: string[] = [];
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested') return;
+    const { request } = data;
+    const [waiting] = (await get('/api/v1/sessions?limit=1')).data;
+    states.push(waiting.status);
+    const reply = (token: string) =>
+      app.request('POST', request.reply_path, { token, body: { decision: 'allow_once' } });
+    expect((await reply(mallory.token)).status).toBe(404);
+    expect((await reply(ada.token)).status).toBe(200);
+  });
+  expect(states).toEqual(['waiting']);
+  const done = events.at(-1);
+  expect(done.content[0].text).toBe('It said: Written.');
+  expect(events.find(({ type }) => type === 'permission_resolved')).toMatchObject({ decision: 'allow_once' });
+});
+
+test('has a session that lists leave out, whose use counts for the one that started it, and once in all', async () => {
+  await scriptWriter('two.txt');
+  const before = (await get('/api/v1/metrics')).usage;
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested') return;
+    await app.request('POST', data.request.reply_path, {
+      token: ada.token,
+      body: { decision: 'allow_once' },
+    });
+  });
+  const started = events.find(({ type }) => type === 'agent_started');
+  const { session_id, usage } = events.at(-1);
+  const child = await get(`/api/v1/sessions/${started.session_id}`);
+  expect(child).toMatchObject({ parent_id: session_id, title: 'Write a file', agent_slug: 'coder' });
+  expect(child.parent_run_id).toBe(events.at(-1).run_id);
+  const listed = (await get('/api/v1/sessions?limit=100')).data.map(({ id }: Json) => id);
+  expect(listed).toContain(session_id);
+  expect(listed).not.toContain(child.id);
+  const below = (await get(`/api/v1/sessions?parent_id=${session_id}`)).data;
+  expect(below.map(({ id }: Json) => id)).toEqual([child.id]);
+  const run = await get(`/api/v1/runs/${started.run_id}`);
+  expect(run).toMatchObject({ trigger: 'agent', status: 'completed' });
+  expect(events.find(({ type }) => type === 'agent_finished').usage).toEqual(run.usage);
+  const session = await get(`/api/v1/sessions/${session_id}`);
+  const sum = (a: Json, b: Json, sign = 1) => a.input_tokens + sign * b.input_tokens;
+  expect(session.usage.input_tokens).toBe(sum(usage, run.usage));
+  expect(sum((await get('/api/v1/metrics')).usage, before, -1)).toBe(session.usage.input_tokens);
+});
+
+test('goes with the session that started it when that is deleted', async () => {
+  await scriptWriter('three.txt');
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested') return;
+    await app.request('POST', data.request.reply_path, { token: ada.token, body: { decision: 'deny' } });
+  });
+  const child = events.find(({ type }) => type === 'agent_started').session_id;
+  const { session_id } = events.at(-1);
+  expect((await app.request('DELETE', `/api/v1/sessions/${session_id}`, { token: ada.token })).status).toBe(
+    204,
+  );
+  expect((await app.request('GET', `/api/v1/sessions/${child}`, { token: ada.token })).status).toBe(404);
+});
+
+test('is stopped by an interrupt of the session that a person sees', async () => {
+  await scriptWriter('four.txt');
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested') return;
+    const [session] = (await get('/api/v1/sessions?limit=1')).data;
+    await app.request('POST', `/api/v1/sessions/${session.id}/interrupt`, { token: ada.token });
+  });
+  expect(events.at(-1)).toMatchObject({ status: 'interrupted' });
+  const { run_id } = events.find(({ type }) => type === 'agent_started');
+  expect(await get(`/api/v1/runs/${run_id}`)).toMatchObject({
+    status: 'interrupted',
+    interrupt_reason: 'requested',
+  });
+});
+
+test('is refused what nobody can allow, where nobody is asked', async () => {
+  await scriptWriter('five.txt');
+  const answer = await app.request('POST', '/api/v1/query', { token: ada.token, body: { prompt: 'Go.' } });
+  const [session] = (await get(`/api/v1/sessions?parent_id=${answer.body.session_id}`)).data;
+  const messages = (await get(`/api/v1/sessions/${session.id}/messages`)).data;
+  expect(JSON.stringify(messages)).toContain('nobody can be asked');
+});

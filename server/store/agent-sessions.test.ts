@@ -1,0 +1,118 @@
+import { expect, it } from 'vitest';
+import { newId } from '../ids.ts';
+import type { Store } from './store.ts';
+import { beginRun, endRun, message, permissionRequest } from './test-runs.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+/** An agent of a run, and where it runs. */
+async function startAgent(store: Store, parent: { runId: string; sessionId: string }, call: string) {
+  const { runId, sessionId } = { runId: newId('run'), sessionId: newId('session') };
+  await store.transcript.beginRun({
+    id: runId,
+    sessionId,
+    userId: 'usr_1',
+    trigger: 'agent',
+    agentSlug: 'task',
+    model: 'demo:demo-1',
+    permissionMode: 'ask',
+    onUnanswered: 'wait',
+    messages: [message('user', 'Look.')],
+    owner: 'this process',
+    queueLimit: 1,
+    workspacePlace: null,
+    provisionalTitle: null,
+    agent: {
+      parentSessionId: parent.sessionId,
+      parentRunId: parent.runId,
+      call,
+      rootRunId: parent.runId,
+      depth: 1,
+      toolLimits: [['view']],
+      title: 'An errand',
+    },
+    events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
+  });
+  return { runId, sessionId };
+}
+
+describeStores('Sessions of agents', (store) => {
+  it('have the place and the rules of their parent, and are found by the call that started them', async () => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, {
+      permission_rules: [{ tool: 'bash', decision: 'deny' }],
+      system_prompt: 'Be kind.',
+    });
+    const parent = await beginRun(store(), reach, { sessionId: session.id });
+    const agent = await startAgent(store(), parent, '1 call_1');
+    expect((await store().sessions.find(reach, agent.sessionId))?.session).toMatchObject({
+      parent_id: session.id,
+      parent_run_id: parent.runId,
+      workspace_id: session.workspace_id,
+      permission_rules: session.permission_rules,
+      system_prompt: 'Be kind.',
+      title: 'An errand',
+    });
+    const found = { ...agent, agentSlug: 'task' };
+    expect(await store().transcript.findAgent(parent.runId, '1 call_1')).toEqual(found);
+    expect(await store().transcript.findAgent(parent.runId, '2 call_1')).toBeNull();
+    expect(await store().transcript.countAgents(parent.runId)).toBe(1);
+  });
+
+  it('are begun once for each call, also in a race', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const starts = await Promise.allSettled([1, 2, 3].map(() => startAgent(store(), parent, '1 call_1')));
+    expect(starts.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    expect(await store().transcript.countAgents(parent.runId)).toBe(1);
+  });
+
+  it('are left out of lists but for that of their parent, and deleted with it', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const agent = await startAgent(store(), parent, '1 call_1');
+    const idsOf = async (query: object) =>
+      (await store().sessions.list(reach, query)).data.map(({ id }) => id);
+    for (const query of [{}, { status: 'running' as const }, { sort: 'updated_at' as const }])
+      expect(await idsOf(query)).toEqual([parent.sessionId]);
+    expect(await idsOf({ parent_id: parent.sessionId })).toEqual([agent.sessionId]);
+    await endRun(store(), agent);
+    await endRun(store(), parent);
+    await store().sessions.delete(reach, parent.sessionId);
+    expect(await store().sessions.find(reach, agent.sessionId)).toBeNull();
+  });
+
+  it('have what was granted for the session that a person sees, and grant it there', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const [one, two] = [await startAgent(store(), parent, '1 a'), await startAgent(store(), parent, '1 b')];
+    const request = { ...permissionRequest({ ...one, createdAt: new Date('2026-11-21T08:00:00Z') }) };
+    await store().transcript.openPermission(request, []);
+    const reply = { decision: 'allow_session' as const };
+    await store().permissions.answer(reach, one.sessionId, request.id, reply);
+    const granted = await store().transcript.readGrants(parent.sessionId);
+    expect(granted).not.toEqual([]);
+    expect(await store().transcript.readGrants(two.sessionId)).toEqual(granted);
+    const stranger = await beginRun(store(), reach);
+    expect(await store().transcript.readGrants(stranger.sessionId)).toEqual([]);
+  });
+
+  it('are asked to stop when the run that started them ends, whatever process they are in', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const agent = await startAgent(store(), parent, '1 call_1');
+    expect(await store().transcript.readInterrupt(agent.runId)).toBeNull();
+    await endRun(store(), parent);
+    expect(await store().transcript.readInterrupt(agent.runId)).toBe('requested');
+  });
+
+  it('count what they use for the session above, and not for its run', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
+    await store().transcript.finishAgent(parent, { usage: used, cost: 0.5 }, []);
+    const { session } = (await store().sessions.find(reach, parent.sessionId)) ?? {};
+    expect(session).toMatchObject({ usage: used, cost: 0.5 });
+    const { run } = (await store().runs.find(reach, parent.runId)) ?? {};
+    expect(run?.usage.input_tokens).toBe(0);
+  });
+});
