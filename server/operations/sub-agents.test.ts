@@ -149,3 +149,20 @@ test('is refused what nobody can allow, where nobody is asked', async () => {
   const messages = (await get(`/api/v1/sessions/${session.id}/messages`)).data;
   expect(JSON.stringify(messages)).toContain('nobody can be asked');
 });
+
+test('is forked into a session of the person', async () => {
+  await scriptWriter('six.txt');
+  const { body: answer } = await app.request('POST', '/api/v1/query', {
+    token: ada.token,
+    body: { prompt: 'Go.' },
+  });
+  const [session] = (await get(`/api/v1/sessions?parent_id=${answer.session_id}`)).data;
+  for (const _ of [1, 2]) {
+    const fork = await app.request('POST', `/api/v1/sessions/${session.id}/fork`, {
+      token: ada.token,
+      body: {},
+    });
+    expect(fork).toMatchObject({ status: 201, body: { parent_id: session.id, parent_run_id: null } });
+    expect((await get('/api/v1/sessions?limit=100')).data.map(({ id }: Json) => id)).toContain(fork.body.id);
+  }
+});

@@ -238,6 +238,8 @@ async function forkSession(
     id,
     user_id: reach.userId,
     parent_id: origin.id,
+    // Also what an agent did for another goes on as the session of the person who forks it.
+    ...{ parent_run_id: null, parent_call: null, root_run_id: null, agent_depth: 0, tool_limits: '[]' },
     title: title ?? origin.title,
     status: 'idle',
     ...{ archived: false, pinned: false, revision: 1, created_at: now, updated_at: now },

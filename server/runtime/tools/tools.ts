@@ -1,7 +1,9 @@
 // The built-in tools of the agent runtime, as one list.
 
 import type { Outbound } from '../../outbound/outbound.ts';
+import { builtInProfiles } from '../builtin-profiles.ts';
 import { findExecutable } from '../executable.ts';
+import { leavesTool } from '../profile.ts';
 import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
 import { agentTool } from './agent.ts';
 import { askUserTool } from './ask-user.ts';
@@ -74,8 +76,8 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     askUserTool(),
     todosTool(),
     planTool(),
-    // Which agents there are depends on the workspace: a run has this tool with their names.
-    agentTool([]),
+    // A run has this tool with the agents of its workspace.
+    agentTool(builtInProfiles.filter((profile) => !leavesTool(profile, 'plan'))),
   ];
   return tools.filter((tool) => !options.disabled.includes(tool.name));
 }
