@@ -1,7 +1,6 @@
 /** Which process works on a run: the token that is compared in each transaction, so that a fenced process cannot write. */
 import type { Knex } from 'knex';
 import type { InterruptReason, PermissionRule, QueryLimits, Run, Usage } from '../contract/api.ts';
-import type { InterruptReason, PermissionRule, Run, Usage } from '../contract/api.ts';
 import { agentSessionOf, type NewAgentSession } from './agent-sessions.ts';
 import { toCost } from './costs.ts';
 import type { Database } from './database.ts';
