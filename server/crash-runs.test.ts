@@ -28,7 +28,7 @@ const steps = 10;
 const said = (step: number) => `Now comes step ${step}, word by word, as models write. `;
 const cutOff = 'The call was interrupted; whether it had an effect is not known.';
 
-/** Each step leaves a line in a file, so that a call which is made twice is seen, and looks at the folder beside it. */
+/** Each step leaves a line in a file, so that a call which is made twice is seen, and looks for files beside it. */
 const rules = [
   ...Array.from({ length: steps }, (_, step) => ({
     when: { last_user: '^work (?<name>\\S+)', step },
@@ -37,7 +37,7 @@ const rules = [
       chunk_delay_ms: 8,
       tool_calls: [
         { name: 'bash', arguments: { command: `echo step ${step} >> {{match.name}}.log` } },
-        { name: 'ls', arguments: { path: '.' } },
+        { name: 'glob', arguments: { pattern: '*.{{step}}' } },
       ],
     },
   })),
@@ -120,7 +120,7 @@ async function expectEffects(
     else expect(result.content).toBe(cutOff);
   }
   // What only looks is made again.
-  for (const result of results.filter((part) => part.name === 'ls')) expect(result.is_error).toBe(false);
+  for (const result of results.filter((part) => part.name === 'glob')) expect(result.is_error).toBe(false);
 }
 
 /** How often the model was called for a run, whoever waited for the answer. */
