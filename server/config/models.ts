@@ -10,11 +10,36 @@ export function checkModels(config: ClientConfig, candidates: readonly ProviderC
   return (['large', 'small'] as const).flatMap((kind) => {
     const chosen = config.models?.[kind];
     if (!chosen) return [];
-    const provider = candidates.find(({ id }) => id === chosen.provider);
-    if (!provider) return [unusable(kind, candidates, remedyFor(chosen.provider, config))];
-    const models = provider.models.map(({ id }) => id);
-    return provider.onlyListed && !models.includes(chosen.model) ? [unknown(kind, chosen.model, models)] : [];
+    const standIns = (chosen.fallbacks ?? []).map((name, index) => {
+      const colon = name.indexOf(':');
+      const place = `/models/${kind}/fallbacks/${index}`;
+      return {
+        provider: name.slice(0, colon),
+        model: name.slice(colon + 1),
+        places: { provider: place, model: place },
+      };
+    });
+    const places = { provider: `/models/${kind}/provider`, model: `/models/${kind}/model` };
+    return [{ ...chosen, places }, ...standIns].flatMap((named) => check(named, config, candidates));
   });
+}
+
+/** A model as the settings name it, and where they do. */
+interface NamedModel {
+  readonly provider: string;
+  readonly model: string;
+  readonly places: { readonly provider: string; readonly model: string };
+}
+
+function check(
+  { provider: id, model, places }: NamedModel,
+  config: ClientConfig,
+  candidates: readonly ProviderCandidate[],
+): Diagnostic[] {
+  const provider = candidates.find((candidate) => candidate.id === id);
+  if (!provider) return [unusable(places.provider, candidates, remedyFor(id, config))];
+  const models = provider.models.map((known) => known.id);
+  return provider.onlyListed && !models.includes(model) ? [unknown(places.model, model, models)] : [];
 }
 
 /** What the provider lacks: what is wrong with one that the settings name is told of itself. */
@@ -26,24 +51,24 @@ function remedyFor(id: string, { providers = {}, options = {} }: ClientConfig): 
     : 'Add the provider to providers, or name another.';
 }
 
-function unusable(kind: string, candidates: readonly ProviderCandidate[], remedy: string): Diagnostic {
+function unusable(pointer: string, candidates: readonly ProviderCandidate[], remedy: string): Diagnostic {
   const ids = candidates.map(({ id }) => id).join(', ');
   return {
     severity: 'warning',
     place: null,
-    pointer: `/models/${kind}/provider`,
+    pointer,
     message: 'This provider cannot be used, so the model has no effect',
     expected: ids ? `one of ${ids}` : null,
     remedy,
   };
 }
 
-function unknown(kind: string, model: string, models: readonly string[]): Diagnostic {
+function unknown(pointer: string, model: string, models: readonly string[]): Diagnostic {
   const meant = nearest(model, models);
   return {
     severity: 'warning',
     place: null,
-    pointer: `/models/${kind}/model`,
+    pointer,
     message: `The provider has no such model, so its first one is asked: ${models[0]}`,
     expected: `one of ${models.join(', ')}`,
     remedy: meant

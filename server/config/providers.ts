@@ -125,7 +125,13 @@ function environmentEntries(config: ClientConfig, environment: Environment): Ent
 
 function chosenModels({ models = {} }: ClientConfig, providerId: string): string[] {
   const chosen = [models.large, models.small].flatMap((model) => (model ? [model] : []));
-  return chosen.filter(({ provider }) => provider === providerId).map(({ model }) => model);
+  const named = chosen.filter(({ provider }) => provider === providerId).map(({ model }) => model);
+  const prefix = `${providerId}:`;
+  const standIns = chosen.flatMap(({ fallbacks = [] }) => fallbacks);
+  return [
+    ...named,
+    ...standIns.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length)),
+  ];
 }
 
 /** Why a provider is left out, and what to do about it. */

@@ -18,6 +18,8 @@ export function writeAnswer(
   const attempt = async () => {
     const draft = newDraft(scope.model.name);
     progress.draft = draft;
+    // Read while the provider thinks: the list of models is large, and its answer has a price.
+    scope.model.facts().catch(() => undefined);
     const conversation = await shownTo(scope, progress);
     await writeDraft(scope, log, conversation, tools, draft);
     return draft;
