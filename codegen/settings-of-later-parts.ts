@@ -2,17 +2,7 @@
 
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  summaries: ['options.disable_auto_summarize', 'providers.*.models[].context_window'],
-  'limits of a run': [
-    ...['models.large.fallbacks', 'options.limits', 'options.limits.max_steps', 'options.limits.max_tokens'],
-    ...['options.limits.max_cost', 'options.limits.max_attempts'],
-  ],
-  'the catalogue': [
-    ...['options.disable_provider_auto_update', 'providers.*.flat_rate'],
-    ...['providers.*.models[].cost_per_1m_in', 'providers.*.models[].cost_per_1m_out'],
-    ...['providers.*.models[].cost_per_1m_in_cached', 'providers.*.models[].cost_per_1m_out_cached'],
-    'providers.*.models[].supports_attachments',
-  ],
+  'the catalogue': ['options.disable_provider_auto_update', 'providers.*.models[].supports_attachments'],
   'sign-in to providers': ['providers.*.oauth.client.auth_url'],
   media: [
     'image_generation',

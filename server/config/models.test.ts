@@ -57,3 +57,12 @@ test('a model that its provider does not have is warned of, with the nearest', (
     },
   ]);
 });
+
+test('fallbacks that cannot be asked are warned of, each in its place', () => {
+  const fallbacks = ['openai:gpt-5.2', 'gone:model', 'ollama:lama4', 'bare:any:thing'];
+  const config: ClientConfig = { models: { large: { provider: 'openai', model: 'gpt-5.2', fallbacks } } };
+  expect(checkModels(config, candidates)).toMatchObject([
+    { severity: 'warning', pointer: '/models/large/fallbacks/1' },
+    { severity: 'warning', pointer: '/models/large/fallbacks/2', remedy: 'Did you mean "llama4"?' },
+  ]);
+});

@@ -30,6 +30,12 @@ test('what goes to a provider as it is needs trust: by it a provider may reach s
   expect(withoutRestricted(written)).toEqual({ models: { large } });
 });
 
+test('the limits of runs need trust: a repository may not lift what its person allows', () => {
+  const written = { options: { limits: { max_cost: 1000 }, debug: true } };
+  expect(restrictedPointers(written)).toEqual(['/options/limits']);
+  expect(withoutRestricted(written)).toEqual({ options: { debug: true } });
+});
+
 test('paths that lead out of the project are found, and only they', async () => {
   const { home, root, path } = await testProject();
   await mkdir(path('sub'));

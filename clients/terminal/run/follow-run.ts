@@ -124,6 +124,9 @@ function sayHowToGoOn({ session_id: id }: QueryResponse): void {
 const ends: Partial<Readonly<Record<QueryResponse['stop_reason'], string>>> = {
   max_tokens: 'The answer is cut off: the model may write no more at once. Ask it to go on with --continue.',
   step_limit: 'The run took as many steps as it may. --continue goes on from there.',
+  token_limit: 'The run used as many tokens as it may. --continue goes on from there.',
+  cost_limit: 'The run cost as much as it may. --continue goes on from there.',
+  loop_detected: 'The run was ended because it turned in circles.',
   refusal: 'The model declined to answer.',
 };
 

@@ -81,6 +81,13 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         if (event.is_error || !shownOtherwise.has(event.tool_name))
           dim(resultLine(event), event.is_error ? 'red' : 'dim');
         return busy('Working');
+      case 'model_retried':
+        dim(`↻ ${event.reason} Attempt ${event.attempt} follows.`, 'yellow');
+        return busy(`Waiting for ${printable(event.model)}`);
+      case 'model_replaced':
+        return dim(`↻ ${event.reason} ${printable(event.to)} goes on.`, 'yellow');
+      case 'session_summarized':
+        return dim('≡ The conversation so far was summed up.');
       case 'permission_expired':
         return dim('  Nobody answered in time: the tool call was refused.', 'yellow');
       case 'prompt_expired':
