@@ -2,6 +2,7 @@
 import type { Session } from '../contract/api.ts';
 import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedSession } from './asked-session.ts';
 
 export const listQueuedPrompts: Handler<'listQueuedPrompts'> = async (
   { principal, path, query },
@@ -35,7 +36,7 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
     store.permissions.list(principal, session.id, pending),
     store.prompts.list(principal, session.id, pending),
     todosOf(session.id, services),
-    runtime.inspect(asked(session), signal),
+    runtime.inspect(askedSession(session), signal),
   ]);
   const { model, window, parts, tools, extensions, jobs, unavailable } = inspection;
   return {
@@ -72,16 +73,4 @@ async function requireSession(
 
 async function todosOf(sessionId: string, { runtime }: Services) {
   return (await runtime.todos(sessionId)).map((todo) => ({ ...todo }));
-}
-
-/** The session as a query would find it. */
-function asked(session: Session) {
-  return {
-    id: session.id,
-    workspaceId: session.workspace_id,
-    agentSlug: session.agent_slug,
-    model: session.model,
-    systemPrompt: session.system_prompt,
-    permissionRules: session.permission_rules,
-  };
 }

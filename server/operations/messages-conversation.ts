@@ -2,6 +2,7 @@
 import type { CreateMessageRequest, Session } from '../contract/api.ts';
 import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedSession } from './asked-session.ts';
 import { histories, newTurns, type Turn } from './messages-history.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
 
@@ -27,12 +28,8 @@ export async function continueConversation(
   const session = fresh ? found.session : await fork(found.session);
   const { runId } = await runtime.start({
     session: {
-      id: session.id,
-      workspaceId: session.workspace_id,
-      agentSlug: session.agent_slug,
-      model: session.model,
+      ...askedSession(session),
       systemPrompt: [session.system_prompt, system].filter(Boolean).join('\n\n') || null,
-      permissionRules: session.permission_rules,
     },
     userId: principal.userId,
     trigger: 'messages',

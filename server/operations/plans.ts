@@ -2,6 +2,7 @@
 import type { Plan, PlanApproval } from '../contract/api.ts';
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedSession } from './asked-session.ts';
 
 export const listPlans: Handler<'listPlans'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -43,14 +44,7 @@ export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, bod
   if (!found || !home) throw missing();
   const { session } = home;
   const { runId } = await runtime.start({
-    session: {
-      id: session.id,
-      workspaceId: session.workspace_id,
-      agentSlug: session.agent_slug,
-      model: session.model,
-      systemPrompt: session.system_prompt,
-      permissionRules: session.permission_rules,
-    },
+    session: askedSession(session),
     userId: principal.userId,
     trigger: 'api',
     messages: [{ role: 'user', parts: [{ type: 'text', text: orderOf(found.plan, body) }] }],

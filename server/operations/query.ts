@@ -2,6 +2,7 @@
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { type AskedSession, askedSession } from './asked-session.ts';
 import { titleOf, untitled } from './session-title.ts';
 
 export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
@@ -44,11 +45,6 @@ async function sessionToBe(
   const nothing = { agent_slug: 'coder', model: null, system_prompt: null, permission_rules: [] };
   return { id: '', workspace_id: workspaceId, ...nothing };
 }
-
-type AskedSession = Pick<
-  Session,
-  'id' | 'workspace_id' | 'agent_slug' | 'model' | 'system_prompt' | 'permission_rules'
->;
 
 /** Everything that can be refused is refused before anything is stored. */
 async function startQuery(
@@ -99,14 +95,7 @@ function queryIn(
   onUnanswered: 'wait' | 'deny',
 ): Query {
   return {
-    session: {
-      id: session.id,
-      workspaceId: session.workspace_id,
-      agentSlug: session.agent_slug,
-      model: session.model,
-      systemPrompt: session.system_prompt,
-      permissionRules: session.permission_rules,
-    },
+    session: askedSession(session),
     userId: principal.userId,
     trigger: 'api',
     messages: [{ role: 'user', parts: [{ type: 'text', text: body.prompt }] }],

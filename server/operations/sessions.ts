@@ -1,6 +1,7 @@
 /** Persisted conversations: their messages, and the questions that their runs ask. */
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedSession } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -71,14 +72,7 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
     throw new Problem('session_empty', 'Nothing was said in the session yet; send it a query first.');
   await runtime.check({ model: body.model ?? session.model }, session.workspace_id);
   const { runId } = await runtime.start({
-    session: {
-      id: session.id,
-      workspaceId: session.workspace_id,
-      agentSlug: session.agent_slug,
-      model: session.model,
-      systemPrompt: session.system_prompt,
-      permissionRules: session.permission_rules,
-    },
+    session: askedSession(session),
     userId: principal.userId,
     trigger: 'api',
     messages: [],

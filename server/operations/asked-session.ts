@@ -1,0 +1,21 @@
+/** What the runtime has to know of the session that a query is for. */
+import type { Session } from '../contract/api.ts';
+import type { Query } from '../handler.ts';
+
+/** The members of a session that count for its runs. */
+export type AskedSession = Pick<
+  Session,
+  'id' | 'workspace_id' | 'agent_slug' | 'model' | 'system_prompt' | 'permission_rules'
+>;
+
+/** The session as the runtime names it. */
+export function askedSession(session: AskedSession): Query['session'] {
+  return {
+    id: session.id,
+    workspaceId: session.workspace_id,
+    agentSlug: session.agent_slug,
+    model: session.model,
+    systemPrompt: session.system_prompt,
+    permissionRules: session.permission_rules,
+  };
+}
