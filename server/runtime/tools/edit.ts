@@ -44,7 +44,7 @@ export function editTool(rules: PathRules): Tool {
       const diff = unifiedDiff(path, before.text, after);
       return {
         permission: writeNeed(`Edit ${path.shown}`, path, edit, diff),
-        run: () => apply(path, edit, context),
+        run: () => applyEdits(path, context, () => plan(path, edit, context)),
       };
     },
   });
@@ -65,11 +65,16 @@ export function writeNeed(
   return { action: 'write', description, path: dirname(path.real), file: path.real, params, diff };
 }
 
-async function apply(path: ResolvedPath, edit: Edit, context: ToolContext): Promise<ToolOutput> {
+/** Makes the replacements that are planned for a file. */
+export async function applyEdits(
+  path: ResolvedPath,
+  context: ToolContext,
+  plan: () => Promise<PlannedEdits>,
+): Promise<ToolOutput> {
   await resolveAgain(path);
   return withFileLock(path, async () => {
     // Planned anew: an earlier call of the same step may have changed another part of the file.
-    const { before, after, count } = await plan(path, edit, context);
+    const { before, after, count } = await plan();
     context.signal.throwIfAborted();
     const { note } = await replaceTextFile(path, after, before, context);
     const times = count === 1 ? '1 replacement' : `${count} replacements`;
@@ -88,13 +93,14 @@ export async function fileToEdit(path: ResolvedPath, context: ToolContext): Prom
   return file;
 }
 
-interface PlannedEdit {
+/** A file before and after its replacements. */
+export interface PlannedEdits {
   readonly before: TextFile;
   readonly after: string;
   readonly count: number;
 }
 
-async function plan(path: ResolvedPath, edit: Edit, context: ToolContext): Promise<PlannedEdit> {
+async function plan(path: ResolvedPath, edit: Edit, context: ToolContext): Promise<PlannedEdits> {
   const before = await fileToEdit(path, context);
   const { text, count } = replaceIn(before.text, edit, path.shown);
   return { before, after: text, count };

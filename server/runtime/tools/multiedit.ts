@@ -1,17 +1,11 @@
 // The tool that makes several exact replacements in one file, all of them or none.
 import { z } from 'zod';
-import { defineTool, success } from './define-tool.ts';
-import { fileToEdit, withNote, writeNeed } from './edit.ts';
-import { replaceTextFile, type TextFile, unifiedDiff, withFileLock } from './file-content.ts';
+import { defineTool } from './define-tool.ts';
+import { applyEdits, fileToEdit, type PlannedEdits, writeNeed } from './edit.ts';
+import { unifiedDiff } from './file-content.ts';
 import { type Replacement, replaceIn, replacement } from './text-edit.ts';
-import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
-import {
-  assertWritable,
-  type PathRules,
-  type ResolvedPath,
-  resolveAgain,
-  resolvePath,
-} from './workspace-path.ts';
+import { type Tool, type ToolContext, ToolInputError } from './tool.ts';
+import { assertWritable, type PathRules, type ResolvedPath, resolvePath } from './workspace-path.ts';
 
 const MAX_EDITS = 100;
 
@@ -40,31 +34,10 @@ export function multieditTool(rules: PathRules): Tool {
       const description = `Make ${edits.length} changes in ${path.shown}`;
       return {
         permission: writeNeed(description, path, { file_path, edits }, diff),
-        run: () => apply(path, edits, context),
+        run: () => applyEdits(path, context, () => plan(path, edits, context)),
       };
     },
   });
-}
-
-async function apply(path: ResolvedPath, edits: Edits, context: ToolContext): Promise<ToolOutput> {
-  await resolveAgain(path);
-  return withFileLock(path, async () => {
-    // Planned anew: an earlier call of the same step may have changed another part of the file.
-    const { before, after, count } = await plan(path, edits, context);
-    context.signal.throwIfAborted();
-    const { note } = await replaceTextFile(path, after, before, context);
-    const times = count === 1 ? '1 replacement' : `${count} replacements`;
-    return success(withNote(`Edited ${path.shown}: ${times}.`, note), {
-      path: path.shown,
-      replacements: count,
-    });
-  });
-}
-
-interface PlannedEdits {
-  readonly before: TextFile;
-  readonly after: string;
-  readonly count: number;
 }
 
 async function plan(path: ResolvedPath, edits: Edits, context: ToolContext): Promise<PlannedEdits> {
