@@ -6,9 +6,15 @@ const defaultSearchPath = '/usr/local/bin:/usr/bin:/bin';
 
 /** What every such process gets, and what its settings add. */
 export function childEnvironment(added: Readonly<Record<string, string>> = {}): Record<string, string> {
-  const own = inherited.flatMap((name) => {
-    const value = process.env[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  return { PATH: defaultSearchPath, ...Object.fromEntries(own), ...added };
+  return { PATH: defaultSearchPath, ...variablesNamed(inherited), ...added };
+}
+
+/** Those of this process that are set. */
+export function variablesNamed(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
 }

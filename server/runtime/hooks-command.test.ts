@@ -113,8 +113,17 @@ describe('a hook', () => {
   });
 
   const allowedNames = [
-    ...['PATH', 'HOME', 'USER', 'LANG', 'TERM', 'TMPDIR', 'SERVICE', 'AGENT', 'AI_AGENT', 'SERVICE_EVENT'],
-    ...['SERVICE_TOOL_NAME', 'SERVICE_SESSION_ID', 'SERVICE_CWD', 'SERVICE_PROJECT_DIR'],
+    ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'TZ', 'TERM', 'TMPDIR'],
+    ...[
+      'SERVICE',
+      'AGENT',
+      'AI_AGENT',
+      'SERVICE_EVENT',
+      'SERVICE_TOOL_NAME',
+      'SERVICE_SESSION_ID',
+      'SERVICE_CWD',
+      'SERVICE_PROJECT_DIR',
+    ],
     // The last four are the shell's own, and the mark by which the processes of a command are found.
     ...['SERVICE_TOOL_INPUT_COMMAND', 'PWD', 'SHLVL', '_', 'SERVICE_COMMAND', 'OLDPWD'],
   ];

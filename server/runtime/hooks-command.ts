@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { realpath } from 'node:fs/promises';
 import type { ToolUse } from '../contract/api.ts';
 import type { Hook } from '../contract/config.ts';
+import { childEnvironment } from './child-environment.ts';
 import { type CommandEnd, type CommandRequest, runCommand } from './command.ts';
 import { clip, longestReason, noOpinion, type Opinion, readOpinion } from './hooks-opinion.ts';
 import type { RunScope } from './run-scope.ts';
@@ -29,10 +30,6 @@ const mostOutputBytes = 1024 ** 2;
 const mostComplaintBytes = 16 * 1024;
 /** A hook has little to tidy up, and the run waits for it. */
 const graceMs = 200;
-
-/** What a hook inherits of the environment of whoever started the process; no setting and no key is among them. */
-const inherited = ['PATH', 'HOME', 'USER', 'LANG', 'TERM', 'TMPDIR'];
-const defaultSearchPath = '/usr/local/bin:/usr/bin:/bin';
 
 /** Asks one hook about one call. Never rejects: what goes wrong is an end, too. */
 export async function runHook(scope: RunScope, hook: Hook, call: ToolUse): Promise<HookEnd> {
@@ -97,7 +94,7 @@ async function startable(
 ): Promise<Startable> {
   const sandbox = scope.hookSandbox();
   if (!sandbox) {
-    const env = { ...ownEnvironment(), ...environment };
+    const env = childEnvironment(environment);
     const direct = { wrapped: false, token: '', release: () => undefined };
     return { file: '/bin/sh', args: ['-c', command], cwd, env, ...direct };
   }
@@ -108,14 +105,6 @@ async function startable(
   const inside = ['/bin/sh', '-c', 'printf %s "$0" && exec /bin/sh -c "$1"', token, command];
   const wrapped = await sandbox.wrap(inside, { workspacePath: cwd, network: false, environment });
   return { ...wrapped, cwd: '/', env: {}, wrapped: true, token };
-}
-
-function ownEnvironment(): Record<string, string> {
-  const own = inherited.flatMap((name) => {
-    const value = process.env[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  return { PATH: defaultSearchPath, ...Object.fromEntries(own) };
 }
 
 function endOf(end: CommandEnd, output: Output, token: string, hook: Hook): HookEnd {

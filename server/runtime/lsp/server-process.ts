@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs';
 import { delimiter, dirname } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
-import { childEnvironment } from '../child-environment.ts';
+import { childEnvironment, variablesNamed } from '../child-environment.ts';
 import type { TreeLimits } from '../command.ts';
 import { type ProcessGroup, startGroup } from '../process-group.ts';
 import { processTree } from '../process-tree.ts';
@@ -125,16 +125,12 @@ function safeTypeScript(
 }
 
 function ownEnvironment({ workspacePath }: ServerPlace, named: boolean): Record<string, string> {
-  const own = inherited.flatMap((name) => {
-    const value = process.env[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
   // What a server that nobody named runs must not come from the workspace either.
   const { PATH = '' } = process.env;
   const searchPath = named ? PATH : foldersOutside(workspacePath, PATH).join(delimiter);
   // A server that is a script looks for node.
   const path = [searchPath, dirname(process.execPath)].filter(Boolean).join(delimiter);
-  return childEnvironment({ ...Object.fromEntries(own), PATH: path });
+  return childEnvironment({ ...variablesNamed(inherited), PATH: path });
 }
 
 interface Running {
