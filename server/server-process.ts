@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { ClientConfig } from './contract/config.ts';
 import { findExecutable } from './runtime/executable.ts';
 
 /** A server that listens. Whatever happens in the test, it ends with it. */
@@ -56,7 +57,7 @@ export async function writeSettings(folder: string, settings: object | string): 
 }
 
 /** Settings by which the scripted upstream is the one provider, `scripted:scripted-1`. */
-export function scriptedSettings(upstreamUrl: string): object {
+export function scriptedSettings(upstreamUrl: string): ClientConfig {
   return {
     providers: {
       scripted: {

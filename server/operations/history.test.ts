@@ -5,6 +5,7 @@ import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'n
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
@@ -16,15 +17,7 @@ beforeAll(async () => {
   upstream = await startUpstream();
   app = await testApp({
     config: {
-      models: { large: { provider: 'scripted', model: 'scripted-1' } },
-      providers: {
-        scripted: {
-          type: 'openai-compat',
-          base_url: `${upstream.url}/v1`,
-          api_key: 'k',
-          models: [{ id: 'scripted-1' }],
-        },
-      },
+      ...scriptedSettings(upstream.url),
       permissions: { allowed_tools: ['write', 'edit', 'bash'] },
     },
   });

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import knex from 'knex';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { scriptedSettings } from '../server-process.ts';
 import {
   type Account,
   readEvents,
@@ -22,17 +23,7 @@ beforeAll(async () => {
 afterAll(() => upstream.stop());
 
 const optionsOf = (): TestAppOptions => ({
-  config: {
-    models: { large: { provider: 'scripted', model: 'scripted-1' } },
-    providers: {
-      scripted: {
-        type: 'openai-compat',
-        base_url: `${upstream.url}/v1`,
-        api_key: 'k',
-        models: [{ id: 'scripted-1' }],
-      },
-    },
-  },
+  config: scriptedSettings(upstream.url),
 });
 
 /** The model makes these calls, one after the other, and then says what the last of them gave. */

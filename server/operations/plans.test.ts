@@ -1,6 +1,7 @@
 /** The plans family over HTTP: an agent proposes, a person edits, rejects or approves, and a run carries it out. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
@@ -10,13 +11,7 @@ let mallory: Account;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  const scripted = {
-    type: 'openai-compat' as const,
-    base_url: `${upstream.url}/v1`,
-    api_key: 'k',
-    models: [{ id: 'scripted-1' }],
-  };
-  app = await testApp({ config: { providers: { scripted } } });
+  app = await testApp({ config: scriptedSettings(upstream.url) });
   ada = await app.register('ada');
   mallory = await app.register('mallory');
 });

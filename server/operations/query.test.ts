@@ -1,6 +1,7 @@
 /** Queries and their runs over HTTP, with a scripted provider behind them: answers, questions, interrupts, failures. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { scriptedSettings } from '../server-process.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
 import { interruptSession } from './sessions.ts';
 
@@ -12,17 +13,7 @@ let mallory: Account;
 beforeAll(async () => {
   upstream = await startUpstream();
   app = await testApp({
-    config: {
-      models: { large: { provider: 'scripted', model: 'scripted-1' } },
-      providers: {
-        scripted: {
-          type: 'openai-compat',
-          base_url: `${upstream.url}/v1`,
-          api_key: 'k',
-          models: [{ id: 'scripted-1' }],
-        },
-      },
-    },
+    config: scriptedSettings(upstream.url),
   });
   ada = await app.register('ada');
   mallory = await app.register('mallory');
@@ -456,16 +447,7 @@ describe('the events of a run', () => {
 test('a question that nobody answers in time is refused, and a late answer gets 410', async () => {
   const quick = await testApp({
     settings: { answerSeconds: 0.3 },
-    config: {
-      providers: {
-        scripted: {
-          type: 'openai-compat',
-          base_url: `${upstream.url}/v1`,
-          api_key: 'k',
-          models: [{ id: 'scripted-1' }],
-        },
-      },
-    },
+    config: scriptedSettings(upstream.url),
   });
   const bob = await quick.register('bob');
   await upstream.script([writeFile, { reply: { text: 'The tool said: {{last_tool_result}}' } }]);
