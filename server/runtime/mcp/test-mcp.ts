@@ -16,7 +16,7 @@ import { type ServerTimes, serverTimes } from './server.ts';
 const packages = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
 
 /** The program of a public server. */
-export function publicServer(name: 'everything' | 'filesystem' | 'memory'): string {
+function publicServer(name: 'everything' | 'filesystem' | 'memory'): string {
   return join(packages, `server-${name}/dist/index.js`);
 }
 
@@ -111,7 +111,7 @@ async function said(child: ChildProcess, wanted: RegExp): Promise<void> {
 }
 
 /** Ends a process that a test started. */
-export async function stop(child: ChildProcess): Promise<void> {
+async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGKILL');
   await once(child, 'exit');
