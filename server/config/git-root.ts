@@ -2,6 +2,7 @@
 import { constants, type Stats } from 'node:fs';
 import { lstat, open, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { ifThere } from './if-there.ts';
 
 /**
  * The root of the repository, worktree or submodule that the folder is in; null outside git. It looks upwards, stops
@@ -42,16 +43,5 @@ async function beginsWithGitdir(file: string): Promise<boolean> {
     return buffer.toString('latin1', 0, bytesRead) === 'gitdir:';
   } finally {
     await handle.close();
-  }
-}
-
-/** What cannot be looked at is no root. */
-async function ifThere<Found>(looking: Promise<Found>): Promise<Found | null> {
-  try {
-    return await looking;
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // the file system rejects with nothing else
-    if (code !== undefined) return null;
-    throw error;
   }
 }

@@ -2,6 +2,7 @@
 import { lstat, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
+import { ifThere } from './if-there.ts';
 import { askTrust, asWarning, isBroken } from './load.ts';
 import type { LiveSettings, LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { candidatesOf, type FileContent, readLayers } from './read-layers.ts';
@@ -196,15 +197,4 @@ async function stateOf(file: string): Promise<{ readonly text: string; readonly 
   const { dev, ino, size, mode, uid, mtimeNs, ctimeNs } = target ?? itself;
   const text = [realPath, itself.ino, dev, ino, size, mode, uid, mtimeNs, ctimeNs].join(':');
   return { text, changedAt: Number(ctimeNs / 1_000_000n) };
-}
-
-/** What cannot be looked at is as good as absent here; reading says what is wrong with it. */
-async function ifThere<Found>(looking: Promise<Found>): Promise<Found | null> {
-  try {
-    return await looking;
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // the file system rejects with nothing else
-    if (code !== undefined) return null;
-    throw error;
-  }
 }
