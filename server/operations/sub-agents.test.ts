@@ -113,6 +113,26 @@ test('has a session that lists leave out, whose use counts for the one that star
   expect(sum((await get('/api/v1/metrics')).usage, before, -1)).toBe(session.usage.input_tokens);
 });
 
+test('changes files as the session that a person sees: there they are shown, and put back', async () => {
+  await scriptWriter('changed.txt');
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested') return;
+    await app.request('POST', data.request.reply_path, {
+      token: ada.token,
+      body: { decision: 'allow_once' },
+    });
+  });
+  const { session_id } = events.at(-1);
+  expect(JSON.stringify(await get(`/api/v1/sessions/${session_id}/diff`))).toContain('changed.txt');
+  const [first] = (await get(`/api/v1/sessions/${session_id}/messages`)).data;
+  const reverted = await app.request('POST', `/api/v1/sessions/${session_id}/revert`, {
+    token: ada.token,
+    body: { to_message_id: first.id, files: true },
+  });
+  expect(reverted.status).toBe(200);
+  expect(JSON.stringify(await get(`/api/v1/sessions/${session_id}/diff`))).not.toContain('changed.txt');
+});
+
 test('goes with the session that started it when that is deleted', async () => {
   await scriptWriter('three.txt');
   const events = await watch(async ({ data }) => {

@@ -169,6 +169,23 @@ describe('an agent that an agent starts', () => {
     expect(existsSync(join(path, 'a.txt'))).toBe(false);
   });
 
+  test('is guarded by the same hooks', async () => {
+    const { path } = await testFolder();
+    await upstream.script([
+      ...parent(errand('Write it.', { agent_slug: 'coder' })),
+      {
+        when: { step: 0 },
+        reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'a.txt', content: 'x' } }] },
+      },
+      { reply: { text: '{{last_tool_result}}' } },
+    ]);
+    const hooks = { pre_tool_use: [{ matcher: '^write$', command: 'echo Not here. >&2; exit 2' }] };
+    const at = await open(path, { hooks });
+    const events = await watch(at, { permissionMode: 'bypass' });
+    expect(doneOf(events).tool_results[0]?.content).toContain('Not here.');
+    expect(existsSync(join(path, 'a.txt'))).toBe(false);
+  });
+
   test('is stopped with the run that started it', async () => {
     const { path } = await testFolder();
     await upstream.script([...parent(errand('Wait.')), { fail: { kind: 'hang' } }]);

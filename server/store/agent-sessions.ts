@@ -128,3 +128,9 @@ export async function personsSession(sql: Knex, sessionId: string): Promise<stri
   const row = await sql<SessionRow>('sessions').where({ id: sessionId }).first('parent_id', 'parent_run_id');
   return row?.parent_run_id && row.parent_id ? personsSession(sql, row.parent_id) : sessionId;
 }
+
+/** The run that a person sees: what an agent changed in files is shown and undone where they look for it. */
+export async function personsRun(sql: Knex, session: SessionRow, run: RunRow): Promise<RunRow> {
+  if (session.root_run_id === null || run.trigger !== 'agent') return run;
+  return (await sql<RunRow>('runs').where({ id: session.root_run_id }).first()) ?? run;
+}

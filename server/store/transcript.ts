@@ -20,6 +20,7 @@ import {
   findStartedAgent,
   insertAgentSession,
   type NewAgentSession,
+  personsRun,
   requestStop,
   type StartedAgent,
   stopAgentsOf,
@@ -222,8 +223,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     addGrants: (requestId, patterns) => database.write((sql) => addGrants(sql, requestId, patterns, now())),
     recordChange: async (given) => {
       const packed = await packChange(given);
-      await change(given, async (sql, _session, run) => {
-        await insertChange(sql, run, given, packed, now());
+      await change(given, async (sql, session, run) => {
+        await insertChange(sql, await personsRun(sql, session, run), given, packed, now());
         return { events: [] };
       });
     },

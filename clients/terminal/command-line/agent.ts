@@ -13,6 +13,7 @@ export function addRun(program: Command): void {
       )
       .argument('[prompt...]', 'what to ask')
       .option('-m, --model <name>', 'the model, as <provider>:<model_id>')
+      .option('-a, --agent <slug>', 'who answers: coder, plan, research, or one of service agents list')
       .option('-s, --session <id>', 'go on in this session')
       .addOption(new Option('-c, --continue', 'go on in the latest session').conflicts('session'))
       .option('-q, --quiet', 'print the answer alone')
@@ -36,6 +37,21 @@ export function addInit(program: Command): void {
       .option('-y, --yolo', 'let every tool call pass without asking')
       .action(async (options) => (await import('../commands/init.ts')).init(options)),
     'service init',
+  );
+}
+
+/** `agents`. */
+export function addAgents(program: Command): void {
+  const agents = program.command('agents').helpCommand(false).description('Who answers: the agent profiles.');
+  withExample(agents, 'service agents list');
+  withExample(
+    agents
+      .command('list')
+      .description('List those that are built in, and those from files and from the server.')
+      .addOption(jsonOption())
+      .addOption(serverOption())
+      .action(async (options) => (await import('../commands/agents.ts')).listAgents(options)),
+    'service agents list',
   );
 }
 

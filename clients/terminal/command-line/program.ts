@@ -1,7 +1,7 @@
 /** The command line: every subcommand with its options, its help and an example. What it does is in `commands/`. */
 import { styleText } from 'node:util';
 import { Command } from 'commander';
-import { addInit, addRun, addSessions } from './agent.ts';
+import { addAgents, addInit, addRun, addSessions } from './agent.ts';
 import { calledAs, withExample } from './describe.ts';
 import { addLogin, addServer } from './servers.ts';
 import { addConfig, addListings, addTrust } from './settings.ts';
@@ -26,6 +26,7 @@ export function buildProgram(): Command {
   program.commandsGroup('The agent:');
   addRun(program);
   addInit(program);
+  addAgents(program);
   addSessions(program);
   program.commandsGroup('Settings:');
   addTrust(program);

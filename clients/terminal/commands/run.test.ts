@@ -1,5 +1,5 @@
 /** `service run` as scripts use it: pipes for input and output, exit codes, sessions, signals. */
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { dataFolder, testHome } from '../test-command.ts';
@@ -302,4 +302,43 @@ test('the database of a project is kept out of its repository', async () => {
   const home = testHome();
   await home.service(['run', '-q', 'x']);
   expect(readFileSync(join(home.project, '.service/.gitignore'), 'utf8')).toMatch(/^\*$/m);
+});
+
+test('--agent names who answers; a plan is shown in full with its id, and nothing else is changed', async () => {
+  const home = testHome();
+  const plan = { title: 'Mend it', content: '1. Look.\n2. Mend.' };
+  await withScriptedModel(home, [
+    { when: { step: 0, offers_tool: 'plan' }, ...call('plan', plan) },
+    text('Here is what I would do.'),
+  ]);
+  const ended = await home.service(['run', '--agent', 'plan', 'Plan', 'it']);
+  expect(ended).toMatchObject({ code: 0, stdout: 'Here is what I would do.\n' });
+  expect(ended.stderr).toContain('▤ Mend it');
+  expect(ended.stderr).toContain('1. Look.\n2. Mend.');
+  expect(ended.stderr).toMatch(/The plan plan_[0-9a-z]{26}, version 1, waits for its approval\./);
+  const unknown = await home.service(['run', '--agent', 'poet', 'x']);
+  expect(unknown.code).not.toBe(0);
+  expect(unknown.stderr).toContain('no agent profile "poet"');
+});
+
+test('agents of files are listed, and answer as they are told', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [text('{{system}}')]);
+  const file = (instructions: string) => `---\ndescription: Of a file.\n---\n${instructions}\n`;
+  for (const folder of [join(home.project, '.service/agents'), join(home.home, '.config/service/agents')])
+    mkdirSync(folder, { recursive: true });
+  writeFileSync(join(home.project, '.service/agents/reviewer.md'), file('You review.'));
+  writeFileSync(join(home.home, '.config/service/agents/poet.md'), file('You rhyme.'));
+  const { stdout } = await home.service(['agents', 'list', '--json']);
+  const listed: { slug: string; source: string }[] = JSON.parse(stdout);
+  expect(listed.map(({ slug, source }) => `${slug} ${source}`)).toEqual([
+    'coder builtin',
+    'plan builtin',
+    'poet global',
+    'research builtin',
+    'reviewer project',
+    'task builtin',
+  ]);
+  expect((await home.service(['run', '-a', 'poet', 'x'])).stdout).toMatch(/^You rhyme\./);
+  expect((await home.service(['run', '-a', 'reviewer', 'x'])).stdout).toMatch(/^You review\./);
 });

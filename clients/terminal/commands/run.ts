@@ -18,6 +18,7 @@ import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
 /** The options of the command line. */
 export interface RunWishes {
   readonly model?: string;
+  readonly agent?: string;
   readonly session?: string;
   readonly continue?: boolean;
   readonly quiet?: boolean;
@@ -111,11 +112,12 @@ function chooseProgress({ loaded }: Project, { quiet, json }: RunWishes): Progre
   return wanted && !quiet && !json && isTerminal(process.stderr) ? startProgress() : noProgress;
 }
 
-function queryOf(prompt: string, session: Session | null, { model, yolo }: RunWishes): QueryRequest {
+function queryOf(prompt: string, session: Session | null, { model, agent, yolo }: RunWishes): QueryRequest {
   return {
     prompt,
     ...(session && { session_id: session.id }),
     ...(model !== undefined && { model }),
+    ...(agent !== undefined && { agent_slug: agent }),
     ...(yolo && { permission_mode: 'bypass' }),
   };
 }

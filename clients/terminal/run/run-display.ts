@@ -1,5 +1,5 @@
 /** Shows a run to a person: the answer on standard output as it comes, all else briefly on standard error. */
-import type { ResponseChunk, RuntimeEvent } from '@service/client/api';
+import type { Plan, ResponseChunk, RuntimeEvent } from '@service/client/api';
 import type { RunEvent } from '@service/client/stream';
 import { brief, isTerminal, notice, paint, printable, type Style, shown } from '../output.ts';
 import type { Progress } from './progress.ts';
@@ -20,7 +20,7 @@ export interface RunDisplay {
 const thoughtLimit = 2000;
 
 /** Tools whose events of their own say more than the call does. */
-const shownOtherwise = new Set(['ask_user', 'todos']);
+const shownOtherwise = new Set(['ask_user', 'todos', 'plan']);
 
 /** Shows nothing. */
 export const silentDisplay: RunDisplay = {
@@ -94,6 +94,10 @@ export function createRunDisplay(progress: Progress): RunDisplay {
         return dim('  Nobody answered in time: the agent goes on without.', 'yellow');
       case 'todos_updated':
         return dim(todosLine(event.todos));
+      case 'agent_started':
+        return dim(`  ${printable(event.agent_slug)}: ${brief(event.description, lineWidth())}`);
+      case 'plan_updated':
+        return aside(planText(event.plan));
       case 'notice_given':
         progress.hide();
         answer.endLine();
@@ -174,6 +178,13 @@ function resultLine({ content, is_error: failed }: Finished): string {
   // What went wrong stands at the end of what a command wrote.
   const line = (failed ? lines.at(-1) : lines[0]) ?? '';
   return `  ${failed ? '✗' : '└'} ${brief(line, lineWidth() - more.length)}${more}`;
+}
+
+/** In full, since a person is to decide about it. */
+function planText({ id, version, title, content }: Plan): string {
+  const head = paint('bold', `▤ ${printable(title)}`, process.stderr);
+  const foot = paint('dim', `  The plan ${id}, version ${version}, waits for its approval.`, process.stderr);
+  return [head, '', isTerminal(process.stderr) ? shown(content) : content, '', foot].join('\n');
 }
 
 function todosLine(todos: Todos): string {
