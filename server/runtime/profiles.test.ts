@@ -1,5 +1,5 @@
 /** Agent profiles: which are found, which counts, and what each leaves of a run. */
-import { symlink } from 'node:fs/promises';
+import { readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
@@ -23,6 +23,18 @@ describe('a profile in a file', () => {
     const { system, tools } = await converse(upstream, path, {}, { query: { agentSlug: 'reviewer' } });
     expect(system).toMatch(/^You review\./);
     expect(tools.toSorted()).toEqual(['grep', 'view']);
+  });
+
+  test('is what the documentation shows', async () => {
+    const text = await readFile(join(import.meta.dirname, '../../docs/agents.md'), 'utf8');
+    const shown = /```markdown\n(.*?)```/s.exec(text)?.[1] ?? '';
+    const { path, file: write } = await testFolder();
+    await write('.service/agents/x.md', shown);
+    const profiles = createProfiles({ shared: () => false });
+    expect(await profiles.find('reviewer', { workspaceId: 'ws_1', workspacePath: path })).toMatchObject({
+      tools: ['view', 'ls', 'glob', 'grep', 'mcp_git_*'],
+      permission_mode: 'read_only',
+    });
   });
 
   test('of the person counts before one of the project, and neither before one that is built in', async () => {
