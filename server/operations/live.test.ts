@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import knex from 'knex';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import {
+  type Account,
+  type Json,
+  readEvents,
+  type StreamedEvent,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
@@ -118,10 +125,13 @@ describe.each(databases)('on %s', (dialect) => {
   async function finish(runs: readonly string[]): Promise<void> {
     for (const run of runs)
       await expect
-        .poll(async () => {
-          await upstream.release();
-          return (await runOf(run)).ended_at;
-        })
+        .poll(
+          async () => {
+            await upstream.release();
+            return (await runOf(run)).ended_at;
+          },
+          { timeout: 5000 },
+        )
         .not.toBeNull();
   }
 
@@ -250,6 +260,109 @@ describe.each(databases)('on %s', (dialect) => {
       const tools: Json[] = (await inspect(id)).tools;
       expect(tools.find(({ name }) => name === 'write').disabled_by).toBe('the agent profile plan');
       expect(tools.find(({ name }) => name === 'view').disabled_by).toBeNull();
+    });
+  });
+
+  describe('the events of a workspace', () => {
+    /** Follows, and gives what has come so far. */
+    async function follow(query = '', token = ada.token, server = app) {
+      const response = await server.stream('GET', `/api/v1/events${query}`, { token });
+      expect(response.status).toBe(200);
+      const seen: StreamedEvent[] = [];
+      const ended = (async () => {
+        for await (const event of readEvents(response)) seen.push(event);
+      })().catch(() => undefined); // some are left open until the server closes
+      const types = () => seen.map(({ event, data }) => data.event?.type ?? event);
+      return { seen, types, ended };
+    }
+
+    async function replay(query: string): Promise<StreamedEvent[]> {
+      const response = await app.stream('GET', `/api/v1/events?follow=false${query}`, { token: ada.token });
+      expect(response.status).toBe(200);
+      return Array.fromAsync(readEvents(response));
+    }
+
+    test('begin now, and come from whichever server, each once and in order; a replay gives the same', async () => {
+      const { seen, types } = await follow();
+      await expect.poll(() => seen.length).toBe(1);
+      const { id } = await newSession({ title: 'Followed' });
+      await ask('POST', '/query', { prompt: 'Hello', session_id: id }, other);
+      // What a run tells is gone with its session.
+      await expect.poll(types, { timeout: 5000 }).toContain('run_ended');
+      await ask('PATCH', `/sessions/${id}`, { title: 'Renamed' });
+      await ask('DELETE', `/sessions/${id}`, undefined, other);
+      await expect.poll(() => types().at(-1), { timeout: 5000 }).toBe('session_deleted');
+      expect(types().slice(0, 4)).toEqual(['opened', 'session_created', 'run_queued', 'session_updated']);
+      expect(types()).toContain('run_started');
+      expect(types()).toContain('step_finished');
+      expect(types().slice(-3)).toEqual(['session_updated', 'session_updated', 'session_deleted']);
+      expect(JSON.stringify(seen)).not.toContain('Followed');
+      const numbers = seen.map((event) => Number(event.id));
+      expect(numbers).toEqual(numbers.map((_, index) => (numbers[0] ?? 0) + index));
+      // What its run told is gone with it; the rest stands where it stood.
+      const kept = await replay(`&after=${numbers[0]}`);
+      expect(seen).toEqual(expect.arrayContaining(kept));
+      expect(kept.map(({ data }) => data.event.type)).toContain('run_ended');
+    });
+
+    test('are filtered, and go on after the last that was seen', async () => {
+      const { id } = await newSession();
+      await ask('POST', '/query', { prompt: 'list', session_id: id });
+      const all = await replay(`&session_id=${id}`);
+      expect(all.map(({ data }) => data.session_id)).toEqual(all.map(() => id));
+      const some = await replay(`&session_id=${id}&types=todos_updated,run_ended,of_later`);
+      expect(some.map(({ data }) => data.event.type)).toEqual(['todos_updated', 'run_ended']);
+      const response = await app.stream('GET', `/api/v1/events?follow=false&session_id=${id}`, {
+        token: ada.token,
+        headers: { 'Last-Event-ID': all.at(-2)?.id ?? '' },
+      });
+      expect(await Array.fromAsync(readEvents(response))).toEqual(all.slice(-1));
+    });
+
+    test('are for who may reach the workspace, and begin and end somewhere', async () => {
+      const { body: me } = await ask('GET', '/users/me');
+      const workspace = me.memberships[0].default_workspace_id;
+      const get = (query: string, token?: string) =>
+        app.request('GET', `/api/v1/events?follow=false${query}`, token === undefined ? {} : { token });
+      const { last } = await app.services.store.workspaceEvents.bounds(workspace);
+      expect(last).toBeGreaterThan(0);
+      const cases: [string, string | undefined, number, string | undefined][] = [
+        ['', undefined, 401, 'credential_missing'],
+        [`&workspace_id=${workspace}`, mallory.token, 404, 'not_found'],
+        ['&workspace_id=ws_01k9w6r3h2e7xv5q0c8m4b1tzz', ada.token, 404, 'not_found'],
+        [`&workspace_id=${workspace}&after=${last}`, ada.token, 200, undefined],
+        ['&after=999999999', ada.token, 400, 'invalid_request'],
+        ['&types=Not%20a%20type', ada.token, 400, 'invalid_request'],
+      ];
+      for (const [query, token, status, code] of cases) {
+        const answer = await get(query, token);
+        expect([answer.status, answer.body?.code], query).toEqual([status, code]);
+      }
+      const foreign = await app.request('GET', '/api/v1/events?follow=false', { token: mallory.token });
+      expect(foreign.body ?? '').not.toContain('event: workspace');
+    });
+
+    test('end when the key of their reader is revoked', async () => {
+      const { body } = await ask('POST', '/auth/api-keys', { name: 'k' });
+      const { seen, ended } = await follow('', body.key);
+      await expect.poll(() => seen.length).toBe(1);
+      await ask('DELETE', `/auth/api-keys/${body.api_key.id}`);
+      await ended;
+      expect(seen.at(-1)).toMatchObject({ event: 'error' });
+      expect(seen.at(-1)?.data.error).toContain('credential_invalid');
+    });
+
+    test('are answered with 410 once they are no longer kept', async () => {
+      const { body: me } = await ask('GET', '/users/me');
+      const workspace = me.memberships[0].default_workspace_id;
+      const { store } = app.services;
+      await store.runs.pruneEvents(new Date(Date.now() + 1000));
+      const { last, pruned } = await store.workspaceEvents.bounds(workspace);
+      expect(pruned).toBe(last);
+      const gone = await ask('GET', `/events?follow=false&after=${pruned - 1}`);
+      expect(gone).toMatchObject({ status: 410, body: { code: 'events_expired' } });
+      const { id } = await newSession();
+      expect((await replay(`&after=${pruned}`)).map(({ data }) => data.session_id)).toEqual([id]);
     });
   });
 

@@ -3,6 +3,7 @@ import type { Session } from '../contract/api.ts';
 import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession } from './asked-session.ts';
+import { followWorkspace } from './workspace-stream.ts';
 
 export const listQueuedPrompts: Handler<'listQueuedPrompts'> = async (
   { principal, path, query },
@@ -61,6 +62,47 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
     },
   };
 };
+
+export const streamEvents: Handler<'streamEvents'> = async (call, services) => {
+  const { principal, query, signal } = call;
+  const { store } = services;
+  const workspace =
+    query.workspace_id === undefined
+      ? await store.workspaces.defaultOf(principal)
+      : await store.workspaces.find(principal, query.workspace_id);
+  if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
+  const bounds = await store.workspaceEvents.bounds(workspace.id);
+  const cursor = cursorOf(call);
+  if (cursor !== undefined) requireKept(cursor, bounds);
+  const opened = cursor === undefined && query.follow;
+  const stream = {
+    workspaceId: workspace.id,
+    after: cursor ?? (opened ? bounds.last : bounds.pruned),
+    opened,
+    follow: query.follow,
+    filter: { types: query.types?.split(','), sessionId: query.session_id },
+    signal,
+  };
+  return { status: 200, type: 'text/event-stream', body: followWorkspace(stream, services) };
+};
+
+/** The header is what browsers send by themselves on a reconnect, so it is the newer of the two. */
+function cursorOf({ headers, query }: Call<'streamEvents'>): number | undefined {
+  return headers['Last-Event-ID'] === undefined ? query.after : Number(headers['Last-Event-ID']);
+}
+
+function requireKept(
+  cursor: number,
+  { last, pruned }: { readonly last: number; readonly pruned: number },
+): void {
+  if (cursor > last)
+    throw new Problem('invalid_request', `The workspace has no event ${cursor} yet; its newest is ${last}.`);
+  if (cursor < pruned)
+    throw new Problem(
+      'events_expired',
+      `The events up to ${pruned} are no longer kept; read the sessions and go on after ${pruned}.`,
+    );
+}
 
 async function requireSession(
   { principal, path }: Pick<Call<'inspectSession'>, 'principal' | 'path'>,

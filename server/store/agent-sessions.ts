@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { InterruptReason } from '../contract/api.ts';
 import type { RunRow } from './runs.ts';
-import { freshSession, type SessionRow } from './session-rows.ts';
+import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
 
 /** An agent as it is started. */
 export interface NewAgentSession {
@@ -53,6 +53,7 @@ export async function insertAgentSession(
     tool_limits: JSON.stringify(agent.toolLimits),
   };
   await sql('sessions').insert(row);
+  await tellNewSession(sql, row, now);
 }
 
 /** As it was given when it was started; null for the session of a person. */

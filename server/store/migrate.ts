@@ -12,6 +12,7 @@ import { costs } from './migrations/0004-costs.ts';
 import { history } from './migrations/0005-history.ts';
 import { grantPatterns } from './migrations/0006-grant-patterns.ts';
 import { agents } from './migrations/0008-agents.ts';
+import { live } from './migrations/0009-live.ts';
 import { updatedInputs } from './migrations/0010-updated-inputs.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -28,6 +29,7 @@ const migrations: readonly Migration[] = [
   history,
   grantPatterns,
   agents,
+  live,
   updatedInputs,
 ];
 

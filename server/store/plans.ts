@@ -15,6 +15,7 @@ import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
 import { timestamp } from './timestamps.ts';
+import { tellWorkspace } from './workspace-events.ts';
 
 /** `limit`, `cursor` and the filters of the contract. */
 export type PlanQuery = Partial<NonNullable<operations['listPlans']['parameters']['query']>>;
@@ -285,7 +286,19 @@ async function savePlan(
   await sql<PlanRow>('plans')
     .where({ id: row.id })
     .update({ ...changes, ...marks });
-  return { ...row, ...changes, ...marks };
+  const saved = { ...row, ...changes, ...marks };
+  // What an agent writes is told by its run.
+  if (changes.run_id == null) await tellPlan(sql, saved, now);
+  return saved;
+}
+
+async function tellPlan(
+  sql: Knex.Transaction,
+  { id, session_id, version, status }: PlanRow,
+  now: number,
+): Promise<void> {
+  const event = { type: 'plan_changed', plan_id: id, session_id, version, status } as const;
+  await tellWorkspace(sql, { sessionId: session_id }, [{ type: event.type, event }], now);
 }
 
 function tagged(row: PlanRow): TaggedPlan {

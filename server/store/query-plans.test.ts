@@ -21,6 +21,7 @@ import { beginRun } from './test-runs.ts';
 import { describeStore, newAccount, type TestEngine } from './test-stores.ts';
 import { transcriptOf } from './transcript.ts';
 import { userRepository } from './users.ts';
+import { workspaceEventRepository } from './workspace-events.ts';
 
 interface Query {
   readonly sql: string;
@@ -144,6 +145,18 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(plans).toMatch(/SEARCH messages USING INDEX \w+ \(run_id=\?\)/);
   });
 
+  it('for the events of a workspace, and of one session of it', async () => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, {});
+    const read = (filter: object) =>
+      plansOf((parts) => workspaceEventRepository(parts).read(session.workspace_id, 0, filter, 5));
+    const all = await read({ types: ['run_ended'] });
+    expect(all).toContain('(workspace_id=? AND seq>? AND seq<?)');
+    const some = await read({ sessionId: session.id });
+    expect(some).toContain('(session_id=? AND seq>? AND seq<?)');
+    for (const plans of [all, some]) expectIndexed(plans);
+  });
+
   it('of those that hold only what is looked for', async () => {
     const abandoned = await plansOf((parts) => transcriptOf(parts).readLeases());
     expect(abandoned).toContain('runs_active');
@@ -154,6 +167,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(operators).toContain('users_operators');
     const prunable = await plansOf((parts) => runRepository(parts).pruneEvents(engine.clock.now()));
     expect(prunable).toContain('runs_prunable');
+    expect(prunable).toContain('workspace_events_created_at_index');
     for (const plans of [abandoned, earlier, operators]) expectIndexed(plans);
   });
 

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { QueryResponse, ResponseChunk, RuntimeEvent, StreamError } from '../contract/api.ts';
 import { insertRows } from './insert-rows.ts';
+import { type Told, tellWorkspace } from './workspace-events.ts';
 
 /** An event with its place in the run: 1, 2, 3 … */
 export type NumberedEvent = { readonly seq: number } & (
@@ -19,11 +20,19 @@ interface EventRow {
   data: string;
 }
 
+interface RunOfEvents {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly session_id: string;
+  readonly last_event_id: number;
+}
+
 /** Stores what is newer than `lastEventId`: a write whose answer was lost may be tried again. Answers with the newest number. */
 export async function insertEvents(
   sql: Knex.Transaction,
-  run: { readonly id: string; readonly organization_id: string; readonly last_event_id: number },
+  run: RunOfEvents,
   events: readonly NumberedEvent[],
+  now: number,
 ): Promise<number> {
   const rows = events
     .filter(({ seq }) => seq > run.last_event_id)
@@ -35,6 +44,8 @@ export async function insertEvents(
       data: JSON.stringify(data),
     }));
   await insertRows(sql, 'run_events', rows);
+  const told = events.filter(({ seq }) => seq > run.last_event_id).flatMap((event) => toldOf(run.id, event));
+  await tellWorkspace(sql, { sessionId: run.session_id }, told, now);
   return Math.max(run.last_event_id, ...rows.map(({ seq }) => seq));
 }
 
@@ -62,4 +73,10 @@ export async function readEvents(
     .select<Pick<EventRow, 'seq' | 'name' | 'data'>[]>('seq', 'name', 'data');
   // Rows hold what `insertEvents` was given.
   return rows.map(({ seq, name, data }) => ({ seq, name, data: JSON.parse(data) }) as NumberedEvent);
+}
+
+/** All but what is for those who watch the run itself: text as it is written, and the output of tools at work. */
+function toldOf(runId: string, event: NumberedEvent): Told[] {
+  if (event.name !== 'runtime' || event.data.type === 'tool_progress') return [];
+  return [{ type: event.data.type, runId, runEventId: event.seq }];
 }

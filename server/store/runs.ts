@@ -8,6 +8,7 @@ import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
 import { requireSession, toUsage } from './session-rows.ts';
 import { nullableTimestamp, timestamp } from './timestamps.ts';
+import { pruneWorkspaceEvents } from './workspace-events.ts';
 
 /** `limit`, `cursor` and the filters of the contract. */
 export type RunQuery = Partial<NonNullable<operations['listRuns']['parameters']['query']>>;
@@ -126,6 +127,8 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
       }),
     pruneEvents: async (before) => {
       let pruned = 0;
+      // What a workspace tells of a run stands among its events, and is forgotten before them.
+      while (await database.write((sql) => pruneWorkspaceEvents(sql, before.getTime())));
       for (let batch = pruneBatch; batch === pruneBatch; pruned += batch)
         batch = await database.write((sql) => pruneSome(sql, before.getTime()));
       return pruned;

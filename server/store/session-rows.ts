@@ -6,6 +6,7 @@ import { etagOf } from './etag.ts';
 import { notFound, type Reach } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { timestamp } from './timestamps.ts';
+import { tellWorkspace } from './workspace-events.ts';
 
 export interface SessionRow extends CostColumns {
   id: string;
@@ -111,7 +112,52 @@ export async function saveSession(
     await sql('session_tags')
       .where({ session_id: row.id })
       .update({ archived: changed.archived, updated_at: now });
+  await tellUpdate(sql, row, changed, now);
   return changed;
+}
+
+/** What a workspace is told of; what a session has used changes at each step, and is told by its runs. */
+const toldMembers = [
+  'title',
+  'status',
+  'agent_slug',
+  'model',
+  'system_prompt',
+  'permission_rules',
+  'tags',
+  'metadata',
+  'archived',
+  'pinned',
+  'summary_message_id',
+] as const;
+
+async function tellUpdate(
+  sql: Knex.Transaction,
+  before: SessionRow,
+  after: SessionRow,
+  now: number,
+): Promise<void> {
+  // One engine keeps truth as a number.
+  const differs = (a: unknown, b: unknown) => (typeof b === 'boolean' ? Boolean(a) !== b : a !== b);
+  const changed = toldMembers.filter((member) => differs(before[member], after[member]));
+  if (changed.length === 0) return;
+  const event = { type: 'session_updated', session_id: after.id, changed } as const;
+  await tellWorkspace(
+    sql,
+    { sessionId: after.id, workspaceId: after.workspace_id },
+    [{ type: event.type, event: { ...event, changed: [...changed] } }],
+    now,
+  );
+}
+
+/** Tells the workspace of a session that was just inserted. */
+export async function tellNewSession(
+  sql: Knex.Transaction,
+  { id, parent_id, workspace_id }: Pick<SessionRow, 'id' | 'parent_id' | 'workspace_id'>,
+  now: number,
+): Promise<void> {
+  const event = { type: 'session_created', session_id: id, parent_id } as const;
+  await tellWorkspace(sql, { sessionId: id, workspaceId: workspace_id }, [{ type: event.type, event }], now);
 }
 
 /** Writes the tags of a session where lists look for them. */

@@ -19,8 +19,10 @@ import {
   type SessionRow,
   saveSession,
   type TaggedSession,
+  tellNewSession,
   toTaggedSession,
 } from './session-rows.ts';
+import { tellWorkspace } from './workspace-events.ts';
 import { findDefaultWorkspace, findWorkspace, type Workspace } from './workspaces.ts';
 
 /** `limit`, `cursor`, `sort` and the filters of the contract. */
@@ -67,9 +69,13 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
         await requireIdle(sql, id);
-        await sql<SessionRow>('sessions')
-          .whereIn('id', [id, ...(await agentSessionsBelow(sql, id))])
-          .delete();
+        const ids = [id, ...(await agentSessionsBelow(sql, id))];
+        await sql<SessionRow>('sessions').whereIn('id', ids).delete();
+        for (const sessionId of ids) {
+          const event = { type: 'session_deleted', session_id: sessionId } as const;
+          const place = { sessionId, workspaceId: row.workspace_id };
+          await tellWorkspace(sql, place, [{ type: event.type, event }], now());
+        }
       }),
   };
 }
@@ -91,6 +97,7 @@ export async function insertSession(
   await sql('sessions').insert(row);
   await replaceTags(sql, row);
   await indexTitle(sql, row);
+  await tellNewSession(sql, row, now);
   return toTaggedSession(row);
 }
 

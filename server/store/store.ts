@@ -28,6 +28,7 @@ import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
 import { type Users, userRepository } from './users.ts';
+import { type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
@@ -68,6 +69,7 @@ export interface Store {
   readonly history: SessionHistory;
   readonly runs: Runs;
   readonly queue: Queue;
+  readonly workspaceEvents: WorkspaceEvents;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
   readonly metrics: StoreMetrics;
@@ -133,6 +135,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     history: sessionHistory(parts),
     runs: runRepository(parts),
     queue: queueRepository(parts),
+    workspaceEvents: workspaceEventRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),
     metrics: metricsRepository(parts),

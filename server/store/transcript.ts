@@ -46,6 +46,7 @@ import { insertEvents, type NumberedEvent, readEvents } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
+import { type Told, tellWorkspace } from './workspace-events.ts';
 
 interface NewRun {
   readonly id: string;
@@ -190,7 +191,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     appendEvents: (runId, events) =>
       database.write(async (sql) => {
         const run = await held.lock(sql, runId);
-        const last_event_id = await insertEvents(sql, run, events);
+        const last_event_id = await insertEvents(sql, run, events, now());
         await sql<RunRow>('runs').where({ id: runId }).update({ last_event_id });
       }),
     commitStep: (step) =>
@@ -319,7 +320,14 @@ async function applyChange(
   const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
   const written = messages.map((message) => ({ ...message, run_id: run.id }));
   await insertMessages(sql, { ...run }, written, now);
-  const last_event_id = await insertEvents(sql, run, events);
+  const last_event_id = await insertEvents(sql, run, events, now);
+  if (end)
+    await tellWorkspace(
+      sql,
+      { sessionId: session.id, workspaceId: session.workspace_id },
+      [toldEnd(end)],
+      now,
+    );
   await sql<RunRow>('runs')
     .where({ id: run.id })
     .update({
@@ -334,6 +342,16 @@ async function applyChange(
       last_event_id,
     });
   await followRun(sql, session, change, now);
+}
+
+function toldEnd({ runId, sessionId, status, stopReason, interruptReason, error }: RunEnd): Told {
+  const event = {
+    type: 'run_ended',
+    run_id: runId,
+    session_id: sessionId,
+    ...{ status, stop_reason: stopReason, interrupt_reason: interruptReason, error },
+  } as const;
+  return { type: event.type, runId, event };
 }
 
 function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number) {
@@ -388,7 +406,7 @@ async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Pro
     run_id: message === prompt ? run.id : null,
   }));
   await insertMessages(sql, run, messages, now);
-  const last_event_id = await insertEvents(sql, run, given.events);
+  const last_event_id = await insertEvents(sql, run, given.events, now);
   await sql<RunRow>('runs').where({ id: run.id }).update({ last_event_id });
   const changes = {
     turn: run.turn,

@@ -1,0 +1,186 @@
+/** What happens in a workspace, numbered in the order in which it was committed, whichever process wrote it. */
+import type { Knex } from 'knex';
+import type { WorkspaceEvent } from '../contract/api.ts';
+import { insertRows } from './insert-rows.ts';
+import type { StoreParts } from './parts.ts';
+import { timestamp } from './timestamps.ts';
+
+/** Something to tell; what a run told is read from the run's own events. */
+export interface Told {
+  readonly type: WorkspaceEvent['event']['type'];
+  readonly runId?: string;
+  /** Its number among the events of the run, where it stands. */
+  readonly runEventId?: number;
+  readonly event?: WorkspaceEvent['event'];
+}
+
+export interface NumberedWorkspaceEvent {
+  readonly seq: number;
+  readonly data: WorkspaceEvent;
+}
+
+/** Which events are wanted. */
+export interface WorkspaceEventFilter {
+  readonly types?: readonly string[] | undefined;
+  readonly sessionId?: string | undefined;
+}
+
+/** Where the events of a workspace begin and end. */
+export interface StreamBounds {
+  /** The newest. */
+  readonly last: number;
+  /** Up to this one they are no longer kept. */
+  readonly pruned: number;
+}
+
+/** Whether the caller may reach the workspace has been asked before. */
+export interface WorkspaceEvents {
+  bounds(workspaceId: string): Promise<StreamBounds>;
+  /** Up to `limit` events behind `after`; `through` is how far was looked. */
+  read(
+    workspaceId: string,
+    after: number,
+    filter: WorkspaceEventFilter,
+    limit: number,
+  ): Promise<{ readonly events: readonly NumberedWorkspaceEvent[]; readonly through: number }>;
+}
+
+interface EventRow {
+  workspace_id: string;
+  seq: number;
+  session_id: string;
+  run_id: string | null;
+  run_event_id: number | null;
+  type: Told['type'];
+  data: string | null;
+  created_at: number;
+}
+
+interface StreamRow {
+  workspace_id: string;
+  last_event_id: number;
+  pruned_event_id: number;
+}
+
+export function workspaceEventRepository({ database }: StoreParts): WorkspaceEvents {
+  return {
+    bounds: (workspaceId) => database.read((sql) => boundsOf(sql, workspaceId)),
+    read: (workspaceId, after, filter, limit) =>
+      database.read(async (sql) => {
+        // Asked first: all up to it is committed by then, and what comes later is read the next time.
+        const { last } = await boundsOf(sql, workspaceId);
+        if (last <= after) return { events: [], through: after };
+        const rows = await eventsUpTo(sql, workspaceId, after, last, filter).limit(limit);
+        const through = rows.length < limit ? last : (rows.at(-1)?.seq ?? last);
+        return { events: rows.flatMap(toEvent), through };
+      }),
+  };
+}
+
+async function boundsOf(sql: Knex, workspaceId: string): Promise<StreamBounds> {
+  const row = await sql<StreamRow>('workspace_streams').where({ workspace_id: workspaceId }).first();
+  return { last: row?.last_event_id ?? 0, pruned: row?.pruned_event_id ?? 0 };
+}
+
+type ReadRow = EventRow & { readonly run_data: string | null };
+
+function eventsUpTo(
+  sql: Knex,
+  workspaceId: string,
+  after: number,
+  last: number,
+  { types, sessionId }: WorkspaceEventFilter,
+) {
+  const query = sql('workspace_events as told')
+    .leftJoin('run_events', (join) =>
+      join.on('run_events.run_id', 'told.run_id').andOn('run_events.seq', 'told.run_event_id'),
+    )
+    .where('told.seq', '>', after)
+    .where('told.seq', '<=', last)
+    .orderBy('told.seq');
+  if (types) query.whereIn('told.type', [...types]);
+  if (sessionId === undefined) query.where('told.workspace_id', workspaceId);
+  // Not as a plain column: the index of the workspace would be walked, however little the session tells.
+  else query.where('told.session_id', sessionId).whereRaw("told.workspace_id || '' = ?", [workspaceId]);
+  return query.select<ReadRow[]>('told.*', 'run_events.data as run_data');
+}
+
+/** Of a run that was deleted with its session nothing is told any more. */
+function toEvent(row: ReadRow): NumberedWorkspaceEvent[] {
+  const { seq, workspace_id, session_id, run_id, run_event_id } = row;
+  const event = row.data ?? row.run_data;
+  if (event === null) return [];
+  const place = { workspace_id, session_id, run_id, run_event_id };
+  return [{ seq, data: { ...place, created_at: timestamp(row.created_at), event: JSON.parse(event) } }];
+}
+
+/**
+ * Adds to the events of the session's workspace, which has to be named where the session is gone. The row of the last number stays locked until the transaction ends, so
+ * that the numbers are committed in their order; it is the last lock that a transaction takes.
+ */
+export async function tellWorkspace(
+  sql: Knex.Transaction,
+  { sessionId, workspaceId }: { readonly sessionId: string; readonly workspaceId?: string },
+  told: readonly Told[],
+  now: number,
+): Promise<void> {
+  if (told.length === 0) return;
+  const stream = await takeNumbers(
+    sql,
+    workspaceId === undefined
+      ? sql('sessions').where({ id: sessionId }).select('workspace_id')
+      : sql.select(sql.raw('cast(? as text) as workspace_id', [workspaceId])),
+    told.length,
+  );
+  if (!stream) return;
+  const first = stream.last_event_id - told.length + 1;
+  const rows = told.map(({ type, runId, runEventId, event }, index) => ({
+    workspace_id: stream.workspace_id,
+    seq: first + index,
+    session_id: sessionId,
+    run_id: runId ?? null,
+    run_event_id: runEventId ?? null,
+    type,
+    data: event ? JSON.stringify(event) : null,
+    created_at: now,
+  }));
+  await insertRows(sql, 'workspace_events', rows);
+}
+
+async function takeNumbers(
+  sql: Knex.Transaction,
+  place: Knex.QueryBuilder,
+  count: number,
+): Promise<StreamRow | undefined> {
+  const answer: StreamRow[] | { rows: StreamRow[] } = await sql.raw(
+    `insert into workspace_streams (workspace_id, last_event_id, pruned_event_id)
+     select workspace_id, cast(? as bigint), 0 from (?) as place where true
+     on conflict (workspace_id)
+     do update set last_event_id = workspace_streams.last_event_id + excluded.last_event_id
+     returning workspace_id, last_event_id`,
+    [count, place],
+  );
+  // One engine answers with rows, the other with an object around them.
+  return Array.isArray(answer) ? answer[0] : answer.rows[0];
+}
+
+/** How many events one transaction forgets. */
+const pruneBatch = 1000;
+
+/** Forgets what was told before. Answers with whether there may be more. */
+export async function pruneWorkspaceEvents(sql: Knex.Transaction, before: number): Promise<boolean> {
+  const old = await sql<EventRow>('workspace_events')
+    .where('created_at', '<', before)
+    .orderBy('created_at')
+    .limit(pruneBatch)
+    .select('workspace_id', 'seq');
+  for (const [workspace_id, events] of Map.groupBy(old, (event) => event.workspace_id)) {
+    const newest = Math.max(...events.map(({ seq }) => seq));
+    await sql<StreamRow>('workspace_streams')
+      .where({ workspace_id })
+      .where('pruned_event_id', '<', newest)
+      .update({ pruned_event_id: newest });
+    await sql('workspace_events').where({ workspace_id }).where('seq', '<=', newest).delete();
+  }
+  return old.length === pruneBatch;
+}
