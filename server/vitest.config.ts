@@ -7,5 +7,7 @@ export default defineConfig({
     globalSetup: ['store/test-postgres.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // What is waited for comes from real processes, and the machine may be busy with other tests.
+    expect: { poll: { timeout: 5000 } },
   },
 });
