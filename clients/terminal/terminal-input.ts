@@ -12,11 +12,14 @@ export interface Keyboard {
    * away, and only then does `ask` print the question. `wrong` is called for every other key; it beeps unless said otherwise.
    */
   readKey(keys: readonly string[], ask: () => void, signal: AbortSignal, wrong?: () => void): Promise<string>;
-  /** A line; null where the person ended the input instead (Ctrl+D). What is `hidden` is not shown while it is typed. */
+  /**
+   * A line; null where the person ended the input instead (Ctrl+D). What is `hidden` is not shown while it is typed;
+   * `begun` stands there to be changed.
+   */
   readLine(
     prompt: string,
     signal: AbortSignal,
-    options?: { readonly hidden?: boolean },
+    options?: { readonly hidden?: boolean; readonly begun?: string },
   ): Promise<string | null>;
   close(): void;
 }
@@ -49,10 +52,10 @@ function openTerminal(): ReadStream | null {
 function keyboardOn(input: ReadStream): Keyboard {
   return {
     readKey: (keys, ask, signal, wrong = beep) => readKey(input, keys, { ask, wrong }, signal),
-    readLine: (prompt, signal, { hidden = false } = {}) =>
+    readLine: (prompt, signal, { hidden = false, begun = '' } = {}) =>
       hidden
         ? readHidden(input, prompt, signal)
-        : readLine(input, { prompt, output: process.stderr }, signal),
+        : readLine(input, { prompt, output: process.stderr, begun }, signal),
     close() {
       input.pause();
       if (input !== process.stdin) input.destroy();
@@ -100,7 +103,7 @@ async function readHidden(input: ReadStream, prompt: string, signal: AbortSignal
   const nowhere = new Writable({ write: (_chunk, _encoding, written) => written() });
   process.stderr.write(prompt);
   try {
-    return await readLine(input, { prompt: '', output: nowhere }, signal);
+    return await readLine(input, { prompt: '', output: nowhere, begun: '' }, signal);
   } finally {
     process.stderr.write('\n');
   }
@@ -108,7 +111,7 @@ async function readHidden(input: ReadStream, prompt: string, signal: AbortSignal
 
 async function readLine(
   input: ReadStream,
-  { prompt, output }: { readonly prompt: string; readonly output: Writable },
+  { prompt, output, begun }: { readonly prompt: string; readonly output: Writable; readonly begun: string },
   signal: AbortSignal,
 ): Promise<string | null> {
   const { promise, resolve, reject } = Promise.withResolvers<string | null>();
@@ -118,6 +121,7 @@ async function readLine(
   lines.once('line', resolve).once('close', () => resolve(null));
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));
   lines.prompt();
+  if (begun) lines.write(begun);
   try {
     return await promise;
   } finally {

@@ -60,6 +60,27 @@ test.each([
   },
 );
 
+test('e puts the command on a line to be changed; what stands there then runs, and the model is told so', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [calls(touch('one')), said]);
+  const terminal = await runAtTerminal(home, 'go');
+  await terminal.shows('e edit and allow once');
+  await terminal.press('e');
+  await terminal.shows(/allow once[\s\S]*\$ touch one/);
+  await terminal.press('Enter');
+  // Nothing was changed, so nothing is decided.
+  await terminal.shows(/d deny[\s\S]*d deny/);
+  await terminal.press('e');
+  await terminal.shows(/d deny[\s\S]*d deny[\s\S]*\$ touch one/);
+  await terminal.press('BSpace', 'BSpace', 'BSpace', 't', 'w', 'o', 'Enter');
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(0);
+  expect(screen).toMatch(
+    /→ allowed once as you changed it[\s\S]*\[The person changed the input of this call: \{"command":"touch two"\}\]/,
+  );
+  expect(['one', 'two'].map((file) => existsSync(join(home.project, file)))).toEqual([false, true]);
+});
+
 test('d denies, what is pasted does nothing, and what was typed before the question is no answer', async () => {
   const home = testHome();
   await withScriptedModel(home, [
@@ -71,7 +92,7 @@ test('d denies, what is pasted does nothing, and what was typed before the quest
   await terminal.press('a');
   await terminal.shows('d deny');
   await terminal.press('p', 'a', 's', 't', 'e', 'd');
-  await terminal.shows('Press a, s, w, d.');
+  await terminal.shows('Press a, s, w, d, e.');
   await terminal.press('d');
   const { screen, code } = await terminal.end();
   expect(screen).toMatch(/→ denied[\s\S]*The tool said: Permission denied\./);

@@ -14,6 +14,7 @@ const keys: Readonly<
   deny: { key: 'd', offer: 'deny', said: 'denied' },
 };
 const wholeKey = 'v';
+const editKey = 'e';
 /** What is longer is cut, with a key for the whole: the question itself must stay on the screen. */
 const shownLines = 40;
 const verbs: Readonly<Record<PermissionRequest['action'], string>> = {
@@ -32,12 +33,13 @@ export async function askPermission(
   signal: AbortSignal,
 ): Promise<PermissionReply> {
   const lines = detailOf(request);
+  const command = editable(request);
   let limit = shownLines;
   for (;;) {
     const cut = lines.length > limit;
-    const ask = () => say(`${question(request, lines.slice(0, limit), cut)}\n${offer(request, cut)}`);
-    const offered = request.options.map((option) => keys[option].key);
-    const known = cut ? [...offered, wholeKey] : offered;
+    const more = [...(command === null ? [] : [editKey]), ...(cut ? [wholeKey] : [])];
+    const ask = () => say(`${question(request, lines.slice(0, limit), cut)}\n${offer(request, more)}`);
+    const known = [...request.options.map((option) => keys[option].key), ...more];
     const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
     const key = await keyboard.readKey(known, ask, signal, wrong);
     const decision = request.options.find((option) => keys[option].key === key);
@@ -45,8 +47,26 @@ export async function askPermission(
       say(tone(decision === 'deny' ? 'red' : 'green', `  → ${keys[decision].said}`));
       return { decision };
     }
-    limit = Number.POSITIVE_INFINITY;
+    if (key === wholeKey) limit = Number.POSITIVE_INFINITY;
+    const changed = key === editKey && command !== null ? await edited(command, keyboard, signal) : null;
+    if (changed !== null) {
+      say(tone('green', '  → allowed once as you changed it'));
+      return { decision: 'allow_once', updated_input: { command: changed } };
+    }
   }
+}
+
+/** A command of one line that can be shown as it is: what is longer is better refused, with a word to the agent. */
+function editable({ options, params: { command } }: PermissionRequest): string | null {
+  if (!options.includes('allow_once') || typeof command !== 'string') return null;
+  const plain = command.length <= 1000 && !command.includes('\n') && shown(command) === command;
+  return plain ? command : null;
+}
+
+/** Null where nothing was changed: then the question stands as before. */
+async function edited(command: string, keyboard: Keyboard, signal: AbortSignal): Promise<string | null> {
+  const line = (await keyboard.readLine('  $ ', signal, { begun: command }))?.trim();
+  return line && line !== command.trim() ? line : null;
 }
 
 function question(request: PermissionRequest, lines: readonly string[], cut: boolean): string {
@@ -71,9 +91,14 @@ function described({ description, params: { command } }: PermissionRequest): rea
   return repeats ? [] : [`  ${printable(description)}`];
 }
 
-function offer({ options }: PermissionRequest, cut: boolean): string {
-  const whole = cut ? [{ key: wholeKey, offer: 'view the whole' }] : [];
-  const offers = [...options.map((option) => keys[option]), ...whole];
+const moreOffers: Readonly<Record<string, string>> = {
+  [editKey]: 'edit and allow once',
+  [wholeKey]: 'view the whole',
+};
+
+function offer({ options }: PermissionRequest, more: readonly string[]): string {
+  const others = more.map((key) => ({ key, offer: moreOffers[key] ?? '' }));
+  const offers = [...options.map((option) => keys[option]), ...others];
   return offers.map(({ key, offer: text }) => `  ${tone('bold', key)} ${text}`).join(' ');
 }
 
