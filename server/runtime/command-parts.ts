@@ -1,5 +1,5 @@
 /** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
-import { type Command, forEachChild, parse, type Redirect, type SyntaxNode } from 'unbash';
+import { type Command, forEachChild, parse, type Redirect, type SyntaxNode, type WordPart } from 'unbash';
 import { isHarmlessForCommand, isHarmlessName, meaningOf } from './command-meaning.ts';
 import { anyWords, assignmentWord, type CommandWord, hidesExpansion, wordOf } from './command-words.ts';
 
@@ -178,6 +178,8 @@ class CommandReader {
         break;
       case 'Assignment':
         if (node.index) this.blur('it counts on an index that is only known when it runs');
+        if (node.value.type === 'ArrayValue' && node.value.elements.some(({ text }) => text.startsWith('[')))
+          this.lose('an index in it is computed when it runs, and could hold commands');
         break;
       case 'ExtendedGlob':
         this.blur('it holds a pattern that shells read differently');
@@ -187,6 +189,8 @@ class CommandReader {
         break;
       case 'HereDoc':
         if (!node.closing) this.lose('a here-document in it does not end');
+        if (!node.delimiter.quoted && node.body.parts?.some(quotesInExpansion))
+          this.lose('its here-document holds quotes that shells read differently');
         break;
       default:
         if (evaluates(node)) this.lose('it computes with values that could hold commands');
@@ -235,6 +239,11 @@ function feeds(node: SyntaxNode): boolean {
     default:
       return false;
   }
+}
+
+/** In a here-document a quote inside of `${…}` is a letter like others, which the parser takes for the beginning of a quoted text. */
+function quotesInExpansion({ type, text }: WordPart): boolean {
+  return type === 'ParameterExpansion' && text.includes("'");
 }
 
 /** In arithmetic and in an index, the value of a variable is read as an expression, and that may hold `$(…)`. */
