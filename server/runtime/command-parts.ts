@@ -189,7 +189,7 @@ class CommandReader {
         break;
       case 'HereDoc':
         if (!node.closing) this.lose('a here-document in it does not end');
-        if (!node.delimiter.quoted && node.body.parts?.some(quotesInExpansion))
+        if (!node.delimiter?.quoted && node.body?.parts?.some(quotesInExpansion))
           this.lose('its here-document holds quotes that shells read differently');
         break;
       default:
