@@ -51,6 +51,7 @@ test('every object that /api/v1 answers with is closed, so that no member can le
     '#/components/schemas/Tool/properties/input_schema',
     '#/components/schemas/ToolStarted/properties/input',
     '#/components/schemas/ToolUse/properties/input',
+    '#/components/schemas/UpdatedInput',
   ]);
 });
 

@@ -7,7 +7,7 @@ import type { FileChange } from './tools/tool.ts';
 import type { FileContent } from './transcript.ts';
 
 /** What is larger is recorded without its content: it can neither be shown nor put back. */
-export const largestKeptBytes = 10 * 1024 * 1024;
+const largestKeptBytes = 10 * 1024 * 1024;
 
 /** Stores a change that is about to be made. */
 export async function recordChange(scope: RunScope, toolCallId: string, change: FileChange): Promise<void> {

@@ -112,6 +112,6 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
 }
 
 /** The model that queries mean which name none. */
-export function largeModel({ models }: ClientConfig): string | null {
+function largeModel({ models }: ClientConfig): string | null {
   return models?.large ? `${models.large.provider}:${models.large.model}` : null;
 }

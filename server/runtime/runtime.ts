@@ -51,7 +51,7 @@ export type { Generation } from './model.ts';
 export type { Profile } from './profile.ts';
 export type { ProfileSource } from './profiles.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
-export type { FileToPutBack, PutBackConflict, PutBackPlan, StagedFiles } from './put-back.ts';
+export type { FileToPutBack, PutBackPlan } from './put-back.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs-at-work.ts';
 

@@ -96,7 +96,7 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
 }
 
 /** The refusal of a slug that is built in or belongs to another profile. */
-export function slugTaken(slug: string): Problem {
+function slugTaken(slug: string): Problem {
   return new Problem('slug_taken', `There is an agent profile ${slug} already; choose another slug.`);
 }
 

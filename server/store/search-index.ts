@@ -32,7 +32,7 @@ interface SearchDocument {
   readonly kind: SearchKind;
 }
 
-export function isSqlite(sql: Knex): boolean {
+function isSqlite(sql: Knex): boolean {
   return sql.client.config.client === 'sqlite3';
 }
 

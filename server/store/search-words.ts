@@ -10,7 +10,7 @@ export interface FoundWord {
 /** Longer ones are no words but data: their beginning is enough to find them. */
 const longestWord = 64;
 /** More of one text is not searched. */
-export const longestText = 50_000;
+const longestText = 50_000;
 
 /** Scripts that write no spaces: each two neighbours are a word. */
 const unspaced =
