@@ -233,6 +233,8 @@ test('`options.progress` shows that something is going on, and leaves nothing be
   const upstream = await withScriptedModel(home, [{ reply: { text: 'Here it is.', hold_after_chunks: 1 } }]);
   const terminal = await runAtTerminal(home, 'go');
   await terminal.shows(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] Waiting for scripted:scripted-1/);
+  // It stands there before the request is sent; what is released then is nothing yet.
+  await upstream.latest(({ outcome }) => outcome === 'open');
   await upstream.release();
   const { screen } = await terminal.end();
   expect(screen).not.toMatch(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|Waiting|Working/);
