@@ -272,6 +272,7 @@ POINTERS = {
     "listQueuedPrompts": point_at_session,
     "clearQueuedPrompts": point_at_session,
     "listSessionTodos": point_at_session,
+    "listSessionChildren": point_at_session,
     "inspectSession": point_at_session,
     "streamEvents": replay_default_workspace,
     "deleteSession": point_at_doomed_session,

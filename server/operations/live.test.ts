@@ -35,6 +35,12 @@ const script = [
     when: { last_user: '^may', step: 0 },
     reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'a.txt', content: 'A' } }] },
   },
+  {
+    when: { last_user: '^start', step: 0 },
+    reply: {
+      tool_calls: [{ name: 'agent', arguments: { description: 'Look round', prompt: 'Look round.' } }],
+    },
+  },
   { when: { last_user: '^(hold|background)' }, reply: { text: 'I am at work.', hold_after_chunks: 1 } },
   { reply: { text: 'Done.' } },
 ];
@@ -178,6 +184,25 @@ describe.each(databases)('on %s', (dialect) => {
       await ask('POST', '/query', { prompt: 'list', session_id: id });
       expect((await ask('GET', `/sessions/${id}/todos`)).body.data).toEqual(todos);
       expect((await ask('GET', `/sessions/${id}/todos`, undefined, other)).body.data).toEqual(todos);
+    });
+  });
+
+  describe('the children of a session', () => {
+    test('are its forks and the sessions of its agents, the oldest first, archived ones too', async () => {
+      const { id } = await newSession();
+      await ask('POST', '/query', { prompt: 'Hello', session_id: id });
+      const { body: fork } = await ask('POST', `/sessions/${id}/fork`, {});
+      await ask('PATCH', `/sessions/${fork.id}`, { archived: true });
+      await ask('POST', '/query', { prompt: 'start an agent', session_id: id }, other);
+      const { body } = await ask('GET', `/sessions/${id}/children`);
+      expect(body.data).toMatchObject([
+        { kind: 'fork', session: { id: fork.id, parent_id: id, archived: true } },
+        { kind: 'agent', session: { parent_id: id, agent_slug: 'task' } },
+      ]);
+      const { body: first } = await ask('GET', `/sessions/${id}/children?limit=1`);
+      const { body: rest } = await ask('GET', `/sessions/${id}/children?cursor=${first.next_cursor}`);
+      expect([...first.data, ...rest.data]).toEqual(body.data);
+      expect((await ask('GET', `/sessions/${fork.id}/children`)).body.data).toEqual([]);
     });
   });
 
@@ -370,6 +395,7 @@ describe.each(databases)('on %s', (dialect) => {
     ['GET', 'queue'],
     ['DELETE', 'queue'],
     ['GET', 'todos'],
+    ['GET', 'children'],
     ['GET', 'inspect'],
   ])('%s %s is for the owner of the session alone', async (method, what) => {
     const { id } = await newSession();

@@ -21,6 +21,19 @@ export const clearQueuedPrompts: Handler<'clearQueuedPrompts'> = async (
   return { status: 204 };
 };
 
+export const listSessionChildren: Handler<'listSessionChildren'> = async (
+  { principal, path, query },
+  { store },
+) => {
+  const { data, next_cursor } = await store.sessions.children(principal, path.session_id, query);
+  const children = data.map((session) => ({ kind: kindOf(session), session }));
+  return { status: 200, body: { data: children, next_cursor } };
+};
+
+function kindOf({ parent_run_id }: Session): 'agent' | 'fork' {
+  return parent_run_id === null ? 'fork' : 'agent';
+}
+
 export const listSessionTodos: Handler<'listSessionTodos'> = async (call, services) => {
   const session = await requireSession(call, services);
   return { status: 200, body: { data: await todosOf(session.id, services), next_cursor: null } };

@@ -118,7 +118,6 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
     ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
-    ['events', 'run_id', (parts) => transcriptOf(parts).readEvents('run', 0, 10)],
   ])('for the %s of one %s', async (_noun, column, ask) => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {});
@@ -133,6 +132,16 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const plans = await plansOf((parts) => fileChangeRepository(parts).list(reach, session.id, { limit: 5 }));
     expect(plans).toContain('USING COVERING INDEX file_changes_by_path (session_id=? AND reverted=?)');
     expect(plans).not.toMatch(/\bSCAN (?!ends)/);
+  });
+
+  it('for the events of a run and for the children of a session, of which a page alone is put in order', async () => {
+    const events = await plansOf((parts) => transcriptOf(parts).readEvents('run', 0, 10));
+    expect(events).toMatch(/SEARCH run_events USING INDEX \w+ \(run_id=\? AND seq>\?\)/);
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, {});
+    const children = await plansOf((parts) => sessionRepository(parts).children(reach, session.id, {}));
+    expect(children.match(/SEARCH sessions USING INDEX sessions_of_parent_by_created_at/g)).toHaveLength(2);
+    for (const plans of [events, children]) expect(plans).not.toMatch(/\bSCAN (?!\(subquery|next|part)/);
   });
 
   it('for the queue of a session, with its prompts', async () => {

@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { operations, Session } from '../contract/api.ts';
 import type { Cursors } from './cursor.ts';
-import { type Page, readPage } from './page.ts';
+import { type Page, type PageQuery, readPage } from './page.ts';
 import type { Reach } from './reach.ts';
 import { findDocuments } from './search-index.ts';
 import { type SearchTerm, searchTerms } from './search-words.ts';
@@ -42,6 +42,31 @@ export async function listSessions(
       titled(sql, terms, organizationId, sessionsOf(sql, organizationId, filters)),
     ),
   };
+  const { data, next_cursor } = await readPage<SessionRow>(sql, cursors, listing, query);
+  return { data: data.map(toSession), next_cursor };
+}
+
+/** The oldest first, and archived ones among them. */
+export async function listChildren(
+  sql: Knex,
+  cursors: Cursors,
+  reach: Reach,
+  parentId: string,
+  query: PageQuery,
+): Promise<Page<Session>> {
+  const listing = {
+    name: 'children',
+    reach,
+    filters: { parentId },
+    columns: ['created_at', 'id'],
+    direction: 'asc',
+    // Each walks one index.
+    parts: reach.organizationIds.flatMap((organization_id) =>
+      [false, true].map((archived) =>
+        sql('sessions').where({ organization_id, parent_id: parentId, archived }),
+      ),
+    ),
+  } as const;
   const { data, next_cursor } = await readPage<SessionRow>(sql, cursors, listing, query);
   return { data: data.map(toSession), next_cursor };
 }

@@ -6,11 +6,11 @@ import { Problem } from '../problem.ts';
 import { agentSessionsBelow } from './agent-sessions.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
-import type { Page } from './page.ts';
+import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
 import { indexTitle } from './search-index.ts';
-import { listSessions } from './session-list.ts';
+import { listChildren, listSessions } from './session-list.ts';
 import {
   freshSession,
   lockSession,
@@ -33,6 +33,8 @@ export interface Sessions {
   create(reach: Reach, input: SessionCreate, origin?: { readonly parentId: string }): Promise<TaggedSession>;
   find(reach: Reach, id: string): Promise<TaggedSession | null>;
   list(reach: Reach, query: SessionQuery): Promise<Page<Session>>;
+  /** Those that came from it, by forks and by agents. Throws `not_found` for a session out of reach. */
+  children(reach: Reach, id: string, query: PageQuery): Promise<Page<Session>>;
   /** A merge patch. Throws `not_found`, `precondition_failed`, or `invalid_request` if too much metadata results. */
   update(
     reach: Reach,
@@ -58,6 +60,11 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
         return row ? toTaggedSession(row) : null;
       }),
     list: (reach, query) => database.read((sql) => listSessions(sql, cursors, reach, query)),
+    children: (reach, id, query) =>
+      database.read(async (sql) => {
+        await requireSession(sql, reach, id);
+        return listChildren(sql, cursors, reach, id, query);
+      }),
     update: (reach, id, patch, ifMatch) =>
       database.write(async (sql) => {
         const row = await lockSession(sql, reach, id);
