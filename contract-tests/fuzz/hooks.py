@@ -131,6 +131,13 @@ def fork_at_prompt(case):
         case.body = {**case.body, "at_message_id": message_id}
 
 
+def sum_up_new_conversation(case):
+    """One of its own: while it is summed up, others would find it busy."""
+    case.path_parameters["session_id"] = new_prompt()[0]
+    if isinstance(case.body, dict):
+        name_real_things(case)
+
+
 def point_at_doomed_session(case):
     case.path_parameters["session_id"] = new_session()
 
@@ -277,6 +284,7 @@ POINTERS = {
     "streamEvents": replay_default_workspace,
     "deleteSession": point_at_doomed_session,
     "interruptSession": point_at_waiting_session,
+    "summarizeSession": sum_up_new_conversation,
     "replyPermission": point_at_permission_request,
     "replyPrompt": point_at_prompt_request,
     "getRun": point_at_run,
@@ -299,6 +307,7 @@ POINTERS = {
     "createSession": name_real_things,
     "createQuery": name_real_things,
     "streamQuery": name_real_things,
+    "estimateQuery": name_real_things,
     "createMessage": name_real_model,
     "registerUser": register_with_plain_data,
     "login": log_in_as_ourselves,

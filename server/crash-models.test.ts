@@ -1,0 +1,117 @@
+/** What a run has spent, may spend and has summed up, when the server is killed: whoever continues it goes on from there. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
+import type { Run, Session } from './contract/api.ts';
+import { hasEnded, messagesOf, runThat, startCrashing, textIn } from './crash-checks.ts';
+import { temporaryFolder, writeSettings } from './server-process.ts';
+import { type Client, clientOf } from './test-client.ts';
+
+const held = { text: 'Held for a while.', hold_after_chunks: 2 };
+const glob = (pattern: string) => [{ name: 'glob', arguments: { pattern } }];
+
+let upstream: Upstream;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream.stop());
+
+/** Kills the server as soon as the run is where it is to die, and gives the one that comes after it. */
+async function killed(
+  begin: (client: Client) => Promise<string>,
+  isThere: (run: Run, asked: number) => boolean,
+): Promise<{ readonly client: Client; readonly run: Run }> {
+  const folder = await temporaryFolder();
+  await writeSettings(folder, {
+    models: { large: { provider: 'scripted', model: 'm' } },
+    providers: {
+      scripted: {
+        ...{ type: 'openai-compat', base_url: `${upstream.url}/v1`, api_key: 'k' },
+        models: [{ id: 'm', context_window: 10_000, cost_per_1m_in: 1, cost_per_1m_out: 1 }],
+      },
+    },
+  });
+  const first = await startCrashing(folder);
+  const client = clientOf(first, first.key);
+  const runId = await begin(client);
+  await expect
+    .poll(
+      async () => {
+        const { body } = await client.get<Run>(`/api/v1/runs/${runId}`);
+        return isThere(body, (await upstream.requests()).length);
+      },
+      { timeout: 20_000 },
+    )
+    .toBe(true);
+  await first.kill9();
+  const second = await startCrashing(folder);
+  const next = clientOf(second, first.key);
+  return { client: next, run: await runThat(next, runId, hasEnded, 30_000) };
+}
+
+test('a limit of a query holds for the run after its process has died, and counts what was spent before', async () => {
+  const busy = (pattern: string) => ({ tool_calls: glob(pattern), usage: { input: 900, output: 100 } });
+  await upstream.script([{ when: { step: 2 }, times: 1, reply: held }, { reply: busy('{{step}}.txt') }]);
+  const { run, client } = await killed(
+    async (asked) =>
+      (await asked.stream('/api/v1/query/stream', { prompt: 'x', limits: { max_steps: 4 } })).runId,
+    (_run, asked) => asked === 3,
+  );
+  expect(run).toMatchObject({
+    status: 'completed',
+    stop_reason: 'step_limit',
+    steps: 4,
+    resumptions: 1,
+    usage: { input_tokens: 3600, output_tokens: 400 },
+    cost: 0.004,
+  });
+  const { body } = await client.get<Session>(`/api/v1/sessions/${run.session_id}`);
+  expect(body).toMatchObject({ cost: 0.004, usage: { input_tokens: 3600 } });
+}, 60_000);
+
+test('a run that was summed up goes on from the summary, which is written once', async () => {
+  await upstream.script([
+    { when: { system: '^Sum up' }, reply: { text: 'All of it.' } },
+    {
+      when: { last_user: '^Bake', step: 0 },
+      reply: { tool_calls: glob('*'), usage: { input: 9500, output: 9 } },
+    },
+    { times: 1, reply: held },
+    { reply: { text: 'Baked.' } },
+  ]);
+  const { run, client } = await killed(
+    async (asked) => (await asked.stream('/api/v1/query/stream', { prompt: 'Bake bread.' })).runId,
+    (_run, asked) => asked === 3,
+  );
+  expect(run).toMatchObject({ status: 'completed', stop_reason: 'end_turn', steps: 2, resumptions: 1 });
+  const messages = await messagesOf(client, run.session_id);
+  expect(messages.filter(({ summary }) => summary)).toHaveLength(1);
+  expect(textIn(messages.at(-1))).toBe('Baked.');
+  const sent = JSON.stringify((await upstream.latest(() => true)).body);
+  expect(sent).toContain('All of it.');
+  expect(sent).toContain('Bake bread.');
+  expect(sent).not.toContain('tool_call_id');
+}, 60_000);
+
+test('a summary that was asked for is written by whoever continues its run', async () => {
+  await upstream.script([
+    { when: { system: '^Sum up' }, times: 1, reply: held },
+    { when: { system: '^Sum up.*Keep names' }, reply: { text: 'Summed up.' } },
+    { reply: { text: 'Hello.' } },
+  ]);
+  const { run, client } = await killed(
+    async (asked) => {
+      const { body } = await asked.post<{ session_id: string }>('/api/v1/query', { prompt: 'x' });
+      const path = `/api/v1/sessions/${body.session_id}/summarize`;
+      return (await asked.post<Run>(path, { instructions: 'Keep names.' })).body.id;
+    },
+    (_run, asked) => asked === 2,
+  );
+  expect(run).toMatchObject({ status: 'completed', stop_reason: 'end_turn', steps: 0, resumptions: 1 });
+  const messages = await messagesOf(client, run.session_id);
+  expect(messages.map(({ role, summary }) => [role, summary])).toEqual([
+    ['user', false],
+    ['assistant', false],
+    ['assistant', true],
+  ]);
+  expect(textIn(messages.at(-1))).toBe('Summed up.');
+}, 60_000);
