@@ -6,6 +6,15 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => new Date() };
 
+/**
+ * A clock that goes forward with another, and not back with it: what has expired stays so when somebody sets the clock
+ * of the machine back. It is never behind the time that has passed since it was made.
+ */
+export function steadyClock(clock: Clock, elapsed: () => number = () => performance.now()): Clock {
+  const origin = clock.now().getTime() - elapsed();
+  return { now: () => new Date(Math.max(clock.now().getTime(), origin + elapsed())) };
+}
+
 const millisecondsPer: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,

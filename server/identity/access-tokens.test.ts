@@ -169,6 +169,29 @@ test('a token expires after fifteen minutes, and not before', async () => {
   await expect(given.identity.authenticate(token)).rejects.toMatchObject(expired);
 });
 
+test('what has expired stays so when the clock is set back by an hour, and nothing else expires', async () => {
+  const { another, clock } = await testIdentity();
+  let passed = 0;
+  const pass = (milliseconds: number) => {
+    passed += milliseconds;
+    clock.turn(milliseconds);
+  };
+  const identity = await another({ elapsed: () => passed });
+  const old = (await identity.register(ada)).access_token;
+  const { key } = await identity.createApiKey(await identity.authenticate(old), {
+    name: 'short',
+    expires_at: new Date(clock.now().getTime() + 60_000).toISOString(),
+  });
+  pass(16 * 60_000);
+  clock.turn(-3_600_000);
+  await expect(identity.authenticate(old)).rejects.toMatchObject(expired);
+  await expect(identity.authenticate(key)).rejects.toMatchObject({ status: 401 });
+  const fresh = (await identity.login(ada)).access_token;
+  await identity.authenticate(fresh);
+  clock.turn(2 * 3_600_000);
+  await expect(identity.authenticate(fresh)).rejects.toMatchObject(expired);
+});
+
 test('a refresh token is no access token', async () => {
   const { identity } = await testIdentity();
   const { refresh_token } = await identity.register(ada);

@@ -1,5 +1,5 @@
 /** Who somebody is: accounts, logins, API keys, and the first start. The face of this folder. */
-import type { Clock } from '../clock.ts';
+import { type Clock, steadyClock } from '../clock.ts';
 import type {
   ApiKeyCreate,
   ApiKeyCreated,
@@ -61,6 +61,8 @@ export interface IdentityOptions {
   readonly masterKey: Uint8Array;
   readonly registration: Registration;
   readonly clock: Clock;
+  /** Milliseconds that have passed, whatever happens to the clock. */
+  readonly elapsed?: () => number;
   readonly log: Log;
   /** Called with the new count before an account that registered gets its first token. */
   readonly onRegistered?: (accounts: number) => void | Promise<void>;
@@ -71,7 +73,8 @@ const longestCredential = 4096;
 
 /** Throws at once where the master key is not the one that this database was sealed with. */
 export async function createIdentity(options: IdentityOptions): Promise<Identity> {
-  const { records, clock, log } = options;
+  const { records, log } = options;
+  const clock = steadyClock(options.clock, options.elapsed);
   const signingKeys = createSigningKeys(records.signingKeys, createSealing(options.masterKey), clock);
   const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock);

@@ -1,4 +1,5 @@
 /** What a run needs to start other agents: how far it may go, and what it leaves them. */
+import type { QueryLimits } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Profile } from './profile.ts';
 import type { Query } from './query.ts';
@@ -13,6 +14,8 @@ export interface AgentStarter {
   readonly userId: string;
   /** Lists of tools: only what each of them holds is left for those that this run starts. */
   readonly toolLimits: readonly (readonly string[])[];
+  /** What the query of the person may use at most, by its own words: they hold for every agent, too. */
+  readonly asked: QueryLimits | null;
   /** How many agents may be started in all for the run of a person. */
   readonly limit: () => Promise<number>;
   /** The model of the profile, where it has one. */

@@ -5,6 +5,7 @@ import { repeatedTool } from './loop-guard.ts';
 import type { Progress } from './progress.ts';
 import { metLimit } from './run-limits.ts';
 import type { RunScope } from './run-scope.ts';
+import type { Spending } from './spending.ts';
 import { isSummarizingInVain, summarizeWhenFull } from './summary.ts';
 
 /** Why the run may not call the model once more, which is then said to the person; null where it may. */
@@ -14,7 +15,7 @@ export async function beforeStep(
   progress: Progress,
 ): Promise<StopReason | null> {
   await warnOfUnknownCost(scope, log, progress);
-  const stop = stopBefore(scope, progress);
+  const stop = stopBefore(scope, progress, await spentOf(scope, progress));
   if (stop === null) {
     await summarizeWhenFull(scope, log, progress);
     return null;
@@ -26,6 +27,7 @@ export async function beforeStep(
 function stopBefore(
   { limits }: RunScope,
   progress: Progress,
+  spent: Spending,
 ): { readonly stopReason: StopReason; readonly message: string } | null {
   const tool = repeatedTool(progress.conversation);
   if (tool !== null)
@@ -39,7 +41,16 @@ function stopBefore(
       message:
         'The run was ended: each step fills the window of the model again, however often it is summed up.',
     };
-  return metLimit(limits, progress);
+  return metLimit(limits, { steps: progress.steps, ...spent });
+}
+
+/** A run and the agents that began with it share what may be spent, so that nobody gets more by starting some. */
+async function spentOf(
+  { limits, transcript, agents }: RunScope,
+  { usage, cost }: Progress,
+): Promise<Spending> {
+  if (!Number.isFinite(limits.maxTokens) && !Number.isFinite(limits.maxCost)) return { usage, cost };
+  return transcript.readSpending(agents.rootRunId);
 }
 
 /** Told once, as soon as it is known. */

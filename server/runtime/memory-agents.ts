@@ -5,6 +5,8 @@ export interface MemoryAgents {
   note(run: NewRun): void;
   find(parentRunId: string, call: string): StartedAgent | null;
   count(rootRunId: string): number;
+  /** The runs of all agents that began with the run of a person. */
+  below(rootRunId: string): readonly string[];
   /** The runs of the agents that a run has started. */
   startedBy(parentRunId: string): readonly string[];
   /** The session that a person sees. */
@@ -17,8 +19,11 @@ export function createMemoryAgents(): MemoryAgents {
     const run = runs.find((one) => one.sessionId === sessionId);
     return run ? personsSession(run.agent.parentSessionId) : sessionId;
   };
+  const below = (rootRunId: string) =>
+    runs.filter(({ agent }) => agent.rootRunId === rootRunId).map(({ id }) => id);
   return {
     personsSession,
+    below,
     note(run) {
       if (run.agent) runs.push({ ...run, agent: run.agent });
     },
@@ -26,7 +31,7 @@ export function createMemoryAgents(): MemoryAgents {
       const run = runs.find(({ agent }) => agent.parentRunId === parentRunId && agent.call === call);
       return run ? { sessionId: run.sessionId, runId: run.id, agentSlug: run.agentSlug } : null;
     },
-    count: (rootRunId) => runs.filter(({ agent }) => agent.rootRunId === rootRunId).length,
+    count: (rootRunId) => below(rootRunId).length,
     startedBy: (parentRunId) =>
       runs.filter(({ agent }) => agent.parentRunId === parentRunId).map(({ id }) => id),
   };

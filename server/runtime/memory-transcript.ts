@@ -1,8 +1,11 @@
 /** A transcript in memory, for programs that embed the runtime and keep nothing. */
-import type { Message, PermissionRequest, PromptRequest } from '../contract/api.ts';
+import type { Message, PermissionRequest, PromptRequest, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { addCosts } from './cost.ts';
 import { createMemoryAgents } from './memory-agents.ts';
 import { createMemoryPlans } from './memory-plans.ts';
+import { noUsage } from './model.ts';
+import { addUsage } from './spending.ts';
 import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcript } from './transcript.ts';
 
 /** The answers that an embedding program gives to questions, besides what the runtime needs. */
@@ -29,6 +32,8 @@ interface StoredRun {
   readonly sessionId: string;
   readonly turn: number;
   readonly events: NumberedEvent[];
+  usage: Usage;
+  cost: number;
   interrupted: boolean;
   ended: boolean;
 }
@@ -94,7 +99,8 @@ export function createMemoryTranscript(): MemoryTranscript {
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const turn = runs.size + 1;
-      runs.set(id, { sessionId, turn, events: [...events], interrupted: false, ended: false });
+      const state = { usage: noUsage, cost: 0, interrupted: false, ended: false };
+      runs.set(id, { sessionId, turn, events: [...events], ...state });
       addMessages(id, sessionId, prompt);
       return { turn };
     },
@@ -111,7 +117,10 @@ export function createMemoryTranscript(): MemoryTranscript {
     async appendEvents(runId, events) {
       append(runId, events);
     },
-    async commitStep({ runId, sessionId, messages: added, seenFiles = [], events }) {
+    async commitStep({ runId, sessionId, messages: added, usage, cost, seenFiles = [], events }) {
+      const run = runOf(runId);
+      run.usage = addUsage(run.usage, usage);
+      run.cost = addCosts(run.cost, cost ?? 0) ?? run.cost;
       addMessages(runId, sessionId, added);
       for (const file of seenFiles) filesOf(sessionId).set(file.path, file);
       append(runId, events);
@@ -170,6 +179,13 @@ export function createMemoryTranscript(): MemoryTranscript {
     },
     async countAgents(rootRunId) {
       return agents.count(rootRunId);
+    },
+    async readSpending(rootRunId) {
+      const all = [rootRunId, ...agents.below(rootRunId)].map(runOf);
+      return {
+        usage: all.map(({ usage }) => usage).reduce(addUsage),
+        cost: addCosts(...all.map(({ cost }) => cost)) ?? 0,
+      };
     },
     async finishAgent({ runId }, _used, events) {
       append(runId, events);

@@ -45,9 +45,12 @@ export function metLimit(
   if (tokens >= maxTokens)
     return {
       stopReason: 'token_limit',
-      message: `The run has used ${tokens} tokens; it may use ${maxTokens}.`,
+      message: `The run, with its agents, has used ${tokens} tokens; it may use ${maxTokens}.`,
     };
   if (cost !== null && cost >= maxCost)
-    return { stopReason: 'cost_limit', message: `The run has cost $${cost}; it may cost $${maxCost}.` };
+    return {
+      stopReason: 'cost_limit',
+      message: `The run, with its agents, has cost $${cost}; it may cost $${maxCost}.`,
+    };
   return null;
 }

@@ -96,6 +96,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         workspaceId: session.workspaceId,
         userId: query.userId,
         toolLimits: limitsBelow(query, profile),
+        asked: query.request?.limits ?? null,
         limit: async () => agentLimits((await parts.refresh()).config).max_agents,
         modelOf: async (slug) =>
           modelOf(await given.profiles.find(slug, place), (await parts.refresh()).config),

@@ -292,6 +292,33 @@ describe('the limits of the settings', () => {
     expect(refused).toHaveLength(1);
     expect(refused[0]?.content).toContain('2 agents at most');
   });
+
+  const busy = {
+    reply: {
+      tool_calls: [{ name: 'glob', arguments: { pattern: '{{step}}.txt' } }],
+      usage: { input: 900, output: 100 },
+    },
+  };
+
+  test('`options.limits.max_tokens` is of a run and its agents together', async () => {
+    const { path } = await testFolder();
+    await upstream.script([...parent(errand('First.'), errand('Second.')), busy]);
+    const events = await watch(await open(path, { options: { limits: { max_tokens: 5000 } } }));
+    expect(doneOf(events).stop_reason).toBe('token_limit');
+    const used = told(events, 'agent_finished').map(({ usage }) => usage.input_tokens + usage.output_tokens);
+    const most = used.reduce((sum, tokens) => sum + tokens, 0);
+    // Both may ask once more beside each other, where one alone would have had 5000 for itself.
+    expect(most).toBeGreaterThanOrEqual(4000);
+    expect(most).toBeLessThanOrEqual(6000);
+  });
+
+  test('those that a query asks for hold for its agents, too', async () => {
+    const { path } = await testFolder();
+    await upstream.script([...parent(errand('First.')), busy]);
+    const request = { limits: { max_steps: 3 }, summary: null };
+    const events = await watch(await open(path), { request });
+    expect(told(events, 'agent_finished')).toMatchObject([{ usage: { input_tokens: 2700 } }]);
+  });
 });
 
 /** Lets the answers go on once both are held. */

@@ -280,6 +280,8 @@ export interface Transcript {
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   /** How many agents were started in all, at whatever depth. */
   countAgents(rootRunId: string): Promise<number>;
+  /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
+  readSpending(rootRunId: string): Promise<{ readonly usage: Usage; readonly cost: number }>;
   /** Adds to the session what an agent has used, and stores that it is done. */
   finishAgent(
     run: { readonly runId: string; readonly sessionId: string },

@@ -115,4 +115,26 @@ describeStores('Sessions of agents', (store) => {
     const { run } = (await store().runs.find(reach, parent.runId)) ?? {};
     expect(run?.usage.input_tokens).toBe(0);
   });
+
+  it('spend together with the run that they began with, at work or done, and with no other', async () => {
+    const reach = await newAccount(store());
+    const [parent, other] = [await beginRun(store(), reach), await beginRun(store(), reach)];
+    const agent = await startAgent(store(), parent, '1 call_1');
+    const usage = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
+    for (const { runId, sessionId } of [parent, agent, other])
+      for (const cost of [0.25, null])
+        await store().transcript.commitStep({
+          runId,
+          sessionId,
+          messages: [],
+          usage,
+          cost,
+          steps: 1,
+          events: [],
+        });
+    expect(await store().transcript.readSpending(parent.runId)).toEqual({
+      usage: { input_tokens: 28, output_tokens: 12, cached_input_tokens: 4 },
+      cost: 0.5,
+    });
+  });
 });

@@ -1,6 +1,7 @@
 /** Sessions of agents that the agent of another session started: made with their first run, and ended with its parent's. */
 import type { Knex } from 'knex';
-import type { InterruptReason } from '../contract/api.ts';
+import type { InterruptReason, Usage } from '../contract/api.ts';
+import { toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
 import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
 
@@ -93,6 +94,25 @@ export async function countAgents(sql: Knex, rootRunId: string): Promise<number>
     .where({ root_run_id: rootRunId })
     .count<{ count: number }[]>({ count: '*' });
   return Number(row[0]?.count ?? 0);
+}
+
+/** Of all, whatever became of them, with the run of the person that they began with. */
+export async function readSpending(
+  sql: Knex,
+  rootRunId: string,
+): Promise<{ readonly usage: Usage; readonly cost: number }> {
+  const sessions = sql('sessions').where({ root_run_id: rootRunId }).select('id');
+  const own = await sql<RunRow>('runs').where({ id: rootRunId });
+  const all = [...own, ...(await sql<RunRow>('runs').whereIn('session_id', sessions))];
+  const total = (of: (row: RunRow) => number) => all.reduce((sum, row) => sum + Number(of(row)), 0);
+  return {
+    usage: {
+      input_tokens: total((row) => row.input_tokens),
+      output_tokens: total((row) => row.output_tokens),
+      cached_input_tokens: total((row) => row.cached_input_tokens),
+    },
+    cost: toDollars(total((row) => row.cost_nanodollars)),
+  };
 }
 
 /** The first reason stands. */

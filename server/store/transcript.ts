@@ -21,6 +21,7 @@ import {
   insertAgentSession,
   type NewAgentSession,
   personsRun,
+  readSpending,
   requestStop,
   type StartedAgent,
   stopAgentsOf,
@@ -150,6 +151,8 @@ export interface Transcript {
   addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   countAgents(rootRunId: string): Promise<number>;
+  /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
+  readSpending(rootRunId: string): Promise<{ readonly usage: Usage; readonly cost: number }>;
   finishAgent(
     run: RunOfSession,
     used: { readonly usage: Usage; readonly cost: Message['cost'] },
@@ -244,6 +247,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       }),
     findAgent: (parentRunId, call) => database.read((sql) => findStartedAgent(sql, parentRunId, call)),
     countAgents: (rootRunId) => database.read((sql) => countAgents(sql, rootRunId)),
+    readSpending: (rootRunId) => database.read((sql) => readSpending(sql, rootRunId)),
     finishAgent: (run, ofAgent, events) => change(run, async () => ({ events, ofAgent })),
     stopRun: (runId, reason) => database.write((sql) => requestStop(sql, runId, reason)),
     writePlan: ({ runId, sessionId }, plan) =>
