@@ -367,6 +367,42 @@ describe('modes', () => {
   });
 });
 
+describe('files that programs obey', () => {
+  test.each([
+    '.git/hooks/pre-commit',
+    '.GIT/config',
+    'packages/one/.git/hooks/pre-push',
+    '.git/modules/one/config',
+    'service.json',
+    '.service/agents/a.md',
+  ])('%s is written by nobody’s leave but one for it', (name) => {
+    const file = join(workspacePath, name);
+    const need = { action: 'write', path: join(file, '..'), file } as const;
+    expect(tool('write', need, {}, { mode: 'accept_edits' }).verdict).toBe('ask');
+    const grants = [null, '**', '.git/**', '.git/hooks/**', `${name}/**`].map((pattern) => ({
+      toolName: 'write',
+      action: 'write',
+      pattern,
+    }));
+    expect(tool('write', need, {}, { grants })).toEqual({ verdict: 'ask', grants: [name] });
+    const own = [{ toolName: 'write', action: 'write', pattern: name }];
+    expect(tool('write', need, {}, { grants: own }).verdict).toBe('allow');
+    const hosts = { rules: [rule('allow', 'example.org', 'download')] };
+    const download = { ...need, action: 'download' } as const;
+    expect(tool('download', download, { url: 'https://example.org/a' }, hosts).verdict).toBe('ask');
+    expect(tool('write', need, {}, { rules: [rule('allow', undefined, 'write')] }).verdict).toBe('allow');
+  });
+
+  test.each(['.gitignore', '.github/a.yml', 'src/service.json', 'services/a', '.services'])(
+    '%s is a file like others',
+    (name) => {
+      const file = join(workspacePath, name);
+      const need = { action: 'write', path: join(file, '..'), file } as const;
+      expect(tool('write', need, {}, { mode: 'accept_edits' }).verdict).toBe('allow');
+    },
+  );
+});
+
 describe('what only shows', () => {
   test.each([
     'ls',

@@ -95,7 +95,9 @@ function openParts(
   { mode, rules, allowedTools, grants, workspacePath }: PermissionContext,
 ): 'covered' | readonly string[] {
   if (mode === 'bypass') return 'covered';
-  if (mode === 'accept_edits' && need.action === 'write' && !isOutside(need.path, workspacePath))
+  const obeyed =
+    subject.kind === 'file' ? isObeyed(subject.path) : isObeyed(shown(need.file ?? need.path, workspacePath));
+  if (mode === 'accept_edits' && need.action === 'write' && !obeyed && !isOutside(need.path, workspacePath))
     return 'covered';
   const listed = [
     ...rulesFor(rules, 'allow', call.name),
@@ -106,7 +108,7 @@ function openParts(
   if (subject.kind === 'command')
     return openCommand(subject.command, { listed, granted, shows: mode !== 'deny_unlisted', workspacePath });
   // An address says nothing about where on the machine its content goes.
-  const elsewhere = need.action === 'download' && isOutside(need.path, workspacePath);
+  const elsewhere = need.action === 'download' && (obeyed || isOutside(need.path, workspacePath));
   if (elsewhere) return [];
   if (listed.some(({ pattern }) => pattern !== null && coversSubject(pattern, subject))) return 'covered';
   if (granted.some((rule) => isGranted(rule, subject, need, workspacePath))) return 'covered';
@@ -120,8 +122,21 @@ function isGranted(
   need: PermissionNeed,
   workspacePath: string,
 ): boolean {
-  if (pattern === null) return subject.kind === 'file' && !isOutside(need.path, workspacePath);
+  const obeyed = subject.kind === 'file' && isObeyed(subject.path) && changing.has(need.action);
+  if (pattern === null) return subject.kind === 'file' && !obeyed && !isOutside(need.path, workspacePath);
+  // Whoever allowed a folder full of sources did not think of what git runs.
+  if (obeyed && pattern !== literalGlob(subject.path)) return false;
   return coversSubject(pattern, subject);
+}
+
+/**
+ * Whether programs do what stands in this file: git, of whichever repository, or this one. To change it is more than an
+ * edit. Some file systems do not tell capitals from small letters.
+ */
+function isObeyed(path: string): boolean {
+  const [top = '', ...below] = path.toLowerCase().split('/');
+  const inRoot = top === '.service' || (below.length === 0 && /^\.?service\.json$/.test(top));
+  return inRoot || top === '.git' || below.includes('.git');
 }
 
 interface Coverage {
@@ -178,9 +193,10 @@ function lastingPatterns(
 ): readonly string[] {
   switch (subject.kind) {
     case 'file': {
+      if (changing.has(need.action) && isObeyed(subject.path) && isStorable(subject.path))
+        return [literalGlob(subject.path)];
       const folder = shown(need.path, workspacePath);
-      // A database does not take every name that a file can have.
-      if (!folder.isWellFormed() || folder.includes('\0')) return [];
+      if (!isStorable(folder)) return [];
       return [folder === '.' ? '**' : `${literalGlob(folder === '/' ? '' : folder)}/**`];
     }
     case 'address':
@@ -188,6 +204,11 @@ function lastingPatterns(
     default:
       return ['*'];
   }
+}
+
+/** A database does not take every name that a file can have. */
+function isStorable(path: string): boolean {
+  return path.isWellFormed() && !path.includes('\0');
 }
 
 function isOutside(path: string, workspacePath: string): boolean {

@@ -14,6 +14,7 @@ beforeAll(async () => {
 afterAll(() => upstream.stop());
 
 const file = (front: string, body = 'You review.') => `---\n${front}\n---\n\n${body}\n`;
+const manyKeys = Array.from({ length: 15_000 }, (_, index) => `k${index}:`).join('\n');
 const reviewer = file('name: reviewer\ndescription: Reviews.\ntools: [view, grep]');
 
 describe('a profile in a file', () => {
@@ -106,6 +107,8 @@ describe('a profile in a file', () => {
       'permission_mode',
     ],
     ['a bomb of aliases', file('a: &a [x]\nb: &b [*a, *a]\ndescription: x'), 'alias'],
+    ['a member twice', file('description: x\ndescription: y'), 'description twice'],
+    ['keys that take a parser minutes', file(manyKeys), 'longer than'],
     ['too much text', file('description: x', 'x'.repeat(200_000)), 'larger than'],
   ])('with %s is told when it is named', async (_what, content, why) => {
     const { path, file: write } = await testFolder();

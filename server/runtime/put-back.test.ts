@@ -1,6 +1,6 @@
 /** Putting files back: all of them or none, whatever happens in between. */
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -63,6 +63,17 @@ describe('files', () => {
     await staged.apply();
     await staged.clear();
     expect(await found()).toEqual({ a: 'old a', 'c/d/c': 'old c' });
+  });
+
+  test('come back with the permissions they had, and at no moment by a name that others could turn', async () => {
+    const gone = { ...changed('tool', 'old', null), mode: 0o4751 };
+    const staged = await (await planPutBack(folder, shared, [gone])).stage();
+    // It waits as it will be: nothing is changed by its name any more.
+    const [waiting = ''] = await readdir(folder);
+    expect((await stat(join(folder, waiting))).mode & 0o7777).toBe(0o751);
+    await staged.apply();
+    await staged.clear();
+    expect((await stat(join(folder, 'tool'))).mode & 0o7777).toBe(0o751);
   });
 
   test('are as they were when what follows fails', async () => {

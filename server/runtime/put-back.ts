@@ -1,7 +1,7 @@
 /** Puts files back to what they held before: all of them, or none. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { chmod, copyFile, link, lstat, rename, rm } from 'node:fs/promises';
+import { copyFile, link, lstat, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { withFileLock, writeNew } from './tools/file-content.ts';
 import { ToolInputError } from './tools/tool.ts';
@@ -206,8 +206,7 @@ async function stageOne(one: Pending): Promise<Staged> {
   const bytes = await one.file.read();
   if (!bytes) throw new Error(`The content of ${one.path.shown} is gone.`);
   await besideFile(one.path, async (entry, folder) => {
-    await writeNew(entry(content), bytes, one.stats && { stats: one.stats }, folder);
-    if (!one.stats && one.file.mode !== null) await chmod(entry(content), one.file.mode & 0o777);
+    await writeNew(entry(content), bytes, one.stats && { stats: one.stats }, folder, one.file.mode);
   });
   return { ...one, content, backup };
 }

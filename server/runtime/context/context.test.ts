@@ -117,6 +117,18 @@ test('`options.context_paths` adds files and folders, wherever they lie', async 
   expect(system).toContain('the rules of the house');
 });
 
+test('a folder of the project that the settings name is read without what its links lead to elsewhere', async () => {
+  const { path, file } = await testFolder();
+  await file('private/key.md', 'a key of the person');
+  await file('project/docs/design.md', 'the design');
+  await symlink(join(path, 'private/key.md'), join(path, 'project/docs/key.md'));
+  await symlink(join(path, 'private'), join(path, 'project/more'));
+  const config = { options: { context_paths: ['docs', 'more', './docs/key.md'] } };
+  const { system } = await converse(upstream, join(path, 'project'), config);
+  expect(system).toContain('the design');
+  expect(system).not.toContain('a key of the person');
+});
+
 test('`options.initialize_as` names a file that is read like the others', async () => {
   const { path, file } = await testFolder();
   await file('docs/FOR-AGENTS.md', 'written at initialization');

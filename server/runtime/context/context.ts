@@ -58,7 +58,11 @@ async function candidates(
   return [
     ...personal.map((path) => ({ path, within: null })),
     ...folders.flatMap((folder) => names.map((name) => ({ path: guidancePath(name, folder), within }))),
-    ...context_paths.map((path) => ({ path: guidancePath(path, workspacePath), within: null })),
+    ...context_paths.map((given) => {
+      const path = guidancePath(given, workspacePath);
+      // Who names a folder of the project has not seen what the links in it lead to.
+      return { path, within: liesWithin(within, path) ? within : null };
+    }),
   ];
 }
 
@@ -83,7 +87,7 @@ function render(files: readonly GuidanceFile[], workspacePath: string): string {
     const cut = file.cut || text.length < file.text.length ? '\n(The rest is left out; view the file.)' : '';
     const body = text.trim().replaceAll('</context_file', '<\\/context_file');
     return [
-      `<context_file path=${JSON.stringify(shown(file.path, workspacePath))}>\n${body}${cut}\n</context_file>`,
+      `<context_file path=${JSON.stringify(shown(file.path, workspacePath)).replaceAll('<', '\\u003c')}>\n${body}${cut}\n</context_file>`,
     ];
   });
   return parts.length === 0 ? '' : [introduction, ...parts].join('\n');

@@ -35,7 +35,11 @@ export async function findSkills({
   const root = folders[0] ?? workspacePath;
   const places = [
     ...personal.map((path) => ({ path, within: null })),
-    ...named.map((path) => ({ path: guidancePath(path, workspacePath), within: null })),
+    ...named.map((given) => {
+      const path = guidancePath(given, workspacePath);
+      // A folder of the project holds what its authors put there, links too, whoever names it.
+      return { path, within: liesWithin(root, path) ? root : null };
+    }),
     ...[...new Set([root, workspacePath])].flatMap((folder) =>
       projectNames.map((name) => ({ path: join(folder, name), within: root })),
     ),

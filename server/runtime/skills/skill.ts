@@ -1,7 +1,7 @@
 /** A skill: a folder whose `SKILL.md` tells an agent how to do one kind of work. */
 import { basename } from 'node:path';
-import { parse } from 'yaml';
 import { z } from 'zod';
+import { readYaml } from '../front-matter.ts';
 import type { GuidanceFile } from '../guidance-file.ts';
 
 /** A skill that can be loaded. */
@@ -50,7 +50,7 @@ export function parseSkill(file: GuidanceFile, folder: string): ReadSkill {
   if (!parts?.groups)
     return { name, failed: 'SKILL.md does not begin with front matter between two lines of ---' };
   const { head = '', body = '' } = parts.groups;
-  const facts = frontMatter.safeParse(readYaml(head));
+  const facts = frontMatter.safeParse(yamlOrNull(head));
   if (!facts.success) return { name, failed: facts.error.issues.map(messageOf).join('; ') };
   if (facts.data.name !== name)
     return {
@@ -62,10 +62,9 @@ export function parseSkill(file: GuidanceFile, folder: string): ReadSkill {
 }
 
 /** What is no YAML is no front matter either; the rules then say what is missing. */
-function readYaml(text: string): unknown {
+function yamlOrNull(text: string): unknown {
   try {
-    // A bound on aliases: a few lines of YAML can name billions of nodes.
-    return parse(text, { maxAliasCount: 10 });
+    return readYaml(text);
   } catch {
     return null;
   }

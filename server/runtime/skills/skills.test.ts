@@ -88,6 +88,11 @@ describe('the front matter', () => {
     ['no front matter', 'Just text.', 'does not begin with front matter'],
     ['front matter that does not end', '---\nname: broken\n', 'does not begin with front matter'],
     ['no YAML', '---\n{ : [\n---\n', 'no list of keys and values'],
+    [
+      'keys that take a parser minutes',
+      `---\nname: broken\n${Array.from({ length: 15_000 }, (_, index) => `k${index}:`).join('\n')}\n---\n`,
+      'no list of keys and values',
+    ],
     ['no description', '---\nname: broken\n---\n', 'description is missing'],
     ['an empty description', '---\nname: broken\ndescription: ""\n---\n', 'description is empty'],
     ['a description too long', skill('broken', 'x'.repeat(1025)), 'more than 1024'],

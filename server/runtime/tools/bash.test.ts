@@ -1,6 +1,6 @@
 // The bash tool with real processes: output, limits, interruption, and the walls of the sandbox.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -62,6 +62,15 @@ describe.each(variants)('$name', ({ sandboxed }) => {
     const names = output.content.split('\n').flatMap((line) => /^([A-Z_]+)=/.exec(line)?.[1] ?? []);
     const known = ['HOME', 'LANG', 'PATH', 'PWD', 'SERVICE_COMMAND', 'SHLVL', 'TERM', '_'];
     expect(names.filter((name) => !known.includes(name))).toEqual([]);
+  });
+
+  when(asked('no file of the workspace is taken for settings of the person'), async () => {
+    const workspace = testWorkspace();
+    writeFileSync(join(workspace.path, '.gitconfig'), '[alias]\n\tplanted = !echo obeyed\n');
+    mkdirSync(join(workspace.path, '.config/git'), { recursive: true });
+    writeFileSync(join(workspace.path, '.config/git/config'), '[alias]\n\tplanted = !echo obeyed\n');
+    expect((await bash(workspace, 'git planted')).content).not.toContain('obeyed');
+    expect((await bash(workspace, 'echo ~')).content).not.toContain(workspace.path);
   });
 
   when(asked('a long output is cut in the middle, in bounded memory'), async () => {

@@ -1,5 +1,6 @@
 // The tool that runs a shell command in the workspace, inside the sandbox where there is one.
 import { realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { type CommandEnd, runCommand } from '../command.ts';
@@ -184,11 +185,11 @@ async function startable(
   }
 }
 
-/** Without a sandbox: the search path is the user's own, everything else of the server's environment stays out. */
+/** Without a sandbox: search path and home are the user's own, everything else of the server's environment stays out. */
 function plainEnvironment(workspace: string): Readonly<Record<string, string>> {
   const path = process.env.PATH ?? DEFAULT_SEARCH_PATH;
-  // The shared temporary folder as home would let other users of the machine plant start files.
-  return { PATH: path, HOME: workspace, PWD: workspace, LANG: 'C.UTF-8', TERM: 'dumb' };
+  // In the temporary folder other users of the machine could plant start files, in the workspace a stranger's repository.
+  return { PATH: path, HOME: homedir(), PWD: workspace, LANG: 'C.UTF-8', TERM: 'dumb' };
 }
 
 function resultOf(end: CommandEnd, output: string, call: Command): ToolOutput {

@@ -12,6 +12,7 @@ import { type Tool, type ToolContext, ToolInputError, type ToolOutput, type Unke
 import { askServer, bodyOf, webUrl } from './web-request.ts';
 import {
   assertWritable,
+  giveToOwnerOf,
   openForReading,
   openParent,
   type PathRules,
@@ -84,7 +85,7 @@ async function receive(
   const parent = await openParent(path);
   const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
   try {
-    const { content, sha256, size, mtimeMs } = await writeBody(response, temporary);
+    const { content, sha256, size, mtimeMs } = await writeBody(response, temporary, parent.handle);
     return await withFileLock(path, async () => {
       const before = await current(path, context);
       context.signal.throwIfAborted();
@@ -108,10 +109,11 @@ interface StoredContent {
   readonly mtimeMs: number;
 }
 
-async function writeBody(response: Response, at: string): Promise<StoredContent> {
+async function writeBody(response: Response, at: string, folder: FileHandle): Promise<StoredContent> {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const handle = await open(at, flags, 0o666);
   try {
+    await giveToOwnerOf(folder, handle);
     for await (const chunk of bodyOf(response)) await handle.appendFile(chunk);
     await handle.sync();
     return await storedContent(handle);

@@ -122,12 +122,16 @@ function ignoreOutcome(): void {
   // Nothing to do.
 }
 
-/** Writes a file that is to take another's place: with the mode and the owner of that one, or of its folder. */
+/**
+ * Writes a file that is to take another's place: with the mode and the owner of that one, or of its folder and with the
+ * given mode. All through the open file: whoever may write to the folder can put a link to another file under the name.
+ */
 export async function writeNew(
   at: string,
   content: Uint8Array,
   before: Pick<TextFile, 'stats'> | null,
   folder: FileHandle,
+  mode: number | null = null,
 ): Promise<number> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   const handle = await open(at, flags, 0o666);
@@ -135,6 +139,7 @@ export async function writeNew(
     await handle.writeFile(content);
     if (before) await keepOwnership(handle, before.stats);
     else await giveToOwnerOf(folder, handle);
+    if (!before && mode !== null) await handle.chmod(mode & 0o777);
     await handle.sync();
     return (await handle.stat()).mtimeMs;
   } finally {
