@@ -21,9 +21,9 @@ const acquireTimeoutMs = 10_000;
 /** A pool of connections whose failures never quote bound values: they may be secrets. */
 export function connect(settings: Knex.Config, log: Log): Knex {
   const pool = knex({
+    acquireConnectionTimeout: acquireTimeoutMs,
     ...settings,
     log: { warn: told(log), error: told(log), deprecate: told(log), debug: () => undefined },
-    acquireConnectionTimeout: acquireTimeoutMs,
     compileSqlOnError: false,
     useNullAsDefault: true,
   });

@@ -29,6 +29,9 @@ export function openSqlite(file: string, log: Log): Database {
   return databaseOf('sqlite', reader, writer);
 }
 
+/** The file is always there: whoever waits, waits for others in this process, of whom five hundred may begin at once. */
+const queueTimeoutMs = 60_000;
+
 interface Connection {
   exec(sql: string, done: (error: Error | null) => void): void;
 }
@@ -48,7 +51,15 @@ function pool(
       (error: Error) => done(error, connection),
     );
   };
-  return connect({ client: 'sqlite3', connection: { filename }, pool: { min: 1, max, afterCreate } }, log);
+  return connect(
+    {
+      client: 'sqlite3',
+      connection: { filename },
+      pool: { min: 1, max, afterCreate },
+      acquireConnectionTimeout: queueTimeoutMs,
+    },
+    log,
+  );
 }
 
 /** What knex starts a transaction with. */
