@@ -16,6 +16,8 @@ export interface Dispatchers {
 }
 
 const connectMs = 10_000;
+/** A server may offer to keep connections for minutes: after hundreds of answers at once they would all stay open. */
+const longestIdleMs = 10_000;
 
 /**
  * Connections are kept for the next request, so that each reach has its own: what was connected to for an operator must
@@ -59,7 +61,10 @@ function agentFor(reach: Reach, allow: AllowList, resolver: Resolver): Agent {
   const lookup = guardedLookup(reach, allow, resolver);
   const connect = buildConnector({ lookup, allowH2: false, timeout: connectMs });
   // How long an answer may take is the caller's to say; models think for minutes.
-  return new Agent({ connect, allowH2: false, headersTimeout: 0, bodyTimeout: 0 });
+  return new Agent({
+    ...{ connect, allowH2: false, headersTimeout: 0, bodyTimeout: 0 },
+    keepAliveMaxTimeout: longestIdleMs,
+  });
 }
 
 /** The socket connects to what this answers, and asks nobody again. */
