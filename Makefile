@@ -77,8 +77,8 @@ contract: $(generated.stamp) .venv/.installed ## Check a live server against the
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) ## What a request costs beside a bare Express, and a start of the command beside a bare Node
-	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; test -z "$$failed"
+bench: $(generated.stamp) ## What a start, a request, a run and 500 streams cost, beside bare programs
+	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; test -z "$$failed"
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash

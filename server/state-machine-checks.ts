@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Upstream } from '../contract-tests/upstream/start-upstream.ts';
-import type { Message, Run, Session } from './contract/api.ts';
+import type { Message, PermissionRequest, PromptRequest, Run, Session } from './contract/api.ts';
 import { expectDone, expectText, numbered, replay, startCrashing, textIn } from './crash-checks.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 import type { ServerProcess } from './server-process.ts';
@@ -86,7 +86,7 @@ export async function expectSettled(real: Real, model: Model): Promise<void> {
     const wrong = await differences(real, model);
     if (wrong.length === 0) return;
     if (performance.now() - since > settleBarMs)
-      throw new Error(`The server does not get there:\n${wrong.join('\n')}`);
+      throw new Error(`The server does not get there:\n${wrong.join('\n')}\n${real.server.log()}`);
     await sleep(15);
   }
 }
@@ -102,12 +102,24 @@ async function differences(real: Real, model: Model): Promise<string[]> {
         wrong.push(`${run.kind} ${run.name} is ${body.status}, not ${run.status}`);
       else if (run.kind === 'hold' && run.status === 'running' && !(await isHeld(real, run)))
         wrong.push(`${run.name} is not held yet`);
+      else if (run.status.startsWith('waiting') && !(await asksNext(real, session, run)))
+        wrong.push(`${run.kind} ${run.name} does not ask its question ${run.allowed.length}`);
     }
     const { body } = await real.client.get<Session>(`/api/v1/sessions/${session.id}`);
     if (body.status !== sessionStatus(session))
       wrong.push(`${session.id} is ${body.status}, not ${sessionStatus(session)}`);
   }
   return wrong;
+}
+
+/** Whether the question that the run waits with is the one behind those that were decided. */
+async function asksNext({ client }: Real, { id }: ExpectedSession, run: ExpectedRun): Promise<boolean> {
+  const list = run.kind === 'ask' ? 'prompts' : 'permissions';
+  const { body } = await client.get<{ readonly data: readonly (PermissionRequest | PromptRequest)[] }>(
+    `/api/v1/sessions/${id}/${list}?limit=100`,
+  );
+  const asked = body.data.filter(({ run_id }) => run_id === run.id);
+  return asked.length === run.allowed.length + 1 && asked[0]?.status === 'pending';
 }
 
 /** A run that has ended too early will not come back: there is nothing to wait for. */

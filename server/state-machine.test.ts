@@ -18,7 +18,7 @@ import { activeRuns, type Model, runsOf, script, settle } from './state-machine-
 import { clientOf } from './test-client.ts';
 
 /** Few in every run of the tests; `make soak` asks for more, and repeats one by what it printed. */
-const sequences = Number(process.env.PROPERTY_RUNS ?? 4);
+const sequences = Number(process.env.PROPERTY_RUNS ?? 3);
 const longest = Number(process.env.PROPERTY_COMMANDS ?? 14);
 const seed = Number(process.env.PROPERTY_SEED ?? Math.trunc(Math.random() * 2 ** 31));
 const path = process.env.PROPERTY_PATH ?? '';
