@@ -29,10 +29,11 @@ test.each([
   },
 );
 
-test('nothing is written unless somebody allows it', async () => {
+test('nothing is written unless somebody allows it, and the exit code says so', async () => {
   const home = testHome();
   await withScriptedModel(home, writes('AGENTS.md'));
-  await home.service(['init']);
+  const ended = await home.service(['init']);
+  expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('AGENTS.md was not written.') });
   expect(existsSync(join(home.project, 'AGENTS.md'))).toBe(false);
 });
 

@@ -1,15 +1,22 @@
 /** `service init`: has the agent look at the project and write down what agents have to know of it. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { CommandFailure, exitCodes } from '../failures.ts';
 import type { Project } from '../project.ts';
 import { type RunWishes, runPrompt } from './run.ts';
 
 const usualFile = 'AGENTS.md';
 
-/** Creates or updates the context file that `options.initialize_as` names. */
+/** Creates or updates the context file that `options.initialize_as` names; fails where there is none afterwards. */
 export async function init(wishes: Pick<RunWishes, 'model' | 'quiet' | 'yolo'>): Promise<void> {
-  await runPrompt(
-    ({ loaded }: Project) => promptFor(loaded.config.options?.initialize_as ?? usualFile),
-    wishes,
-  );
+  let file = usualFile;
+  await runPrompt(({ loaded }: Project) => {
+    file = loaded.config.options?.initialize_as ?? usualFile;
+    return promptFor(file);
+  }, wishes);
+  // The agent may have been refused, or have thought otherwise: a script has to learn of it.
+  if (process.exitCode === exitCodes.done && !existsSync(resolve(file)))
+    throw new CommandFailure(`${file} was not written.`);
 }
 
 function promptFor(file: string): string {
