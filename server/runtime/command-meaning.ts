@@ -114,7 +114,8 @@ function fateOf(name: string, command: readonly CommandWord[]): Fate {
     return { ...plain, obscure: 'find starts other commands with it', anything: !args.every(isKnown) };
   if (name === 'git' && overridesGit(args))
     return { ...plain, obscure: 'git is given settings that can start programs' };
-  if (name === 'printf' && mayBeOption(args[0])) return { ...plain, obscure: 'printf -v sets a variable' };
+  if (name === 'printf' && (mayBeOption(args[0]) || setsVariable(args[0])))
+    return { ...plain, obscure: 'printf -v and %n set a variable' };
   if ((name === 'test' || name === '[') && !isSoundTest(args))
     return { ...plain, obscure: 'what is tested is only known when it runs' };
   return clear;
@@ -206,6 +207,11 @@ function isKnown({ text }: CommandWord): boolean {
 
 function mayBeOption(word: CommandWord | undefined): boolean {
   return word !== undefined && (word.text === null || word.text.startsWith('-'));
+}
+
+/** `%n` puts a number into the variable that the word names: as search path, it is a folder of the workspace. */
+function setsVariable(format: CommandWord | undefined): boolean {
+  return /%[^A-Za-z%]*[hjlLtz]*n/.test((format?.text ?? '').replaceAll('%%', ''));
 }
 
 /** `-v` and `-R` look into arrays, whose index may hold a command. */
