@@ -145,7 +145,7 @@ test('unnamed, the server for TypeScript takes the TypeScript beside it, never t
   workspace.file('node_modules/typescript/lib/typescript.js', canary);
   mkdirSync(join(workspace.path, '..', 'bin'));
   symlinkSync(typescriptServer, join(workspace.path, '..', 'bin', 'typescript-language-server'));
-  process.env.PATH = `${join(workspace.path, '..', 'bin')}:${searchPath}`;
+  process.env.PATH = `${join(workspace.path, '..', 'bin')}:${goFolder}:${before}`;
   const note = await bench.note('a.ts', 'export const x: number = "one";\n').finally(() => {
     process.env.PATH = `${goFolder}:${before}`;
   });
