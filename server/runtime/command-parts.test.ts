@@ -184,6 +184,10 @@ describe('the parts of a command', () => {
     "x='a[$(rm x)]'; b=([x]=1)",
     'b=(1 ["$x"]=2)',
     "b+=(\n[x]+='a')",
+    // Within double quotes `$'` is a letter like others.
+    'echo "${x:-$\'$(rm x)\'}"',
+    'case a in "${x+${y-$\'`rm x`\'}}") ;; esac',
+    'a="b${x:-$\'$(rm x)\'}c"',
     // No quote is one in a here-document, but for the words of commands in it.
     "cat <<E\n${x:-'$(rm x)'}\nE",
     'cat <<E\n"${x:-$\'`rm x`\'}"\nE',
@@ -346,6 +350,7 @@ const { command: commandArbitrary } = fc.letrec<{
     tie('command').map((inner) => `<(${inner})`),
     tie('word').map((inner) => `\${x:-${inner}}`),
     tie('word').map((inner) => `"\${x:-${inner}}"`),
+    tie('word').map((inner) => `"\${x:-$'${inner}'}"`),
   ),
   simple: fc
     .tuple(

@@ -187,6 +187,11 @@ class CommandReader {
       case 'Word':
         if (hidesExpansion(node)) this.lose('an expansion in it cannot be read');
         break;
+      case 'DoubleQuoted':
+      case 'LocaleString':
+        if (node.parts.some(({ type, text }) => type === 'ParameterExpansion' && text.includes("$'")))
+          this.lose('it holds quotes within quotes that shells read differently');
+        break;
       case 'HereDoc':
         if (!node.closing) this.lose('a here-document in it does not end');
         if (!node.delimiter?.quoted && node.body?.parts?.some(quotesInExpansion))
