@@ -41,7 +41,10 @@ export function metLimit(
 ): MetLimit | null {
   const tokens = usage.input_tokens + usage.output_tokens;
   if (steps >= maxSteps)
-    return { stopReason: 'step_limit', message: `The run has taken ${steps} steps, as many as it may.` };
+    return {
+      stopReason: 'step_limit',
+      message: `The run has taken ${steps} step${steps === 1 ? '' : 's'}, as many as it may.`,
+    };
   if (tokens >= maxTokens)
     return {
       stopReason: 'token_limit',

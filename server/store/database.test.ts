@@ -56,6 +56,21 @@ describeStores('The database', (store, engine) => {
     await expect(engine.open()).resolves.toBeDefined();
   });
 
+  it('of another line of development is refused by the step that differs, and not touched', async () => {
+    const rename = (name: string) =>
+      engine.sql()('schema_versions').where({ version: schemaVersion }).update({ name });
+    const versions = () => engine.sql()('schema_versions').orderBy('version').pluck('name');
+    const names = await versions();
+    await rename('something-else');
+    const refused = openStore(engine.url(), { clock: engine.clock, log });
+    await expect(refused).rejects.toThrow(
+      `another development of service: its step ${schemaVersion} is something-else`,
+    );
+    expect(await versions()).toEqual([...names.slice(0, -1), 'something-else']);
+    await rename(names.at(-1) ?? '');
+    await expect(engine.open()).resolves.toBeDefined();
+  });
+
   it('has all that was acknowledged before a process was killed, and nothing half', async () => {
     const reach = await newAccount(store());
     const child = writeUntilKilled(engine.url(), reach);

@@ -5,10 +5,8 @@ import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
-
 import { continuation } from './migrations/0003-continuation.ts';
 import { costs } from './migrations/0004-costs.ts';
-
 import { history } from './migrations/0005-history.ts';
 import { grantPatterns } from './migrations/0006-grant-patterns.ts';
 import { agents } from './migrations/0008-agents.ts';
@@ -52,6 +50,7 @@ export async function migrate(
     if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
     const version = await readVersion(sql);
     if (version > migrations.length) throw newerDatabase(version);
+    await requireSameSteps(sql);
     for (const [index, migration] of migrations.entries()) {
       if (index < version) continue;
       await migration.up(sql);
@@ -76,6 +75,17 @@ async function readVersion(sql: Knex.Transaction): Promise<number> {
   }
   const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
   return newest?.version ?? 0;
+}
+
+/** A program of another line of development may have as many steps, and others. */
+async function requireSameSteps(sql: Knex.Transaction): Promise<void> {
+  const applied = await sql<{ version: number; name: string }>('schema_versions').orderBy('version');
+  const strange = applied.find(({ version, name }) => migrations[version - 1]?.name !== name);
+  if (!strange) return;
+  throw new Error(
+    `The database was written by another development of service: its step ${strange.version} is ${strange.name}, which ` +
+      'this program does not have there. Start the program that wrote it, or another data directory.',
+  );
 }
 
 function newerDatabase(version: number): Error {
