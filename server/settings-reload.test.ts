@@ -27,7 +27,7 @@ test('a file that breaks leaves the settings as they were', async () => {
 
 test('the tools that ask language servers are listed as theirs, and say why they are not there', async () => {
   const asking = async () => {
-    const { body } = await app.request('GET', '/api/v1/tools', { token: app.operatorKey });
+    const { body } = await app.request('GET', '/api/v1/tools?limit=100', { token: app.operatorKey });
     const tools: { name: string; source: string; disabled_by: string | null }[] = body.data;
     return tools
       .filter(({ source }) => source === 'lsp')
@@ -45,7 +45,7 @@ async function rewrite(text: string): Promise<void> {
 }
 
 async function disabled(): Promise<string[]> {
-  const { body } = await app.request('GET', '/api/v1/tools', { token: app.operatorKey });
+  const { body } = await app.request('GET', '/api/v1/tools?limit=100', { token: app.operatorKey });
   const tools: { name: string; disabled_by: string | null }[] = body.data;
   return tools
     .filter(({ disabled_by }) => disabled_by === 'options.disabled_tools')

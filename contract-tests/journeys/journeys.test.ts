@@ -4,6 +4,7 @@ import { operations } from '../contract.ts';
 import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { historyJourneys } from './history.ts';
+import { liveJourneys } from './live.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { systemJourneys } from './system.ts';
@@ -26,6 +27,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   accountJourneys(target);
   sessionJourneys(target);
   historyJourneys(target);
+  liveJourneys(target);
   runJourneys(target);
   agentJourneys(target);
   systemJourneys(target);

@@ -59,7 +59,7 @@ test('thoughts, tools, progress, questions and lists of what is to do come by th
   expect(new Set(typesOf(events))).toEqual(
     new Set([
       ...['run_queued', 'run_started', 'reasoning_delta', 'text_delta', 'tool_input_delta', 'step_finished'],
-      ...['tool_started', 'tool_progress', 'tool_finished', 'todos_updated'],
+      ...['tool_started', 'tool_progress', 'tool_finished', 'todos_updated', 'usage_updated'],
     ]),
   );
   const done = JSON.parse(events.at(-1)?.data ?? '');
