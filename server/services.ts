@@ -172,7 +172,7 @@ async function assemble(
     settings: resolved,
     demo: mode === 'single',
     shared: mode === 'multi',
-    hiddenPaths: [settings.dataDirectory],
+    hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory])],
     outbound,
     webSearchUrl: settings.webSearchUrl,
     ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),

@@ -1,4 +1,6 @@
 /** The parts of a runtime that follow its settings: the providers and the tools. Built anew only when the settings change. */
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import { createOutbound, type Outbound } from '../outbound/outbound.ts';
@@ -65,7 +67,10 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   let { shared } = options;
   const outbound = options.outbound ?? createOutbound({ shared: () => shared });
   const { webSearchUrl } = options;
-  const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, webSearchUrl });
+  const hiddenPaths = await Promise.all(
+    options.hiddenPaths.map((path) => realpath(path).catch(() => resolve(path))),
+  );
+  const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, webSearchUrl, hiddenPaths });
   const firstSettings = { config: first.config, shared };
   const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;

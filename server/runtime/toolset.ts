@@ -40,6 +40,8 @@ export interface ToolsetParts {
   readonly outbound: Outbound;
   /** Where a SearXNG answers; without one there is no search of the web. */
   readonly webSearchUrl: string | null;
+  /** Real paths of the folders of the service itself. */
+  readonly hiddenPaths: readonly string[];
 }
 
 /** What it answers builds the tools that the settings leave, for one person or for many. */
@@ -48,6 +50,7 @@ export function prepareToolsets({
   jobs,
   outbound,
   webSearchUrl,
+  hiddenPaths,
 }: ToolsetParts): (config: ClientConfig, shared: boolean) => Toolset {
   const memories = new Map<string, FileMemory>();
   const searchEngine = webSearchUrl === null ? null : searxng(webSearchUrl, outbound);
@@ -60,6 +63,7 @@ export function prepareToolsets({
       sandbox,
       jobs,
       outbound,
+      hiddenPaths,
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
     });
@@ -76,7 +80,7 @@ export function prepareToolsets({
           (tool) => listing(tool, tools, disabled),
         ),
       fileMemory: (sessionId) => remembered(memories, sessionId),
-      pathRules: { requireSandbox: shared },
+      pathRules: { requireSandbox: shared, hiddenPaths },
     };
   };
 }

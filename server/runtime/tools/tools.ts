@@ -42,6 +42,8 @@ export interface BuiltInToolsOptions {
   readonly disabled: readonly string[];
   /** True in `multi`: no command without a working sandbox, no path outside the workspace. */
   readonly requireSandbox: boolean;
+  /** Folders of the service itself, whose files no tool touches. */
+  readonly hiddenPaths?: readonly string[];
   /** Whether commands in the sandbox reach the network; they do not by default. */
   readonly allowNetwork?: boolean;
   /** Where ripgrep is; looked for on the PATH when left out, not used when null. */
@@ -50,7 +52,8 @@ export interface BuiltInToolsOptions {
 
 /** Builds the tools that exist under these options. */
 export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
-  const rules = { requireSandbox: options.requireSandbox };
+  const { requireSandbox, hiddenPaths = [] } = options;
+  const rules = { requireSandbox, hiddenPaths };
   const sandbox = 'unavailable' in options.sandbox ? null : options.sandbox;
   const ripgrepPath = options.ripgrepPath === undefined ? findExecutable('rg') : options.ripgrepPath;
   const { timeoutMs } = options.grep;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { callTool, SECRET, testWorkspace } from './test-workspace.ts';
 import { viewTool } from './view.ts';
+import { writeTool } from './write.ts';
 
 const view = viewTool({ requireSandbox: false });
 const strictView = viewTool({ requireSandbox: true });
@@ -91,6 +92,29 @@ describe('what is refused', () => {
     execFileSync('mkfifo', [join(workspace.path, 'pipe')]);
     const output = await callTool(view, { file_path: 'pipe' }, workspace.context());
     expect(output).toMatchObject({ is_error: true, content: 'pipe is not a regular file.' });
+  });
+});
+
+describe('folders of the service itself', () => {
+  test('are not read or written, whoever would allow it, and a workspace inside of one is', async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.txt', 'mine\n');
+    workspace.file('.service/data/service.db', 'rows\n');
+    const data = join(workspace.path, '.service/data');
+    for (const [hidden, file] of [
+      [join(workspace.path, '..'), workspace.secretFile],
+      [join(workspace.path, '..'), '../outside/secret.txt'],
+      [data, '.service/data/service.db'],
+    ] as const) {
+      const rules = { requireSandbox: false, hiddenPaths: [hidden] };
+      const refused = 'belongs to the service itself';
+      const context = workspace.context();
+      await expect(callTool(viewTool(rules), { file_path: file }, context)).rejects.toThrow(refused);
+      const writing = { file_path: file, content: 'x' };
+      await expect(callTool(writeTool(rules), writing, context)).rejects.toThrow(refused);
+      const own = await callTool(viewTool(rules), { file_path: 'a.txt' }, context);
+      expect(own).toMatchObject({ content: '     1\tmine' });
+    }
   });
 });
 

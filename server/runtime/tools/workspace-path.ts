@@ -9,6 +9,8 @@ import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts
 export interface PathRules {
   /** True in `multi`: nothing outside the workspace is ever touched, and protected names are never written. */
   readonly requireSandbox: boolean;
+  /** Folders of the service itself: no file of theirs is touched, whoever allows it. A workspace may lie in one. */
+  readonly hiddenPaths?: readonly string[];
 }
 
 /** A path after every symbolic link in it has been followed. */
@@ -54,6 +56,7 @@ export function readNeed(
   need: { action: 'read' | 'list'; folder: string; file?: string; params: Record<string, unknown> },
   { readableFolders }: ToolContext,
 ): PermissionNeed | null {
+  refuseHidden(rules, path);
   if (path.inside || readableFolders.some((folder) => liesWithin(folder, path.real))) return null;
   refuseOutside(rules, path);
   const verb = need.action === 'read' ? 'Read' : 'List';
@@ -64,6 +67,7 @@ export function readNeed(
 
 /** Refuses what the rules forbid to change. */
 export function assertWritable(rules: PathRules, path: ResolvedPath): void {
+  refuseHidden(rules, path);
   if (!path.inside) refuseOutside(rules, path);
   if (!path.inside || !rules.requireSandbox) return;
   // Lower case, because some file systems take `.GIT/Config` for the same file.
@@ -164,6 +168,16 @@ function movedError(path: ResolvedPath): ToolInputError {
   return new ToolInputError(
     `${path.given} led somewhere else a moment ago. Look at it again before going on.`,
   );
+}
+
+/** Keys, the database and other people's workspaces are no matter of one permission, nor of a mode that asks nobody. */
+function refuseHidden(
+  { hiddenPaths = [] }: PathRules,
+  { given, real, workspace, inside }: ResolvedPath,
+): void {
+  const hides = (folder: string) =>
+    liesWithin(folder, real) && (!inside || (folder !== workspace && liesWithin(workspace, folder)));
+  if (hiddenPaths.some(hides)) throw new ToolInputError(`${given} belongs to the service itself.`);
 }
 
 function refuseOutside(rules: PathRules, path: ResolvedPath): void {
