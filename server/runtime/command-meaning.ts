@@ -27,6 +27,10 @@ export function meaningOf(
 
 const plain = { readings: [], obscure: null, anything: false, scripts: [] } as const;
 
+/** Each word behind a wrapper may begin a command of its own: more would take time and memory by the square. */
+const mostWords = 200;
+const mostReadings = 40;
+
 function unwrap(command: readonly CommandWord[], outer: readonly (readonly CommandWord[])[]): Meaning {
   const name = command[0]?.text ?? null;
   if (!name)
@@ -37,6 +41,8 @@ function unwrap(command: readonly CommandWord[], outer: readonly (readonly Comma
       obscure: 'its name is only known when it runs',
       anything: true,
     };
+  if (outer.length > mostReadings || (command.length > mostWords && (wrappers.has(name) || name === 'find')))
+    return { ...plain, words: command, readings: outer, obscure: 'it is too complicated', anything: true };
   const readings = [...outer, command, [known(baseOf(name)), ...command.slice(1)]];
   const wrapped = wrappedCommand(name, command);
   if (wrapped) return unwrap(wrapped, readings);

@@ -212,6 +212,9 @@ describe('the parts of a command', () => {
     '$('.repeat(150) + ')'.repeat(150),
     'ls; '.repeat(10_000),
     'a'.repeat(20_001),
+    `xargs ${'a '.repeat(9000)}`,
+    `${'nohup '.repeat(3000)}x`,
+    `find . ${'-exec a \\; '.repeat(1500)}`,
   ])('%j as a whole is covered by no pattern', (command) => {
     const { obscure, parts } = commandParts(command);
     expect(obscure ?? parts.find((part) => part.obscure !== null)?.obscure).toBeTypeOf('string');

@@ -63,7 +63,16 @@ function becomesList(expansion: string): boolean {
 
 /** Inside of other expansions the parser takes braces and patterns for plain letters, which bash does not. */
 function mayExpand(text: string): boolean {
-  return /[*?`]|\[.*\]|\{.*(?:,|\.\.).*\}/s.test(withoutQuotes(text));
+  const plain = withoutQuotes(text);
+  return (
+    /[*?`]/.test(plain) || between(plain, '[', ']') !== null || /,|\.\./.test(between(plain, '{', '}') ?? '')
+  );
+}
+
+/** What stands between the first of the one and the last of the other: an expression would try each pair of them. */
+function between(text: string, open: string, close: string): string | null {
+  const [start, end] = [text.indexOf(open), text.lastIndexOf(close)];
+  return start === -1 || end < start ? null : text.slice(start + 1, end);
 }
 
 /**

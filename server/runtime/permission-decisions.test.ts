@@ -327,6 +327,17 @@ describe('patterns for other tools', () => {
     const need = { action: 'write', path: file, file } as const;
     tool('edit', need, {}, { rules: [rule('allow', '**/*a'.repeat(200), 'edit')] });
     bash(`make ${'a'.repeat(15_000)}`, { rules: [rule('allow', `make ${'*a'.repeat(900)}b`)] });
+    // Each of these took from seconds to hours.
+    const rules = [rule('deny', `${'* '.repeat(990)}b`), rule('deny', `${'a '.repeat(500)}b`)];
+    for (const command of [
+      `echo ${'{a,'.repeat(6000)}`,
+      `echo ${'[a'.repeat(9000)}`,
+      'make $x '.repeat(2000),
+      `make ${'$x a '.repeat(2000)}`,
+      `xargs ${'$x '.repeat(6000)}`,
+      `${'nohup '.repeat(3000)}x`,
+    ])
+      bash(command, { rules });
     expect(performance.now() - begun).toBeLessThan(5000);
   });
 });

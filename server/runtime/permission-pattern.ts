@@ -59,16 +59,23 @@ function mayFollow(pattern: CommandPattern, words: readonly CommandWord[]): bool
   // How many words of the pattern may be used up so far.
   let reached = new Set([0]);
   for (const word of words) {
-    const next = new Set<number>();
-    for (const at of reached) for (const to of steps(pattern, at, word)) next.add(to);
-    reached = next;
+    reached = word.many
+      ? onward(pattern, reached)
+      : new Set([...reached].flatMap((at) => steps(pattern, at, word)));
     if (reached.size === 0) return false;
   }
   return reached.has(pattern.words.length);
 }
 
+/** Any number of words: everything from the first on, which it stays, however many of them follow. */
+function onward({ words }: CommandPattern, reached: Set<number>): Set<number> {
+  let first = words.length;
+  for (const at of reached) if (at < first) first = at;
+  const all = words.length - first + 1;
+  return reached.size === all ? reached : new Set(Array.from({ length: all }, (_, more) => first + more));
+}
+
 function steps({ words, open }: CommandPattern, at: number, word: CommandWord): readonly number[] {
-  if (word.many) return Array.from({ length: words.length - at + 1 }, (_, more) => at + more);
   const signs = words[at];
   if (!signs) return open ? [at] : [];
   return word.text === null || matches(signs, word.text) ? [at + 1] : [];

@@ -1,7 +1,7 @@
 /** Puts files back to what they held before: all of them, or none. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { copyFile, link, lstat, rename, rm } from 'node:fs/promises';
+import { type FileHandle, link, lstat, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { withFileLock, writeNew } from './tools/file-content.ts';
 import { ToolInputError } from './tools/tool.ts';
@@ -225,13 +225,23 @@ async function assertAsChecked({ path, stats }: Pending): Promise<void> {
 }
 
 async function replace({ path, stats, content, backup }: Staged): Promise<void> {
-  await besideFile(path, async (entry) => {
+  await besideFile(path, async (entry, folder) => {
     const name = entry(basename(path.real));
     // A second name for the old content costs nothing; some file systems know none.
-    if (stats) await link(name, entry(backup)).catch(() => copyFile(name, entry(backup)));
+    if (stats) await link(name, entry(backup)).catch(() => keepCopy(path, stats, entry(backup), folder));
     if (content === null) await rm(name);
     else await rename(entry(content), name);
   });
+}
+
+/** Reads the file itself: by its name a copy would also be made of what a link leads to that was put there meanwhile. */
+async function keepCopy(path: ResolvedPath, stats: Stats, at: string, folder: FileHandle): Promise<void> {
+  const handle = await openForReading(path);
+  try {
+    await writeNew(at, await handle.readFile(), { stats }, folder);
+  } finally {
+    await handle.close();
+  }
 }
 
 async function takeBack({ path, stats, backup }: Staged): Promise<void> {
@@ -245,10 +255,7 @@ async function takeBack({ path, stats, backup }: Staged): Promise<void> {
 /** Works in the folder of the file, held open, so that nobody can put another in its place. */
 async function besideFile(
   path: ResolvedPath,
-  work: (
-    entry: (name: string) => string,
-    folder: Awaited<ReturnType<typeof openParent>>['handle'],
-  ) => Promise<void>,
+  work: (entry: (name: string) => string, folder: FileHandle) => Promise<void>,
 ): Promise<void> {
   const parent = await openParent(path);
   try {
