@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { grepTool } from './grep.ts';
 import { callTool, SECRET, testWorkspace } from './test-workspace.ts';
 import { viewTool } from './view.ts';
 import { writeTool } from './write.ts';
@@ -96,6 +97,7 @@ describe('what is refused', () => {
 });
 
 describe('folders of the service itself', () => {
+  const grepLimits = { timeoutMs: 5000, ripgrepPath: null, sandbox: null };
   test('are not read or written, whoever would allow it, and a workspace inside of one is', async () => {
     const workspace = testWorkspace();
     workspace.file('a.txt', 'mine\n');
@@ -112,6 +114,10 @@ describe('folders of the service itself', () => {
       await expect(callTool(viewTool(rules), { file_path: file }, context)).rejects.toThrow(refused);
       const writing = { file_path: file, content: 'x' };
       await expect(callTool(writeTool(rules), writing, context)).rejects.toThrow(refused);
+      const search = { pattern: '.', path: '../..' };
+      await expect(callTool(grepTool(rules, grepLimits), search, context)).rejects.toThrow(
+        'of the service itself',
+      );
       const own = await callTool(viewTool(rules), { file_path: 'a.txt' }, context);
       expect(own).toMatchObject({ content: '     1\tmine' });
     }

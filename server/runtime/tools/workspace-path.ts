@@ -59,6 +59,9 @@ export function readNeed(
   refuseHidden(rules, path);
   if (path.inside || readableFolders.some((folder) => liesWithin(folder, path.real))) return null;
   refuseOutside(rules, path);
+  // A search reads all that lies below.
+  if (need.action === 'read' && rules.hiddenPaths?.some((folder) => liesWithin(path.real, folder)))
+    throw new ToolInputError(`${path.given} holds files of the service itself; name a folder beside them.`);
   const verb = need.action === 'read' ? 'Read' : 'List';
   const description = `${verb} ${path.real}, outside the workspace`;
   const { action, folder, params, file } = need;
