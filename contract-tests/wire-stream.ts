@@ -1,5 +1,8 @@
 /** Reads a stream of server-sent events as it stands on the wire, strictly: what the format does not know is an error. */
 
+import { createHash } from 'node:crypto';
+import type { ResponseChunk } from '@service/client/api';
+
 /** One event, with the name that a reader gives to one without. */
 export interface WireEvent {
   readonly id?: string;
@@ -43,4 +46,18 @@ export function isEvent(frame: WireFrame): frame is WireEvent {
 /** The events of a whole stream, comments left out. */
 export async function readEvents(response: Response): Promise<WireEvent[]> {
   return (await Array.fromAsync(readFrames(response))).filter(isEvent);
+}
+
+/** What the model wrote, as the chunks of a stream tell it. */
+export function textOf(events: readonly WireEvent[]): string {
+  return events
+    .filter(({ event }) => event === 'message')
+    .map(({ data }) => JSON.parse(data) as ResponseChunk) // as the contract has it
+    .map((chunk) => (chunk.type === 'text_delta' ? chunk.text : ''))
+    .join('');
+}
+
+/** Tells two texts apart whose difference nobody would find by eye. */
+export function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }

@@ -1,12 +1,11 @@
 /** A coding task of ten steps on a real repository: streamed, dropped and resumed, its questions answered by a client. */
-import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { QueryResponse, ResponseChunk, RuntimeEvent } from '@service/client/api';
+import type { QueryResponse, RuntimeEvent } from '@service/client/api';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
-import { isEvent, readEvents, readFrames, type WireEvent } from '../wire-stream.ts';
+import { isEvent, readEvents, readFrames, sha256, textOf, type WireEvent } from '../wire-stream.ts';
 import { everythingSaid, lastWords, makeRepository, runItsTest, script, task } from './repository.ts';
 
 test('an agent mends a failing test in ten steps while its reader comes and goes', async () => {
@@ -103,15 +102,4 @@ function numbered(events: readonly WireEvent[]): WireEvent[] {
 
 function done(events: readonly WireEvent[]): QueryResponse {
   return JSON.parse(events.at(-1)?.data ?? '') as QueryResponse; // as the contract has it
-}
-
-function textOf(events: readonly WireEvent[]): string {
-  const chunks = events
-    .filter(({ event }) => event === 'message')
-    .map(({ data }) => JSON.parse(data) as ResponseChunk); // as the contract has it
-  return chunks.map((chunk) => (chunk.type === 'text_delta' ? chunk.text : '')).join('');
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }

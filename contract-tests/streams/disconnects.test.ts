@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Run } from '@service/client/api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
-import { isEvent, readEvents, readFrames, type WireEvent } from '../wire-stream.ts';
+import { isEvent, readEvents, readFrames, sha256, textOf, type WireEvent } from '../wire-stream.ts';
 
 let live: Live;
 beforeAll(async () => {
@@ -53,6 +53,7 @@ test.each([1, 3, 6])('a reader that drops after %i events gets each of the other
   const all = [...seen, ...rest];
   expect(all.map(({ id }) => id)).toEqual(all.map((_, index) => String(index + 1)));
   expect(all.at(-1)?.event).toBe('done');
+  expect(sha256(textOf(all))).toBe(sha256(words));
   expect(await readResumed(await live.events(runId))).toEqual(all);
 });
 

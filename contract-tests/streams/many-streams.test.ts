@@ -1,10 +1,8 @@
 /** Many streaming runs at once: each is whole or refused before it begins, and the server gives back what it took. */
-import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import type { ResponseChunk } from '@service/client/api';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
-import { readEvents, type WireEvent } from '../wire-stream.ts';
+import { readEvents, sha256, textOf } from '../wire-stream.ts';
 
 const allowed = 50;
 const refused = 5;
@@ -63,16 +61,4 @@ async function released(live: Live, all: Promise<unknown>): Promise<void> {
 
 function openDescriptors({ server }: Live): number {
   return readdirSync(`/proc/${server.pid}/fd`).length;
-}
-
-function textOf(events: readonly WireEvent[]): string {
-  return events
-    .filter(({ event }) => event === 'message')
-    .map(({ data }) => JSON.parse(data) as ResponseChunk) // as the contract has it
-    .map((chunk) => (chunk.type === 'text_delta' ? chunk.text : ''))
-    .join('');
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
 }

@@ -41,14 +41,18 @@ async function render({ name, folder, body }: Skill): Promise<string> {
   return `The skill ${name}; its folder is ${folder}, from which its relative paths are taken.\n\n${body}${list}`;
 }
 
+/** Breadth first, and no further than is told: a skill may have packages installed in it. */
 async function filesOf(folder: string): Promise<readonly string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
-    .filter((path) => path !== 'SKILL.md')
-    .sort();
-  return files.length <= maxFiles
-    ? files
-    : [...files.slice(0, maxFiles), `(and ${files.length - maxFiles} more)`];
+  const files: string[] = [];
+  const folders = [folder];
+  for (let next = folders.shift(); next !== undefined && files.length <= maxFiles; next = folders.shift()) {
+    const below = next;
+    const entries = await readdir(below, { withFileTypes: true });
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      const path = join(below, entry.name);
+      if (entry.isDirectory()) folders.push(path);
+      else if (entry.isFile() && path !== join(folder, 'SKILL.md')) files.push(relative(folder, path));
+    }
+  }
+  return files.length <= maxFiles ? files : [...files.slice(0, maxFiles), '(and more: list the folder)'];
 }

@@ -69,7 +69,9 @@ export function bashTool(options: BashOptions): Tool {
     input,
     prepare(call, context) {
       const description = call.description ?? `Run: ${call.command.slice(0, 200)}`;
-      const params = { ...call };
+      const { run_in_background, ...asked } = call;
+      // What is as usual need not be read by whoever decides.
+      const params = run_in_background ? call : asked;
       const permission = { action: 'execute', description, path: context.workspacePath, params } as const;
       return { permission, run: () => recordingChanges(context, () => run(call, options, context)) };
     },
