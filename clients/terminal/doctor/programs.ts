@@ -40,7 +40,8 @@ export async function examineSandbox({ environment, places }: Scene): Promise<Fi
     return [
       {
         level: 'warning',
-        message: 'bubblewrap (bwrap) is not on PATH, so that there is no sandbox.',
+        message:
+          'bubblewrap (bwrap) is not on PATH, so that there is no sandbox: commands that you allow can read all that you can.',
         remedy,
       },
     ];
@@ -138,7 +139,15 @@ export function examineMcp(scene: SettledScene): Finding[] {
 
 /** Commands of language servers. */
 export function examineLsp(scene: SettledScene): Finding[] {
-  const servers = Object.entries(scene.loaded.config.lsp ?? {}).filter(([, { disabled }]) => !disabled);
+  const { lsp = {}, options } = scene.loaded.config;
+  const servers = Object.entries(lsp).filter(([, { disabled }]) => !disabled);
+  if (servers.length === 0 && options?.auto_lsp !== false)
+    return [
+      {
+        level: 'ok',
+        message: 'The settings name none; known ones on PATH are started where a project fits.',
+      },
+    ];
   return commandFindings('lsp', servers, scene);
 }
 
