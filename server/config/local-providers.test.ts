@@ -62,6 +62,7 @@ test('Ollama and LM Studio are found with their models, and asked where they are
       type: 'openai-compat',
       origin: 'discovered',
       onlyListed: true,
+      flatRate: true,
       models: [
         { id: 'qwen3:8b', name: 'qwen3:8b' },
         { id: 'llama4:latest', name: 'llama4:latest' },
@@ -74,6 +75,7 @@ test('Ollama and LM Studio are found with their models, and asked where they are
       type: 'openai-compat',
       origin: 'discovered',
       onlyListed: true,
+      flatRate: true,
       models: [{ id: 'gemma-4-27b', name: 'gemma-4-27b' }],
       connection: { baseUrl: `${lmstudio}/v1` },
     },
