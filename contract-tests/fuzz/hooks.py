@@ -162,6 +162,9 @@ def point_at_permission_request(case):
     case.headers["Authorization"] = f"Bearer {token}"
     if case.body["decision"] == "allow_workspace":
         kept.pop("asker")
+    # A call that is denied has no input to change: this the contract says in words.
+    if case.body["decision"] == "deny":
+        case.body = {name: value for name, value in case.body.items() if name != "updated_input"}
 
 
 def point_at_prompt_request(case):
@@ -227,6 +230,12 @@ def name_real_things(case):
             body[name] = value
     if body:
         case.body = body
+
+
+def import_for_this_server(case):
+    """The profile and the model of an exported session have to be here; that there are such cases is tested elsewhere."""
+    list_in_default_workspace(case)
+    case.body = {**case.body, "session": {**case.body["session"], "agent_slug": "coder", "model": None}}
 
 
 def name_real_model(case):
@@ -305,6 +314,7 @@ POINTERS = {
     "approvePlan": point_at_doomed_plan,
     "rejectPlan": point_at_doomed_plan,
     "createSession": name_real_things,
+    "importSession": import_for_this_server,
     "createQuery": name_real_things,
     "streamQuery": name_real_things,
     "estimateQuery": name_real_things,
@@ -376,8 +386,8 @@ def event_is_yet_to_come(case, response):
 
 
 def unknown_member_holds_nul(case, response):
-    """Under /v1 members that the contract does not know pass, but a NUL is refused in every text."""
-    return operation_id(case) == "createMessage" and b"holds a NUL character" in response.content
+    """Under /v1, and in the input of a tool, members pass that the contract does not know; but no NUL in any text."""
+    return operation_id(case) in ("createMessage", "replyPermission") and b"holds a NUL character" in response.content
 
 
 def moment_has_passed(case, response):

@@ -3,10 +3,10 @@ import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession } from './asked-session.ts';
 
-export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
-  status: 200,
-  body: await store.sessions.list(principal, query),
-});
+export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => {
+  refuseNoSuchDay(query.updated_after);
+  return { status: 200, body: await store.sessions.list(principal, query) };
+};
 
 export const createSession: Handler<'createSession'> = async ({ principal, body }, { store, runtime }) => {
   const workspace =
@@ -123,6 +123,17 @@ function namesIn({ agent_slug, model }: { agent_slug?: string; model?: string | 
 /** A run that has ended by itself meanwhile is no reason to leave the others at work. */
 function unlessEnded(error: unknown): void {
   if (!(error instanceof Problem && error.code === 'run_ended')) throw error;
+}
+
+/** The validator takes the 31st of any month. */
+function refuseNoSuchDay(moment: string | undefined): void {
+  if (moment === undefined) return;
+  const date = new Date(moment);
+  if (!Number.isNaN(date.getTime()) && date.toISOString() === moment) return;
+  const message = 'is no moment that there is';
+  throw new Problem('invalid_request', `updated_after ${message}.`, {
+    errors: [{ in: 'query', name: 'updated_after', message, code: 'format' }],
+  });
 }
 
 function missing(): Problem {
