@@ -105,7 +105,9 @@ function findOpen(written: Schema, at: string, open: Set<string>, seen: Set<Sche
   seen.add(schema);
   const name = typeof written.$ref === 'string' ? written.$ref : at;
   // A map says what its values are; `true` says nothing.
-  const closed = (schema.additionalProperties ?? schema.unevaluatedProperties ?? true) !== true;
+  const bounded = (schema.additionalProperties ?? schema.unevaluatedProperties ?? true) !== true;
+  // One that is one of several, and has nothing of its own, is as closed as each of these.
+  const closed = bounded || (schema.oneOf !== undefined && schema.properties === undefined);
   if (([schema.type].flat().includes('object') || schema.properties) && !closed) open.add(name);
   for (const [keyword, value] of Object.entries(schema))
     for (const [part, child] of partsOf(keyword, value)) findOpen(child, `${name}/${part}`, open, seen);
