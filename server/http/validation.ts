@@ -108,6 +108,8 @@ function buildValidator(path: string): readonly RequestHandler[] {
     validateApiSpec: false,
     validateRequests: { allowUnknownQueryParameters: false, coerceTypes: false },
     validateResponses: false,
+    // By itself it takes whatever stands for a time, the 31st of June, too.
+    ajvFormats: { mode: 'full', formats: ['date-time'] },
     validateSecurity: false,
     fileUploader: false,
   }) as readonly RequestHandler[]; // its own handler type differs from Express 5's in name only

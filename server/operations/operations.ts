@@ -8,6 +8,7 @@ import * as live from './live.ts';
 import * as messages from './messages.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
+import * as questions from './questions.ts';
 import * as runs from './runs.ts';
 import * as sessions from './sessions.ts';
 import * as system from './system.ts';
@@ -23,6 +24,7 @@ const families = {
   messages,
   plans,
   query,
+  questions,
   runs,
   sessions,
   system,

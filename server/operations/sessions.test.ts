@@ -222,6 +222,9 @@ test('a day that no calendar has is refused', async () => {
   const list = (moment: string) =>
     app.request('GET', `/api/v1/sessions?updated_after=${moment}`, { token: ada.token });
   for (const moment of ['2026-06-31T00:00:00.000Z', '2026-13-01T00:00:00.000Z', '0000-00-00T00:00:00.000Z'])
-    expect(await list(moment)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    expect(await list(moment)).toMatchObject({
+      status: 400,
+      body: { errors: [{ in: 'query', name: 'updated_after' }] },
+    });
   expect(await list('2026-06-30T00:00:00.000Z')).toMatchObject({ status: 200 });
 });

@@ -1,12 +1,12 @@
-/** Persisted conversations: their messages, and the questions that their runs ask. */
+/** Persisted conversations and their messages. */
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession } from './asked-session.ts';
 
-export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => {
-  refuseNoSuchDay(query.updated_after);
-  return { status: 200, body: await store.sessions.list(principal, query) };
-};
+export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.sessions.list(principal, query),
+});
 
 export const createSession: Handler<'createSession'> = async ({ principal, body }, { store, runtime }) => {
   const workspace =
@@ -89,32 +89,6 @@ export const listMessages: Handler<'listMessages'> = async ({ principal, path, q
   return { status: 200, body: await store.messages.list(principal, path.session_id, query) };
 };
 
-export const listPermissionRequests: Handler<'listPermissionRequests'> = async (call, { store }) => {
-  return {
-    status: 200,
-    body: await store.permissions.list(call.principal, call.path.session_id, call.query),
-  };
-};
-
-export const replyPermission: Handler<'replyPermission'> = async (
-  { principal, path, body },
-  { store, runtime },
-) => {
-  const request = await store.permissions.answer(principal, path.session_id, path.request_id, body);
-  runtime.wake(request.run_id);
-  return { status: 200, body: request };
-};
-
-export const listPromptRequests: Handler<'listPromptRequests'> = async (call, { store }) => {
-  return { status: 200, body: await store.prompts.list(call.principal, call.path.session_id, call.query) };
-};
-
-export const replyPrompt: Handler<'replyPrompt'> = async ({ principal, path, body }, { store, runtime }) => {
-  const request = await store.prompts.answer(principal, path.session_id, path.request_id, body);
-  runtime.wake(request.run_id);
-  return { status: 200, body: request };
-};
-
 /** What has to be known before a session may name it. */
 function namesIn({ agent_slug, model }: { agent_slug?: string; model?: string | null }) {
   return { ...(agent_slug !== undefined && { agentSlug: agent_slug }), ...(model != null && { model }) };
@@ -123,17 +97,6 @@ function namesIn({ agent_slug, model }: { agent_slug?: string; model?: string | 
 /** A run that has ended by itself meanwhile is no reason to leave the others at work. */
 function unlessEnded(error: unknown): void {
   if (!(error instanceof Problem && error.code === 'run_ended')) throw error;
-}
-
-/** The validator takes the 31st of any month. */
-function refuseNoSuchDay(moment: string | undefined): void {
-  if (moment === undefined) return;
-  const date = new Date(moment);
-  if (!Number.isNaN(date.getTime()) && date.toISOString() === moment) return;
-  const message = 'is no moment that there is';
-  throw new Problem('invalid_request', `updated_after ${message}.`, {
-    errors: [{ in: 'query', name: 'updated_after', message, code: 'format' }],
-  });
 }
 
 function missing(): Problem {
