@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createServiceClient } from '../clients/typescript/client.ts';
 import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
-import { findExecutable } from './runtime/executable.ts';
+import { findExecutable } from './runtime/processes/executable.ts';
 import { scriptedSettings, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 
 /** Where a model server on this machine is looked for: Ollama and LM Studio. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { ApiKeyCreated, QueryResponse, TokenPair } from './contract/api.ts';
-import { findExecutable } from './runtime/executable.ts';
+import { findExecutable } from './runtime/processes/executable.ts';
 import {
   type ServerProcess,
   scriptedSettings,

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { ClientConfig } from './contract/config.ts';
-import { findExecutable } from './runtime/executable.ts';
+import { findExecutable } from './runtime/processes/executable.ts';
 
 /** A server that listens. Whatever happens in the test, it ends with it. */
 export interface ServerProcess {

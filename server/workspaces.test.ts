@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from './log.ts';
-import { detectSandbox } from './runtime/sandbox.ts';
+import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { bashTool } from './runtime/tools/bash.ts';
 import { createJobs } from './runtime/tools/jobs.ts';
 import { callTool, testWorkspace } from './runtime/tools/test-workspace.ts';

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { processesWith } from '../../server/runtime/test-hooks.ts';
+import { processesWith } from '../../server/runtime/hooks/test-hooks.ts';
 import { findProgram } from './search-path.ts';
 import { launcher, type TestHome, testHome } from './test-command.ts';
 import { type Ended, runToEnd } from './test-process.ts';

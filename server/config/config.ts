@@ -1,7 +1,7 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
-export { dataDirectory } from './data-directory.ts';
+
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
-export type { SettingChange } from './edit-setting.ts';
+export type { SettingChange } from './editing/edit-setting.ts';
 export {
   type Explanation,
   explainSetting,
@@ -9,8 +9,12 @@ export {
   flattenSettings,
   type SettingMention,
 } from './explain.ts';
-export { withLock } from './file-lock.ts';
-export { operatorGuidance, personalGuidance } from './guidance-places.ts';
+export { dataDirectory } from './files/data-directory.ts';
+export { withLock } from './files/file-lock.ts';
+export { operatorGuidance, personalGuidance } from './files/guidance-places.ts';
+export { knownDataFolder, localDataFolder, makeDataFolder } from './files/local-data.ts';
+export { findPlaces, globalPlaces } from './files/places.ts';
+export { replaceFile } from './files/replace-file.ts';
 export { followSettings } from './live-settings.ts';
 export { loadSettings } from './load.ts';
 export type {
@@ -21,22 +25,19 @@ export type {
   SettingsLayer,
   SettingsPlaces,
 } from './loaded-settings.ts';
-export { knownDataFolder, localDataFolder, makeDataFolder } from './local-data.ts';
 export { maskSecrets } from './mask-secrets.ts';
 export { discoverLocalProviders, expandSetting, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
-export { findPlaces, globalPlaces } from './places.ts';
 export { pointerKeys } from './pointer.ts';
-export type { ListedProvider } from './provider-list.ts';
-export type { ProviderCandidate } from './providers.ts';
+export type { ListedProvider } from './providers/provider-list.ts';
+export type { ProviderCandidate } from './providers/providers.ts';
 export {
   checkModels,
   checkTemplates,
   followProviders,
   listProviders,
   resolveProviders,
-} from './providers-on-demand.ts';
+} from './providers/providers-on-demand.ts';
 export { checkFile } from './read-layers.ts';
-export { replaceFile } from './replace-file.ts';
 export type { ResolvedSettings } from './resolved-settings.ts';
 export {
   isLoopback,
@@ -46,12 +47,12 @@ export {
   ServerSettingsError,
 } from './server-settings.ts';
 export { listKeys, pointerToKey } from './setting-keys.ts';
-export type { Review } from './trust-review.ts';
+export type { Review } from './trust/trust-review.ts';
 export {
   readTrust,
   recordTrust,
   revokeTrust,
   type TrustEntry,
   TrustStoreError,
-} from './trust-store.ts';
+} from './trust/trust-store.ts';
 export { withoutSecrets } from './url-secrets.ts';

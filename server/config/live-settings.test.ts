@@ -2,11 +2,11 @@
 import { chmod, mkdir, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
+import { globalPlaces } from './files/places.ts';
 import { followSettings } from './live-settings.ts';
 import type { LiveSettings, LoadedSettings } from './loaded-settings.ts';
-import { globalPlaces } from './places.ts';
 import { type TestProject, testProject } from './test-project.ts';
-import { revokeTrust } from './trust-store.ts';
+import { revokeTrust } from './trust/trust-store.ts';
 
 const hooks = { pre_tool_use: [{ command: 'guard' }] };
 

@@ -2,7 +2,7 @@
 import { lstat, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
-import { ifThere } from './if-there.ts';
+import { ifThere } from './files/if-there.ts';
 import { askTrust, asWarning, isBroken } from './load.ts';
 import type { LiveSettings, LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { candidatesOf, type FileContent, readLayers } from './read-layers.ts';

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientConfigSchema } from '../contract/config.ts';
 import { formatDiagnostic, SettingsError } from './diagnostic.ts';
+import { findPlaces, globalPlaces } from './files/places.ts';
 import { loadSettings } from './load.ts';
 import type { LoadedSettings } from './loaded-settings.ts';
-import { findPlaces, globalPlaces } from './places.ts';
 import { checkFile } from './read-layers.ts';
 import { testProject } from './test-project.ts';
 

@@ -3,9 +3,9 @@ import { type Diagnostic, SettingsError } from './diagnostic.ts';
 import type { LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { isError } from './parse.ts';
 import { type FileContent, type FoundLayer, readLayers } from './read-layers.ts';
-import { restrictedPointers } from './restrict.ts';
 import { settle } from './settle.ts';
-import { readTrust, type Trust } from './trust-store.ts';
+import { restrictedPointers } from './trust/restrict.ts';
+import { readTrust, type Trust } from './trust/trust-store.ts';
 
 /** Loads the settings once. Throws SettingsError with everything that is wrong in any of the files. */
 export async function loadSettings(places: SettingsPlaces): Promise<LoadedSettings> {

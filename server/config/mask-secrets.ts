@@ -1,8 +1,9 @@
 /** Hides secrets in settings that are shown; templates stay, since they say where a secret comes from, not what it is. */
-import { ExpansionError } from './expansion-error.ts';
+
 import { isObject, objectOf } from './pointer.ts';
 import { type SettingsSchema, schemaAt, schemaBelow } from './schema-marks.ts';
-import { type Part, parseTemplate } from './template.ts';
+import { ExpansionError } from './templates/expansion-error.ts';
+import { type Part, parseTemplate } from './templates/template.ts';
 
 const hidden = '(hidden)';
 

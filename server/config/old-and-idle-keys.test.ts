@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { formatDiagnostic } from './diagnostic.ts';
+import { findPlaces } from './files/places.ts';
 import { loadSettings } from './load.ts';
-import { findPlaces } from './places.ts';
 
 /** Loads a folder whose global file says this. */
 async function load(text: string) {

@@ -2,10 +2,10 @@
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic, Place } from './diagnostic.ts';
 import { maximumBytes, type SettingsDocument } from './document.ts';
+import { type ReadFile, type ReadResult, readOnce } from './files/read-once.ts';
 import type { SettingsPlaces, SettingsScope } from './loaded-settings.ts';
 import { type NormalizedSettings, normalize } from './normalize.ts';
 import { isError, parseSettings } from './parse.ts';
-import { type ReadFile, type ReadResult, readOnce } from './read-once.ts';
 
 /** A path where a settings file may be. */
 interface Candidate {

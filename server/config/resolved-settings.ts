@@ -1,10 +1,10 @@
 /** The last step of loading: settings and the providers that follow from them, resolved anew when the files change. */
 import type { ClientConfig } from '../contract/config.ts';
 import type { Diagnostic } from './diagnostic.ts';
-import { checkTemplates } from './expand.ts';
-import { checkModels } from './models.ts';
-import { type ProviderCandidate, resolveProviders } from './providers.ts';
-import type { Environment } from './variables.ts';
+import { checkModels } from './providers/models.ts';
+import { type ProviderCandidate, resolveProviders } from './providers/providers.ts';
+import { checkTemplates } from './templates/expand.ts';
+import type { Environment } from './templates/variables.ts';
 
 /** Settings, the providers that can be asked, and what is odd about either. */
 export interface ResolvedSettings {

@@ -12,7 +12,7 @@ import type {
 import { type MergedSettings, merge, sourceOf } from './merge.ts';
 import { pointerKeys, valueAt } from './pointer.ts';
 import type { FileContent } from './read-layers.ts';
-import { escapingPaths, restrictedPointers, withoutPointers, withoutRestricted } from './restrict.ts';
+import { escapingPaths, restrictedPointers, withoutPointers, withoutRestricted } from './trust/restrict.ts';
 
 /** A file that counts, and whether its restricted sections do. */
 export interface JudgedFile {

@@ -4,10 +4,10 @@ import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { findPlaces } from './files/places.ts';
 import { loadSettings } from './load.ts';
 import type { LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
-import { findPlaces } from './places.ts';
-import { recordTrust } from './trust-store.ts';
+import { recordTrust } from './trust/trust-store.ts';
 
 export interface TestProject {
   readonly home: string;

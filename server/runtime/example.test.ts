@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { findExecutable } from './executable.ts';
+import { findExecutable } from './processes/executable.ts';
 
 const example = join(import.meta.dirname, 'example.ts');
 const traced = test.skipIf(!findExecutable('strace'));

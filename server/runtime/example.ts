@@ -9,7 +9,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClientConfig } from '../contract/config.ts';
-import { createMemoryTranscript } from './memory-transcript.ts';
+import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import { createRuntime } from './runtime.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'service-example-'));

@@ -1,7 +1,7 @@
 /** Tells in a run which servers of its extensions cannot be used, once each. */
-import type { EventLog } from './event-log.ts';
+import type { EventLog } from './events/event-log.ts';
 import type { Extension } from './extension.ts';
-import type { RunScope } from './run-scope.ts';
+import type { RunScope } from './runs/run-scope.ts';
 
 const longestNotice = 5000;
 

@@ -4,7 +4,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
-import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
+import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Tool } from './tools/tool.ts';
 
 /** Where an extension is to work. */

@@ -1,19 +1,19 @@
 /** What a session's agent has at hand in this process, and what would fill its model's window: for people, who ask at any time. */
 import type { ContextPart, ExtensionState, InspectedJob, InspectedTool } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { contextParts } from './context-parts.ts';
+import type { ProfilePlace } from './agents/profiles.ts';
 import type { Extension } from './extension.ts';
+import { withoutFolders } from './files/without-folders.ts';
 import type { LiveParts, Parts } from './live-parts.ts';
-import type { ProfilePlace } from './profiles.ts';
+import { contextParts } from './prompt/context-parts.ts';
+import { addedBy, systemPromptParts } from './prompt/system-prompt.ts';
 import type { Query } from './query.ts';
-import type { RunScope } from './run-scope.ts';
-import type { OpenScope } from './run-scope-opener.ts';
-import { addedBy, systemPromptParts } from './system-prompt.ts';
+import type { RunScope } from './runs/run-scope.ts';
+import type { OpenScope } from './runs/run-scope-opener.ts';
 import { listTools } from './tool-listing.ts';
 import type { Job } from './tools/jobs.ts';
 import type { Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
-import { withoutFolders } from './without-folders.ts';
 
 export interface Inspection {
   /** The model that the next query would ask; null where it would be refused. */

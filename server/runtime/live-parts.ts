@@ -7,8 +7,8 @@ import { createOutbound, type Outbound } from '../outbound/outbound.ts';
 import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
+import { detectSandbox } from './processes/sandbox.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
-import { detectSandbox } from './sandbox.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
 

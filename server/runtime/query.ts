@@ -1,6 +1,6 @@
 /** A query as it enters the runtime. */
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
-import type { Generation } from './model.ts';
+import type { Generation } from './models/model.ts';
 import type { Approval, NewAgentSession, NewMessage, RunRequest } from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createLog } from '../log.ts';
-import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
+import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
 import { createRuntime, type Query, type Runtime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
 import type { NumberedEvent } from './transcript.ts';

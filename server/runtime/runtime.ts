@@ -6,38 +6,40 @@ import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
-import { todosOf } from './conversation.ts';
-import { estimateRun } from './estimate.ts';
-import { createEventHub } from './event-hub.ts';
-import { type FollowOptions, followEvents } from './event-stream.ts';
+import type { Profile } from './agents/profile.ts';
+import { createProfiles, type ProfileSource } from './agents/profiles.ts';
+import { createEventHub } from './events/event-hub.ts';
+import { type FollowOptions, followEvents } from './events/event-stream.ts';
 import type { ExpandSetting } from './extension.ts';
-import { checkHooks } from './hooks.ts';
+import { type FileToPutBack, type PutBackPlan, planPutBack } from './files/put-back.ts';
+import { checkHooks } from './hooks/hooks.ts';
 import { type Inspection, inspectSession } from './inspection.ts';
-import type { LeaseTimes } from './lease-keeper.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
-import { createMemoryTranscript } from './memory-transcript.ts';
-import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './model.ts';
-import type { Profile } from './profile.ts';
-import { createProfiles, type ProfileSource } from './profiles.ts';
+import { createMemoryTranscript } from './memory/memory-transcript.ts';
+import { estimateRun } from './models/estimate.ts';
+import { type Generation, ModelFailure, type ModelMessage, type ModelPart } from './models/model.ts';
+import { todosOf } from './prompt/conversation.ts';
+import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
-import { type FileToPutBack, type PutBackPlan, planPutBack } from './put-back.ts';
 import type { Query } from './query.ts';
-import { currentFolder, placesOf, scopeOpener } from './run-scope-opener.ts';
+import type { LeaseTimes } from './runs/lease-keeper.ts';
+import { currentFolder, placesOf, scopeOpener } from './runs/run-scope-opener.ts';
 import {
   type RunCounts,
   type RunLimits,
   type RunsAtWork,
   type StartedRun,
   workOnRuns,
-} from './runs-at-work.ts';
-import { createTitleWriter } from './title-writer.ts';
+} from './runs/runs-at-work.ts';
 import { listTools } from './tool-listing.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
-export { whyTotalsAreUnbounded } from './control-groups.ts';
+export type { Profile } from './agents/profile.ts';
+export type { ProfileSource } from './agents/profiles.ts';
+export type { FileToPutBack, PutBackPlan } from './files/put-back.ts';
 export type { Inspection } from './inspection.ts';
 export type { RuntimeSettings } from './live-parts.ts';
 export type { LoginKeeper } from './mcp/login-keeper.ts';
@@ -47,13 +49,11 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
-export type { Generation } from './model.ts';
-export type { Profile } from './profile.ts';
-export type { ProfileSource } from './profiles.ts';
+export type { Generation } from './models/model.ts';
+export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
-export type { FileToPutBack, PutBackPlan } from './put-back.ts';
 export type { Query } from './query.ts';
-export type { RunCounts, RunLimits, StartedRun } from './runs-at-work.ts';
+export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {

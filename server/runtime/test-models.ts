@@ -4,7 +4,7 @@ import type { Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { RuntimeEvent } from '../contract/api.ts';
 import type { ClientConfig, Provider, ProviderModel } from '../contract/config.ts';
 import { createLog } from '../log.ts';
-import { createMemoryTranscript, type MemoryTranscript } from './memory-transcript.ts';
+import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
 import { createRuntime, type Query, type Runtime, type RuntimeOptions } from './runtime.ts';
 import { testFolder } from './test-conversation.ts';
 import { testQuery } from './test-query.ts';

@@ -4,7 +4,7 @@ import { parseDuration } from '../clock.ts';
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Outbound } from '../outbound/outbound.ts';
-import type { Sandbox, SandboxUnavailable } from './sandbox.ts';
+import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Jobs } from './tools/jobs.ts';
 import type { SearchEngine } from './tools/search-engine.ts';
 import { searxng } from './tools/searxng.ts';

@@ -2,8 +2,8 @@
 import { relative } from 'node:path';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
-import { type GuidanceFile, guidancePath, readGuidance } from '../guidance-file.ts';
-import { liesWithin, projectFolders } from '../project-folders.ts';
+import { type GuidanceFile, guidancePath, readGuidance } from '../guidance/guidance-file.ts';
+import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
 import { contextNames } from './context-names.ts';
 import { markdownFiles } from './markdown-files.ts';
 

@@ -1,7 +1,7 @@
 /** One language server of one project: started at its first use, started anew after a crash, ended when nobody uses it. */
 import type { Log } from '../../log.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
-import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { LanguageServerFailure, reasonOf } from './failure.ts';
 import { connectTo, type LanguageClient } from './language-client.ts';
 import type { ServerDefinition } from './server-choice.ts';

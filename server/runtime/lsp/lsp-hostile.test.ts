@@ -3,7 +3,7 @@ import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { detectSandbox } from '../sandbox.ts';
+import { detectSandbox } from '../processes/sandbox.ts';
 import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
 
 const sandbox = await detectSandbox();

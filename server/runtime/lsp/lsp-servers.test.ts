@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ClientConfig } from '../../contract/config.ts';
-import { hookBench, hookFolder, type ScriptedCall } from '../test-hooks.ts';
+import { hookBench, hookFolder, type ScriptedCall } from '../hooks/test-hooks.ts';
 import { findOnPath } from './search-path.ts';
 import { isAlive, lspBench, readNotes, smallServer } from './test-lsp.ts';
 

@@ -3,11 +3,11 @@ import { realpathSync } from 'node:fs';
 import { delimiter, dirname } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
-import { childEnvironment, variablesNamed } from '../child-environment.ts';
-import type { TreeLimits } from '../command.ts';
-import { type ProcessGroup, startGroup } from '../process-group.ts';
-import { processTree } from '../process-tree.ts';
-import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import type { TreeLimits } from '../commands/command.ts';
+import { childEnvironment, variablesNamed } from '../processes/child-environment.ts';
+import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
+import { processTree } from '../processes/process-tree.ts';
+import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { findNamed, findOnPath, foldersOutside } from './search-path.ts';
 import { ownTypeScript, type ServerDefinition } from './server-choice.ts';
 

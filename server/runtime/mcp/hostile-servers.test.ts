@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { processesWith } from '../test-hooks.ts';
+import { processesWith } from '../hooks/test-hooks.ts';
 import { call, hostile, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
 test.each([

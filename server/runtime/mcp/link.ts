@@ -15,8 +15,8 @@ import {
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
-import { childEnvironment } from '../child-environment.ts';
-import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { childEnvironment } from '../processes/child-environment.ts';
+import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { boundedFetch } from './bounded-fetch.ts';
 import type { Target } from './entry.ts';
 import { McpFailure } from './failure.ts';

@@ -1,7 +1,7 @@
 /** MCP servers in a run: hooks and people are asked before their tools, and the person is told what is missing. */
 import { expect, test } from 'vitest';
+import { hookBench, hookFolder, saying } from '../hooks/test-hooks.ts';
 import { createRuntime } from '../runtime.ts';
-import { hookBench, hookFolder, saying } from '../test-hooks.ts';
 import { hostile, testWorkspace } from './test-mcp.ts';
 
 const { attempt } = hookBench();

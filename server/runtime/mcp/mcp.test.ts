@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { detectSandbox } from '../sandbox.ts';
+import { detectSandbox } from '../processes/sandbox.ts';
 import type { Question } from '../tools/tool.ts';
 import { call, hostile, listening, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 

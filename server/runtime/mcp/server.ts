@@ -10,7 +10,7 @@ import type { McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
-import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import type { ToolContext } from '../tools/tool.ts';
 import { type CallClock, startCallClock } from './call-clock.ts';
 import { elicit } from './elicitation.ts';

@@ -9,7 +9,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
-import { type ProcessGroup, startGroup } from '../process-group.ts';
+import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
 import { McpFailure } from './failure.ts';
 
 /** How the process is started. */

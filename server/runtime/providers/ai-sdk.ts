@@ -15,7 +15,7 @@ import {
   type ModelPart,
   type ModelRequest,
   type TokenCount,
-} from '../model.ts';
+} from '../models/model.ts';
 import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import type { Thoughts } from './thoughts.ts';
 

@@ -1,7 +1,7 @@
 /** What is known of models: of vendors by the list that is part of the program, of the rest by the settings. */
 import { expect, test } from 'vitest';
 import type { ProviderModel } from '../../contract/config.ts';
-import type { TokenCount } from '../model.ts';
+import type { TokenCount } from '../models/model.ts';
 import { modelFacts } from './catalogue.ts';
 
 const million = 1_000_000;

@@ -1,8 +1,8 @@
 /** What is known of models: how much they read at once and what they cost. Part of this program; nothing is fetched. */
 import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
 import type { ProviderModel } from '../../contract/config.ts';
-import { type Cost, wholeCost } from '../cost.ts';
-import type { ModelFacts, TokenCount } from '../model.ts';
+import { type Cost, wholeCost } from '../models/cost.ts';
+import type { ModelFacts, TokenCount } from '../models/model.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 /** What the settings say counts; where they say nothing, what is known of the vendor's model; else null. */

@@ -1,6 +1,6 @@
 /** The built-in demonstration, where it is given more than a demonstration needs. */
 import { expect, test } from 'vitest';
-import type { ModelPart } from '../model.ts';
+import type { ModelPart } from '../models/model.ts';
 import { demoModel } from './demo.ts';
 
 async function answerTo(text: string): Promise<ModelPart[]> {

@@ -1,7 +1,7 @@
 /** The built-in demonstration: a script that streams like a model, says that it is none, and can be asked to use a tool. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MessagePart, ToolResult, Usage } from '../../contract/api.ts';
-import type { Model, ModelMessage, ModelPart, ModelRequest } from '../model.ts';
+import type { Model, ModelMessage, ModelPart, ModelRequest } from '../models/model.ts';
 
 export const demoProviderId = 'demo';
 export const demoModelId = 'demo-1';

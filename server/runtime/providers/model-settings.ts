@@ -1,6 +1,6 @@
 /** What the settings say of how a model is asked: of one that they choose, and of one that a provider lists. */
 import type { ClientConfig, ProviderModel } from '../../contract/config.ts';
-import type { Generation } from '../model.ts';
+import type { Generation } from '../models/model.ts';
 
 /** How the settings want a chosen model to be asked. */
 export function chosenGeneration(

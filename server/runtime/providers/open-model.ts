@@ -1,7 +1,7 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { type Model, ModelFailure, type ModelPart, type ModelRequest } from '../model.ts';
+import { type Model, ModelFailure, type ModelPart, type ModelRequest } from '../models/model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { modelFacts } from './catalogue.ts';
 import { withModelSettings } from './model-settings.ts';

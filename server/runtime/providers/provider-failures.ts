@@ -1,5 +1,5 @@
 /** What a provider's failure means: in words that anybody may read, and what may help. */
-import { ModelFailure, type Remedy } from '../model.ts';
+import { ModelFailure, type Remedy } from '../models/model.ts';
 
 /** The failure behind an error of a provider's client. Its own words stay in the log: they may quote the request. */
 export function failureOf(error: unknown, secrets: readonly string[]): ModelFailure {

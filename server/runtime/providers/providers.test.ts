@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
-import type { Model, ModelPart, ModelRequest } from '../model.ts';
+import type { Model, ModelPart, ModelRequest } from '../models/model.ts';
 import { createProviders, type ProviderDefinition } from './providers.ts';
 
 // As the server reaches them.

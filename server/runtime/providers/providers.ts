@@ -1,6 +1,6 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
 import { Problem } from '../../problem.ts';
-import type { Model } from '../model.ts';
+import type { Model } from '../models/model.ts';
 import { anthropic } from './anthropic.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
 import { type ModelCalls, openModel } from './open-model.ts';

@@ -1,6 +1,6 @@
 /** Keeps the signed thoughts of an opened model: Anthropic wants those that led to a tool call back with its result. */
 import type { LanguageModelV4StreamPart, SharedV4ProviderMetadata } from '@ai-sdk/provider';
-import type { ModelMessage } from '../model.ts';
+import type { ModelMessage } from '../models/model.ts';
 
 /** One thought, with what its vendor signed it by. */
 export interface Thought {

@@ -1,6 +1,6 @@
 /** Puts what is no setting of all vendors into each vendor's own words. */
 import type { SharedV4ProviderOptions } from '@ai-sdk/provider';
-import type { Generation } from '../model.ts';
+import type { Generation } from '../models/model.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
 
 /** What a call carries besides what every vendor knows. */

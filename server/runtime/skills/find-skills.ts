@@ -1,8 +1,8 @@
 /** Finds the skills that an agent has: the person's, those that the settings name, and those of the project. */
 import { readdir, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { guidancePath, readGuidance } from '../guidance-file.ts';
-import { liesWithin, projectFolders } from '../project-folders.ts';
+import { guidancePath, readGuidance } from '../guidance/guidance-file.ts';
+import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
 import { parseSkill, type ReadSkill, type Skill } from './skill.ts';
 
 /** Where projects keep skills, as the tools of the field have it; in the working folder and in the repository's root. */

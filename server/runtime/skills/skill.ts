@@ -1,8 +1,8 @@
 /** A skill: a folder whose `SKILL.md` tells an agent how to do one kind of work. */
 import { basename } from 'node:path';
 import { z } from 'zod';
-import { readYaml } from '../front-matter.ts';
-import type { GuidanceFile } from '../guidance-file.ts';
+import { readYaml } from '../guidance/front-matter.ts';
+import type { GuidanceFile } from '../guidance/guidance-file.ts';
 
 /** A skill that can be loaded. */
 export interface Skill {

@@ -1,6 +1,6 @@
 /** Skills: found in folders, named to the model, loaded when it asks for one. */
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
-import { liesWithin } from '../project-folders.ts';
+import { liesWithin } from '../guidance/project-folders.ts';
 import { findSkills, isWhole } from './find-skills.ts';
 import type { ReadSkill, Skill } from './skill.ts';
 import { skillTool } from './skill-tool.ts';

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { detectSandbox, type Sandbox, type SandboxSettings } from '../sandbox.ts';
+import { detectSandbox, type Sandbox, type SandboxSettings } from '../processes/sandbox.ts';
 import { bashTool } from './bash.ts';
 import { createJobs } from './jobs.ts';
 import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';

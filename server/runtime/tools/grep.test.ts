@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { findExecutable } from '../executable.ts';
-import { detectSandbox, type Sandbox } from '../sandbox.ts';
+import { findExecutable } from '../processes/executable.ts';
+import { detectSandbox, type Sandbox } from '../processes/sandbox.ts';
 import { grepTool } from './grep.ts';
 import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
 

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Sandbox } from '../sandbox.ts';
+import type { Sandbox } from '../processes/sandbox.ts';
 import { defineTool, failure, success } from './define-tool.ts';
 import { ripgrep } from './ripgrep.ts';
 import { search } from './search.ts';

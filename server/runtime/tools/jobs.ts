@@ -1,6 +1,6 @@
 // Commands that a session has started and that may go on after the call that started them.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { CommandEnd } from '../command.ts';
+import type { CommandEnd } from '../commands/command.ts';
 import { UnreadOutput } from './bounded-output.ts';
 
 /** The most that one session, and all of a process, may have at work at the same time. */

@@ -2,8 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { type CommandEnd, runCommand } from '../command.ts';
-import type { Sandbox, WrappedCommand } from '../sandbox.ts';
+import { type CommandEnd, runCommand } from '../commands/command.ts';
+import type { Sandbox, WrappedCommand } from '../processes/sandbox.ts';
 import { type LineMatch, MAX_MATCH_LENGTH, type WalkScope } from './search-job.ts';
 import { ToolInputError } from './tool.ts';
 

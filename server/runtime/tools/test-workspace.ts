@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createOutbound } from '../../outbound/outbound.ts';
-import type { SandboxUnavailable } from '../sandbox.ts';
+import type { SandboxUnavailable } from '../processes/sandbox.ts';
 import { createFileMemory } from './file-memory.ts';
 import { createJobs } from './jobs.ts';
 import type { Todo, Tool, ToolContext, ToolOutput } from './tool.ts';

@@ -1,6 +1,6 @@
 // The list of built-in tools and the two that talk to people.
 import { describe, expect, test } from 'vitest';
-import { detectSandbox } from '../sandbox.ts';
+import { detectSandbox } from '../processes/sandbox.ts';
 import { askUserTool } from './ask-user.ts';
 import { callTool, TOOL_OPTIONS, testWorkspace, toolNamed } from './test-workspace.ts';
 import { todosTool } from './todos.ts';

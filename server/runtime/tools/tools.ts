@@ -1,10 +1,10 @@
 // The built-in tools of the agent runtime, as one list.
 
 import type { Outbound } from '../../outbound/outbound.ts';
-import { builtInProfiles } from '../builtin-profiles.ts';
-import { findExecutable } from '../executable.ts';
-import { leavesTool } from '../profile.ts';
-import type { Sandbox, SandboxUnavailable } from '../sandbox.ts';
+import { builtInProfiles } from '../agents/builtin-profiles.ts';
+import { leavesTool } from '../agents/profile.ts';
+import { findExecutable } from '../processes/executable.ts';
+import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { agentTool } from './agent.ts';
 import { askUserTool } from './ask-user.ts';
 import { bashTool } from './bash.ts';

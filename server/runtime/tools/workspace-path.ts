@@ -2,7 +2,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { liesWithin } from '../project-folders.ts';
+import { liesWithin } from '../guidance/project-folders.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 
 /** What the mode of the installation says about paths. */

@@ -1,0 +1,103 @@
+/** Where settings files are. Whether they are there is for the reader to find out. */
+import { realpath } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { SettingsError } from '../diagnostic.ts';
+import type { SettingsPlaces } from '../loaded-settings.ts';
+import { findGitRoot } from './git-root.ts';
+
+/** Variables of the process, as far as they say where files are. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The places of one working directory: the person's own, and those of the project around it. Throws SettingsError
+ * where the working directory is gone, or no one folder holds the person's own settings.
+ */
+export async function findPlaces(
+  workingDirectory: string,
+  environment: Environment,
+  homeDirectory: string,
+): Promise<SettingsPlaces> {
+  refuseRelative(environment.SERVICE_GLOBAL_CONFIG);
+  const here = await realDirectory(resolve(workingDirectory));
+  const projectRoot = (await findGitRoot(here)) ?? here;
+  return {
+    ...personalPlaces(environment, homeDirectory),
+    workingDirectory: here,
+    projectRoot,
+    projectFiles: foldersBetween(projectRoot, here).flatMap((folder) => [
+      join(folder, 'service.json'),
+      join(folder, '.service.json'),
+    ]),
+    workspaceFile: join(projectRoot, '.service', 'service.json'),
+  };
+}
+
+/** The places of the person alone, for what belongs to no project. */
+export function globalPlaces(environment: Environment, homeDirectory: string): SettingsPlaces {
+  return {
+    ...personalPlaces(environment, homeDirectory),
+    workingDirectory: homeDirectory,
+    projectRoot: homeDirectory,
+    projectFiles: [],
+    workspaceFile: null,
+  };
+}
+
+function personalPlaces(
+  environment: Environment,
+  homeDirectory: string,
+): Pick<SettingsPlaces, 'globalFile' | 'dataHome'> {
+  return {
+    globalFile: globalSettingsFile(environment, homeDirectory),
+    dataHome: join(baseFolder(environment.XDG_DATA_HOME, join(homeDirectory, '.local', 'share')), 'service'),
+  };
+}
+
+/** The person's own settings, for every project. */
+function globalSettingsFile(environment: Environment, homeDirectory: string): string {
+  const named = environment.SERVICE_GLOBAL_CONFIG;
+  if (named) return resolve(named, 'service.json');
+  return join(
+    baseFolder(environment.XDG_CONFIG_HOME, join(homeDirectory, '.config')),
+    'service',
+    'service.json',
+  );
+}
+
+/** The XDG specification has relative paths ignored. */
+export function baseFolder(configured: string | undefined, usual: string): string {
+  return configured && isAbsolute(configured) ? configured : usual;
+}
+
+/** The folder of the person's own settings would be another one in each project, and the project's to fill. */
+function refuseRelative(named: string | undefined): void {
+  if (!named || isAbsolute(named)) return;
+  throw refusal(
+    `SERVICE_GLOBAL_CONFIG is ${JSON.stringify(named)}, which is another folder in each project`,
+    'Set it to an absolute path.',
+  );
+}
+
+async function realDirectory(folder: string): Promise<string> {
+  try {
+    return await realpath(folder);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // realpath rejects with nothing else
+    throw refusal(
+      `The working directory ${folder} cannot be used (${code})`,
+      'Go to a folder that is there.',
+    );
+  }
+}
+
+function refusal(message: string, remedy: string): SettingsError {
+  return new SettingsError([
+    { severity: 'error', place: null, pointer: '', message, expected: null, remedy },
+  ]);
+}
+
+/** From the root down to the folder, both included. */
+function foldersBetween(root: string, folder: string): string[] {
+  const steps = relative(root, folder).split(sep).filter(Boolean);
+  return [root, ...steps.map((_, index) => join(root, ...steps.slice(0, index + 1)))];
+}

@@ -1,0 +1,68 @@
+/** What a run needs to start other agents: how far it may go, and what it leaves them. */
+import type { QueryLimits } from '../../contract/api.ts';
+import type { ClientConfig } from '../../contract/config.ts';
+import type { Query } from '../query.ts';
+import type { Profile } from './profile.ts';
+
+/** What a run needs to start agents. */
+export interface AgentStarter {
+  /** How many agents stand between this run and a person. */
+  readonly depth: number;
+  /** The run of a person that all of it began with. */
+  readonly rootRunId: string;
+  readonly workspaceId: string;
+  readonly userId: string;
+  /** Lists of tools: only what each of them holds is left for those that this run starts. */
+  readonly toolLimits: readonly (readonly string[])[];
+  /** What the query of the person may use at most, by its own words: they hold for every agent, too. */
+  readonly asked: QueryLimits | null;
+  /** How many agents may be started in all for the run of a person. */
+  readonly limit: () => Promise<number>;
+  /** The model of the profile, where it has one. */
+  readonly modelOf: (agentSlug: string) => Promise<string | null>;
+  readonly start: (query: Query) => Promise<unknown>;
+  /** Tells that the run is to stop. */
+  readonly wake: (runId: string) => void;
+  /** What agents that were started ask people, and nobody has answered yet. */
+  readonly open: Map<string, 'waiting_permission' | 'waiting_prompt'>;
+  /** Runs one start after the other, so that they are counted. */
+  readonly inTurn: <Value>(work: () => Promise<Value>) => Promise<Value>;
+}
+
+/** How many agents, and how deep, where the settings do not say. */
+const defaults = { max_agent_depth: 1, max_agents: 10 };
+
+export function agentLimits({ options }: ClientConfig): typeof defaults {
+  const { max_agent_depth, max_agents } = { ...defaults, ...options?.limits };
+  return { max_agent_depth, max_agents };
+}
+
+/** One start after the other, for each run of a person. */
+export function startsInTurn(): <Value>(rootRunId: string, work: () => Promise<Value>) => Promise<Value> {
+  const last = new Map<string, Promise<unknown>>();
+  return async (rootRunId, work) => {
+    const before = last.get(rootRunId) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    last.set(rootRunId, turn);
+    try {
+      return await turn;
+    } finally {
+      if (last.get(rootRunId) === turn) last.delete(rootRunId);
+    }
+  };
+}
+
+/** What the agents that a run starts may have: what it has itself, and none of what its profile leaves out. */
+export function limitsBelow(
+  { agent, trigger, session }: Query,
+  { tools }: Pick<Profile, 'tools'>,
+): readonly (readonly string[])[] {
+  const allowed = session.permissionRules
+    .filter(({ decision }) => decision === 'allow')
+    .map(({ tool }) => tool);
+  return [
+    ...(agent?.toolLimits ?? []),
+    ...(tools === null ? [] : [tools]),
+    ...(trigger === 'messages' ? [allowed] : []),
+  ];
+}

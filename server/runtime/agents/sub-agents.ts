@@ -1,0 +1,259 @@
+/** Has another agent do an errand for a run: starts it once, bridges what it asks people, and brings back its answer. */
+import type { InterruptReason, RuntimeEvent, Usage } from '../../contract/api.ts';
+import { newId } from '../../ids.ts';
+import { Problem } from '../../problem.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { followEvents } from '../events/event-stream.ts';
+import { addCosts } from '../models/cost.ts';
+import { noUsage } from '../models/model.ts';
+import type { Query } from '../query.ts';
+import type { RunScope } from '../runs/run-scope.ts';
+import { addUsage } from '../runs/spending.ts';
+import { failure, success } from '../tools/define-tool.ts';
+import type { ToolOutput } from '../tools/tool.ts';
+import type { NumberedEvent, StartedAgent } from '../transcript.ts';
+
+/** What an agent is asked to do. */
+export interface Errand {
+  /** In a few words, for people. */
+  readonly description: string;
+  readonly prompt: string;
+  readonly agentSlug: string;
+}
+
+/** Which call of a run it is. */
+export interface AgentCall {
+  readonly toolCallId: string;
+  /** Unlike the id of the call, which a provider may give again, the only one of the run. */
+  readonly key: string;
+  /** Output for people. */
+  readonly progress: (text: string) => void;
+}
+
+/** How it went. */
+interface Outcome {
+  readonly status: 'completed' | 'failed' | 'interrupted';
+  readonly output: ToolOutput;
+  readonly usage: Usage;
+  readonly cost: number | null;
+}
+
+/** An agent that is to stop gets this long; its parent's end has the last word. */
+const stopWithinMs = 5000;
+/** As much of an answer as a model is given. */
+const answerLimit = 50_000;
+
+export async function runSubAgent(
+  scope: RunScope,
+  log: EventLog,
+  call: AgentCall,
+  errand: Errand,
+): Promise<ToolOutput> {
+  const known = await scope.transcript.findAgent(scope.runId, call.key);
+  const told = known ? await toldOf(scope, call, known) : new Set<string>();
+  try {
+    const agent = known ?? (await startAgent(scope, call, errand));
+    const { description } = errand;
+    if (!told.has('agent_started'))
+      await tell(log, { type: 'agent_started', ...namesOf(call, agent), description });
+    const outcome = await follow(scope, log, call, agent, told);
+    if (!told.has('agent_finished')) await finish(scope, log, call, agent, outcome);
+    return outcome.output;
+  } catch (error) {
+    // What the errand names is not there, or there is no room: the model can do something else.
+    if (error instanceof Problem && !scope.signal.aborted) return failure(error.message);
+    throw error;
+  }
+}
+
+async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Promise<StartedAgent> {
+  const { agents } = scope;
+  return agents.inTurn(async () => {
+    const limit = await agents.limit();
+    if ((await scope.transcript.countAgents(agents.rootRunId)) >= limit)
+      throw new Problem('invalid_request', `A run may start ${limit} agents at most; do the rest yourself.`);
+    await agents.start(await queryOf(scope, call, errand));
+    const started = await scope.transcript.findAgent(scope.runId, call.key);
+    if (!started) throw new Error('The agent was started and is not there.');
+    return started;
+  });
+}
+
+async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promise<Query> {
+  const { agents } = scope;
+  return {
+    session: {
+      id: newId('session'),
+      workspaceId: agents.workspaceId,
+      agentSlug: errand.agentSlug,
+      model: null,
+      systemPrompt: scope.systemPrompt,
+      permissionRules: scope.rules,
+    },
+    userId: agents.userId,
+    trigger: 'agent',
+    messages: [{ role: 'user', parts: [{ type: 'text', text: errand.prompt }] }],
+    agentSlug: errand.agentSlug,
+    model: (await agents.modelOf(errand.agentSlug)) ?? scope.model.name,
+    permissionMode: scope.permissionMode,
+    onUnanswered: scope.onUnanswered,
+    ...(agents.asked && { request: { limits: agents.asked, summary: null } }),
+    agent: {
+      parentSessionId: scope.sessionId,
+      parentRunId: scope.runId,
+      call: call.key,
+      rootRunId: agents.rootRunId,
+      depth: agents.depth + 1,
+      toolLimits: agents.toolLimits,
+      title: errand.description,
+    },
+  };
+}
+
+/** To the agent's end, or to the end of this run, which is its end too. */
+async function follow(
+  scope: RunScope,
+  log: EventLog,
+  call: AgentCall,
+  agent: StartedAgent,
+  told: ReadonlySet<string>,
+): Promise<Outcome> {
+  const used: Used = { usage: noUsage, cost: 0 };
+  const watch = async (signal: AbortSignal, live: boolean): Promise<Outcome | null> => {
+    const options = { after: 0, follow: true, signal };
+    for await (const event of followEvents(agent.runId, options, scope.transcript, scope.hub)) {
+      if (event.name === 'runtime') {
+        count(used, event.data);
+        if (live) await bridge(scope, log, call, event.data, told);
+      }
+      const outcome = outcomeOf(event);
+      if (outcome) return { ...outcome, ...used };
+    }
+    return null;
+  };
+  const outcome = await watch(scope.signal, true);
+  if (outcome) return outcome;
+  const reason = reasonOf(scope.signal);
+  if (reason !== 'lease_lost') {
+    await scope.transcript.stopRun(agent.runId, reason);
+    scope.agents.wake(agent.runId);
+  }
+  const stopped = reason === 'lease_lost' ? null : await watch(AbortSignal.timeout(stopWithinMs), false);
+  return stopped ?? { status: 'interrupted', output: failure('Interrupted.'), ...used };
+}
+
+interface Used {
+  usage: Usage;
+  cost: number | null;
+}
+
+/** Steps are told one by one; what is told of the whole run counts summaries too. */
+function count(used: Used, event: RuntimeEvent): void {
+  if (event.type === 'usage_updated') Object.assign(used, { usage: event.usage, cost: event.cost });
+  if (event.type !== 'step_finished') return;
+  used.usage = addUsage(used.usage, event.usage);
+  used.cost = addCosts(used.cost, event.cost);
+}
+
+/** What a person has to see in the stream of the run that they follow. */
+const bridged: ReadonlySet<RuntimeEvent['type']> = new Set([
+  'permission_requested',
+  'permission_resolved',
+  'permission_expired',
+  'prompt_requested',
+  'prompt_resolved',
+  'prompt_expired',
+]);
+
+async function bridge(
+  scope: RunScope,
+  log: EventLog,
+  call: AgentCall,
+  event: RuntimeEvent,
+  told: ReadonlySet<string>,
+): Promise<void> {
+  if (event.type === 'tool_started') call.progress(`${event.tool_name}\n`);
+  if (!bridged.has(event.type)) return;
+  const key = keyOf(event);
+  const { open } = scope.agents;
+  if ('request' in event)
+    open.set(
+      event.request.id,
+      event.type === 'permission_requested' ? 'waiting_permission' : 'waiting_prompt',
+    );
+  // A decision that nobody was asked for is nothing to the person.
+  else if (!('request_id' in event) || event.request_id === null) return;
+  else open.delete(event.request_id);
+  if (told.has(key)) return;
+  // Several agents may wait at once: the run goes on when the last of them does.
+  const status = [...open.values()].at(-1) ?? 'running';
+  await log.commit([{ name: 'runtime', data: event }], (events) =>
+    scope.transcript.changeStatus(scope, status, events),
+  );
+}
+
+function keyOf(event: RuntimeEvent): string {
+  if ('request' in event) return `${event.type} ${event.request.id}`;
+  return 'request_id' in event ? `${event.type} ${event.request_id}` : event.type;
+}
+
+/** What this run has told of the agent before its process died. */
+async function toldOf(scope: RunScope, { toolCallId }: AgentCall, agent: StartedAgent): Promise<Set<string>> {
+  const told = new Set<string>();
+  for (let after = 0; ; ) {
+    const events = await scope.transcript.readEvents(scope.runId, after, 1000);
+    for (const { name, data } of events) {
+      if (name !== 'runtime') continue;
+      if (!('run_id' in data && 'tool_call_id' in data)) told.add(keyOf(data));
+      else if (data.tool_call_id === toolCallId && data.run_id === agent.runId) told.add(data.type);
+    }
+    const last = events.at(-1);
+    if (!last) return told;
+    after = last.seq;
+  }
+}
+
+function outcomeOf(event: NumberedEvent): Pick<Outcome, 'status' | 'output'> | null {
+  if (event.name === 'error')
+    return { status: 'failed', output: failure(`The agent failed: ${event.data.error}`) };
+  if (event.name !== 'done') return null;
+  const { status, stop_reason, content } = event.data;
+  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  const said = clip(text);
+  if (status === 'interrupted')
+    return { status, output: failure(['The agent was interrupted.', said].filter(Boolean).join('\n\n')) };
+  if (stop_reason !== 'end_turn' && stop_reason !== 'stop_sequence')
+    return { status, output: success(`[The agent stopped early: ${stop_reason}.]\n\n${said}`) };
+  return { status, output: success(said || 'The agent is done and said nothing.') };
+}
+
+function clip(text: string): string {
+  if (text.length <= answerLimit) return text;
+  return `${text.slice(0, answerLimit).toWellFormed()}\n[The rest, ${text.length - answerLimit} characters, is left out.]`;
+}
+
+async function finish(
+  scope: RunScope,
+  log: EventLog,
+  call: AgentCall,
+  agent: StartedAgent,
+  { status, usage, cost }: Outcome,
+): Promise<void> {
+  const data = { type: 'agent_finished', ...namesOf(call, agent), status, usage, cost } as const;
+  await log.commit([{ name: 'runtime', data }], (events) =>
+    scope.transcript.finishAgent(scope, { usage, cost }, events),
+  );
+}
+
+function namesOf({ toolCallId }: AgentCall, { sessionId, runId, agentSlug }: StartedAgent) {
+  return { tool_call_id: toolCallId, session_id: sessionId, run_id: runId, agent_slug: agentSlug };
+}
+
+async function tell(log: EventLog, data: RuntimeEvent): Promise<void> {
+  await log.push({ name: 'runtime', data });
+}
+
+function reasonOf(signal: AbortSignal): InterruptReason {
+  // The runtime aborts with the reason as it stands in the contract.
+  return (signal.reason as { readonly reason?: InterruptReason } | undefined)?.reason ?? 'requested';
+}

@@ -1,0 +1,55 @@
+/** The hub that wakes waiters: nothing is missed between look and wait, and nothing is kept of who no longer waits. */
+import { getEventListeners } from 'node:events';
+import { expect, test } from 'vitest';
+import type { NumberedEvent } from '../transcript.ts';
+import { createEventHub } from './event-hub.ts';
+import { followEvents } from './event-stream.ts';
+
+const words: NumberedEvent = {
+  seq: 1,
+  name: 'message',
+  data: { type: 'text_delta', message_id: 'msg_1', text: 'Hi' },
+};
+const error: NumberedEvent = { seq: 1, name: 'error', data: { error: 'internal_error: x' } };
+
+test('what happens between look and wait wakes at once', async () => {
+  const hub = createEventHub();
+  const ticket = hub.ticket('run_1');
+  hub.notify('run_1');
+  const started = performance.now();
+  await ticket.wait(new AbortController().signal);
+  expect(performance.now() - started).toBeLessThan(200);
+});
+
+test('a reader of a run that has ended leaves nothing behind', async () => {
+  const hub = createEventHub();
+  const signal = new AbortController().signal;
+  for (const options of [
+    { after: 0, follow: true, signal },
+    { after: 1, follow: false, signal },
+  ]) {
+    const transcript = { readEvents: async () => (options.after === 0 ? [error] : []) };
+    for await (const event of followEvents('run_1', options, transcript, hub)) expect(event).toBe(error);
+  }
+  expect(hub.waiting()).toBe(0);
+});
+
+test('a reader that leaves in the middle leaves nothing behind', async () => {
+  const hub = createEventHub();
+  const options = { after: 0, follow: true, signal: new AbortController().signal };
+  const transcript = { readEvents: async () => [words] };
+  for await (const _event of followEvents('run_1', options, transcript, hub)) break;
+  expect(hub.waiting()).toBe(0);
+});
+
+test('whoever waits again and again does not pile up listeners', async () => {
+  const hub = createEventHub();
+  const { signal } = new AbortController();
+  for (let times = 0; times < 3; times += 1) {
+    const ticket = hub.ticket('run_1');
+    setTimeout(() => hub.notify('run_1'), 5);
+    await ticket.wait(signal);
+    ticket.drop();
+  }
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
+});

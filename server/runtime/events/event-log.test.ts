@@ -1,0 +1,70 @@
+/** The numbers of a run's events: in order, without a gap, whatever fails. */
+import { expect, test } from 'vitest';
+import type { NumberedEvent, RunEvent } from '../transcript.ts';
+import { createEventLog } from './event-log.ts';
+
+function text(words: string): RunEvent {
+  return { name: 'message', data: { type: 'text_delta', message_id: 'msg_1', text: words } };
+}
+
+/** A store that fails as often as it is told to. */
+function failingStore() {
+  const stored: NumberedEvent[] = [];
+  const state = { failures: 0, writes: 0 };
+  const append = async (_runId: string, events: readonly NumberedEvent[]) => {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    state.writes += 1;
+    if (state.failures > 0) {
+      state.failures -= 1;
+      throw new Error('the store is away');
+    }
+    stored.push(...events);
+  };
+  return { stored, state, append };
+}
+
+function logOver({ append }: ReturnType<typeof failingStore>, last = 0) {
+  const seen: number[] = [];
+  // The other members are not called by the log.
+  const transcript = { appendEvents: append } as unknown as Parameters<typeof createEventLog>[1];
+  return { seen, log: createEventLog('run_1', transcript, last, (seq) => seen.push(seq)) };
+}
+
+test('what is pushed during a write goes out together with the next', async () => {
+  const store = failingStore();
+  const { log, seen } = logOver(store, 4);
+  for (let count = 0; count < 50; count += 1) await log.push(text(`${count}`));
+  await log.commit([text('end')], (events) => store.append('run_1', events));
+  expect(store.stored.map(({ seq }) => seq)).toEqual(Array.from({ length: 51 }, (_, index) => index + 5));
+  expect(store.state.writes).toBeLessThan(10);
+  expect(seen.at(-1)).toBe(55);
+});
+
+test('a failed write leaves no gap and loses nothing', async () => {
+  const store = failingStore();
+  const { log } = logOver(store);
+  store.state.failures = 1;
+  await log.push(text('one'));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  await log.push(text('two'));
+  await log.commit([], (events) => store.append('run_1', events));
+  expect(store.stored.map(({ seq }) => seq)).toEqual([1, 2]);
+});
+
+test('a failed commit takes no number, so that the one that tells of it can', async () => {
+  const store = failingStore();
+  const { log } = logOver(store);
+  store.state.failures = 1;
+  await expect(log.commit([text('lost')], (events) => store.append('run_1', events))).rejects.toThrow('away');
+  await log.commit([text('error')], (events) => store.append('run_1', events));
+  expect(store.stored).toMatchObject([{ seq: 1, data: { text: 'error' } }]);
+});
+
+test('a reader is told of nothing that is not stored', async () => {
+  const store = failingStore();
+  const { log, seen } = logOver(store);
+  await log.push(text('one'));
+  expect(seen).toEqual([]);
+  await log.commit([], (events) => store.append('run_1', events));
+  expect(seen.at(-1)).toBe(1);
+});

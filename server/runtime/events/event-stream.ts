@@ -1,0 +1,42 @@
+/** Reads a run's events from the store and goes on as they come, in whichever process the run is at work. */
+
+import type { NumberedEvent, Transcript } from '../transcript.ts';
+import type { EventHub } from './event-hub.ts';
+
+/** How many events are read at once; fewer where they are long. A slow reader holds no more than these. */
+const batchSize = 32;
+
+export interface FollowOptions {
+  /** The number of the last event already seen; 0 for none. */
+  readonly after: number;
+  /** False replays what is stored and ends. */
+  readonly follow: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Every event after the cursor, once and in order, up to `done` or `error`. */
+export async function* followEvents(
+  runId: string,
+  { after, follow, signal }: FollowOptions,
+  transcript: Pick<Transcript, 'readEvents'>,
+  hub: EventHub,
+): AsyncGenerator<NumberedEvent> {
+  let cursor = after;
+  while (!signal.aborted) {
+    const ticket = hub.ticket(runId);
+    try {
+      const events = await transcript.readEvents(runId, cursor, batchSize);
+      for (const event of events) {
+        yield event;
+        cursor = event.seq;
+        if (event.name === 'done' || event.name === 'error') return;
+      }
+      // There may be more, also where a few long ones were all that was given.
+      if (events.length === batchSize || events.some(({ name }) => name !== 'message')) continue;
+      if (!follow) return;
+      await ticket.wait(signal);
+    } finally {
+      ticket.drop();
+    }
+  }
+}

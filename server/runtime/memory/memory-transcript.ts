@@ -1,0 +1,253 @@
+/** A transcript in memory, for programs that embed the runtime and keep nothing. */
+import type { Message, PermissionRequest, PromptRequest, Usage } from '../../contract/api.ts';
+import { Problem } from '../../problem.ts';
+import { addCosts } from '../models/cost.ts';
+import { noUsage } from '../models/model.ts';
+import { addUsage } from '../runs/spending.ts';
+import type { Grant, NewFileChange, NewMessage, NumberedEvent, SeenFile, Transcript } from '../transcript.ts';
+import { createMemoryAgents } from './memory-agents.ts';
+import { createMemoryPlans } from './memory-plans.ts';
+
+/** The answers that an embedding program gives to questions, besides what the runtime needs. */
+export interface MemoryTranscript extends Transcript {
+  /**
+   * @param updatedInput - Members to put in place of those of the call's input before it is allowed.
+   * @throws Problem `already_answered`, as the first answer stands.
+   */
+  answerPermission(
+    requestId: string,
+    decision: NonNullable<PermissionRequest['decision']>,
+    updatedInput?: PermissionRequest['updated_input'],
+  ): void;
+  answerPrompt(requestId: string, answers: PromptRequest['answers']): void;
+  /** What the session's tools have changed, the oldest first. */
+  fileChanges(sessionId: string): readonly NewFileChange[];
+  /** Asks the run to stop; the runtime heeds it when woken. */
+  requestInterrupt(runId: string): void;
+  /** Refuses a plan; one is approved by a query that says so. */
+  rejectPlan(planId: string, comment: string | null): void;
+}
+
+interface StoredRun {
+  readonly sessionId: string;
+  readonly turn: number;
+  readonly events: NumberedEvent[];
+  usage: Usage;
+  cost: number;
+  interrupted: boolean;
+  ended: boolean;
+}
+
+export function createMemoryTranscript(): MemoryTranscript {
+  const messages = new Map<string, Message[]>();
+  const runs = new Map<string, StoredRun>();
+  const permissions = new Map<string, PermissionRequest>();
+  const prompts = new Map<string, PromptRequest>();
+  const grants = new Map<string, Grant[]>();
+  const seen = new Map<string, Map<string, SeenFile>>();
+  const changes = new Map<string, NewFileChange[]>();
+  const plans = createMemoryPlans();
+  const agents = createMemoryAgents();
+
+  const runOf = (runId: string): StoredRun => {
+    const run = runs.get(runId);
+    if (!run) throw new Error(`No run ${runId}`);
+    return run;
+  };
+  const append = (runId: string, events: readonly NumberedEvent[]) =>
+    void runOf(runId).events.push(...events);
+  const addMessages = (runId: string, sessionId: string, added: readonly NewMessage[]) => {
+    const stored = added.map((message) => ({
+      cost: null,
+      summary: false,
+      excluded: false,
+      ...message,
+      session_id: sessionId,
+      run_id: runId,
+      feedback: null,
+      reverted: false,
+      created_at: new Date().toISOString(),
+    }));
+    messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
+  };
+  const openRuns = (sessionId: string) =>
+    [...runs.values()].filter((run) => run.sessionId === sessionId && !run.ended);
+  const filesOf = (sessionId: string) => {
+    const files = seen.get(sessionId) ?? new Map<string, SeenFile>();
+    seen.set(sessionId, files);
+    return files;
+  };
+  const find = <Request>(requests: ReadonlyMap<string, Request>, id: string): Request => {
+    const request = requests.get(id);
+    if (!request) throw new Error(`No request ${id}`);
+    return request;
+  };
+  const addGrants = (requestId: string, patterns: readonly string[]) => {
+    const { decision, session_id, tool_name: toolName, action } = find(permissions, requestId);
+    if (decision !== 'allow_session' && decision !== 'allow_workspace') return;
+    const granted = patterns.map((pattern) => ({ toolName, action, pattern }));
+    const session = agents.personsSession(session_id);
+    grants.set(session, [...(grants.get(session) ?? []), ...granted]);
+  };
+
+  return {
+    async beginRun(run) {
+      const { id, sessionId, messages: prompt, queueLimit, events, approval } = run;
+      // One of them is at work; the others wait.
+      if (openRuns(sessionId).length > queueLimit)
+        throw new Problem('queue_full', `${queueLimit} runs wait in this session, as many as may.`);
+      agents.note(run);
+      if (approval) plans.approve(sessionId, id, approval);
+      const turn = runs.size + 1;
+      const state = { usage: noUsage, cost: 0, interrupted: false, ended: false };
+      runs.set(id, { sessionId, turn, events: [...events], ...state });
+      addMessages(id, sessionId, prompt);
+      return { turn };
+    },
+    async readMessages(sessionId, throughRunId) {
+      const turns = [...runs.keys()];
+      const turnOf = ({ run_id }: Message) => turns.indexOf(run_id ?? '');
+      const last = throughRunId === undefined ? turns.length : turns.indexOf(throughRunId);
+      const spoken = (messages.get(sessionId) ?? []).filter((message) => turnOf(message) <= last);
+      return spoken.sort((a, b) => turnOf(a) - turnOf(b));
+    },
+    async changeStatus({ runId }, _status, events) {
+      append(runId, events);
+    },
+    async appendEvents(runId, events) {
+      append(runId, events);
+    },
+    async commitStep({ runId, sessionId, messages: added, usage, cost, seenFiles = [], events }) {
+      const run = runOf(runId);
+      run.usage = addUsage(run.usage, usage);
+      run.cost = addCosts(run.cost, cost ?? 0) ?? run.cost;
+      addMessages(runId, sessionId, added);
+      for (const file of seenFiles) filesOf(sessionId).set(file.path, file);
+      append(runId, events);
+    },
+    async resumeRun({ runId, sessionId, messages: added, events }) {
+      addMessages(runId, sessionId, added);
+      append(runId, events);
+    },
+    async hasEarlierRun({ sessionId, turn }) {
+      return openRuns(sessionId).some((run) => run.turn < turn);
+    },
+    async readSeenFiles(sessionId) {
+      return [...filesOf(sessionId).values()];
+    },
+    async openPermission(request, events) {
+      permissions.set(request.id, request);
+      append(request.run_id, events);
+    },
+    async openPrompt(request, events) {
+      prompts.set(request.id, request);
+      append(request.run_id, events);
+    },
+    async readPermission(requestId) {
+      return { request: find(permissions, requestId), message: null };
+    },
+    async readPrompt(requestId) {
+      return find(prompts, requestId);
+    },
+    async expirePermission(requestId) {
+      const request = find(permissions, requestId);
+      if (request.status === 'pending') permissions.set(requestId, { ...request, status: 'expired' });
+      return find(permissions, requestId);
+    },
+    async expirePrompt(requestId) {
+      const request = find(prompts, requestId);
+      if (request.status === 'pending') prompts.set(requestId, { ...request, status: 'expired' });
+      return find(prompts, requestId);
+    },
+    async readGrants(sessionId) {
+      return grants.get(agents.personsSession(sessionId)) ?? [];
+    },
+    async addGrants(requestId, patterns) {
+      addGrants(requestId, patterns);
+    },
+    async recordChange(change) {
+      changes.set(change.sessionId, [...(changes.get(change.sessionId) ?? []), change]);
+    },
+    async replaceTitle() {
+      // Sessions have no titles here.
+    },
+    async addUsage() {
+      // Nobody reads what a session has used here.
+    },
+    async findAgent(parentRunId, call) {
+      return agents.find(parentRunId, call);
+    },
+    async countAgents(rootRunId) {
+      return agents.count(rootRunId);
+    },
+    async readSpending(rootRunId) {
+      const all = [rootRunId, ...agents.below(rootRunId)].map(runOf);
+      return {
+        usage: all.map(({ usage }) => usage).reduce(addUsage),
+        cost: addCosts(...all.map(({ cost }) => cost)) ?? 0,
+      };
+    },
+    async finishAgent({ runId }, _used, events) {
+      append(runId, events);
+    },
+    async stopRun(runId) {
+      runOf(runId).interrupted = true;
+    },
+    async writePlan(run, plan) {
+      return plans.write(run, plan);
+    },
+    async readPlan(sessionId) {
+      return plans.newestOf(sessionId);
+    },
+    rejectPlan: (planId, comment) => plans.reject(planId, comment),
+    async endRun({ runId, sessionId, status, messages: added, events, excluded = [] }) {
+      plans.end(runId, status);
+      for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
+      for (const message of messages.get(sessionId) ?? [])
+        if (excluded.includes(message.id)) message.excluded = true;
+      addMessages(runId, sessionId, added);
+      runOf(runId).ended = true;
+      append(runId, events);
+    },
+    async readEvents(runId, after, limit) {
+      return runOf(runId)
+        .events.filter(({ seq }) => seq > after)
+        .slice(0, limit);
+    },
+    async renewLeases(_lease, runIds) {
+      return runIds.map((runId) => ({ runId, interrupt: runOf(runId).interrupted ? 'requested' : null }));
+    },
+    async readInterrupt(runId) {
+      return runOf(runId).interrupted ? 'requested' : null;
+    },
+    async readLeases() {
+      // What is in memory ends with its process: nobody leaves runs behind.
+      return [];
+    },
+    async takeRun() {
+      return null;
+    },
+    fileChanges: (sessionId) => changes.get(sessionId) ?? [],
+    answerPermission(requestId, decision, updatedInput = null) {
+      const request = find(permissions, requestId);
+      if (request.status !== 'pending')
+        throw new Problem(
+          'already_answered',
+          'This request is not pending any more; the first answer stands.',
+        );
+      const updated_input = decision === 'deny' ? null : updatedInput;
+      permissions.set(requestId, { ...request, status: 'answered', decision, updated_input });
+      if (!updated_input) addGrants(requestId, request.grants);
+    },
+    answerPrompt(requestId, answers) {
+      prompts.set(requestId, {
+        ...find(prompts, requestId),
+        status: answers ? 'answered' : 'declined',
+        answers,
+      });
+    },
+    requestInterrupt(runId) {
+      runOf(runId).interrupted = true;
+    },
+  };
+}

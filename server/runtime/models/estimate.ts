@@ -1,0 +1,32 @@
+/** What a query would begin with, told without asking any model. */
+import type { QueryEstimate } from '../../contract/api.ts';
+import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from '../prompt/context-use.ts';
+import { toModelMessages } from '../prompt/conversation.ts';
+import { systemPrompt } from '../prompt/system-prompt.ts';
+import type { Query } from '../query.ts';
+import type { RunScope } from '../runs/run-scope.ts';
+import { noUsage } from './model.ts';
+
+/** The first call of a run that has not begun. */
+export async function estimateRun(scope: RunScope, { messages }: Query): Promise<QueryEstimate> {
+  const said = toModelMessages(await scope.transcript.readMessages(scope.sessionId));
+  const conversation = [...said, ...messages.map(({ role, parts }) => ({ role, parts }))];
+  const tools = isCounted(said) ? [] : await scope.tools();
+  const preamble = isCounted(said) ? 0 : estimatePreamble(await systemPrompt(scope, tools), tools);
+  const input = tokensOf(conversation) + preamble;
+  const { contextWindow: window, maxOutputTokens, price } = await scope.model.facts();
+  const output = scope.generation.maxTokens ?? maxOutputTokens;
+  const { options } = await scope.settings();
+  return {
+    model: scope.model.name,
+    input_tokens: input,
+    output_tokens: output,
+    context: { used: tokensOf(said), window },
+    fits: window === null ? null : input < window,
+    summarizes: !options?.disable_auto_summarize && said.length > 0 && isNearlyFull(input, window),
+    cost: {
+      input: price({ ...noUsage, input_tokens: input }),
+      output: output === null ? null : price({ ...noUsage, output_tokens: output }),
+    },
+  };
+}

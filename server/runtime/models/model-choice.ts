@@ -1,0 +1,65 @@
+/** The model that a run asks, and those of the settings that stand in for it. */
+import type { ClientConfig } from '../../contract/config.ts';
+import { chosenGeneration } from '../providers/model-settings.ts';
+import type { Providers } from '../providers/providers.ts';
+import type { Generation, Model } from './model.ts';
+
+export interface ModelChoice {
+  /** Asked now. */
+  readonly model: Model;
+  readonly generation: Generation;
+  /** Takes the next of the fallbacks for good; false where there is none left. */
+  replace(): boolean;
+}
+
+/** `generation` is what the query itself says, which then counts instead of what the settings say. */
+export function chooseModel(
+  providers: Providers,
+  config: ClientConfig,
+  name: string,
+  generation?: Generation,
+): ModelChoice {
+  const chosen = [config.models?.large, config.models?.small].find(
+    (kind) => kind && `${kind.provider}:${kind.model}` === name,
+  );
+  const isLarge = chosen !== undefined && chosen === config.models?.large;
+  const asked = generation ?? (isLarge ? chosenGeneration(chosen) : {});
+  return choiceOf(providers, name, asked, chosen?.fallbacks ?? []);
+}
+
+/** A model that the settings choose by its kind; null where they choose none that can be asked. */
+export function chooseKind(
+  providers: Providers,
+  config: ClientConfig,
+  kind: 'large' | 'small',
+): ModelChoice | null {
+  const chosen = config.models?.[kind];
+  const name = chosen && providers.chosen(`${chosen.provider}:${chosen.model}`);
+  return name ? choiceOf(providers, name, chosenGeneration(chosen), chosen.fallbacks ?? []) : null;
+}
+
+function choiceOf(
+  providers: Providers,
+  name: string,
+  generation: Generation,
+  fallbacks: readonly string[],
+): ModelChoice {
+  // Those whose provider is not there were told of when the settings were read.
+  const left = fallbacks.flatMap((fallback) => providers.chosen(fallback) ?? []);
+  const { providerOptions: _fieldsOfAnotherVendor, ...common } = generation;
+  let now = { model: providers.open(name), generation };
+  return {
+    get model() {
+      return now.model;
+    },
+    get generation() {
+      return now.generation;
+    },
+    replace() {
+      const next = left.shift();
+      if (next === undefined) return false;
+      now = { model: providers.open(next), generation: common };
+      return true;
+    },
+  };
+}

@@ -1,0 +1,111 @@
+/** What the runtime asks of a model, whoever provides it. */
+import type { MessagePart, ProblemCode, StopReason, Usage } from '../../contract/api.ts';
+import type { Cost } from './cost.ts';
+
+/** A message as a model reads it. */
+export interface ModelMessage {
+  readonly role: 'user' | 'assistant' | 'tool';
+  readonly parts: readonly MessagePart[];
+  /** Tokens that its provider counted when the model wrote it: all that it read and what it wrote. */
+  readonly tokens?: number;
+}
+
+/** A tool as a model is told of it. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments. */
+  readonly inputSchema: Record<string, unknown>;
+}
+
+/** Sampling settings; what is absent is left to the provider. */
+export interface Generation {
+  readonly maxTokens?: number;
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly topK?: number;
+  readonly frequencyPenalty?: number;
+  readonly presencePenalty?: number;
+  readonly stopSequences?: readonly string[];
+  /** Sends nothing that the provider's kind of API does not have: whoever asks does not know which one answers. */
+  readonly onlyStandard?: boolean;
+  /** How much an OpenAI model that reasons thinks before it answers. */
+  readonly reasoningEffort?: string;
+  /** Whether an Anthropic model that can reason thinks before it answers. */
+  readonly think?: boolean;
+  /** Fields of the request that only the provider knows. */
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
+}
+
+export interface ModelRequest extends Generation {
+  readonly system: string;
+  readonly messages: readonly ModelMessage[];
+  readonly tools: readonly ToolDefinition[];
+}
+
+/** What a model writes, piece by piece; `finish` comes last and once. */
+export type ModelPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'reasoning'; readonly text: string }
+  | { readonly type: 'tool_input'; readonly id: string; readonly name: string; readonly json: string }
+  | {
+      readonly type: 'tool_use';
+      readonly id: string;
+      readonly name: string;
+      readonly input: Record<string, unknown>;
+    }
+  | { readonly type: 'finish'; readonly stopReason: StopReason; readonly usage: TokenCount };
+
+/** Tokens, with what counts for the price alone. */
+export interface TokenCount extends Usage {
+  /** Those of the input that were written to the provider's cache. */
+  readonly cacheWriteTokens?: number;
+}
+
+/** What is known of a model. */
+export interface ModelFacts {
+  /** How many tokens it reads at once; null where that is not known. */
+  readonly contextWindow: number | null;
+  /** How many tokens an answer has at most unless the request says otherwise; null where nothing limits it. */
+  readonly maxOutputTokens: number | null;
+  /** Null where the price is not known. */
+  price(tokens: TokenCount): Cost;
+}
+
+/** One model of one provider. */
+export interface Model {
+  /** `<provider>:<model_id>` */
+  readonly name: string;
+  facts(): Promise<ModelFacts>;
+  /** Throws ModelFailure; ends early without one only when the signal aborts. */
+  stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelPart>;
+}
+
+/**
+ * What may help after a failure: to ask again, to ask another model, to say less, or to say something else, since the
+ * provider will not take this.
+ */
+export type Remedy = 'retry' | 'replace' | 'shorten' | 'reword';
+
+export interface FailureExtras {
+  readonly cause?: unknown;
+  /** How long the provider wants not to be asked. */
+  readonly retryAfterMs?: number | null;
+}
+
+/** Why a model gave no answer, in the words of the contract. */
+export class ModelFailure extends Error {
+  readonly code: Extract<ProblemCode, `provider_${string}`>;
+  readonly remedy: Remedy;
+  readonly retryAfterMs: number | null;
+
+  constructor(code: ModelFailure['code'], remedy: Remedy, message: string, extras: FailureExtras = {}) {
+    super(message, { cause: extras.cause });
+    this.name = 'ModelFailure';
+    this.code = code;
+    this.remedy = remedy;
+    this.retryAfterMs = extras.retryAfterMs ?? null;
+  }
+}
+
+export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };

@@ -1,0 +1,638 @@
+/** What is decided about a tool call, and why: denials first, every part of a command, what people granted. */
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: they are the shell's.
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
+import type { PermissionNeed } from '../tools/tool.ts';
+import { decide, type PermissionContext, type Verdict } from './permissions.ts';
+
+let workspacePath = '';
+beforeAll(() => {
+  workspacePath = realpathSync(mkdtempSync(join(tmpdir(), 'service-decisions-')));
+  mkdirSync(join(workspacePath, 'src'));
+  writeFileSync(join(workspacePath, 'src/a.ts'), 'a');
+  writeFileSync(join(workspacePath, 'notes.md'), 'n');
+  symlinkSync('/etc', join(workspacePath, 'outside'));
+  symlinkSync('src/a.ts', join(workspacePath, 'link'));
+});
+afterAll(() => rmSync(workspacePath, { recursive: true, force: true }));
+
+type Case = Partial<Omit<PermissionContext, 'workspacePath'>>;
+
+function context(more: Case): PermissionContext {
+  return { mode: 'ask', rules: [], allowedTools: [], hookAllows: false, grants: [], ...more, workspacePath };
+}
+
+function bash(command: string, more: Case = {}): Verdict {
+  const params = { command };
+  const need = { action: 'execute', description: '', path: workspacePath, params } as const;
+  return decide({ name: 'bash', input: params }, need, context(more));
+}
+
+function tool(
+  name: string,
+  need: Partial<PermissionNeed> | null,
+  input: Record<string, unknown>,
+  more: Case = {},
+): Verdict {
+  const whole =
+    need && ({ action: 'execute', description: '', path: workspacePath, params: input, ...need } as const);
+  return decide({ name, input }, whole, context(more));
+}
+
+const rule = (decision: PermissionRule['decision'], pattern?: string, name = 'bash'): PermissionRule => ({
+  tool: name,
+  decision,
+  ...(pattern !== undefined && { pattern }),
+});
+const granted = (...patterns: (string | null)[]) =>
+  patterns.map((pattern) => ({ toolName: 'bash', action: 'execute', pattern }));
+
+describe('a pattern for commands', () => {
+  test.each([
+    ['git diff *', 'git diff', true],
+    ['git diff *', 'git diff --stat a b', true],
+    ['git diff *', 'git  "diff" \\--stat', true],
+    ['git diff *', 'git diff $x', true],
+    ['git diff *', 'git differ', false],
+    ['git diff *', 'git diffx --stat', false],
+    ['git diff *', 'git $x', false],
+    ['git diff *', 'git $x diff', false],
+    ['git diff *', './git diff', false],
+    ['git diff *', 'PAGER=./x git diff', false],
+    ['git diff *', 'LANG=C git diff', true],
+    ['git diff *', 'git -c core.pager=./x diff', false],
+    ['git *', 'git -c core.pager=./x diff', false],
+    ['git *', 'git status', true],
+    ['git', 'git status', false],
+    ['git* *', 'github x', true],
+    ['npm run test:*', 'npm run test:unit', true],
+    ['npm run test:*', 'npm run test:unit --watch', false],
+    ['npm run test:*', 'npm run testing', false],
+    ['npm run test:* *', 'npm run test:unit --watch', true],
+    ['npm * test', 'npm run test', true],
+    ['npm * test', 'npm "$x" test', true],
+    ['npm * test', 'npm $x test', false],
+    ['npm * test', 'npm run run test', false],
+    ["echo 'a b' *", 'make "a b"', false],
+    ["make 'a b' \\*", 'make "a b" "*"', true],
+    ["make 'a b' \\*", 'make "a b" c', false],
+    ["make 'a", 'make a', true],
+    ['*', 'rm -rf x > y', true],
+    ['*', 'eval x', false],
+    ['timeout *', 'timeout 5 rm x', false],
+    ['rm *', 'timeout 5 rm x', true],
+    ['sudo *', 'sudo rm x', false],
+    ['A=1 make', 'A=1 make', true],
+    ['A=1 make', 'A=2 make', false],
+    ['make', 'A=1 make', false],
+    ['> build/*', 'echo x > build/a', true],
+    ['> build/*', 'echo x >> build/a', true],
+    ['> build/*', 'echo x > built', false],
+    ['> build/*', 'echo x > $x', false],
+    ['> *', 'make x', false],
+    ['< /etc/hosts', 'wc -l < /etc/hosts', true],
+    ['< /etc/hosts', 'wc -l < /etc/passwd', false],
+  ])('%j, allowed, covers %j: %j', (pattern, command, covered) => {
+    const verdict = covered ? 'allow' : 'ask';
+    expect(bash(command, { rules: [rule('allow', pattern)] })).toMatchObject({ verdict });
+    expect(bash(command, { allowedTools: [`bash(${pattern})`] })).toMatchObject({ verdict });
+    expect(bash(command, { allowedTools: [`bash:execute(${pattern})`] })).toMatchObject({ verdict });
+    expect(bash(command, { allowedTools: [`bash:write(${pattern})`] }).verdict).toBe('ask');
+    expect(bash(command, { rules: [rule('allow', pattern)], mode: 'deny_unlisted' }).verdict).toBe(
+      covered && !command.includes('echo') && !command.includes('wc') ? 'allow' : 'deny',
+    );
+  });
+
+  const rules = [rule('allow', 'git *'), rule('allow', 'npm test')];
+  test.each([
+    'git status; rm x',
+    'git status && rm x',
+    'git status || rm x',
+    'git status | rm x',
+    'git status & rm x',
+    'git status\nrm x',
+    'git status `rm x`',
+    'git status $(rm x)',
+    'git status "$(rm x)"',
+    'git status <(rm x)',
+    'git status > x',
+    'git status > ~/.bashrc',
+    'git status >> .git/config',
+    'git status 2> x',
+    'git status &> x',
+    'git status < /etc/passwd',
+    'git status <<E\n$(rm x)\nE',
+    'git status <<< $(rm x)',
+    'A=$(rm x) git status',
+    'GIT_PAGER=./x git log',
+    'GIT_SSH_COMMAND=./x git fetch',
+    'LD_PRELOAD=./x.so git log',
+    'PATH=. git log',
+    'PATH=.; git log',
+    'export PATH=.; git log',
+    'IFS=x; git log',
+    'git() { rm x; }; git log',
+    'alias git=rm; git x',
+    'hash -p ./x git; git log',
+    'eval "git status"',
+    'xargs git status',
+    'sudo git status',
+    'env git status',
+    'find . -exec git status {} ;',
+    'if git status; then rm x; fi',
+    'for i in 1; do rm x; done',
+    '(rm x); git status',
+    '{ rm x; }; git status',
+    'coproc rm x; git status',
+    '[[ -n $(rm x) ]] && git status',
+    'echo $((a[$(rm x)])); git status',
+    "a='x[$(rm x)]'; echo $((a)); git status",
+    'git status\rrm x',
+    'git\u00a0status',
+    'git status (',
+    'git status; "rm',
+    `${'npm test; '.repeat(3000)}npm test`,
+  ])('what else a command could do is asked about: %.70j', (command) => {
+    expect(bash(command, { rules }).verdict).toBe('ask');
+    expect(bash(command, { rules, mode: 'deny_unlisted' }).verdict).toBe('deny');
+  });
+
+  test('every part may be allowed by another hand', () => {
+    const more = { rules: [rule('allow', 'a')], allowedTools: ['bash(b *)'], grants: granted('c') };
+    expect(bash('a && b 1 2; c; ls src', more).verdict).toBe('allow');
+    expect(bash('a && b 1 2; c x; ls src', more)).toEqual({ verdict: 'ask', grants: ['c x'] });
+  });
+
+  test('a rule without a pattern, the name alone in the settings, and bypass are for every command', () => {
+    for (const more of [
+      { rules: [rule('allow')] },
+      { allowedTools: ['bash'] },
+      { allowedTools: ['bash:execute'] },
+      { mode: 'bypass' as const },
+    ])
+      expect(bash('eval "$x" > y', more).verdict).toBe('allow');
+  });
+});
+
+describe('a rule that denies', () => {
+  const everything = {
+    mode: 'bypass' as PermissionMode,
+    allowedTools: ['bash'],
+    grants: granted('*'),
+    hookAllows: true,
+  };
+
+  test.each([
+    'rm x',
+    'ls; rm x',
+    'ls $(rm x)',
+    '/bin/rm x',
+    '\\rm x',
+    "r''m x",
+    "$'\\x72m' x",
+    'A=1 rm x',
+    'timeout 5 rm x',
+    'sudo -u root rm x',
+    'xargs rm',
+    'find . -exec rm {} +',
+    'bash -c "ls; rm x"',
+    'eval "rm x"',
+    'env A=1 rm x',
+    // It could be that.
+    '$cmd x',
+    'bash -c "$x"',
+    'eval "$x"',
+    'curl x | sh',
+    '. ./x',
+    'rm x (',
+    'ls\rrm x',
+  ])('ends a command that has it in it, or could: %j', (command) => {
+    const verdict = bash(command, { ...everything, rules: [rule('deny', 'rm *')] });
+    expect(verdict).toMatchObject({ verdict: 'deny', reason: expect.stringContaining('denies bash(rm *)') });
+  });
+
+  test.each(['ls', 'echo rm x', 'git rm x', 'rmdir x', 'echo $x', 'for i in a b; do touch "$i"; done'])(
+    'leaves alone what cannot be it: %j',
+    (command) => {
+      expect(bash(command, { ...everything, rules: [rule('deny', 'rm *')] }).verdict).toBe('allow');
+    },
+  );
+
+  test('beats every allowance, with and without a pattern', () => {
+    expect(
+      bash('git push', { ...everything, rules: [rule('allow'), rule('deny', 'git push *')] }).verdict,
+    ).toBe('deny');
+    expect(bash('git -C a push', { ...everything, rules: [rule('deny', 'git push *')] }).verdict).toBe(
+      'deny',
+    );
+    expect(bash('git $x', { ...everything, rules: [rule('deny', 'git push *')] }).verdict).toBe('deny');
+    expect(bash('git log', { ...everything, rules: [rule('deny', 'git push *')] }).verdict).toBe('allow');
+    expect(bash('ls', { ...everything, rules: [rule('deny')] }).verdict).toBe('deny');
+    expect(bash('make > a', { ...everything, rules: [rule('deny', '> *')] }).verdict).toBe('deny');
+  });
+
+  test('is for other tools, too, needed or not a permission, by every name of a file', () => {
+    const rules = [rule('deny', 'src/**', 'view'), rule('deny', 'src/**', 'write')];
+    expect(tool('view', null, { file_path: 'src/a.ts' }, { rules }).verdict).toBe('deny');
+    expect(tool('view', null, { file_path: 'link' }, { rules }).verdict).toBe('deny');
+    expect(tool('view', null, { file_path: './notes.md' }, { rules }).verdict).toBe('allow');
+    const need = {
+      action: 'write',
+      path: join(workspacePath, 'src'),
+      file: join(workspacePath, 'src/a.ts'),
+    } as const;
+    expect(tool('write', need, { file_path: 'link' }, { rules, mode: 'accept_edits' }).verdict).toBe('deny');
+    expect(
+      tool(
+        'mcp_github_push',
+        {},
+        {},
+        { rules: [rule('deny', undefined, 'mcp_github_*')], allowedTools: ['mcp_github_push'] },
+      ).verdict,
+    ).toBe('deny');
+  });
+});
+
+describe('patterns for other tools', () => {
+  test.each([
+    ['src/**', 'src/a.ts', true],
+    ['src/**', 'src/b/c.ts', true],
+    ['src/*', 'src/b/c.ts', false],
+    ['**', 'src/b/c.ts', true],
+    ['**', '/etc/hosts', false],
+    ['*.md', 'notes.md', true],
+    ['*.md', 'src/notes.md', false],
+    ['**/*.md', 'notes.md', true],
+    ['**/*.md', 'src/b/notes.md', true],
+    ['**/a.ts', 'src/ba.ts', false],
+    ['src/?.ts', 'src/a.ts', true],
+    ['srcs/**', 'src/a.ts', false],
+    ['/etc/**', '/etc/hosts', true],
+    ['/etc/**', 'etc/hosts', false],
+    ['src/[a].ts', 'src/a.ts', false],
+  ])('%j covers the file %j: %j', (pattern, file, covered) => {
+    const path = join(file.startsWith('/') ? '/' : workspacePath, file);
+    const need = { action: 'write', path: join(path, '..'), file: path } as const;
+    const verdict = covered ? 'allow' : 'ask';
+    expect(tool('edit', need, { file_path: 'x' }, { rules: [rule('allow', pattern, 'edit')] })).toMatchObject(
+      { verdict },
+    );
+    expect(tool('edit', need, { file_path: 'x' }, { allowedTools: [`edit(${pattern})`] })).toMatchObject({
+      verdict,
+    });
+    expect(tool('write', need, { file_path: 'x' }, { allowedTools: [`edit(${pattern})`] }).verdict).toBe(
+      'ask',
+    );
+  });
+
+  test.each([
+    ['https://example.org', 'https://example.org/a?b', true],
+    ['https://example.org', 'http://example.org/', false],
+    ['https://example.org', 'https://example.org:8443/', false],
+    ['https://example.org', 'https://example.org.evil.net/', false],
+    ['https://example.org', 'https://example.org@evil.net/', false],
+    ['example.org', 'http://EXAMPLE.org:81/', true],
+    ['example.org', 'https://www.example.org/', false],
+    ['*.example.org', 'https://www.example.org/', true],
+    ['*.example.org', 'https://example.org/', false],
+    ['*.example.org', 'https://badexample.org/', false],
+    ['example.org:81', 'https://example.org/', false],
+    ['*', 'https://example.org/', true],
+    ['https://example.org', 'nonsense', false],
+  ])('%j covers the address %j: %j', (pattern, url, covered) => {
+    const verdict = covered ? 'allow' : 'ask';
+    expect(
+      tool('fetch', { action: 'fetch' }, { url }, { rules: [rule('allow', pattern, 'fetch')] }),
+    ).toMatchObject({ verdict });
+  });
+
+  test.each([
+    ['mcp_github_*', 'mcp_github_list', true],
+    ['mcp_github_*', 'mcp_git', false],
+    ['mcp_github_list', 'mcp_github_list_all', false],
+    ['*', 'mcp_github_list', false],
+  ])('the name %j means the tool %j: %j', (name, called, meant) => {
+    expect(tool(called, {}, {}, { rules: [rule('allow', undefined, name)] }).verdict).toBe(
+      meant ? 'allow' : 'ask',
+    );
+    expect(tool(called, {}, {}, { allowedTools: [`${name}:execute`] }).verdict).toBe(meant ? 'allow' : 'ask');
+  });
+
+  test('patterns and texts of any kind are compared in little time', () => {
+    const begun = performance.now();
+    const file = join(workspacePath, 'a/'.repeat(1000));
+    const need = { action: 'write', path: file, file } as const;
+    tool('edit', need, {}, { rules: [rule('allow', '**/*a'.repeat(200), 'edit')] });
+    bash(`make ${'a'.repeat(15_000)}`, { rules: [rule('allow', `make ${'*a'.repeat(900)}b`)] });
+    // Each of these took from seconds to hours.
+    const rules = [rule('deny', `${'* '.repeat(990)}b`), rule('deny', `${'a '.repeat(500)}b`)];
+    for (const command of [
+      `echo ${'{a,'.repeat(6000)}`,
+      `echo ${'[a'.repeat(9000)}`,
+      'make $x '.repeat(2000),
+      `make ${'$x a '.repeat(2000)}`,
+      `xargs ${'$x '.repeat(6000)}`,
+      `${'nohup '.repeat(3000)}x`,
+    ])
+      bash(command, { rules });
+    expect(performance.now() - begun).toBeLessThan(5000);
+  });
+});
+
+describe('modes', () => {
+  const actions = ['read', 'list', 'write', 'execute', 'fetch', 'download'] as const;
+  const cases: readonly [PermissionMode, string][] = [
+    ['ask', 'ask ask ask ask ask ask'],
+    ['accept_edits', 'ask ask allow ask ask ask'],
+    ['read_only', 'ask ask deny deny ask deny'],
+    ['deny_unlisted', 'deny deny deny deny deny deny'],
+    ['bypass', 'allow allow allow allow allow allow'],
+  ];
+  test.each(cases)('%s decides about each action', (mode, wanted) => {
+    const input = { url: 'https://example.org/' };
+    const verdicts = actions.map((action) => tool('some_tool', { action }, input, { mode }).verdict);
+    expect(verdicts.join(' ')).toBe(wanted);
+  });
+
+  test('read_only denies what a list, a grant or a hook allows', () => {
+    const more = {
+      mode: 'read_only' as const,
+      hookAllows: true,
+      allowedTools: ['bash', 'download'],
+      grants: granted('make'),
+    };
+    expect(bash('make', more).verdict).toBe('deny');
+    expect(bash('ls', more).verdict).toBe('deny');
+    expect(tool('download', { action: 'download' }, { url: 'https://example.org' }, more).verdict).toBe(
+      'deny',
+    );
+  });
+
+  test('accept_edits says nothing about files outside of the workspace', () => {
+    expect(
+      tool('write', { action: 'write', path: '/etc', file: '/etc/x' }, {}, { mode: 'accept_edits' }).verdict,
+    ).toBe('ask');
+  });
+});
+
+describe('files that programs obey', () => {
+  test.each([
+    '.git/hooks/pre-commit',
+    '.GIT/config',
+    'packages/one/.git/hooks/pre-push',
+    '.git/modules/one/config',
+    'service.json',
+    '.service/agents/a.md',
+  ])('%s is written by nobody’s leave but one for it', (name) => {
+    const file = join(workspacePath, name);
+    const need = { action: 'write', path: join(file, '..'), file } as const;
+    expect(tool('write', need, {}, { mode: 'accept_edits' }).verdict).toBe('ask');
+    const grants = [null, '**', '.git/**', '.git/hooks/**', `${name}/**`].map((pattern) => ({
+      toolName: 'write',
+      action: 'write',
+      pattern,
+    }));
+    expect(tool('write', need, {}, { grants })).toEqual({ verdict: 'ask', grants: [name] });
+    const own = [{ toolName: 'write', action: 'write', pattern: name }];
+    expect(tool('write', need, {}, { grants: own }).verdict).toBe('allow');
+    const hosts = { rules: [rule('allow', 'example.org', 'download')] };
+    const download = { ...need, action: 'download' } as const;
+    expect(tool('download', download, { url: 'https://example.org/a' }, hosts).verdict).toBe('ask');
+    expect(tool('write', need, {}, { rules: [rule('allow', undefined, 'write')] }).verdict).toBe('allow');
+  });
+
+  test.each(['.gitignore', '.github/a.yml', 'src/service.json', 'services/a', '.services'])(
+    '%s is a file like others',
+    (name) => {
+      const file = join(workspacePath, name);
+      const need = { action: 'write', path: join(file, '..'), file } as const;
+      expect(tool('write', need, {}, { mode: 'accept_edits' }).verdict).toBe('allow');
+    },
+  );
+});
+
+describe('what only shows', () => {
+  test.each([
+    'ls',
+    'ls -la src',
+    'cat src/a.ts notes.md link',
+    'cat -n src/a.ts | head -20 | tail -n 5',
+    'head -c 10 notes.md; wc -l notes.md',
+    'grep -rn "a.*b" src',
+    'grep -e a -e b "--include=*.ts" -r src',
+    "sed -n '1,20p' src/a.ts",
+    'find . -name "*.ts" -type f -maxdepth 2',
+    'find src ! -name a -print',
+    'echo "$HOME" && pwd && true',
+    'echo a 2>&1 > /dev/null',
+    'sort -u notes.md | uniq -c | cut -d: -f1',
+    'diff -u notes.md src/a.ts',
+    'wc -l < notes.md',
+    'test -f notes.md && echo yes || echo no',
+    '[ "$x" = a ] || [ -d "$y" ]',
+    'a=$(cat notes.md); echo "$a"',
+    'cat notes.md | while read -r line; do echo "$line"; done',
+    'for i in 1 2 3; do echo "$i"; done',
+    'set -euo pipefail; ls',
+    'cat <<E\n$(pwd)\nE',
+    'stat -c %s notes.md',
+    'timeout 5 ls',
+  ])('%j needs nobody', (command) => {
+    expect(bash(command).verdict).toBe('allow');
+    expect(bash(command, { mode: 'deny_unlisted' }).verdict).toBe('deny');
+    expect(bash(command, { mode: 'read_only' }).verdict).toBe('deny');
+    expect(bash(command, { rules: [rule('deny')] }).verdict).toBe('deny');
+  });
+
+  test.each([
+    'cat /etc/passwd',
+    'cat ../x',
+    'cat ~/.ssh/id_rsa',
+    'cat outside/passwd',
+    'ls outside',
+    'ls -L',
+    'ls *',
+    'cat *',
+    'cat $x',
+    'cat "$x"',
+    'cat nothing-there',
+    'cat src/a.ts > b',
+    'wc < /etc/passwd',
+    'head --lines=1 /etc/passwd',
+    'grep -r x outside',
+    'grep -R x .',
+    'grep -f /etc/passwd notes.md',
+    'grep --file=/etc/passwd notes.md',
+    'grep $x notes.md',
+    'sort -o notes.md notes.md',
+    'sort --output=x notes.md',
+    'sort --outp=x notes.md',
+    'sort --compress-program=./x notes.md',
+    'sort -T x notes.md',
+    'uniq notes.md out',
+    'sed -i s/a/b/ notes.md',
+    "sed -n '1e id' notes.md",
+    "sed -n 'w x' notes.md",
+    "sed '1p' notes.md",
+    'find . -delete',
+    'find . -exec rm {} +',
+    'find . -fprint x',
+    'find . -name $x',
+    'find / -name x',
+    'find outside -name x',
+    'find -L . -name x',
+    'find . -newer /etc/passwd',
+    'date -s 12:00',
+    'diff -r notes.md outside',
+    'echo *',
+    'echo /etc/*',
+    'echo $x',
+    'echo `cat /etc/passwd`',
+    'printf -v a b',
+    'git status',
+    'git diff --output=x',
+    'tail -f notes.md',
+    'tee x',
+    'awk 1 notes.md',
+    'which -a $x',
+    './ls',
+    'cd outside && cat passwd',
+    'cd / && ls',
+    'ls; pushd /',
+    'LD_PRELOAD=./x.so ls',
+    'PATH=. ls',
+    'ls -w$x',
+    'cat -- -x',
+    'toString',
+    'constructor x',
+  ])('%j is asked about', (command) => {
+    expect(bash(command).verdict).toBe('ask');
+  });
+
+  test('a program of that name in the workspace is not that program', () => {
+    const bin = join(workspacePath, 'bin');
+    mkdirSync(bin);
+    writeFileSync(join(bin, 'ls'), '#!/bin/sh\n', { mode: 0o755 });
+    const before = process.env.PATH;
+    try {
+      for (const path of [`${bin}:${before}`, `.:${before}`, `:${before}`]) {
+        process.env.PATH = path;
+        expect(bash('ls').verdict).toBe('ask');
+        expect(bash('echo a').verdict).toBe('allow');
+      }
+      process.env.PATH = `${before}:${bin}`;
+      expect(bash('ls').verdict).toBe('allow');
+    } finally {
+      process.env.PATH = before;
+    }
+  });
+});
+
+describe('what a lasting answer remembers', () => {
+  test.each([
+    ['npm test', ['npm test']],
+    ['npm test && npm run "a b"', ['npm test', "npm run 'a b'"]],
+    ['npm test; npm test', ['npm test']],
+    ['ls; npm test', ['npm test']],
+    ["make 'it'\\''s' \"*\"", ["make 'it'\\''s' '*'"]],
+    ['A=1 npm test', ['A=1 npm test']],
+    ['npm test > out.log 2>&1', ['npm test', '> out.log']],
+    ["'>' x", ["'>' x"]],
+    ['timeout 5 npm test', ['npm test']],
+    // What cannot be remembered without remembering more.
+    ['npm test $x', []],
+    ['npm test *', []],
+    ['echo rm | sh', []],
+    ['echo 1 | python3', []],
+    ['python3 < a.py', []],
+    ['python3 <<E\nx\nE', []],
+    ['eval x', []],
+    ['npm test && $x', []],
+    ['cd src && make > out', []],
+    ['sudo npm test', []],
+    [Array.from({ length: 30 }, (_, index) => `make ${index}`).join('; '), []],
+    [`make ${'a'.repeat(3000)}`, []],
+  ])('of %.60j: %j', (command, grants) => {
+    expect(bash(command)).toEqual({ verdict: 'ask', grants });
+    if (grants.length === 0) return;
+    expect(bash(command, { grants: granted(...grants) }).verdict).toBe('allow');
+    expect(bash(`${command}; rm x`, { grants: granted(...grants) }).verdict).toBe('ask');
+  });
+
+  test('a command that was granted is not granted with an input of its own', () => {
+    const grants = granted('python3', 'python3 -', 'psql');
+    expect(bash('python3', { grants }).verdict).toBe('allow');
+    for (const command of [
+      'echo x | python3',
+      'python3 <<< x',
+      'python3 < notes.md',
+      'echo x | { python3 -; }',
+      'cat notes.md | (ls; psql)',
+    ])
+      expect(bash(command, { grants }).verdict).toBe('ask');
+  });
+
+  test('a grant for every command, given before there were patterns, counts no more; one for files does, inside', () => {
+    expect(bash('make', { grants: granted(null) }).verdict).toBe('ask');
+    const grants = [{ toolName: 'write', action: 'write', pattern: null }];
+    expect(tool('write', { action: 'write' }, {}, { grants }).verdict).toBe('allow');
+    expect(tool('write', { action: 'write', path: '/etc', file: '/etc/x' }, {}, { grants }).verdict).toBe(
+      'ask',
+    );
+  });
+
+  test('of a file its folder, of an address its origin, of another tool the tool', () => {
+    const write = {
+      action: 'write',
+      path: join(workspacePath, 'src'),
+      file: join(workspacePath, 'src/a.ts'),
+    } as const;
+    expect(tool('write', write, {})).toEqual({ verdict: 'ask', grants: ['src/**'] });
+    expect(tool('write', { action: 'write' }, {})).toEqual({ verdict: 'ask', grants: ['**'] });
+    expect(tool('view', { action: 'read', path: '/etc', file: '/etc/x' }, {})).toEqual({
+      verdict: 'ask',
+      grants: ['/etc/**'],
+    });
+    expect(tool('ls', { action: 'list', path: '/' }, {})).toEqual({ verdict: 'ask', grants: ['/**'] });
+    expect(tool('fetch', { action: 'fetch' }, { url: 'https://example.org/a' })).toEqual({
+      verdict: 'ask',
+      grants: ['https://example.org'],
+    });
+    expect(tool('mcp_a_b', {}, { path: 'x', command: 'y' })).toEqual({ verdict: 'ask', grants: ['*'] });
+  });
+
+  test('an address that is allowed may not be saved anywhere on the machine', () => {
+    const more = { rules: [rule('allow', 'example.org', 'download')] };
+    const url = 'https://example.org/a';
+    expect(tool('download', { action: 'download' }, { url }, more).verdict).toBe('allow');
+    expect(tool('download', { action: 'download', path: '/etc' }, { url }, more)).toEqual({
+      verdict: 'ask',
+      grants: [],
+    });
+  });
+
+  test('letters of a folder that mean more in a pattern mean themselves', () => {
+    const path = join(workspacePath, 'a*b?\\');
+    const need = { action: 'write', path, file: join(path, 'x') } as const;
+    const verdict = tool('write', need, {});
+    const grants = (verdict.verdict === 'ask' ? verdict.grants : []).map((pattern) => ({
+      toolName: 'write',
+      action: 'write',
+      pattern,
+    }));
+    expect(tool('write', need, {}, { grants }).verdict).toBe('allow');
+    const other = join(workspacePath, 'aXbY\\');
+    expect(tool('write', { ...need, path: other, file: join(other, 'x') }, {}, { grants }).verdict).toBe(
+      'ask',
+    );
+  });
+});
+
+test('what a hook allows stands in for a person, and neither for a mode nor against a rule', () => {
+  expect(bash('eval x', { hookAllows: true }).verdict).toBe('allow');
+  expect(bash('eval x', { hookAllows: true, mode: 'deny_unlisted' }).verdict).toBe('deny');
+  expect(bash('eval x', { hookAllows: true, rules: [rule('deny', 'x')] }).verdict).toBe('deny');
+});

@@ -1,0 +1,75 @@
+/** What a tool call is about, as permission patterns compare it: the parts of a command, a file, an address. */
+import { realpathSync } from 'node:fs';
+import { isAbsolute, relative, resolve } from 'node:path';
+import { commandParts, type ParsedCommand } from '../commands/command-parts.ts';
+import { shellIsBash } from '../processes/shell.ts';
+import type { PermissionNeed } from '../tools/tool.ts';
+import { coversPath, coversUrl } from './permission-pattern.ts';
+
+/** What a call is about. */
+export type Subject =
+  | { readonly kind: 'command'; readonly command: ParsedCommand }
+  /** From the workspace's root, or absolute outside of it; `names` are all that it is called. */
+  | { readonly kind: 'file'; readonly path: string; readonly names: readonly string[] }
+  | { readonly kind: 'address'; readonly url: string }
+  /** Nothing that patterns could compare. */
+  | { readonly kind: 'other' };
+
+/** Reads it from the need, or from the input of a call that needs nobody's leave. */
+export function subjectOf(
+  toolName: string,
+  need: PermissionNeed | null,
+  input: Readonly<Record<string, unknown>>,
+  workspacePath: string,
+): Subject {
+  const { command, url } = need?.params ?? input;
+  if (toolName === 'bash' && typeof command === 'string')
+    return { kind: 'command', command: readCommand(command) };
+  if ((need?.action === 'fetch' || need?.action === 'download') && typeof url === 'string')
+    return { kind: 'address', url };
+  const files = need ? filesOf(need) : filesNamed(input, workspacePath);
+  const names = files.map((path) => shown(path, workspacePath));
+  return names[0] === undefined ? { kind: 'other' } : { kind: 'file', path: names[0], names };
+}
+
+function filesOf({ action, file, path }: PermissionNeed): readonly string[] {
+  return action === 'execute' || action === 'fetch' ? [] : [file ?? path];
+}
+
+/** What a call names that needs nobody's leave: as it is written, and where its links lead. */
+function filesNamed(input: Readonly<Record<string, unknown>>, workspacePath: string): readonly string[] {
+  const given = [input.file_path, input.path].find((path) => typeof path === 'string');
+  if (given === undefined) return [];
+  const path = resolve(workspacePath, given);
+  try {
+    return [path, resolve(workspacePath, relative(realpathSync(workspacePath), realpathSync(path)))];
+  } catch {
+    // It is not there: the tool will say so.
+    return [path];
+  }
+}
+
+function readCommand(command: string): ParsedCommand {
+  // Another shell would take the same letters for other commands.
+  if (!shellIsBash)
+    return { parts: [], obscure: 'there is no bash here to read it', anything: true, movesAbout: true };
+  return commandParts(command);
+}
+
+/** As patterns name it: from the root of the workspace, or absolute outside of it. */
+export function shown(path: string, workspacePath: string): string {
+  const way = relative(workspacePath, resolve(workspacePath, path));
+  return way === '..' || way.startsWith('../') || isAbsolute(way) ? resolve(workspacePath, path) : way || '.';
+}
+
+/** Whether a pattern of a rule covers a subject that is no command. */
+export function coversSubject(pattern: string, subject: Exclude<Subject, { kind: 'command' }>): boolean {
+  switch (subject.kind) {
+    case 'file':
+      return coversPath(pattern, subject.path);
+    case 'address':
+      return coversUrl(pattern, subject.url);
+    default:
+      return pattern === '*';
+  }
+}

@@ -1,0 +1,44 @@
+/** Bounds on all processes of a command together, where the kernel lets this machine have them. */
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { expect, test } from 'vitest';
+import { bashTool } from '../tools/bash.ts';
+import { createJobs } from '../tools/jobs.ts';
+import { callTool, testWorkspace } from '../tools/test-workspace.ts';
+import { detectControlGroups, whyTotalsAreUnbounded } from './control-groups.ts';
+import { detectSandbox } from './sandbox.ts';
+
+const groups = detectControlGroups();
+const sandbox = await detectSandbox({ limits: { processes: 300, memoryBytes: 256 * 1024 ** 2 } });
+const mebibytes = 1024 ** 2;
+
+test('either there are groups, or it is said why not', () => {
+  if ('unavailable' in groups) {
+    expect(groups.unavailable).toMatch(/^(they exist only on Linux|version 2: .+; version 1: .+)$/);
+    expect(whyTotalsAreUnbounded()).toBe(groups.unavailable);
+  } else {
+    expect(whyTotalsAreUnbounded()).toBe(null);
+  }
+});
+
+test('a group is gone once its command has ended, and a new one says nothing of limits', async () => {
+  if ('unavailable' in groups) return expect(whyTotalsAreUnbounded()).not.toBe(null);
+  const group = groups.open({ processes: 10, memoryBytes: 64 * mebibytes });
+  expect(group.entrances.every((file) => existsSync(file))).toBe(true);
+  expect(group.exceeded()).toBe(null);
+  await group.close();
+  expect(group.entrances.some((file) => existsSync(dirname(file)))).toBe(false);
+});
+
+test('three hundred forks at once and a gibibyte in many processes are held to the limits, and the machine goes on', async () => {
+  if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
+  const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
+  const call = (command: string) =>
+    callTool(bash, { command, timeout_seconds: 20 }, testWorkspace().context());
+  const forks = await call('for i in $(seq 300); do sleep 5 & done; wait; exit 1');
+  expect(forks.content).toMatch(/too many processes|Resource temporarily unavailable|retry/i);
+  const memory = await call(
+    'for i in 1 2 3 4 5 6 7 8; do (head -c 128M /dev/zero | tail -c 128M | (sleep 3; wc -c)) & done; wait; exit 1',
+  );
+  expect(memory.content).toContain('too much memory');
+}, 60_000);

@@ -1,0 +1,236 @@
+/** The kernel's groups that bound what all processes of a command use together, where this process may make any. */
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { TreeLimits } from '../commands/command.ts';
+
+/** A group for one command. */
+export interface ControlGroup {
+  /** To be written to by the command before it starts anything: files that take the id of a process. */
+  readonly entrances: readonly string[];
+  /** What the command has asked for beyond its limits, and did not get; null where it kept to them. */
+  exceeded(): 'too_many_processes' | 'too_much_memory' | null;
+  /** Removes the group, once every process in it has ended. */
+  close(): Promise<void>;
+}
+
+/** What makes groups on this machine. */
+export interface ControlGroups {
+  readonly version: 1 | 2;
+  open(limits: TreeLimits): ControlGroup;
+}
+
+/** Why there are none. */
+export interface ControlGroupsUnavailable {
+  readonly unavailable: string;
+}
+
+/** A folder in which groups can be made, and how a limit is set there. */
+interface Hierarchy {
+  readonly folder: string;
+  limitFiles(limits: TreeLimits): Readonly<Record<string, string>>;
+}
+
+let opened = 0;
+
+/** Tries to make a group, as commands will have one. */
+export function detectControlGroups(): ControlGroups | ControlGroupsUnavailable {
+  if (process.platform !== 'linux') return { unavailable: 'they exist only on Linux' };
+  const reasons: string[] = [];
+  for (const [version, find] of [
+    [2, unified],
+    [1, separate],
+  ] as const) {
+    try {
+      const groups = groupsIn(find(mounts(), ownGroups()), version);
+      void groups.open({ processes: 16, memoryBytes: 2 ** 26 }).close();
+      return groups;
+    } catch (error) {
+      reasons.push(`version ${version}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  return { unavailable: reasons.join('; ') };
+}
+
+/** Why the kernel does not bound what all processes of a command use together here; null where it does. */
+export function whyTotalsAreUnbounded(): string | null {
+  const groups = detectControlGroups();
+  return 'unavailable' in groups ? groups.unavailable : null;
+}
+
+function groupsIn(hierarchies: readonly Hierarchy[], version: 1 | 2): ControlGroups {
+  for (const { folder } of hierarchies) sweep(folder);
+  return {
+    version,
+    open(limits) {
+      opened += 1;
+      const folders: string[] = [];
+      try {
+        for (const { folder, limitFiles } of hierarchies) {
+          const group = join(folder, `${prefix}${process.pid}-${opened}`);
+          mkdirSync(group);
+          folders.push(group);
+          for (const [file, value] of Object.entries(limitFiles(limits)))
+            writeFileSync(join(group, file), value);
+        }
+      } catch (error) {
+        for (const group of folders) rmdirSync(group);
+        throw error;
+      }
+      return {
+        entrances: folders.map((group) => join(group, 'cgroup.procs')),
+        exceeded: () => exceededIn(folders),
+        close: async () => void (await Promise.all(folders.map(remove))),
+      };
+    },
+  };
+}
+
+/** Each kind of group counts under names of its own. */
+function exceededIn(folders: readonly string[]): ReturnType<ControlGroup['exceeded']> {
+  const counted = (file: string, name: string) =>
+    folders.some((folder) => {
+      const text = readIfThere(join(folder, file));
+      return new RegExp(`^${name} (?!0$)`, 'm').test(text);
+    });
+  if (counted('memory.events', 'oom_kill') || counted('memory.oom_control', 'oom_kill'))
+    return 'too_much_memory';
+  return counted('pids.events', 'max') ? 'too_many_processes' : null;
+}
+
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    // Of the two versions each has files that the other lacks.
+    return '';
+  }
+}
+
+const prefix = 'service-command-';
+
+/** What a killed server left behind: groups without a process can be removed, those at work cannot. */
+function sweep(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const owner = Number(name.startsWith(prefix) ? name.slice(prefix.length).split('-')[0] : Number.NaN);
+    if (Number.isNaN(owner) || owner === process.pid || isAlive(owner)) continue;
+    tryToRemove(join(folder, name));
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The kernel takes a moment to see that the last process is gone. */
+async function remove(group: string): Promise<void> {
+  for (let round = 0; round < 50; round += 1) {
+    if (tryToRemove(group)) return;
+    await delay(20, undefined, { ref: false });
+  }
+}
+
+function tryToRemove(group: string): boolean {
+  try {
+    rmdirSync(group);
+    return true;
+  } catch (error) {
+    // `as`: file system calls throw errno errors only.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT';
+  }
+}
+
+interface Mount {
+  readonly folder: string;
+  readonly type: string;
+  readonly options: readonly string[];
+}
+
+/** https://docs.kernel.org/admin-guide/cgroup-v2.html: a group with processes of its own has no limited children. */
+function unified(mounted: readonly Mount[], own: ReadonlyMap<string, string>): readonly Hierarchy[] {
+  const mount = mounted.find(({ type }) => type === 'cgroup2');
+  const path = own.get('');
+  if (!mount || path === undefined) throw new Error('not mounted');
+  const folder = join(mount.folder, path);
+  const offered = readFileSync(join(folder, 'cgroup.controllers'), 'utf8').trim().split(' ');
+  const missing = ['memory', 'pids'].filter((name) => !offered.includes(name));
+  if (missing.length > 0) throw new Error(`no controller ${missing.join(', ')} here`);
+  enableChildren(folder);
+  return [
+    {
+      folder,
+      limitFiles: ({ processes, memoryBytes }) => ({
+        'pids.max': String(processes),
+        'memory.max': String(memoryBytes),
+        'memory.oom.group': '1',
+      }),
+    },
+  ];
+}
+
+/** This process moves into a group of its own, where it is alone: what is delegated to it may then be divided. */
+function enableChildren(folder: string): void {
+  const control = join(folder, 'cgroup.subtree_control');
+  const enabled = readFileSync(control, 'utf8').trim().split(' ');
+  if (enabled.includes('memory') && enabled.includes('pids')) return;
+  const others = readFileSync(join(folder, 'cgroup.procs'), 'utf8').trim().split('\n').filter(Boolean);
+  if (others.some((pid) => Number(pid) !== process.pid))
+    throw new Error('the group is shared with other programs');
+  const mine = join(folder, 'service-server');
+  mkdirSync(mine, { recursive: true });
+  writeFileSync(join(mine, 'cgroup.procs'), String(process.pid));
+  writeFileSync(control, '+memory +pids');
+}
+
+/** https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html: each controller has a tree of its own. */
+function separate(mounted: readonly Mount[], own: ReadonlyMap<string, string>): readonly Hierarchy[] {
+  const place = (controller: string): string => {
+    const mount = mounted.find(({ type, options }) => type === 'cgroup' && options.includes(controller));
+    if (!mount) throw new Error(`no controller ${controller} is mounted`);
+    // In a container the path is often that of the host, and the mount shows the container's group alone.
+    const folder = join(mount.folder, own.get(controller) ?? '/');
+    return isFolder(folder) ? folder : mount.folder;
+  };
+  return [
+    { folder: place('pids'), limitFiles: ({ processes }) => ({ 'pids.max': String(processes) }) },
+    {
+      folder: place('memory'),
+      limitFiles: ({ memoryBytes }) => ({ 'memory.limit_in_bytes': String(memoryBytes) }),
+    },
+  ];
+}
+
+function isFolder(path: string): boolean {
+  try {
+    readdirSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function mounts(): readonly Mount[] {
+  return lines('/proc/self/mounts').map((line) => {
+    const [, folder = '', type = '', options = ''] = line.split(' ');
+    return { folder, type, options: options.split(',') };
+  });
+}
+
+/** The path of this process's group by controller; that of version 2 stands under the empty name. */
+function ownGroups(): ReadonlyMap<string, string> {
+  return new Map(
+    lines('/proc/self/cgroup').flatMap((line) => {
+      const [, controllers = '', ...path] = line.split(':');
+      return controllers.split(',').map((name) => [name, path.join(':')] as const);
+    }),
+  );
+}
+
+function lines(file: string): readonly string[] {
+  return readFileSync(file, 'utf8').trim().split('\n');
+}

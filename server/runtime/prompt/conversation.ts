@@ -1,0 +1,101 @@
+/** Turns stored messages into what a model may be shown. */
+import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
+import type { ModelMessage } from '../models/model.ts';
+import type { Todo } from '../tools/tool.ts';
+
+type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
+  Partial<Pick<Message, 'usage' | 'summary' | 'excluded'>>;
+
+/**
+ * Begins at the newest summary, and leaves out what a provider refused. Every tool call gets a result: providers refuse a
+ * history in which one is missing, as after a crash. The beginning of an answer that was then asked for again is left
+ * out; `atWork` is the run that is about to ask.
+ */
+export function toModelMessages(stored: readonly Spoken[], atWork?: string): ModelMessage[] {
+  const shown = stored.filter(
+    (message, index) => !message.excluded && !wasAskedAgain(message, stored.slice(index + 1), atWork),
+  );
+  const at = shown.findLastIndex(({ summary }) => summary);
+  const summary = shown[at];
+  if (!summary) return spoken(shown);
+  // Summed up in the middle of a run, it was asked for something before, which is still to be done.
+  const prompt = shown
+    .slice(0, at)
+    .findLast(({ role, run_id }) => role === 'user' && run_id === summary.run_id);
+  return [...fromSummary(plainText(summary.parts), prompt?.parts ?? null), ...spoken(shown.slice(at + 1))];
+}
+
+/** As much of a prompt as is repeated behind the summary that tells of it. */
+const promptLimit = 8000;
+
+/** What the model is shown in the place of all that was summed up. */
+export function fromSummary(summary: string, prompt: readonly MessagePart[] | null): ModelMessage[] {
+  const asked = prompt ? plainText(prompt) : '';
+  const words = asked.length > promptLimit ? `${asked.slice(0, promptLimit).toWellFormed()} […]` : asked;
+  const repeated = words ? `\n\nWhat the person had asked for last, in their own words:\n\n${words}` : '';
+  const text = `The conversation so far, summed up:\n\n${summary}${repeated}`;
+  return [{ role: 'user', parts: [{ type: 'text', text }] }];
+}
+
+function plainText(parts: readonly MessagePart[]): string {
+  return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+}
+
+function spoken(messages: readonly Spoken[]): ModelMessage[] {
+  return messages.flatMap((message, index) => {
+    // The results of a call are placed behind it below; on their own they would answer nothing.
+    if (message.role === 'tool' || message.parts.length === 0) return [];
+    const calls = message.parts.flatMap((part) => (part.type === 'tool_use' ? [part] : []));
+    const { role, parts } = message;
+    const said = { role, parts, ...countOf(message) };
+    if (calls.length === 0) return [said];
+    const results = calls.map(
+      (call) => resultOf(call.id, messages[index + 1]) ?? interruptedResult(call.id, call.name),
+    );
+    return [said, { role: 'tool', parts: results }];
+  });
+}
+
+function countOf({ usage }: Spoken): { readonly tokens?: number } {
+  const tokens = usage ? usage.input_tokens + usage.output_tokens : 0;
+  return tokens > 0 ? { tokens } : {};
+}
+
+/** An answer that a process left unfinished when it died; one that a person stopped is the last word of its run. */
+function wasAskedAgain(message: Spoken, later: readonly Spoken[], atWork: string | undefined): boolean {
+  if (message.role !== 'assistant' || message.stop_reason !== 'interrupted' || message.run_id === null)
+    return false;
+  if (message.run_id === atWork) return true;
+  return later.some(({ role, run_id }) => role === 'assistant' && run_id === message.run_id);
+}
+
+function resultOf(toolUseId: string, next: Spoken | undefined): ToolResult | undefined {
+  return next?.parts.find((part) => part.type === 'tool_result' && part.tool_use_id === toolUseId) as
+    | ToolResult
+    | undefined; // the predicate has checked the type
+}
+
+/** What the model is told of a call that was cut off. */
+export function interruptedResult(toolUseId: string, name: string): ToolResult {
+  return {
+    type: 'tool_result',
+    tool_use_id: toolUseId,
+    name,
+    content: 'The call was interrupted; whether it had an effect is not known.',
+    is_error: true,
+  };
+}
+
+/** The agent's list of what is to do, as its last successful call left it. */
+export function todosOf(messages: readonly { readonly parts: readonly MessagePart[] }[]): readonly Todo[] {
+  const parts = messages.flatMap((message) => message.parts);
+  const failed = new Set(
+    parts.flatMap((part) => (part.type === 'tool_result' && part.is_error ? [part.tool_use_id] : [])),
+  );
+  const call = parts.findLast(
+    (part) => part.type === 'tool_use' && part.name === 'todos' && !failed.has(part.id),
+  );
+  const todos = call?.type === 'tool_use' ? call.input.todos : undefined;
+  // The tool has checked the input before it succeeded.
+  return Array.isArray(todos) ? (todos as Todo[]) : [];
+}

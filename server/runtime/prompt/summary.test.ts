@@ -1,0 +1,227 @@
+/** A long conversation is summed up before the model's window is full, and goes on from there. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
+import { dialects, doneOf, errorOf, modelRuntime, told } from '../test-models.ts';
+
+let upstream: Upstream;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+
+afterAll(async () => {
+  await upstream.stop();
+});
+
+const window = 10_000;
+const small = { big: { context_window: window, cost_per_1m_in: 1, cost_per_1m_out: 1 } };
+const summaries = {
+  when: { system: '^Sum up the conversation' },
+  reply: { text: 'They want bread.', usage: { input: 700, output: 30 } },
+};
+/** One tool call, with as many tokens counted. */
+const step = (input: number, more: object = {}) => ({
+  when: { step: 0, ...more },
+  reply: { tool_calls: [{ name: 'glob', arguments: { pattern: '*' } }], usage: { input, output: 50 } },
+});
+const done = { reply: { text: 'Done.', usage: { input: 100, output: 5 } } };
+
+async function sent(): Promise<string[]> {
+  const requests = await upstream.requests();
+  return requests.map(({ body }) => JSON.stringify((body as { messages: unknown }).messages));
+}
+
+describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
+  test('`providers.*.models[].context_window` says when: it is summed up, and the run goes on', async () => {
+    await upstream.script([summaries, step(7960, { last_user: '^Bake' }), done]);
+    const { ask, transcript } = await modelRuntime(upstream, { type, models: small });
+    const events = await ask('Bake bread, please.');
+    expect(doneOf(events)).toMatchObject({
+      stop_reason: 'end_turn',
+      content: [{ type: 'text', text: 'Done.' }],
+      usage: { input_tokens: 7960 + 700 + 100, output_tokens: 50 + 30 + 5 },
+      cost: (7960 + 700 + 100 + 50 + 30 + 5) / 1_000_000,
+    });
+    const [summarized] = told(events, 'session_summarized');
+    expect(summarized).toMatchObject({ reason: 'window_full', context: { window } });
+    expect(summarized?.context.used).toBeLessThan(200);
+    const stored = await transcript.readMessages('ses_1');
+    expect(stored.map(({ role, summary }) => [role, summary])).toEqual([
+      ['user', false],
+      ['assistant', false],
+      ['tool', false],
+      ['assistant', true],
+      ['assistant', false],
+    ]);
+    expect(stored[3]).toMatchObject({
+      id: summarized?.message_id,
+      model: 'house:big',
+      parts: [{ text: 'They want bread.' }],
+      usage: { input_tokens: 700 },
+      cost: 0.00073,
+    });
+    const [, asked, after] = await sent();
+    // The model sums up text, calls and results of tools among it, and then sees no call any more.
+    expect(asked).toContain('Assistant calls glob');
+    expect(after).toContain('They want bread.');
+    expect(after).toContain('Bake bread, please.');
+    expect(after).not.toContain('glob');
+    // Nothing of the summary is streamed as an answer.
+    const text = events.flatMap(({ name, data }) =>
+      name === 'message' && 'text' in data ? [data.text] : [],
+    );
+    expect(text.join('')).toBe('Done.');
+  });
+
+  test('is not summed up before that', async () => {
+    await upstream.script([summaries, step(7500), done]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    expect(told(await ask('Bake'), 'session_summarized')).toEqual([]);
+  });
+
+  test('is what later prompts begin at, with what was said since', async () => {
+    await upstream.script([summaries, step(9000, { last_user: '^Bake' }), done]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    await ask('Bake bread, please.');
+    await ask('And a cake.');
+    const last = (await sent()).at(-1) ?? '';
+    expect(last).toContain('They want bread.');
+    expect(last).toContain('Done.');
+    expect(last).toContain('And a cake.');
+    expect(last).not.toContain('glob');
+  });
+
+  test('is summed up before the first call where the last run has filled it', async () => {
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { text: 'Baked.', usage: { input: 9000, output: 10 } } },
+      done,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    expect(told(await ask('Bake'), 'session_summarized')).toEqual([]);
+    const events = await ask('And a cake.');
+    expect(told(events, 'session_summarized')).toHaveLength(1);
+    expect((await sent()).at(-1)).toContain('And a cake.');
+  });
+
+  test('`options.disable_auto_summarize` keeps it as it is, also where the provider refuses it then', async () => {
+    await upstream.script([
+      summaries,
+      step(9900, { last_user: '^Bake' }),
+      { fail: { kind: 'status', status: 400, message: 'prompt is too long: 10001 tokens' } },
+    ]);
+    const options = { disable_auto_summarize: true };
+    const { ask } = await modelRuntime(upstream, { type, models: small, options });
+    const events = await ask('Bake');
+    expect(errorOf(events)).toMatch(/^provider_refused: .*too long/);
+    expect(told(events, 'session_summarized')).toEqual([]);
+    expect(await upstream.requests()).toHaveLength(2);
+  });
+
+  test('goes on unsummed where no summary can be had, and says so', async () => {
+    await upstream.script([
+      { when: { system: '^Sum up' }, fail: { kind: 'status', status: 500 } },
+      step(9000, { last_user: '^Bake' }),
+      done,
+    ]);
+    const options = { limits: { max_attempts: 2 } };
+    const { ask } = await modelRuntime(upstream, { type, models: small, options });
+    const events = await ask('Bake');
+    expect(doneOf(events).stop_reason).toBe('end_turn');
+    expect(told(events, 'notice_given')).toMatchObject([{ message: expect.stringContaining('summed up') }]);
+  });
+
+  test('without a known window is never summed up by itself', async () => {
+    await upstream.script([summaries, step(900_000, { last_user: '^Bake' }), done]);
+    const { ask } = await modelRuntime(upstream, { type });
+    const events = await ask('Bake');
+    expect(told(events, 'session_summarized')).toEqual([]);
+    expect(told(events, 'usage_updated').at(-1)).toMatchObject({ context: { window: null } });
+  });
+});
+
+describe.each(dialects)('a conversation that the provider refuses for its length (%s)', (type) => {
+  const tooLong =
+    type === 'anthropic'
+      ? { kind: 'status', status: 400, message: 'prompt is too long: 210000 tokens > 200000 maximum' }
+      : { kind: 'status', status: 400, code: 'context_length_exceeded', message: 'maximum context length' };
+
+  test('is summed up once and sent again', async () => {
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { text: 'Baked.' } },
+      { times: 1, fail: tooLong },
+      done,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type });
+    await ask('Bake');
+    const events = await ask('And a cake.');
+    expect(told(events, 'session_summarized')).toMatchObject([{ reason: 'prompt_refused' }]);
+    expect(doneOf(events)).toMatchObject({ content: [{ type: 'text', text: 'Done.' }] });
+    expect((await sent()).at(-1)).toContain('And a cake.');
+  });
+
+  test('fails where that did not help, and the session goes on from the summary', async () => {
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { text: 'Baked.' } },
+      { times: 2, fail: tooLong },
+      done,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type });
+    await ask('Bake');
+    expect(errorOf(await ask('And a cake.'))).toMatch(/^provider_refused: .*too long/);
+    expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
+  });
+
+  test('fails at once where the prompt alone is too long, and is left out later', async () => {
+    await upstream.script([{ when: { last_user: 'huge' }, fail: tooLong }, done]);
+    const { ask } = await modelRuntime(upstream, { type });
+    expect(errorOf(await ask('huge'))).toMatch(/^provider_refused: .*too long/);
+    expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
+    expect((await sent()).at(-1)).not.toContain('huge');
+  });
+});
+
+describe.each(dialects)('a tool result as large as the window (%s)', (type) => {
+  const big = { big: { context_window: 4000 } };
+  const shout = { name: 'bash', arguments: { command: "head -c 29000 /dev/zero | tr '\\0' x" } };
+  const rules = [{ tool: 'bash', decision: 'allow' as const }];
+
+  test('is cut for the model, and kept whole for people', async () => {
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [shout], usage: { input: 100, output: 10 } } },
+      done,
+    ]);
+    const { ask, transcript } = await modelRuntime(upstream, { type, models: big });
+    const session = { id: 'ses_1', workspaceId: 'ws_1', agentSlug: 'coder', model: null, systemPrompt: null };
+    const options = { disable_auto_summarize: true };
+    const unsummed = await modelRuntime(upstream, { type, models: big, options });
+    await unsummed.ask('Go', { session: { ...session, permissionRules: rules } });
+    expect((await sent()).at(-1)).toContain('Cut here');
+    const [, , result] = await unsummed.transcript.readMessages('ses_1');
+    const [part] = result?.parts ?? [];
+    expect(part?.type === 'tool_result' && part.content.length).toBeGreaterThan(29_000);
+    // Summed up, the run goes on as well.
+    const events = await ask('Go', { session: { ...session, permissionRules: rules } });
+    expect(doneOf(events).stop_reason).toBe('end_turn');
+    expect((await transcript.readMessages('ses_1')).at(-1)?.parts).toMatchObject([{ text: 'Done.' }]);
+  });
+
+  test('does not loop for ever: the run ends where each step fills the window again', async () => {
+    await upstream.script([
+      summaries,
+      { reply: { tool_calls: [shout], usage: { input: 3900, output: 10 } } },
+    ]);
+    const { ask } = await modelRuntime(upstream, { type, models: big });
+    const events = await ask('Go', {
+      session: {
+        ...{ id: 'ses_1', workspaceId: 'ws_1', agentSlug: 'coder', model: null, systemPrompt: null },
+        permissionRules: rules,
+      },
+    });
+    expect(doneOf(events)).toMatchObject({ stop_reason: 'loop_detected' });
+    expect(told(events, 'session_summarized')).toHaveLength(3);
+    expect(told(events, 'notice_given').at(-1)?.message).toContain('window');
+  });
+});

@@ -1,0 +1,157 @@
+/** Sums a conversation up before the model's window is full; from then on the summary stands for what was said before. */
+import type { ContextUse, MessagePart, RuntimeEvent } from '../../contract/api.ts';
+import { newId } from '../../ids.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { ModelFailure } from '../models/model.ts';
+import { askPatiently } from '../models/model-patience.ts';
+import type { Progress } from '../runs/progress.ts';
+import type { RunScope } from '../runs/run-scope.ts';
+import { spend, spendingOf, usageUpdated } from '../runs/spending.ts';
+import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from './context-use.ts';
+import { fromSummary } from './conversation.ts';
+import { summaryInstructions, summaryRequest } from './summary-request.ts';
+import { systemPrompt } from './system-prompt.ts';
+
+type Reason = Extract<RuntimeEvent, { type: 'session_summarized' }>['reason'];
+
+/** Sums up where the window is nearly full. Where that fails the run goes on with what it has. */
+export async function summarizeWhenFull(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  if (progress.conversation.length < 2 || !(await isWanted(scope))) return;
+  const { contextWindow } = await scope.model.facts();
+  if (contextWindow === null || !isNearlyFull(await usedOf(scope, progress), contextWindow)) return;
+  try {
+    await summarize(scope, log, progress, 'window_full');
+  } catch (error) {
+    if (!(error instanceof ModelFailure)) throw error;
+    scope.log.warn({ err: error, run_id: scope.runId }, 'a session could not be summed up');
+    const message = `The conversation nearly fills the model's window, and could not be summed up: ${error.message}`;
+    await log.push({ name: 'runtime', data: { type: 'notice_given', message } });
+  }
+}
+
+/** Sums up where the provider would not take the conversation for its length. Throws the given error where that does not help. */
+export async function summarizeAfterRefusal(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  error: unknown,
+): Promise<void> {
+  const tooLong = error instanceof ModelFailure && error.remedy === 'shorten';
+  if (!tooLong || scope.signal.aborted) throw error;
+  if (progress.conversation.length < 2 || !(await isWanted(scope))) throw error;
+  progress.draft = null;
+  await summarize(scope, log, progress, 'prompt_refused').catch(() => {
+    // What the person has to know is why the conversation was refused; the log of the provider has the rest.
+    throw error;
+  });
+}
+
+/** How often in a row a summary may be needed again at once before nothing more is expected of it. */
+const mostInARow = 3;
+
+/** Whether summaries no longer help: each is followed by a step that fills the window again. */
+export function isSummarizingInVain({ summarizedAt = [], steps }: Progress): boolean {
+  const first = summarizedAt.at(-mostInARow);
+  return first !== undefined && steps - first <= mostInARow;
+}
+
+/** Has the model write the summary, stores it, and goes on from it. Throws ModelFailure. */
+export async function summarize(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  reason: Reason,
+  wishes: string | null = null,
+): Promise<void> {
+  const { text, spent } = await writeSummary(scope, log, progress, wishes);
+  if (scope.signal.aborted) return;
+  const facts = await scope.model.facts();
+  const spending = spendingOf(facts, spent);
+  const parts: MessagePart[] = [{ type: 'text', text }];
+  const id = newId('message');
+  const conversation = fromSummary(text, await promptOf(scope));
+  const context = { used: tokensOf(conversation), window: facts.contextWindow };
+  const message = {
+    ...{ id, role: 'assistant' as const, parts, model: scope.model.name, stop_reason: 'end_turn' as const },
+    ...spending,
+    summary: true,
+  };
+  const told = [summarized(id, reason, context), usageUpdated(progress, spending, context)];
+  await log.commit(
+    told.map((data) => ({ name: 'runtime' as const, data })),
+    (events) =>
+      scope.transcript.commitStep({
+        runId: scope.runId,
+        sessionId: scope.sessionId,
+        messages: [message],
+        ...spending,
+        context,
+        steps: 0,
+        events,
+      }),
+  );
+  progress.conversation = conversation;
+  progress.messageId = id;
+  progress.summarizedAt = [...(progress.summarizedAt ?? []), progress.steps];
+  spend(progress, spending);
+  if (reason === 'requested') progress.answer = parts;
+}
+
+function summarized(messageId: string, reason: Reason, context: ContextUse) {
+  return { type: 'session_summarized' as const, message_id: messageId, reason, context };
+}
+
+async function isWanted(scope: RunScope): Promise<boolean> {
+  const { options } = await scope.settings();
+  return !options?.disable_auto_summarize;
+}
+
+async function usedOf(scope: RunScope, { conversation }: Progress): Promise<number> {
+  const used = tokensOf(conversation);
+  if (isCounted(conversation)) return used;
+  const tools = await scope.tools();
+  return used + estimatePreamble(await systemPrompt(scope, tools), tools);
+}
+
+/** What it writes is for the model, and not streamed: people read it as a message. */
+async function writeSummary(
+  scope: RunScope,
+  log: EventLog,
+  { conversation }: Progress,
+  wishes: string | null,
+) {
+  const { signal } = scope;
+  const attempt = async () => {
+    const { contextWindow } = await scope.model.facts();
+    const request = {
+      ...scope.generation,
+      system: summaryInstructions(wishes),
+      messages: summaryRequest(conversation, contextWindow),
+      tools: [],
+    };
+    let text = '';
+    for await (const part of scope.model.stream(request, signal)) {
+      if (part.type === 'text') text += part.text;
+      if (part.type === 'finish') return { text: requireText(text), spent: part.usage };
+    }
+    return { text, spent: undefined };
+  };
+  const told = (data: RuntimeEvent) => log.push({ name: 'runtime', data });
+  const { models: choice, patience } = scope;
+  return askPatiently({ choice, patience, signal, attempt, hasBegun: () => false, told });
+}
+
+function requireText(text: string): string {
+  if (text.trim() !== '') return text.trim();
+  throw new ModelFailure(
+    'provider_failed',
+    'replace',
+    'The model wrote no summary; try again, or choose another model.',
+  );
+}
+
+/** What the run was asked for: the model must still know it in the person's own words. */
+async function promptOf({ transcript, sessionId, runId }: RunScope): Promise<readonly MessagePart[] | null> {
+  const stored = await transcript.readMessages(sessionId, runId);
+  return stored.findLast(({ role, run_id }) => role === 'user' && run_id === runId)?.parts ?? null;
+}

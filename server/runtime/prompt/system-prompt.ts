@@ -1,0 +1,71 @@
+/** What a model is told before the conversation: the profile, the place, what extensions add, and the session's own words. */
+
+import type { Extension } from '../extension.ts';
+import type { RunScope } from '../runs/run-scope.ts';
+import type { Tool } from '../tools/tool.ts';
+import { attributionInstructions } from './attribution.ts';
+
+/** A part of it, and whose it is; null for the service's own and the session's. */
+export interface PromptPart {
+  readonly from: Extension['name'] | null;
+  readonly text: string;
+}
+
+type PromptScope = Pick<
+  RunScope,
+  | 'profile'
+  | 'systemPrompt'
+  | 'workspacePath'
+  | 'extensions'
+  | 'model'
+  | 'settings'
+  | 'transcript'
+  | 'sessionId'
+>;
+
+/** Built anew for each step, since what it tells of may change between two. */
+export async function systemPrompt(scope: PromptScope, tools: readonly Tool[]): Promise<string> {
+  return (await systemPromptParts(scope, tools)).map(({ text }) => text).join('\n\n');
+}
+
+/** The same, part by part; none is empty. */
+export async function systemPromptParts(
+  scope: PromptScope,
+  tools: readonly Tool[],
+): Promise<readonly PromptPart[]> {
+  const { profile, workspacePath, extensions, model, settings } = scope;
+  const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
+  const added = await addedBy(extensions, workspacePath);
+  const attribution = tools.some(({ name }) => name === 'bash')
+    ? attributionInstructions(await settings(), model.name)
+    : '';
+  const plan = tools.some(({ name }) => name === 'plan') ? await planNote(scope) : '';
+  const own = (text: string | null) => ({ from: null, text: text ?? '' });
+  return [
+    ...[profile.instructions, place, attribution].map(own),
+    ...added,
+    ...[plan, scope.systemPrompt].map(own),
+  ].filter(({ text }) => text !== '');
+}
+
+/** What the extensions have to say before the conversation in this workspace. */
+export function addedBy(extensions: readonly Extension[], workspacePath: string): Promise<PromptPart[]> {
+  return Promise.all(
+    extensions.map(async ({ name, instructions }) => ({
+      from: name,
+      text: (await instructions?.({ workspacePath })) ?? '',
+    })),
+  );
+}
+
+/** What a person has done about the plan since the agent wrote it: the conversation does not say it. */
+async function planNote({ transcript, sessionId }: PromptScope): Promise<string> {
+  const plan = await transcript.readPlan(sessionId);
+  if (!plan) return '';
+  const name = `The plan ${plan.id}, version ${plan.version},`;
+  if (plan.status === 'rejected')
+    return `${name} was rejected by the person.${plan.comment ? ` They say: ${plan.comment}` : ''}`;
+  return plan.status === 'proposed' && plan.run_id === null
+    ? `${name} was changed by the person, and now reads:\n\n# ${plan.title}\n\n${plan.content}`
+    : '';
+}

@@ -1,0 +1,65 @@
+/** Gets one answer out of the models of a run: however often it must be asked, and whichever of them gives it. */
+
+import type { EventLog } from '../events/event-log.ts';
+import { noUsage } from '../models/model.ts';
+import { askPatiently, type PatientCall } from '../models/model-patience.ts';
+import { withoutHugeResults } from '../prompt/context-use.ts';
+import type { Tool } from '../tools/tool.ts';
+import { type Draft, newDraft, unfinishedMessages, writeDraft } from './draft.ts';
+import type { Progress } from './progress.ts';
+import type { RunScope } from './run-scope.ts';
+
+/** What is being written stands in `progress.draft`. */
+export function writeAnswer(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  tools: readonly Tool[],
+): Promise<Draft> {
+  const attempt = async () => {
+    const draft = newDraft(scope.model.name);
+    progress.draft = draft;
+    // Read while the provider thinks: the list of models is large, and its answer has a price.
+    scope.model.facts().catch(() => undefined);
+    const conversation = await shownTo(scope, progress);
+    await writeDraft(scope, log, conversation, tools, draft);
+    return draft;
+  };
+  const told = async (event: Told) => {
+    const { draft } = progress;
+    progress.draft = null;
+    await keepUnfinished(scope, log, draft, event);
+  };
+  const { models: choice, patience, signal } = scope;
+  const hasBegun = () => (progress.draft?.parts.length ?? 0) > 0;
+  return askPatiently({ choice, patience, signal, attempt, hasBegun, told });
+}
+
+type Told = Parameters<PatientCall<unknown>['told']>[0];
+
+/** The list of models is only needed where there is something to cut. */
+async function shownTo({ model }: RunScope, { conversation }: Progress) {
+  const hasResults = conversation.some(({ role }) => role === 'tool');
+  return hasResults ? withoutHugeResults(conversation, (await model.facts()).contextWindow) : conversation;
+}
+
+/** Nobody may have seen text that is nowhere; the new answer is another message. */
+async function keepUnfinished(
+  scope: RunScope,
+  log: EventLog,
+  draft: Draft | null,
+  event: Told,
+): Promise<void> {
+  const messages = unfinishedMessages(draft, 'interrupted');
+  if (messages.length === 0) return log.push({ name: 'runtime', data: event });
+  await log.commit([{ name: 'runtime', data: event }], (events) =>
+    scope.transcript.commitStep({
+      runId: scope.runId,
+      sessionId: scope.sessionId,
+      messages,
+      usage: noUsage,
+      steps: 0,
+      events,
+    }),
+  );
+}

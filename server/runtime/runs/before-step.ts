@@ -1,0 +1,65 @@
+/** What is looked at before the model is called once more: the limits of the run, whether it turns in circles, its window. */
+import type { StopReason } from '../../contract/api.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { isSummarizingInVain, summarizeWhenFull } from '../prompt/summary.ts';
+import { repeatedTool } from './loop-guard.ts';
+import type { Progress } from './progress.ts';
+import { metLimit } from './run-limits.ts';
+import type { RunScope } from './run-scope.ts';
+import type { Spending } from './spending.ts';
+
+/** Why the run may not call the model once more, which is then said to the person; null where it may. */
+export async function beforeStep(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+): Promise<StopReason | null> {
+  await warnOfUnknownCost(scope, log, progress);
+  const stop = stopBefore(scope, progress, await spentOf(scope, progress));
+  if (stop === null) {
+    await summarizeWhenFull(scope, log, progress);
+    return null;
+  }
+  await log.push({ name: 'runtime', data: { type: 'notice_given', message: stop.message } });
+  return stop.stopReason;
+}
+
+function stopBefore(
+  { limits }: RunScope,
+  progress: Progress,
+  spent: Spending,
+): { readonly stopReason: StopReason; readonly message: string } | null {
+  const tool = repeatedTool(progress.conversation);
+  if (tool !== null)
+    return {
+      stopReason: 'loop_detected',
+      message: `The run was ended: the model called ${tool} in the same way, with the same result, again and again.`,
+    };
+  if (isSummarizingInVain(progress))
+    return {
+      stopReason: 'loop_detected',
+      message:
+        'The run was ended: each step fills the window of the model again, however often it is summed up.',
+    };
+  return metLimit(limits, { steps: progress.steps, ...spent });
+}
+
+/** A run and the agents that began with it share what may be spent, so that nobody gets more by starting some. */
+async function spentOf(
+  { limits, transcript, agents }: RunScope,
+  { usage, cost }: Progress,
+): Promise<Spending> {
+  if (!Number.isFinite(limits.maxTokens) && !Number.isFinite(limits.maxCost)) return { usage, cost };
+  return transcript.readSpending(agents.rootRunId);
+}
+
+/** Told once, as soon as it is known. */
+async function warnOfUnknownCost(
+  { limits, model }: RunScope,
+  log: EventLog,
+  progress: Progress,
+): Promise<void> {
+  if (progress.cost !== null || !Number.isFinite(limits.maxCost) || progress.steps !== 1) return;
+  const message = `The price of ${model.name} is not known, so that the run is not held to its limit of $${limits.maxCost}.`;
+  await log.push({ name: 'runtime', data: { type: 'notice_given', message } });
+}

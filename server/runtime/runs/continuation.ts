@@ -1,0 +1,88 @@
+/** Where a run stood when its process died: what it had stored, and what it had begun. */
+import type { MessagePart } from '../../contract/api.ts';
+import { todosOf, toModelMessages } from '../prompt/conversation.ts';
+import type { NumberedEvent, TakenRun, Transcript } from '../transcript.ts';
+import { callRecords } from './call-record.ts';
+import type { Draft } from './draft.ts';
+import { callsOf, type Progress } from './progress.ts';
+
+/** Reads the run's progress out of the store; `draft` is what was streamed of an answer that was not finished. */
+export async function readProgress(transcript: Transcript, run: TakenRun): Promise<Progress> {
+  const stored = await transcript.readMessages(run.sessionId, run.runId);
+  const events = await eventsAfter(transcript, run.runId, run.committedEventId);
+  const ofRun = stored.filter((message) => message.run_id === run.runId);
+  const complete = ofRun.filter(
+    ({ role, stop_reason, summary }) => role !== 'assistant' || (stop_reason !== 'interrupted' && !summary),
+  );
+  const last = complete.at(-1);
+  const answer = complete.findLast(({ role }) => role === 'assistant');
+  const isAnswered = last?.role === 'assistant';
+  const pending = isAnswered ? callsOf(last.parts) : [];
+  const conversation = toModelMessages(stored, run.runId);
+  // The results of calls that are still to be carried out are none yet.
+  if (pending.length > 0) conversation.pop();
+  return {
+    conversation,
+    memory: { todos: newestTodos(events) ?? todosOf(stored) },
+    steps: run.steps,
+    usage: run.usage,
+    cost: run.cost,
+    toolUses: partsOf(complete, 'tool_use'),
+    toolResults: partsOf(complete, 'tool_result'),
+    messageId: last?.id ?? '',
+    answer: answer?.parts ?? [],
+    stopReason: isAnswered ? last.stop_reason : null,
+    pending,
+    records: callRecords(events),
+    told: new Set(),
+    draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id))),
+  };
+}
+
+async function eventsAfter(transcript: Transcript, runId: string, after: number): Promise<NumberedEvent[]> {
+  const events: NumberedEvent[] = [];
+  for (;;) {
+    const page = await transcript.readEvents(runId, events.at(-1)?.seq ?? after, pageSize);
+    if (page.length === 0) return events;
+    events.push(...page);
+  }
+}
+
+const pageSize = 1000;
+
+function newestTodos(events: readonly NumberedEvent[]) {
+  const told = events.flatMap(({ name, data }) =>
+    name === 'runtime' && data.type === 'todos_updated' ? [data.todos] : [],
+  );
+  return told.at(-1);
+}
+
+/** The text of the newest message that was streamed and is not stored. */
+function unfinishedDraft(
+  { model }: TakenRun,
+  events: readonly NumberedEvent[],
+  stored: ReadonlySet<string>,
+): Draft | null {
+  const deltas = events.flatMap(({ name, data }) =>
+    name === 'message' && data.type !== 'tool_input_delta' && !stored.has(data.message_id) ? [data] : [],
+  );
+  const messageId = deltas.at(-1)?.message_id;
+  if (messageId === undefined) return null;
+  const parts: MessagePart[] = [];
+  for (const { type, text, message_id } of deltas) {
+    if (message_id !== messageId) continue;
+    const kind = type === 'text_delta' ? 'text' : 'reasoning';
+    const last = parts.at(-1);
+    if (last?.type === kind) last.text += text;
+    else parts.push({ type: kind, text });
+  }
+  return { messageId, model, parts, finish: null };
+}
+
+function partsOf<Type extends MessagePart['type']>(
+  messages: readonly { readonly parts: readonly MessagePart[] }[],
+  type: Type,
+): Extract<MessagePart, { type: Type }>[] {
+  const parts = messages.flatMap((message) => message.parts);
+  return parts.filter((part): part is Extract<MessagePart, { type: Type }> => part.type === type);
+}

@@ -1,0 +1,93 @@
+/** An answer of the model as it is written: streamed to whoever watches, and kept for the transcript. */
+import type { MessagePart, StopReason } from '../../contract/api.ts';
+import { newId } from '../../ids.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
+import { systemPrompt } from '../prompt/system-prompt.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { NewMessage } from '../transcript.ts';
+import type { RunScope } from './run-scope.ts';
+import type { Spending } from './spending.ts';
+
+/** A model's answer as far as it has come. */
+export interface Draft {
+  readonly messageId: string;
+  /** The full name of the model that writes it. */
+  readonly model: string;
+  readonly parts: MessagePart[];
+  finish: Extract<ModelPart, { type: 'finish' }> | null;
+}
+
+export function newDraft(model: string): Draft {
+  return { messageId: newId('message'), model, parts: [], finish: null };
+}
+
+/** Streams one answer of the model into the draft and to whoever watches. */
+export async function writeDraft(
+  scope: RunScope,
+  log: EventLog,
+  messages: readonly ModelMessage[],
+  tools: readonly Tool[],
+  draft: Draft,
+): Promise<void> {
+  const request = {
+    ...scope.generation,
+    system: await systemPrompt(scope, tools),
+    messages,
+    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+  };
+  for await (const part of scope.model.stream(request, scope.signal)) {
+    addPart(draft, part);
+    const chunk = chunkOf(draft.messageId, part);
+    if (chunk) await log.push({ name: 'message', data: chunk });
+  }
+}
+
+function addPart(draft: Draft, part: ModelPart): void {
+  const last = draft.parts.at(-1);
+  if (part.type === 'text' || part.type === 'reasoning') {
+    if (last?.type === part.type) last.text += part.text;
+    else draft.parts.push({ type: part.type, text: part.text });
+  } else if (part.type === 'tool_use') {
+    draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
+  } else if (part.type === 'finish') {
+    draft.finish = part;
+  }
+}
+
+function chunkOf(messageId: string, part: ModelPart) {
+  if (part.type === 'text') return { type: 'text_delta', message_id: messageId, text: part.text } as const;
+  if (part.type === 'reasoning')
+    return { type: 'reasoning_delta', message_id: messageId, text: part.text } as const;
+  if (part.type !== 'tool_input') return null;
+  return {
+    type: 'tool_input_delta',
+    message_id: messageId,
+    tool_call_id: part.id,
+    tool_name: part.name,
+    json: part.json,
+  } as const;
+}
+
+/** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
+export function unfinishedMessages(draft: Draft | null, stopReason: StopReason): NewMessage[] {
+  const parts = (draft?.parts ?? []).filter((part) => part.type !== 'tool_use');
+  if (!draft || parts.length === 0) return [];
+  return [assistantMessage({ ...draft, parts }, stopReason, { usage: noUsage, cost: null })];
+}
+
+export function assistantMessage(
+  draft: Draft,
+  stopReason: StopReason,
+  { usage, cost }: Spending,
+): NewMessage {
+  return {
+    id: draft.messageId,
+    role: 'assistant',
+    parts: draft.parts,
+    model: draft.model,
+    stop_reason: stopReason,
+    usage,
+    cost,
+  };
+}

@@ -1,0 +1,218 @@
+/** The keeper of leases: whom it takes runs from, whom it leaves alone, and what it does where the store does not work. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createLog } from '../../log.ts';
+import { createMemoryTranscript } from '../memory/memory-transcript.ts';
+import type { SeenLease, TakenRun, Transcript } from '../transcript.ts';
+import { type LeaseKeeperOptions, startLeaseKeeper } from './lease-keeper.ts';
+
+const run = (runId: string, owner = 'another machine', renewals = 0): SeenLease => ({
+  runId,
+  owner,
+  renewals,
+});
+
+/** The leases as a store has them; whoever is asked for may be taken. */
+function storeOf(leases: SeenLease[], more: Partial<Transcript> = {}): Transcript {
+  return {
+    ...createMemoryTranscript(),
+    readLeases: async () => leases,
+    takeRun: async ({ runId }) => {
+      leases.splice(
+        leases.findIndex((lease) => lease.runId === runId),
+        1,
+      );
+      // The keeper reads no more of it.
+      return { runId, status: 'running' } as TakenRun;
+    },
+    ...more,
+  };
+}
+
+function keep(transcript: Transcript, more: Partial<LeaseKeeperOptions> = {}) {
+  const taken: string[] = [];
+  const interrupted: string[] = [];
+  const keeper = startLeaseKeeper({
+    leaseMs: 100,
+    renewMs: 10,
+    owner: 'this process',
+    transcript,
+    log: createLog('silent'),
+    activeRuns: () => [],
+    room: () => 100,
+    interrupt: (runId, reason) => interrupted.push(`${runId} ${reason}`),
+    resume: ({ runId }) => taken.push(runId),
+    ...more,
+  });
+  return { keeper, taken, interrupted };
+}
+
+/** Time that the test moves. */
+function handClock() {
+  const clock = { now: 0, elapsedMs: () => clock.now };
+  return clock;
+}
+
+/** Resolves when the keeper has looked that many times more. */
+function lookCounter(transcript: Transcript) {
+  let looks = 0;
+  const counted: Transcript = {
+    ...transcript,
+    readLeases: async () => {
+      const leases = await transcript.readLeases();
+      looks += 1;
+      return [...leases];
+    },
+  };
+  return {
+    counted,
+    async more(count: number) {
+      const until = looks + count;
+      await expect.poll(() => looks, { interval: 2 }).toBeGreaterThanOrEqual(until);
+    },
+  };
+}
+
+test('a lease has run out when it was seen unchanged for its whole time, by the time that passes here', async () => {
+  const leases = [run('run_1')];
+  const { counted, more } = lookCounter(storeOf(leases));
+  const clock = handClock();
+  const { keeper, taken } = keep(counted, clock);
+  await more(2);
+  clock.now = 99;
+  await more(2);
+  expect(taken).toEqual([]);
+  clock.now = 101;
+  await expect.poll(() => taken).toEqual(['run_1']);
+  await keeper.stop();
+});
+
+test('a lease that is renewed is never taken, however long it lasts', async () => {
+  const leases = [run('run_1')];
+  const { counted, more } = lookCounter(storeOf(leases));
+  const clock = handClock();
+  const { keeper, taken } = keep(counted, clock);
+  for (let renewals = 1; renewals < 6; renewals += 1) {
+    await more(2);
+    leases[0] = run('run_1', 'another machine', renewals);
+    await more(1);
+    clock.now += 90;
+  }
+  await more(2);
+  expect(taken).toEqual([]);
+  await keeper.stop();
+});
+
+test('clocks that jump by an hour, forth or back, take no run from the living and leave none of the dead', async () => {
+  const jump = { ms: 3_600_000 };
+  const dateNow = Date.now;
+  Date.now = () => dateNow() + jump.ms;
+  try {
+    const alive = [run('run_1')];
+    const { counted, more } = lookCounter(storeOf(alive));
+    const clock = handClock();
+    const { keeper, taken } = keep(counted, clock);
+    await more(2);
+    jump.ms = -3_600_000;
+    await more(2);
+    expect(taken).toEqual([]);
+    clock.now = 101;
+    await expect.poll(() => taken).toEqual(['run_1']);
+    await keeper.stop();
+  } finally {
+    Date.now = dateNow;
+  }
+});
+
+test('a run that cannot be taken over keeps no other from it, and is tried again', async () => {
+  const leases = ['run_1', 'run_2', 'run_3'].map((id) => run(id));
+  const broken = new Set(['run_1']);
+  const store = storeOf(leases);
+  const { keeper, taken } = keep({
+    ...store,
+    takeRun: async (lease, owner) => {
+      if (broken.has(lease.runId)) throw new Error('the store cannot write this one');
+      return store.takeRun(lease, owner);
+    },
+  });
+  await expect.poll(() => taken).toEqual(['run_2', 'run_3']);
+  broken.clear();
+  await expect.poll(() => taken).toEqual(['run_2', 'run_3', 'run_1']);
+  await keeper.stop();
+});
+
+test('no more runs are taken over than there is room for', async () => {
+  const leases = ['run_1', 'run_2', 'run_3'].map((id) => run(id));
+  const taken: string[] = [];
+  const { keeper } = keep(storeOf(leases), {
+    room: () => 2 - taken.length,
+    resume: ({ runId }) => taken.push(runId),
+  });
+  await expect.poll(() => taken).toEqual(['run_1', 'run_2']);
+  await sleep(50);
+  expect(taken).toHaveLength(2);
+  await keeper.stop();
+});
+
+test('a run that this process gave up is taken up again, one that it is about to work on is not', async () => {
+  const leases = [run('run_1', 'this process')];
+  const { counted, more } = lookCounter(storeOf(leases));
+  const active = ['run_1'];
+  const { keeper, taken } = keep(
+    { ...counted, renewLeases: async (_owner, ids) => ids.map((runId) => ({ runId, interrupt: null })) },
+    { activeRuns: () => active },
+  );
+  await more(3);
+  expect(taken).toEqual([]);
+  active.length = 0;
+  await expect.poll(() => taken).toEqual(['run_1']);
+  await keeper.stop();
+});
+
+test('where leases cannot be renewed for their whole time, the work on them stops', async () => {
+  const clock = handClock();
+  const store = storeOf([], { renewLeases: async () => Promise.reject(new Error('the store is away')) });
+  const { keeper, interrupted } = keep(store, { ...clock, activeRuns: () => ['run_1'] });
+  await sleep(50);
+  expect(interrupted).toEqual([]);
+  clock.now = 101;
+  await expect.poll(() => interrupted[0]).toBe('run_1 lease_lost');
+  await keeper.stop();
+});
+
+test('a store that is slow is asked by one at a time', async () => {
+  let asking = 0;
+  let most = 0;
+  let times = 0;
+  const store = storeOf([], {
+    readLeases: async () => {
+      asking += 1;
+      most = Math.max(most, asking);
+      times += 1;
+      await sleep(60);
+      asking -= 1;
+      return [];
+    },
+  });
+  const { keeper } = keep(store);
+  await expect.poll(() => times).toBeGreaterThan(2);
+  await keeper.stop();
+  expect(most).toBe(1);
+  expect(asking).toBe(0);
+});
+
+test('leases are renewed while many abandoned runs are taken over', async () => {
+  const taking = Promise.withResolvers<null>();
+  let renewals = 0;
+  const store = storeOf([run('run_1')], {
+    renewLeases: async () => {
+      renewals += 1;
+      return [{ runId: 'run_2', interrupt: null }];
+    },
+    takeRun: () => taking.promise,
+  });
+  const { keeper } = keep(store, { leaseMs: 1, activeRuns: () => ['run_2'] });
+  await expect.poll(() => renewals).toBeGreaterThan(5);
+  taking.resolve(null);
+  await keeper.stop();
+});

@@ -1,0 +1,129 @@
+/** How a run ends: in one way only, with what was streamed of an unfinished answer stored before it is told. */
+import type {
+  InterruptReason,
+  MessagePart,
+  QueryResponse,
+  RunError,
+  StopReason,
+} from '../../contract/api.ts';
+import { Problem } from '../../problem.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { ModelFailure, noUsage } from '../models/model.ts';
+import { unfinishedMessages } from './draft.ts';
+import type { Progress } from './progress.ts';
+import type { RunScope } from './run-scope.ts';
+
+/** As much of a run as is needed to end it, also where the rest could not be opened. */
+export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log'> & {
+  readonly model: { readonly name: string };
+};
+
+/** Ends a run that was stopped, with the reason. */
+export async function interruptRun(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  reason: InterruptReason,
+): Promise<void> {
+  await end(scope, log, progress, 'interrupted', reason);
+}
+
+/** Ends a run that came to its end by itself. */
+export async function completeRun(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  stopReason: StopReason,
+): Promise<void> {
+  await end(scope, log, progress, stopReason, null);
+}
+
+async function end(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  stopReason: StopReason,
+  interruptReason: InterruptReason | null,
+): Promise<void> {
+  const unfinished = interruptReason ? unfinishedMessages(progress.draft, 'interrupted') : [];
+  const response: QueryResponse = {
+    id: unfinished.at(-1)?.id ?? progress.messageId,
+    run_id: scope.runId,
+    session_id: scope.sessionId,
+    model: scope.model.name,
+    status: interruptReason ? 'interrupted' : 'completed',
+    content: contentOf(unfinished.at(-1)?.parts ?? progress.answer),
+    usage: progress.usage,
+    cost: progress.cost,
+    stop_reason: stopReason,
+    interrupt_reason: interruptReason,
+    tool_uses: progress.toolUses,
+    tool_results: progress.toolResults,
+    rag_results: [],
+  };
+  await log.commit([{ name: 'done', data: response }], (events) =>
+    scope.transcript.endRun({
+      runId: scope.runId,
+      sessionId: scope.sessionId,
+      status: response.status,
+      stopReason,
+      interruptReason,
+      error: null,
+      messages: unfinished,
+      usage: noUsage,
+      events,
+    }),
+  );
+}
+
+/** Ends a run that could not go on. */
+export async function failRun(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  cause: unknown,
+): Promise<void> {
+  const error = runError(cause);
+  const excluded = await refusedMessages(scope, cause);
+  scope.log.error({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
+  await log.commit([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
+    scope.transcript.endRun({
+      runId: scope.runId,
+      sessionId: scope.sessionId,
+      status: 'failed',
+      stopReason: 'error',
+      interruptReason: null,
+      error,
+      messages: unfinishedMessages(progress.draft, 'error'),
+      usage: noUsage,
+      excluded,
+      events,
+    }),
+  );
+}
+
+/**
+ * What the provider will not take, neither now nor later: the prompt, or what a tool gave. In the next conversation it
+ * would be refused with all that is said then.
+ */
+async function refusedMessages(
+  { runId, sessionId, transcript }: EndingRun,
+  cause: unknown,
+): Promise<readonly string[]> {
+  if (!(cause instanceof ModelFailure) || (cause.remedy !== 'reword' && cause.remedy !== 'shorten'))
+    return [];
+  const stored = await transcript.readMessages(sessionId, runId);
+  const answered = stored.findLastIndex(({ role }) => role === 'assistant');
+  return stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));
+}
+
+/** Only what was meant for callers reaches them; the rest is a fault of ours, whose text stays in the log. */
+function runError(cause: unknown): RunError {
+  if (cause instanceof ModelFailure || cause instanceof Problem)
+    return { code: cause.code, message: cause.message };
+  return { code: 'internal_error', message: 'A fault of the server ended this run; try again.' };
+}
+
+function contentOf(parts: readonly MessagePart[]): QueryResponse['content'] {
+  return parts.filter((part) => part.type === 'text' || part.type === 'reasoning');
+}

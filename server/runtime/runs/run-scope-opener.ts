@@ -1,0 +1,186 @@
+/** Opens what a run works with: its model, its profile, its tools and its folder, as the settings have them now. */
+import type { Clock } from '../../clock.ts';
+import type { InterruptReason } from '../../contract/api.ts';
+import type { ClientConfig } from '../../contract/config.ts';
+import type { Log } from '../../log.ts';
+import { agentLimits, limitsBelow, startsInTurn } from '../agents/agent-starter.ts';
+import { leavesTool, type Profile, stricterMode } from '../agents/profile.ts';
+import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
+import type { EventHub } from '../events/event-hub.ts';
+import { seenFiles } from '../files/seen-files.ts';
+import type { LiveParts } from '../live-parts.ts';
+import { chooseModel } from '../models/model-choice.ts';
+import { patienceOf } from '../models/model-patience.ts';
+import { meansTool } from '../permissions/permission-rules.ts';
+import type { Query } from '../query.ts';
+import { agentTool } from '../tools/agent.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { Transcript } from '../transcript.ts';
+import { limitsOf } from './run-limits.ts';
+import type { RunScope } from './run-scope.ts';
+
+export interface ScopeParts {
+  readonly parts: LiveParts;
+  readonly profiles: Profiles;
+  readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
+  readonly transcript: Transcript;
+  readonly hub: EventHub;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Begins a run beside those at work. */
+  readonly start: (query: Query) => Promise<unknown>;
+  /** Tells that the store has news for a run. */
+  readonly wake: (runId: string) => void;
+  readonly stepLimit?: number;
+  readonly retryPauseMs?: number;
+  readonly answerWithinMs?: number;
+}
+
+/** Throws Problem where the query names a profile or a model that there is not. */
+export type OpenScope = (query: Query, runId: string, controller: AbortController) => Promise<RunScope>;
+
+export function scopeOpener(given: ScopeParts): OpenScope {
+  const { parts, transcript, hub, clock, log } = given;
+  const inTurn = startsInTurn();
+
+  /** The built-in tools first; of two with the same name the first counts. */
+  async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
+    const { config, toolset, extensions } = await parts.refresh();
+    const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
+    const disabled = config.options?.disabled_tools ?? [];
+    return [...toolset.tools, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+  }
+
+  return async (query, runId, controller) => {
+    const { session } = query;
+    const { config, providers, toolset, extensions } = await parts.refresh();
+    const place = await given.placeOf(session.workspaceId);
+    const { workspacePath } = place;
+    const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
+    const named = query.model ?? session.model ?? modelOf(profile, config);
+    const models = chooseModel(providers, config, providers.resolve(named), query.generation);
+    const rootRunId = query.agent?.rootRunId ?? runId;
+    const depth = query.agent?.depth ?? 0;
+    const isLeft = ({ name }: Tool) =>
+      leavesTool(profile, name) &&
+      (query.agent?.toolLimits ?? []).every((tools) => leavesTool({ tools: [...tools] }, name));
+    return {
+      runId,
+      sessionId: session.id,
+      models,
+      get model() {
+        return models.model;
+      },
+      get generation() {
+        return models.generation;
+      },
+      // Who speaks the Messages API cannot be told that the text so far does not count.
+      patience: patienceOf(config, query.trigger !== 'messages', given.retryPauseMs),
+      profile,
+      systemPrompt: session.systemPrompt,
+      permissionMode: stricterMode(query.permissionMode ?? 'ask', profile.permission_mode),
+      rules: session.permissionRules,
+      settings: async () => (await parts.refresh()).config,
+      onUnanswered: query.onUnanswered,
+      tools: async () => {
+        const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
+        const { max_agent_depth } = agentLimits(parts.now.config);
+        const left = toolsFor(query, all).filter(isLeft);
+        return depth < max_agent_depth
+          ? withAgents(left, given.profiles, place)
+          : left.filter(({ name }) => name !== 'agent');
+      },
+      agents: {
+        depth,
+        rootRunId,
+        workspaceId: session.workspaceId,
+        userId: query.userId,
+        toolLimits: limitsBelow(query, profile),
+        asked: query.request?.limits ?? null,
+        limit: async () => agentLimits((await parts.refresh()).config).max_agents,
+        modelOf: async (slug) =>
+          modelOf(await given.profiles.find(slug, place), (await parts.refresh()).config),
+        start: given.start,
+        wake: given.wake,
+        open: new Map(),
+        inTurn: (work) => inTurn(rootRunId, work),
+      },
+      extensions,
+      workspacePath,
+      files: seenFiles(toolset.fileMemory(session.id)),
+      limits: limitsOf(config, query.request?.limits ?? {}, given.stepLimit),
+      summary: query.request?.summary ?? null,
+      answerWithinMs: given.answerWithinMs ?? 15 * 60_000,
+      signal: controller.signal,
+      interrupt: (reason) => abort(controller, reason),
+      hookSandbox: () => parts.now.toolset.hookSandbox,
+      transcript,
+      hub,
+      clock,
+      log,
+    };
+  };
+}
+
+/** The reason is read again when the run ends. */
+export function abort(controller: AbortController | undefined, reason: InterruptReason): void {
+  controller?.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
+}
+
+/** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
+function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
+  if (trigger !== 'messages') return tools;
+  const allowed = session.permissionRules
+    .filter(({ decision }) => decision === 'allow')
+    .map(({ tool }) => tool);
+  return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
+}
+
+/** The tool `agent` tells of the agents that there are in this place. */
+async function withAgents(
+  tools: readonly Tool[],
+  profiles: Profiles,
+  place: ProfilePlace,
+): Promise<readonly Tool[]> {
+  if (!tools.some(({ name }) => name === 'agent')) return tools;
+  // A plan that nobody sees would wait for ever.
+  const offered = (await profiles.list(place)).filter((profile) => !leavesTool(profile, 'plan'));
+  return tools.map((tool) => (tool.name === 'agent' ? agentTool(offered) : tool));
+}
+
+/** The model that a profile names; null for the default. */
+function modelOf({ model }: Profile, { models }: ClientConfig): string | null {
+  if (model !== 'large' && model !== 'small') return model;
+  const chosen = models?.[model];
+  return chosen ? `${chosen.provider}:${chosen.model}` : null;
+}
+
+/** A server may take its time to say what it offers; whoever stops the run does not wait for it. */
+async function unlessAborted<Value>(
+  coming: Promise<Value>,
+  signal: AbortSignal,
+  otherwise: Value,
+): Promise<Value> {
+  const stopped = Promise.withResolvers<Value>();
+  const stop = () => stopped.resolve(otherwise);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([coming, stopped.promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Where the tools of a workspace work. */
+export function placesOf(workspacePath: ((workspaceId: string) => Promise<string>) | undefined) {
+  return async (workspaceId: string): Promise<ProfilePlace> => ({
+    workspaceId,
+    workspacePath: await (workspacePath ?? currentFolder)(workspaceId),
+  });
+}
+
+/** Where an embedding program that names no folder works. */
+export async function currentFolder(): Promise<string> {
+  return process.cwd();
+}

@@ -1,0 +1,115 @@
+/** A run at work: step after step, each stored before the next, to an end that comes once. */
+import type { InterruptReason, StopReason } from '../../contract/api.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { todosOf, toModelMessages } from '../prompt/conversation.ts';
+import { summarize } from '../prompt/summary.ts';
+import type { TakenRun } from '../transcript.ts';
+import { beforeStep } from './before-step.ts';
+import { readProgress } from './continuation.ts';
+import { unfinishedMessages } from './draft.ts';
+import { newProgress, type Progress } from './progress.ts';
+import { completeRun, failRun, interruptRun } from './run-end.ts';
+import type { RunScope } from './run-scope.ts';
+import { takeStep } from './step.ts';
+import { callTools } from './tool-calls.ts';
+
+/** Where a run begins: at its prompt, or where a process that died has left it. */
+export type RunStart = { readonly promptMessageId: string } | { readonly taken: TakenRun };
+
+/** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
+export async function executeRun(scope: RunScope, log: EventLog, start: RunStart): Promise<void> {
+  let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
+  try {
+    if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
+    if (scope.signal.aborted) return await stopRun(scope, log, progress);
+    await scope.files.load(scope.transcript, scope.sessionId);
+    if ('taken' in start && start.taken.status !== 'queued') await resume(scope, log, progress, start.taken);
+    else await begin(scope, log, progress);
+    const stopReason = await takeSteps(scope, log, progress);
+    if (scope.signal.aborted) await stopRun(scope, log, progress);
+    else await completeRun(scope, log, progress, stopReason);
+  } catch (error) {
+    if (error instanceof Error && error.name === 'LeaseLost') throw error;
+    if (scope.signal.aborted) await stopRun(scope, log, progress);
+    else await failRun(scope, log, progress, error);
+  }
+}
+
+async function begin(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const started = {
+    type: 'run_started',
+    run_id: scope.runId,
+    session_id: scope.sessionId,
+    model: scope.model.name,
+    agent_slug: scope.profile.slug,
+  } as const;
+  await log.commit([{ name: 'runtime', data: started }], (events) =>
+    scope.transcript.changeStatus(scope, 'running', events),
+  );
+  const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
+  progress.memory.todos = todosOf(stored);
+  progress.conversation = toModelMessages(stored, scope.runId);
+}
+
+/** From here on the text that a client received of the dead process is stored, and the model is asked anew. */
+async function resume(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  { resumptions }: TakenRun,
+): Promise<void> {
+  const resumed = {
+    type: 'run_resumed',
+    run_id: scope.runId,
+    session_id: scope.sessionId,
+    step: progress.steps,
+    reason: 'lease_lost',
+    resumptions: resumptions + 1,
+  } as const;
+  const messages = unfinishedMessages(progress.draft, 'interrupted');
+  await log.commit([{ name: 'runtime', data: resumed }], (events) =>
+    scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, messages, events }),
+  );
+  progress.draft = null;
+}
+
+/** A model call and what it asks for, until it asks for nothing more or a limit is met. */
+async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
+  if (scope.summary) return await sumUp(scope, log, progress);
+  for (;;) {
+    if (scope.signal.aborted) return 'interrupted';
+    if (progress.pending.length > 0) await callTools(scope, log, progress);
+    else if (progress.stopReason !== null) return progress.stopReason;
+    else {
+      const limit = await beforeStep(scope, log, progress);
+      if (limit) return limit;
+      if (scope.signal.aborted) return 'interrupted';
+      await takeStep(scope, log, progress);
+    }
+  }
+}
+
+/** The process that died may have stored the summary already. */
+async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promise<StopReason> {
+  const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
+  const written = stored.findLast(({ summary, run_id }) => summary && run_id === scope.runId);
+  if (written) [progress.messageId, progress.answer] = [written.id, written.parts];
+  else await summarize(scope, log, progress, 'requested', scope.summary?.wishes ?? null);
+  return 'end_turn';
+}
+
+async function stopRun(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const reason = reasonOf(scope.signal);
+  // Whoever has the run now goes on with it: nothing of it is to be written here.
+  if (reason === 'lease_lost') throw leaseLost(scope.runId);
+  await interruptRun(scope, log, progress, reason);
+}
+
+function reasonOf(signal: AbortSignal): InterruptReason {
+  // The runtime aborts with the reason as it stands in the contract.
+  return (signal.reason as { readonly reason?: InterruptReason } | undefined)?.reason ?? 'requested';
+}
+
+function leaseLost(runId: string): Error {
+  return Object.assign(new Error(`The run ${runId} is no longer this process's.`), { name: 'LeaseLost' });
+}

@@ -1,0 +1,252 @@
+/** The runs that this process works on, begun here or taken over from one that died, until they have ended. */
+import type { InterruptReason } from '../../contract/api.ts';
+import { newId } from '../../ids.ts';
+import type { Log } from '../../log.ts';
+import { Problem } from '../../problem.ts';
+import type { EventHub } from '../events/event-hub.ts';
+import { createEventLog, type EventLog } from '../events/event-log.ts';
+import type { TitleWriter } from '../prompt/title-writer.ts';
+import type { Query } from '../query.ts';
+import type { NewMessage, TakenRun, Transcript } from '../transcript.ts';
+import { readProgress } from './continuation.ts';
+import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
+import { nameOwner } from './lease-owner.ts';
+import { executeRun, type RunStart } from './run.ts';
+import { failRun, interruptRun } from './run-end.ts';
+import type { RunScope } from './run-scope.ts';
+import { abort, type OpenScope } from './run-scope-opener.ts';
+import { createSessionQueue } from './session-queue.ts';
+
+export interface StartedRun {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly model: string;
+}
+
+/** How many runs there may be before another is refused. */
+export interface RunLimits {
+  /** That wait in a session behind the one at work. */
+  readonly queuedInSession: number;
+  /** In this process, at work or waiting. */
+  readonly inProcess: number;
+}
+
+/** What is under way in this process. */
+export interface RunCounts {
+  /** At work or waiting. */
+  readonly active: number;
+  readonly waiting: number;
+  /** In the session where most wait. */
+  readonly waitingInOneSession: number;
+}
+
+export interface RunsAtWork {
+  /** Stores the query as a run and starts it, behind what its session is busy with. Throws Problem. */
+  begin(query: Query): Promise<StartedRun>;
+  /** Reads whether somebody wants the run to stop, if it is at work here. */
+  heedInterrupt(runId: string): void;
+  counts(): RunCounts;
+  /** Interrupts what is at work, and waits until it is stored. */
+  close(): Promise<void>;
+}
+
+export interface RunsAtWorkParts {
+  readonly transcript: Transcript;
+  readonly hub: EventHub;
+  readonly log: Log;
+  readonly openScope: OpenScope;
+  readonly titles: TitleWriter;
+  readonly lease: LeaseTimes;
+  readonly limits: RunLimits;
+  /** Names the workspace folder among those of all nodes; null where it is not there. */
+  readonly workspacePlace: (workspaceId: string) => Promise<string | null>;
+  /** Whether calls of this tool have to do with the workspace folder. */
+  readonly needsFiles: (toolName: string) => boolean;
+}
+
+/** A run that brings its process down each time must not do so for ever. */
+const mostResumptions = 20;
+
+interface ActiveRun {
+  readonly controller: AbortController;
+  readonly finished: Promise<void>;
+}
+
+export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
+  const { transcript, hub, log, limits } = parts;
+  const owner = nameOwner();
+  const queue = createSessionQueue(hub, (run) => transcript.hasEarlierRun(run));
+  const active = new Map<string, ActiveRun>();
+  const starting = new Set<Promise<unknown>>();
+  let closing = false;
+
+  const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
+
+  const work = async (runId: string, lastEventId: number, carryOut: (events: EventLog) => Promise<void>) => {
+    const events = createEventLog(runId, transcript, lastEventId, () => hub.notify(runId));
+    try {
+      await carryOut(events);
+    } catch (error) {
+      // Its lease is not renewed any more: whichever process is well takes it over, this one included.
+      log.error({ err: error, run_id: runId }, 'a run could not be stored');
+    } finally {
+      events.close();
+      active.delete(runId);
+      hub.notify(runId);
+    }
+  };
+
+  const inTurn = async (scope: RunScope, turn: number, title: string | null, run: () => Promise<void>) => {
+    const { runId, sessionId, signal } = scope;
+    await queue.turn({ sessionId, turn, signal }, run);
+    if (title !== null && !signal.aborted) parts.titles.begin({ sessionId, runId, title });
+  };
+
+  const start = async (query: Query): Promise<StartedRun> => {
+    if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
+    if (active.size + starting.size >= limits.inProcess)
+      throw new Problem('overloaded', 'This server works on as many runs as it can hold; try again soon.');
+    const runId = newId('run');
+    const controller = new AbortController();
+    const scope = await parts.openScope(query, runId, controller);
+    const messages = query.messages.map(newMessage);
+    const title = query.session.provisionalTitle ?? null;
+    const { sessionId } = scope;
+    const { turn } = await transcript.beginRun({
+      id: runId,
+      sessionId,
+      userId: query.userId,
+      trigger: query.trigger,
+      agentSlug: scope.profile.slug,
+      model: scope.model.name,
+      permissionMode: scope.permissionMode,
+      onUnanswered: query.onUnanswered,
+      messages,
+      owner,
+      queueLimit: limits.queuedInSession,
+      workspacePlace: await parts.workspacePlace(query.session.workspaceId),
+      provisionalTitle: title,
+      request: query.request ?? null,
+      ...(query.approval && { approval: query.approval }),
+      ...(query.agent && { agent: query.agent }),
+      events: [
+        { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
+      ],
+    });
+    const from: RunStart = { promptMessageId: messages.at(-1)?.id ?? '' };
+    const finished = work(runId, 1, (events) =>
+      inTurn(scope, turn, title, () => executeRun(scope, events, from)),
+    );
+    active.set(runId, { controller, finished });
+    // The order to stop was given to those at work while this one was being stored.
+    if (closing) interrupt(runId, 'shutdown');
+    return { runId, sessionId, model: scope.model.name };
+  };
+
+  /** Goes on with a run that was taken over, or ends it with the reason why not. */
+  const resume = (run: TakenRun): void => {
+    const controller = new AbortController();
+    const finished = work(run.runId, run.lastEventId, async (events) => {
+      const reason = await reasonNotToResume(parts, run);
+      if (reason) return endTaken(parts, run, events, reason);
+      const scope = await openTaken(parts, run, events, controller);
+      if (!scope) return;
+      await inTurn(scope, run.turn, run.provisionalTitle, () => executeRun(scope, events, { taken: run }));
+    });
+    active.set(run.runId, { controller, finished });
+    if (closing) interrupt(run.runId, 'shutdown');
+  };
+
+  const keeper = startLeaseKeeper({
+    ...parts.lease,
+    owner,
+    transcript,
+    log,
+    activeRuns: () => [...active.keys()],
+    room: () => (closing ? 0 : limits.inProcess - active.size),
+    interrupt,
+    resume,
+  });
+
+  return {
+    async begin(query) {
+      const begun = start(query);
+      starting.add(begun);
+      return begun.finally(() => starting.delete(begun));
+    },
+    heedInterrupt(runId) {
+      if (!active.has(runId)) return;
+      transcript.readInterrupt(runId).then(
+        (reason) => reason && interrupt(runId, reason),
+        // The next renewal of the lease reads it again.
+        (error: unknown) => log.error({ err: error, run_id: runId }, 'an interrupt could not be read'),
+      );
+    },
+    counts: () => {
+      const { inAll, inOneSession } = queue.waiting();
+      return { active: active.size, waiting: inAll, waitingInOneSession: inOneSession };
+    },
+    async close() {
+      closing = true;
+      for (const runId of active.keys()) interrupt(runId, 'shutdown');
+      await Promise.allSettled(starting);
+      await Promise.all([...active.values()].map(({ finished }) => finished));
+      await keeper.stop();
+    },
+  };
+}
+
+/** Null where the run can go on in this process. */
+async function reasonNotToResume(parts: RunsAtWorkParts, run: TakenRun): Promise<InterruptReason | null> {
+  if (run.interrupt) return run.interrupt;
+  // Who waited for the answer went away with the process.
+  if (run.trigger === 'messages') return 'lease_lost';
+  if (run.resumptions >= mostResumptions) return 'resumed_too_often';
+  if ((await parts.workspacePlace(run.session.workspaceId)) === run.workspacePlace) return null;
+  const { toolUses } = await readProgress(parts.transcript, run);
+  return toolUses.some(({ name }) => parts.needsFiles(name)) ? 'workspace_unavailable' : null;
+}
+
+async function endTaken(
+  { transcript, log }: RunsAtWorkParts,
+  run: TakenRun,
+  events: EventLog,
+  reason: InterruptReason,
+): Promise<void> {
+  await interruptRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), reason);
+}
+
+/** Null where the settings have no such profile, model or provider any more: the run has failed then. */
+async function openTaken(
+  { openScope, transcript, log }: RunsAtWorkParts,
+  run: TakenRun,
+  events: EventLog,
+  controller: AbortController,
+): Promise<RunScope | null> {
+  try {
+    return await openScope(queryOf(run), run.runId, controller);
+  } catch (error) {
+    await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), error);
+    return null;
+  }
+}
+
+function endingOf({ runId, sessionId, model }: TakenRun, transcript: Transcript, log: Log) {
+  return { runId, sessionId, transcript, log, model: { name: model } };
+}
+
+/** The query as it was asked, in the session as it is now. */
+function queryOf(run: TakenRun): Query {
+  const { userId, trigger, agentSlug, model, permissionMode, onUnanswered } = run;
+  return {
+    session: { id: run.sessionId, ...run.session },
+    ...{ userId, trigger, agentSlug, model, permissionMode, onUnanswered },
+    ...(run.request && { request: run.request }),
+    messages: [],
+    ...(run.agent && { agent: run.agent }),
+  };
+}
+
+function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {
+  return { id: newId('message'), role, parts, model: null, stop_reason: null, usage: null };
+}

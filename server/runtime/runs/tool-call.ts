@@ -1,0 +1,237 @@
+/** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
+import type { ToolResult, ToolUse } from '../../contract/api.ts';
+import { runSubAgent } from '../agents/sub-agents.ts';
+import type { EventLog } from '../events/event-log.ts';
+import { recordChange } from '../files/file-history.ts';
+import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
+import { noteOfChange, permit } from '../permissions/call-permission.ts';
+import { interruptedResult } from '../prompt/conversation.ts';
+import { type FileMemory, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
+import { type CallRecord, mayHaveRun } from './call-record.ts';
+import type { Progress } from './progress.ts';
+import { askPrompt, tellPermission } from './questions.ts';
+import type { RunScope } from './run-scope.ts';
+
+/** Does the work of a call that was decided. */
+export type CallWork = () => Promise<ToolResult>;
+
+/**
+ * Decides about a call, and answers with its work. Neither throws for what a model or a tool did wrong: that is a result
+ * the model can act on. Rejects when the store does.
+ */
+export async function prepareCall(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  asked: ToolUse,
+): Promise<CallWork> {
+  const record = progress.records.get(asked.id);
+  if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
+  if (record && mayHaveRun(record) && !(await mayBeRepeated(scope, asked)))
+    return () => finish(log, interruptedResult(asked.id, asked.name));
+  const verdict = await askHooks(scope, log, asked);
+  // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
+  const { call } = verdict;
+  if (!record) await begin(scope, log, call);
+  if (verdict.halt) await haltRun(scope, log, verdict);
+  const work = await workOf(scope, log, progress, verdict);
+  await withdraw(scope, log, call, record);
+  return async () => {
+    const output = withNotes(await work(), verdict);
+    const unclear = scope.signal.aborted && !verdict.halt;
+    return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
+  };
+}
+
+/** Stored before anything happens: whoever finds no such event knows that nothing did. */
+async function begin({ runId, transcript }: RunScope, log: EventLog, call: ToolUse): Promise<void> {
+  const started = {
+    type: 'tool_started',
+    tool_call_id: call.id,
+    tool_name: call.name,
+    input: call.input,
+  } as const;
+  await log.commit([{ name: 'runtime', data: started }], (events) => transcript.appendEvents(runId, events));
+}
+
+async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
+  await log.push({
+    name: 'runtime',
+    data: {
+      type: 'tool_finished',
+      tool_call_id: result.tool_use_id,
+      tool_name: result.name,
+      content: result.content,
+      is_error: result.is_error,
+    },
+  });
+  return result;
+}
+
+async function mayBeRepeated(scope: RunScope, { name }: ToolUse): Promise<boolean> {
+  return (await scope.tools()).find((tool) => tool.name === name)?.idempotent ?? false;
+}
+
+async function workOf(
+  scope: RunScope,
+  log: EventLog,
+  progress: Progress,
+  verdict: HookVerdict,
+): Promise<() => Promise<ToolOutput>> {
+  const { call, reason } = verdict;
+  const refused = (content: string) => async () => refusal(content);
+  if (verdict.halt) return refused(`A hook stopped the run before this call. ${reason}`.trim());
+  if (scope.signal.aborted) return refused('Interrupted.');
+  if (verdict.decision === 'deny')
+    return refused(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
+  const tools = await scope.tools();
+  const tool = tools.find(({ name }) => name === call.name);
+  if (!tool)
+    return refused(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);
+  const prepare = ({ input }: ToolUse) =>
+    attempt(scope, call, () => tool.prepare(input, toolContext(scope, log, progress, call)));
+  const prepared = await prepare(call);
+  if ('content' in prepared) return async () => prepared;
+  const hookAllows = verdict.decision === 'allow';
+  const record = progress.records.get(call.id);
+  // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
+  const permitted = await permit(scope, log, { call, prepared, hookAllows, record, prepare });
+  const { prepared: work } = permitted;
+  return async () => {
+    const output = 'content' in work ? work : await attempt(scope, call, () => work.run());
+    return noted(output, [noteOfChange(permitted)]);
+  };
+}
+
+/** A question that a dead process had asked, and that nobody needs to answer any more. */
+async function withdraw(
+  scope: RunScope,
+  log: EventLog,
+  call: ToolUse,
+  record: CallRecord | undefined,
+): Promise<void> {
+  const question = record?.permission;
+  if (!question || question.told || scope.signal.aborted) return;
+  await scope.transcript.expirePermission(question.request.id);
+  await tellPermission(scope, log, call, question, null);
+}
+
+/** What hooks have to say to the model, marked as theirs. */
+function withNotes(output: ToolOutput, { updatedInput, context }: HookVerdict): ToolOutput {
+  const changed = Object.keys(updatedInput).join(', ');
+  return noted(output, [
+    changed && `[A hook changed the input of this call: ${changed}.]`,
+    context && `[A hook adds:]\n${context}`,
+  ]);
+}
+
+function noted(output: ToolOutput, notes: readonly string[]): ToolOutput {
+  return { ...output, content: [output.content, ...notes.filter(Boolean)].join('\n\n') };
+}
+
+/** Turns what goes wrong in a tool into a result. */
+async function attempt<Outcome>(
+  scope: RunScope,
+  call: ToolUse,
+  work: () => Promise<Outcome>,
+): Promise<Outcome | ToolOutput> {
+  try {
+    return await work();
+  } catch (error) {
+    // Another process works on the run by now: this one must not go on to the next call.
+    if (error instanceof Error && error.name === 'LeaseLost') throw error;
+    if (error instanceof ToolInputError) return refusal(error.message);
+    if (scope.signal.aborted) return refusal('Interrupted.');
+    scope.log.error({ err: error, run_id: scope.runId, tool_name: call.name }, 'a tool failed');
+    return refusal(`The tool ${call.name} failed; the fault is the server's, not the input's.`);
+  }
+}
+
+function toolContext(
+  scope: RunScope,
+  log: EventLog,
+  { memory, records, steps }: Progress,
+  call: ToolUse,
+): ToolContext {
+  const prompts = [...(records.get(call.id)?.prompts ?? [])];
+  const progress = (text: string) => {
+    const data = {
+      type: 'tool_progress',
+      tool_call_id: call.id,
+      tool_name: call.name,
+      text: storable(text),
+    } as const;
+    // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
+    log.push({ name: 'runtime', data }).catch(() => undefined);
+  };
+  return {
+    workspacePath: scope.workspacePath,
+    sessionId: scope.sessionId,
+    runId: scope.runId,
+    toolCallId: call.id,
+    readableFolders: scope.extensions.flatMap(
+      (extension) => extension.readableFolders?.({ workspacePath: scope.workspacePath }) ?? [],
+    ),
+    signal: scope.signal,
+    files: noticedFiles(scope),
+    progress,
+    recordChange: (change) => recordChange(scope, call.id, change),
+    noteAfterChange: (path) => noteAfterChange(scope, path),
+    ask: (questions) => askPrompt(scope, log, call.id, questions, prompts.shift() ?? null),
+    agents: {
+      run: (errand) =>
+        runSubAgent(scope, log, { toolCallId: call.id, key: `${steps} ${call.id}`, progress }, errand),
+    },
+    plans: {
+      write: async (written) => {
+        const plan = await scope.transcript.writePlan(scope, written);
+        await log.push({ name: 'runtime', data: { type: 'plan_updated', tool_call_id: call.id, plan } });
+        return plan;
+      },
+    },
+    todos: {
+      get: () => memory.todos,
+      set: async (todos) => {
+        memory.todos = todos;
+        await log.push({
+          name: 'runtime',
+          data: { type: 'todos_updated', todos: todos.map((todo) => ({ ...todo })) },
+        });
+      },
+    },
+  };
+}
+
+/** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
+function noticedFiles({ files, extensions, workspacePath }: RunScope): FileMemory {
+  return {
+    ...files,
+    remember(path, version) {
+      files.remember(path, version);
+      for (const extension of extensions) extension.noticeRead?.(path, { workspacePath });
+    },
+  };
+}
+
+async function noteAfterChange(
+  { extensions, workspacePath, signal }: RunScope,
+  path: string,
+): Promise<string> {
+  const notes = await Promise.all(
+    extensions.map((extension) => extension.noteAfterChange?.(path, { workspacePath }, signal)),
+  );
+  return notes.filter(Boolean).join('\n\n');
+}
+
+function refusal(content: string): ToolOutput {
+  return { content, is_error: true };
+}
+
+function toResult({ id, name }: ToolUse, { content, is_error }: ToolOutput): ToolResult {
+  return { type: 'tool_result', tool_use_id: id, name, content: storable(content), is_error };
+}
+
+/** Commands print whatever they like; a database takes neither NUL nor half a surrogate pair. */
+function storable(text: string): string {
+  return text.replaceAll('\u0000', '\ufffd').toWellFormed();
+}
