@@ -1,0 +1,110 @@
+/** Queues a run in its session, with its prompt. */
+import type { Knex } from 'knex';
+import type { PermissionMode } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
+import { noUsage, sessionStatus } from './change-run.ts';
+import { noCost } from './costs.ts';
+import type { RunRequest } from './leases.ts';
+import { insertMessages, type NewMessage } from './messages.ts';
+import { type Approval, approvePlan } from './plans.ts';
+import { notFound } from './reach.ts';
+import { insertEvents, type NumberedEvent } from './run-events.ts';
+import type { RunRow } from './runs.ts';
+import { type SessionRow, saveSession } from './session-rows.ts';
+
+export interface NewRun {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly userId: string;
+  readonly trigger: 'api' | 'messages' | 'agent';
+  readonly agentSlug: string;
+  readonly model: string;
+  readonly permissionMode: PermissionMode;
+  readonly onUnanswered: 'wait' | 'deny';
+  /** The last one is the prompt; those before it a client has brought along. */
+  readonly messages: readonly NewMessage[];
+  readonly owner: string;
+  readonly queueLimit: number;
+  readonly workspacePlace: string | null;
+  readonly provisionalTitle: string | null;
+  readonly request?: RunRequest | null;
+  readonly events: readonly NumberedEvent[];
+  readonly approval?: Approval;
+  /** Makes the session, which is that of an agent. */
+  readonly agent?: NewAgentSession;
+}
+
+export async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<RunRow> {
+  if (given.agent) await insertAgentSession(sql, { ...given, id: given.sessionId, agent: given.agent }, now);
+  const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
+  if (!session) throw notFound('session');
+  await refuseLongQueue(sql, given);
+  const run = runRow(session, given, now);
+  await sql('runs').insert(run);
+  if (given.approval) await approvePlan(sql, run, given.approval, now);
+  const prompt = given.messages.at(-1);
+  const messages = given.messages.map((message) => ({
+    ...message,
+    run_id: message === prompt ? run.id : null,
+  }));
+  await insertMessages(sql, run, messages, now);
+  const last_event_id = await insertEvents(sql, run, given.events, now);
+  await sql<RunRow>('runs').where({ id: run.id }).update({ last_event_id });
+  const changes = {
+    turn: run.turn,
+    status: await sessionStatus(sql, session.id),
+    message_count: session.message_count + messages.length,
+  };
+  await saveSession(sql, session, changes, now);
+  return run;
+}
+
+/** Counted under the lock of the session, so that a hundred queries at once do not all find the last place. */
+async function refuseLongQueue(sql: Knex.Transaction, { sessionId, queueLimit }: NewRun): Promise<void> {
+  const counted = await sql<RunRow>('runs')
+    .where({ session_id: sessionId, ended_at: null })
+    .count({ count: '*' })
+    .first();
+  // One of them is at work; the others wait.
+  if (Number(counted?.count ?? 0) <= queueLimit) return;
+  throw new Problem(
+    'queue_full',
+    `${queueLimit} runs wait in this session, as many as may; try again when some have ended, or interrupt them.`,
+  );
+}
+
+function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
+  return {
+    id: run.id,
+    organization_id: session.organization_id,
+    session_id: session.id,
+    user_id: run.userId,
+    turn: session.turn + 1,
+    status: 'queued',
+    trigger: run.trigger,
+    agent_slug: run.agentSlug,
+    model: run.model,
+    permission_mode: run.permissionMode,
+    on_unanswered: run.onUnanswered,
+    steps: 0,
+    ...noUsage,
+    ...noCost,
+    stop_reason: null,
+    interrupt_reason: null,
+    interrupt_requested: null,
+    error: null,
+    last_event_id: 0,
+    pruned_event_id: 0,
+    lease_owner: run.owner,
+    lease_renewals: 0,
+    committed_event_id: 0,
+    resumptions: 0,
+    workspace_place: run.workspacePlace,
+    provisional_title: run.provisionalTitle,
+    request: run.request ? JSON.stringify(run.request) : null,
+    created_at: now,
+    started_at: null,
+    ended_at: null,
+  };
+}

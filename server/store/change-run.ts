@@ -1,0 +1,146 @@
+/** What one transaction may change of a run, and how its session follows. */
+import type { Knex } from 'knex';
+import type {
+  ContextUse,
+  InterruptReason,
+  Message,
+  RunError,
+  RunStatus,
+  SessionStatus,
+  StopReason,
+  Usage,
+} from '../contract/api.ts';
+import { addCost } from './costs.ts';
+import { insertMessages, type NewMessage } from './messages.ts';
+import { insertEvents, type NumberedEvent } from './run-events.ts';
+import type { RunRow } from './runs.ts';
+import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
+import { type Told, tellWorkspace } from './workspace-events.ts';
+
+export interface RunOfSession {
+  readonly runId: string;
+  readonly sessionId: string;
+}
+
+export interface RunEnd extends RunOfSession {
+  readonly status: 'completed' | 'failed' | 'interrupted';
+  readonly stopReason: StopReason;
+  readonly interruptReason: InterruptReason | null;
+  readonly error: RunError | null;
+  readonly messages: readonly NewMessage[];
+  /** Of the unfinished step: added, as that of any step. */
+  readonly usage: Usage;
+  readonly cost?: Message['cost'];
+  /** Messages that no model is to be shown again. */
+  readonly excluded?: readonly string[];
+  readonly events: readonly NumberedEvent[];
+}
+
+/** What may happen to a run in one transaction. */
+export interface RunChange {
+  readonly events: readonly NumberedEvent[];
+  readonly status?: RunStatus;
+  readonly messages?: readonly NewMessage[];
+  readonly usage?: Usage;
+  readonly cost?: Message['cost'];
+  readonly context?: ContextUse;
+  /** Counts for the session, and not for the run. */
+  readonly ofAgent?: { readonly usage: Usage; readonly cost: Message['cost'] };
+  readonly steps?: number;
+  /** Whether all that was begun is now stored, up to the last of the events. */
+  readonly committed?: boolean;
+  readonly resumptions?: number;
+  readonly end?: RunEnd;
+}
+
+export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
+
+export async function applyChange(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  run: RunRow,
+  change: RunChange,
+  now: number,
+): Promise<void> {
+  const { events, status = run.status, messages = [], usage = noUsage, cost = 0, steps = 0, end } = change;
+  const written = messages.map((message) => ({ ...message, run_id: run.id }));
+  await insertMessages(sql, { ...run }, written, now);
+  const last_event_id = await insertEvents(sql, run, events, now);
+  if (end)
+    await tellWorkspace(
+      sql,
+      { sessionId: session.id, workspaceId: session.workspace_id },
+      [toldEnd(end)],
+      now,
+    );
+  await sql<RunRow>('runs')
+    .where({ id: run.id })
+    .update({
+      ...addUsage(run, usage),
+      ...addCost(run, cost),
+      ...(end && endColumns(end, now)),
+      status,
+      steps: run.steps + steps,
+      resumptions: change.resumptions ?? run.resumptions,
+      committed_event_id: change.committed ? last_event_id : run.committed_event_id,
+      started_at: run.started_at ?? (status === 'running' ? now : null),
+      last_event_id,
+    });
+  await followRun(sql, session, change, now);
+}
+
+function toldEnd({ runId, sessionId, status, stopReason, interruptReason, error }: RunEnd): Told {
+  const event = {
+    type: 'run_ended',
+    run_id: runId,
+    session_id: sessionId,
+    ...{ status, stop_reason: stopReason, interrupt_reason: interruptReason, error },
+  } as const;
+  return { type: event.type, runId, event };
+}
+
+function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number) {
+  return {
+    stop_reason: stopReason,
+    interrupt_reason: interruptReason,
+    error: error && JSON.stringify(error),
+    ended_at: now,
+  };
+}
+
+/** The session shows what its runs do and have used; it is only touched where that changes something a caller sees. */
+async function followRun(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  { messages = [], usage = noUsage, cost = 0, context, ofAgent = { usage: noUsage, cost: 0 } }: RunChange,
+  now: number,
+): Promise<void> {
+  const { status, message_count, context_used, context_window, summary_message_id } = session;
+  const changes = {
+    status: await sessionStatus(sql, session.id),
+    message_count: message_count + messages.length,
+    ...addUsage(session, addUsage(usage, ofAgent.usage)),
+    ...addCost({ ...session, ...addCost(session, cost) }, ofAgent.cost),
+    context_used: context ? context.used : context_used,
+    context_window: context ? context.window : context_window,
+    summary_message_id: messages.findLast(({ summary }) => summary)?.id ?? summary_message_id,
+  };
+  const shown = { status, message_count, ...toUsage(session), ...addCost(session, 0) };
+  const before = { ...shown, context_used, context_window, summary_message_id };
+  if (JSON.stringify(changes) === JSON.stringify(before)) return;
+  await saveSession(sql, session, changes, now);
+}
+
+export async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<SessionStatus> {
+  const active = await sql<RunRow>('runs').where({ session_id: sessionId, ended_at: null }).pluck('status');
+  if (active.some((status) => status.startsWith('waiting'))) return 'waiting';
+  return active.length > 0 ? 'running' : 'idle';
+}
+
+/**
+ * The last event is always a new one, since a run ends only once. A process that never had the answer to its write before
+ * counts from before it; taken for that write's repetition, the end would be told to nobody.
+ */
+export function behind({ last_event_id }: RunRow, events: readonly NumberedEvent[]): NumberedEvent[] {
+  return events.map((event, index) => ({ ...event, seq: Math.max(event.seq, last_event_id + 1 + index) }));
+}
