@@ -86,6 +86,18 @@ export function addSessions(program: Command): void {
   );
   withExample(
     sessions
+      .command('inspect')
+      .description('Show what a session is doing, what fills its context, and what its agent has at hand.')
+      .argument('<id>', 'the id, or enough of its end to tell it apart')
+      .addOption(jsonOption())
+      .addOption(serverOption())
+      .action(async (id: string, options) =>
+        (await import('../commands/session-inspection.ts')).inspectSession(id, options),
+      ),
+    'service sessions inspect v0nnhz',
+  );
+  withExample(
+    sessions
       .command('rename')
       .description('Give a session another title.')
       .argument('<id>')
