@@ -1,7 +1,7 @@
-// Does one search job in a thread of its own, because only a thread can be stopped in the middle of a regular expression.
+// Does search jobs, one after the other, in a thread of its own, because only a thread can be stopped in the middle of a regular expression.
 import { fstatSync, lstatSync, readFileSync } from 'node:fs';
 import { basename, join, matchesGlob } from 'node:path';
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import {
   type LineMatch,
   MAX_MATCH_LENGTH,
@@ -135,8 +135,8 @@ function globMatches(path: string, pattern: string): boolean {
     : matchesGlob(basename(path), pattern);
 }
 
-// `as`: only search.ts starts this thread, and it passes a SearchJob.
-const job = workerData as SearchJob;
-if (job.kind === 'list') list(job);
-else if (job.kind === 'glob') glob(job);
-else grep(job);
+parentPort?.on('message', (job: SearchJob) => {
+  if (job.kind === 'list') list(job);
+  else if (job.kind === 'glob') glob(job);
+  else grep(job);
+});

@@ -1,5 +1,6 @@
-// Runs a search job in its thread and ends the thread when time is up or the run is interrupted.
-import { Worker } from 'node:worker_threads';
+// Runs a search job in a thread, and ends the thread when time is up or the run is interrupted.
+import type { Worker } from 'node:worker_threads';
+import { createThreads } from './kept-threads.ts';
 import type { LineMatch, SearchJob, SearchMessage, WalkEntry } from './search-job.ts';
 import { ToolInputError } from './tool.ts';
 
@@ -21,48 +22,57 @@ export async function search(job: SearchJob, timeoutMs: number, signal: AbortSig
   const entries: WalkEntry[] = [];
   const paths: string[] = [];
   const matches: LineMatch[] = [];
-  const end = await runThread(job, timeoutMs, signal, (message) => {
-    if (message.type === 'entries') entries.push(...message.entries);
-    if (message.type === 'paths') paths.push(...message.paths);
-    if (message.type === 'matches') matches.push(...message.matches);
+  const end = await threads.use(signal, async (thread) => {
+    const result = await runJob(thread, job, timeoutMs, signal, (message) => {
+      if (message.type === 'entries') entries.push(...message.entries);
+      if (message.type === 'paths') paths.push(...message.paths);
+      if (message.type === 'matches') matches.push(...message.matches);
+    });
+    return { result, reusable: 'refused' in result || !result.timedOut };
   });
+  if ('refused' in end) throw new ToolInputError(end.refused);
   return { entries, paths, matches, ...end };
 }
 
-interface End {
-  readonly truncated: boolean;
-  readonly timedOut: boolean;
-}
+/** How a job came to its end. */
+type End = { readonly truncated: boolean; readonly timedOut: boolean } | { readonly refused: string };
 
-async function runThread(
+const threads = createThreads({
+  program: new URL('./search-thread.ts', import.meta.url),
+  maxHeapMb: MAX_HEAP_MB,
+});
+
+/** How many searches are at work in this process, and how many wait for a thread. */
+export const searchCounts = threads.counts;
+
+/** The listeners are taken off again: the thread goes on to the next job. */
+async function runJob(
+  thread: Worker,
   job: SearchJob,
   timeoutMs: number,
   signal: AbortSignal,
   onMessage: (message: SearchMessage) => void,
 ): Promise<End> {
-  // No environment and no flags of the server: the thread needs neither.
-  const thread = new Worker(new URL('./search-thread.ts', import.meta.url), {
-    workerData: job,
-    env: {},
-    execArgv: [],
-    resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
-  });
+  // It may have been interrupted while it waited for its thread.
+  signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<End>();
-  const timer = setTimeout(() => resolve({ truncated: false, timedOut: true }), timeoutMs);
   const onAbort = () => reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  thread.on('message', (message: SearchMessage) => {
+  const onError = (error: NodeJS.ErrnoException) => reject(threadError(error));
+  const onAnswer = (message: SearchMessage) => {
     onMessage(message);
     if (message.type === 'end') resolve({ truncated: message.truncated, timedOut: false });
-    if (message.type === 'refused') reject(new ToolInputError(message.reason));
-  });
-  thread.on('error', (error: NodeJS.ErrnoException) => reject(threadError(error)));
+    if (message.type === 'refused') resolve({ refused: message.reason });
+  };
+  const timer = setTimeout(() => resolve({ truncated: false, timedOut: true }), timeoutMs);
+  signal.addEventListener('abort', onAbort, { once: true });
+  thread.on('message', onAnswer).on('error', onError);
+  thread.postMessage(job);
   try {
     return await promise;
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
-    await thread.terminate();
+    thread.off('message', onAnswer).off('error', onError);
   }
 }
 

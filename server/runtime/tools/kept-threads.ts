@@ -1,0 +1,139 @@
+// Threads that do one job after the other: starting one costs thirty times what an ordinary search costs.
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { ToolInputError } from './tool.ts';
+
+/** What a job gave; a thread that is to be ended has not come to its end, or may hold too much. */
+export interface ThreadWork<Result> {
+  readonly result: Result;
+  readonly reusable: boolean;
+}
+
+export interface ThreadsOptions {
+  readonly program: URL;
+  readonly maxHeapMb: number;
+  /** At work at once; what comes then waits. */
+  readonly most?: number;
+  /** How many jobs may wait; one more is refused. */
+  readonly mostWaiting?: number;
+  /** How long a thread is kept that nobody needs. */
+  readonly idleMs?: number;
+}
+
+export interface KeptThreads {
+  /**
+   * Does the work on a thread that nobody else uses meanwhile. The thread is ended unless the work says that it can be
+   * used again: only ending it stops a regular expression.
+   */
+  use<Result>(signal: AbortSignal, work: (thread: Worker) => Promise<ThreadWork<Result>>): Promise<Result>;
+  counts(): ThreadCounts;
+}
+
+export interface ThreadCounts {
+  readonly atWork: number;
+  readonly idle: number;
+  readonly waiting: number;
+}
+
+interface Idle {
+  readonly thread: Worker;
+  readonly timer: NodeJS.Timeout;
+}
+
+/** Some more than processors: a thread often waits for the disk, and one bad pattern may hold one for half a minute. */
+const mostThreads = Math.max(4, 2 * availableParallelism());
+
+export function createThreads({
+  program,
+  maxHeapMb,
+  most = mostThreads,
+  mostWaiting = 500,
+  idleMs = 10_000,
+}: ThreadsOptions): KeptThreads {
+  const idle: Idle[] = [];
+  const waiting: (() => void)[] = [];
+  let atWork = 0;
+
+  const drop = (thread: Worker): void => {
+    const at = idle.findIndex((one) => one.thread === thread);
+    if (at >= 0) clearTimeout(idle.splice(at, 1)[0]?.timer);
+  };
+
+  const start = (): Worker => {
+    // No environment and no flags of the server: the thread needs neither.
+    const thread = new Worker(program, {
+      env: {},
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: maxHeapMb },
+    });
+    thread.once('exit', () => drop(thread));
+    // Whoever uses the thread hears of its errors too; of one that is idle nobody needs to.
+    thread.on('error', () => drop(thread));
+    return thread;
+  };
+
+  const take = (): Worker => {
+    const kept = idle.pop();
+    if (!kept) return start();
+    clearTimeout(kept.timer);
+    kept.thread.ref();
+    return kept.thread;
+  };
+
+  const keep = (thread: Worker): void => {
+    // A process that has nothing else to do ends.
+    thread.unref();
+    const timer = setTimeout(() => {
+      drop(thread);
+      void thread.terminate();
+    }, idleMs).unref();
+    idle.push({ thread, timer });
+  };
+
+  const turn = async (signal: AbortSignal): Promise<void> => {
+    signal.throwIfAborted();
+    if (atWork < most) {
+      atWork += 1;
+      return;
+    }
+    if (waiting.length >= mostWaiting)
+      throw new ToolInputError('This server searches for many others right now. Try again in a moment.');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onAbort = () => {
+      const at = waiting.indexOf(resolve);
+      if (at >= 0) waiting.splice(at, 1);
+      reject(signal.reason);
+    };
+    waiting.push(resolve);
+    signal.addEventListener('abort', onAbort, { once: true });
+    // Its turn is handed over by the one before it, which stays counted.
+    await promise.finally(() => signal.removeEventListener('abort', onAbort));
+  };
+
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next) next();
+    else atWork -= 1;
+  };
+
+  return {
+    async use(signal, work) {
+      await turn(signal);
+      try {
+        const thread = take();
+        let reusable = false;
+        try {
+          const done = await work(thread);
+          ({ reusable } = done);
+          return done.result;
+        } finally {
+          if (reusable) keep(thread);
+          else await thread.terminate();
+        }
+      } finally {
+        leave();
+      }
+    },
+    counts: () => ({ atWork, idle: idle.length, waiting: waiting.length }),
+  };
+}
