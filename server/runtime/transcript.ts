@@ -186,7 +186,7 @@ export interface TakenRun {
   readonly runId: string;
   readonly sessionId: string;
   /** Its place in the session: runs are worked on in this order. */
-  readonly turn: number;
+  readonly runNumber: number;
   readonly userId: string;
   readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
@@ -232,7 +232,7 @@ export interface Transcript {
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
    * Problem `queue_full`.
    */
-  beginRun(run: NewRun): Promise<{ readonly turn: number }>;
+  beginRun(run: NewRun): Promise<{ readonly runNumber: number }>;
   /**
    * The messages of a session, run after run in the order in which the runs were queued. With a run named, only what
    * was said up to its end: the prompts of later runs may be stored already.
@@ -250,7 +250,7 @@ export interface Transcript {
   /** Counts the resumption, and stores what the dead process left unfinished. The run's status stays. */
   resumeRun(resumption: Resumption): Promise<void>;
   /** Whether a run before this place in the session has not ended, whichever process works on it. */
-  hasEarlierRun(place: { readonly sessionId: string; readonly turn: number }): Promise<boolean>;
+  hasEarlierRun(place: { readonly sessionId: string; readonly runNumber: number }): Promise<boolean>;
   readSeenFiles(sessionId: string): Promise<readonly SeenFile[]>;
   /** Stores the question, its run's status and the events that tell of it. */
   openPermission(request: PermissionRequest, events: readonly NumberedEvent[]): Promise<void>;

@@ -80,7 +80,7 @@ export async function findStartedAgent(
 ): Promise<StartedAgent | null> {
   const row = await sql('sessions')
     .join('runs', 'runs.session_id', 'sessions.id')
-    .where({ 'sessions.parent_run_id': parentRunId, 'sessions.parent_call': call, 'runs.turn': 1 })
+    .where({ 'sessions.parent_run_id': parentRunId, 'sessions.parent_call': call, 'runs.run_number': 1 })
     .first<{ session_id: string; id: string; agent_slug: string }>(
       'runs.session_id',
       'runs.id',

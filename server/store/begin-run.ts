@@ -52,7 +52,7 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   const last_event_id = await insertEvents(sql, run, given.events, now);
   await sql<RunRow>('runs').where({ id: run.id }).update({ last_event_id });
   const changes = {
-    turn: run.turn,
+    run_number: run.run_number,
     status: await sessionStatus(sql, session.id),
     message_count: session.message_count + messages.length,
   };
@@ -80,7 +80,7 @@ function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
     organization_id: session.organization_id,
     session_id: session.id,
     user_id: run.userId,
-    turn: session.turn + 1,
+    run_number: session.run_number + 1,
     status: 'queued',
     trigger: run.trigger,
     agent_slug: run.agentSlug,

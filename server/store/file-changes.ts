@@ -61,7 +61,7 @@ interface FileChangeRow {
   organization_id: string;
   session_id: string;
   run_id: string;
-  turn: number;
+  run_number: number;
   tool_call_id: string;
   path: string;
   before_sha256: string | null;
@@ -104,10 +104,10 @@ export async function insertChange(
   packed: Awaited<ReturnType<typeof packChange>>,
   now: number,
 ): Promise<void> {
-  const { organization_id, session_id, id: run_id, turn } = run;
+  const { organization_id, session_id, id: run_id, run_number } = run;
   for (const content of packed) await keepContent(sql, { organization_id, session_id }, content);
   const row: Omit<FileChangeRow, 'id'> = {
-    ...{ organization_id, session_id, run_id, turn },
+    ...{ organization_id, session_id, run_id, run_number },
     tool_call_id: change.toolCallId,
     path: change.path,
     before_sha256: change.before?.sha256 ?? null,
@@ -121,21 +121,21 @@ export async function insertChange(
   await sql('file_changes').insert(row);
 }
 
-/** What the changes come to, file by file; those from a turn on, where one is named. */
+/** What the changes come to, file by file; only those since a run, where its number is given. */
 export async function changedFiles(
   sql: Knex,
   sessionId: string,
-  filter: { readonly run_id?: string; readonly fromTurn?: number },
+  filter: { readonly run_id?: string; readonly fromRunNumber?: number },
   limit?: number,
 ): Promise<ChangedFile[]> {
-  const { fromTurn, ...equal } = filter;
+  const { fromRunNumber, ...equal } = filter;
   const ends = sql('file_changes')
     .where({ session_id: sessionId, reverted: false, ...equal })
     .groupBy('path')
     .select('path')
     .min({ first_id: 'id' })
     .max({ last_id: 'id' });
-  if (fromTurn !== undefined) ends.where('turn', '>=', fromTurn);
+  if (fromRunNumber !== undefined) ends.where('run_number', '>=', fromRunNumber);
   const whole = sql
     .from(ends.as('ends'))
     .join({ first: 'file_changes' }, 'first.id', 'ends.first_id')

@@ -55,7 +55,7 @@ describeStores('The lease of a run', (store, engine) => {
     expect(ids.toSorted()).toEqual(runs.map(({ runId }) => runId).toSorted());
     expect(taken.flat().find(({ runId }) => runId === runs[0]?.runId)).toMatchObject({
       ...runs[0],
-      turn: 1,
+      runNumber: 1,
       status: 'queued',
       agentSlug: 'coder',
       model: 'demo:demo-1',
@@ -186,13 +186,13 @@ describeStores('The queue of a session', (store, engine) => {
     await endRun(store(), await beginRun(store(), reach, { sessionId, queueLimit: 3 }));
   });
 
-  it('is in the order of the turns, whoever holds them', async () => {
+  it('is in the order of their numbers, whoever holds them', async () => {
     const reach = await newAccount(store());
     const first = await beginRun(store(), reach);
     const { sessionId } = first;
     const other = await engine.open();
     const second = await beginRun(other, reach, { sessionId });
-    const isBlocked = (turn: number) => other.transcript.hasEarlierRun({ sessionId, turn });
+    const isBlocked = (runNumber: number) => other.transcript.hasEarlierRun({ sessionId, runNumber });
     expect([await isBlocked(1), await isBlocked(2)]).toEqual([false, true]);
     await endRun(store(), first);
     expect(await isBlocked(2)).toBe(false);

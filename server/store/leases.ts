@@ -24,7 +24,7 @@ export interface RunRequest {
 export interface TakenRun {
   readonly runId: string;
   readonly sessionId: string;
-  readonly turn: number;
+  readonly runNumber: number;
   readonly userId: string;
   readonly trigger: Run['trigger'];
   readonly agentSlug: string;
@@ -132,7 +132,7 @@ function toTaken(run: RunRow, session: SessionRow): TakenRun {
   return {
     runId: run.id,
     sessionId: run.session_id,
-    turn: run.turn,
+    runNumber: run.run_number,
     userId: run.user_id,
     trigger: run.trigger,
     agentSlug: run.agent_slug,

@@ -1,4 +1,4 @@
-/** The messages of a session, in their order: turn by turn, each question with its answers. */
+/** The messages of a session, in their order: run by run, each prompt with its answer. */
 import type { Knex } from 'knex';
 import type { Message, operations } from '../contract/api.ts';
 import { toDollars, toNanodollars } from './costs.ts';
@@ -29,7 +29,7 @@ export interface MessageRow {
   organization_id: string;
   session_id: string;
   run_id: string | null;
-  turn: number;
+  run_number: number;
   position: number;
   role: Message['role'];
   parts: string;
@@ -54,7 +54,7 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
           name: 'messages',
           reach,
           filters: { sessionId, role, reverted },
-          columns: ['turn', 'position'],
+          columns: ['run_number', 'position'],
           direction: 'asc',
           parts: [sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) })],
         } as const;
@@ -85,16 +85,20 @@ export async function findMessage(
 export async function readMessages(sql: Knex, sessionId: string, throughRunId?: string): Promise<Message[]> {
   const query = sql<MessageRow>('messages').where({ session_id: sessionId, reverted: false });
   if (throughRunId !== undefined)
-    query.where('turn', '<=', sql('runs').where({ id: throughRunId, session_id: sessionId }).select('turn'));
-  const rows = await query.orderBy(['turn', 'position']).select('*');
+    query.where(
+      'run_number',
+      '<=',
+      sql('runs').where({ id: throughRunId, session_id: sessionId }).select('run_number'),
+    );
+  const rows = await query.orderBy(['run_number', 'position']).select('*');
   return rows.map(toMessage);
 }
 
-/** Where messages go: behind what the turn holds already. */
+/** Where messages go: after those that the run already has. */
 export interface MessagePlace {
   readonly organization_id: string;
   readonly session_id: string;
-  readonly turn: number;
+  readonly run_number: number;
 }
 
 /** Stores messages. `run_id` is null for those that a client brought along. */
@@ -105,15 +109,25 @@ export async function insertMessages(
   now: number,
 ): Promise<void> {
   if (messages.length === 0) return;
-  const { session_id, turn, organization_id } = place;
+  const { session_id, run_number, organization_id } = place;
   const last = await sql<MessageRow>('messages')
-    .where({ session_id, turn })
+    .where({ session_id, run_number })
     .orderBy('position', 'desc')
     .first('position');
   const begin = (last?.position ?? 0) + 1;
   const rows = messages.map(
     ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary }, index) => ({
-      ...{ id, organization_id, session_id, run_id, turn, position: begin + index, role, model, stop_reason },
+      ...{
+        id,
+        organization_id,
+        session_id,
+        run_id,
+        run_number,
+        position: begin + index,
+        role,
+        model,
+        stop_reason,
+      },
       parts: JSON.stringify(parts),
       usage: usage && JSON.stringify(usage),
       cost_nanodollars: toNanodollars(cost ?? null),

@@ -5,13 +5,9 @@ import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { accounts } from './migrations/0001-accounts.ts';
 import { sessions } from './migrations/0002-sessions.ts';
-import { continuation } from './migrations/0003-continuation.ts';
-import { costs } from './migrations/0004-costs.ts';
-import { history } from './migrations/0005-history.ts';
-import { grantPatterns } from './migrations/0006-grant-patterns.ts';
-import { agents } from './migrations/0008-agents.ts';
-import { live } from './migrations/0009-live.ts';
-import { updatedInputs } from './migrations/0010-updated-inputs.ts';
+import { history } from './migrations/0003-history.ts';
+import { agents } from './migrations/0004-agents.ts';
+import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -19,17 +15,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [
-  accounts,
-  sessions,
-  continuation,
-  costs,
-  history,
-  grantPatterns,
-  agents,
-  live,
-  updatedInputs,
-];
+const migrations: readonly Migration[] = [accounts, sessions, history, agents, workspaceEvents];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

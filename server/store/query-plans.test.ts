@@ -150,7 +150,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     await beginRun(store(), reach, { sessionId });
     const plans = await plansOf((parts) => queueRepository(parts).list(reach, sessionId, {}));
     expectIndexed(plans);
-    expect(plans).toContain('runs_of_session_active (session_id=? AND turn>?)');
+    expect(plans).toContain('runs_of_session_active (session_id=? AND run_number>?)');
     expect(plans).toMatch(/SEARCH messages USING INDEX \w+ \(run_id=\?\)/);
   });
 
@@ -169,7 +169,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
   it('of those that hold only what is looked for', async () => {
     const abandoned = await plansOf((parts) => transcriptOf(parts).readLeases());
     expect(abandoned).toContain('runs_active');
-    const place = { sessionId: 'ses', turn: 2 };
+    const place = { sessionId: 'ses', runNumber: 2 };
     const earlier = await plansOf((parts) => transcriptOf(parts).hasEarlierRun(place));
     expect(earlier).toContain('runs_of_session_active');
     const operators = await plansOf((parts) => userRepository(parts).hasOperator());

@@ -25,9 +25,9 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
           name: 'queue',
           reach,
           filters: { sessionId },
-          columns: ['turn'],
+          columns: ['run_number'],
           direction: 'asc',
-          parts: [waiting(sql, sessionId, await firstTurn(sql, sessionId))],
+          parts: [waiting(sql, sessionId, await firstRunNumber(sql, sessionId))],
         } as const;
         const { data, next_cursor } = await readPage<RunRow>(sql, cursors, listing, query);
         return { data: await withPrompts(sql, data), next_cursor };
@@ -36,7 +36,7 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
       database.write(async (sql) => {
         // Under its lock no run of the session begins or ends.
         await lockSession(sql, reach, sessionId);
-        const behind = await firstTurn(sql, sessionId);
+        const behind = await firstRunNumber(sql, sessionId);
         const ids: string[] = await waiting(sql, sessionId, behind).pluck('id');
         await sql<RunRow>('runs').whereIn('id', ids).update({ interrupt_requested: 'requested' });
         return ids;
@@ -45,18 +45,18 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
 }
 
 /** The place of the run that is at work, or is just about to be. */
-async function firstTurn(sql: Knex, sessionId: string): Promise<number> {
+async function firstRunNumber(sql: Knex, sessionId: string): Promise<number> {
   const first = await sql<RunRow>('runs')
     .where({ session_id: sessionId, ended_at: null })
-    .orderBy('turn')
-    .first('turn');
-  return first?.turn ?? 0;
+    .orderBy('run_number')
+    .first('run_number');
+  return first?.run_number ?? 0;
 }
 
 function waiting(sql: Knex, sessionId: string, behind: number): Knex.QueryBuilder {
   return sql('runs')
     .where({ session_id: sessionId, ended_at: null, status: 'queued', interrupt_requested: null })
-    .where('turn', '>', behind);
+    .where('run_number', '>', behind);
 }
 
 async function withPrompts(sql: Knex, runs: readonly RunRow[]): Promise<QueuedPrompt[]> {

@@ -38,7 +38,7 @@ export interface RunRow extends CostColumns {
   organization_id: string;
   session_id: string;
   user_id: string;
-  turn: number;
+  run_number: number;
   status: RunStatus;
   trigger: Run['trigger'];
   agent_slug: string;
@@ -103,7 +103,7 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         await requireSession(sql, reach, sessionId);
         const rows = await sql<RunRow>('runs')
           .where({ session_id: sessionId, ended_at: null })
-          .orderBy('turn');
+          .orderBy('run_number');
         return rows.map(toRun);
       }),
     current: (reach, sessionId) =>
@@ -111,8 +111,8 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         await requireSession(sql, reach, sessionId);
         const runs = () => sql<RunRow>('runs').where({ session_id: sessionId });
         const row =
-          (await runs().where({ ended_at: null }).orderBy('turn').first()) ??
-          (await runs().orderBy('turn', 'desc').first());
+          (await runs().where({ ended_at: null }).orderBy('run_number').first()) ??
+          (await runs().orderBy('run_number', 'desc').first());
         return row ? toRun(row) : null;
       }),
     requestInterrupt: (reach, id, reason) =>

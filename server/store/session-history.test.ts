@@ -11,7 +11,7 @@ const result: MessagePart = {
 };
 
 /** A run of a prompt, an answer with a call, its result, and a change of one file. */
-async function turn(
+async function endedRun(
   store: Store,
   reach: Reach,
   prompt: string,
@@ -49,9 +49,9 @@ const done = async () => undefined;
 describeStores('Going back in a session', (store, engine) => {
   it('takes what came after out of the history, and out of what its files have come to', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
-    await turn(store(), reach, 'two', ['a1', 'a2'], sessionId);
-    await turn(store(), reach, 'three', ['a2', 'a3'], sessionId);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
+    await endedRun(store(), reach, 'two', ['a1', 'a2'], sessionId);
+    await endedRun(store(), reach, 'three', ['a2', 'a3'], sessionId);
     const plan = await store().history.planRevert(
       reach,
       sessionId,
@@ -73,7 +73,7 @@ describeStores('Going back in a session', (store, engine) => {
     const found = await store().searches.find(reach, { query: 'three' }, {});
     expect(found.data).toEqual([]);
     // What is said next follows what is left.
-    await turn(store(), reach, 'four', ['a1', 'a4'], sessionId);
+    await endedRun(store(), reach, 'four', ['a1', 'a4'], sessionId);
     const texts = (await listed(store(), reach, sessionId)).flatMap(({ role, parts }) =>
       role === 'user' && parts[0]?.type === 'text' ? [parts[0].text] : [],
     );
@@ -82,7 +82,7 @@ describeStores('Going back in a session', (store, engine) => {
 
   it('changes nothing where the files could not be put back', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
     const plan = await store().history.planRevert(
       reach,
       sessionId,
@@ -97,10 +97,10 @@ describeStores('Going back in a session', (store, engine) => {
 
   it('is void where a run has taken place since it was planned, and never waits for one', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
     const promptId = await promptOf(store(), reach, sessionId, 0);
     const plan = await store().history.planRevert(reach, sessionId, promptId);
-    await turn(store(), reach, 'two', ['a1', 'a2'], sessionId);
+    await endedRun(store(), reach, 'two', ['a1', 'a2'], sessionId);
     await expect(store().history.revert(reach, plan, true, done)).rejects.toMatchObject({
       code: 'session_busy',
     });
@@ -120,7 +120,7 @@ describeStores('Going back in a session', (store, engine) => {
 
   it('happens once, however many ask at the same time', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
     const plan = await store().history.planRevert(
       reach,
       sessionId,
@@ -141,8 +141,8 @@ describeStores('Going back in a session', (store, engine) => {
 
   it('is for who owns the session, whichever message is named', async () => {
     const [reach, stranger] = [await newAccount(store()), await newAccount(store())];
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
-    const own = await turn(store(), stranger, 'mine', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
+    const own = await endedRun(store(), stranger, 'mine', [null, 'a1']);
     const promptId = await promptOf(store(), reach, sessionId, 0);
     for (const attempt of [
       () => store().history.planRevert(stranger, sessionId, promptId),
@@ -161,7 +161,7 @@ describeStores('Going back in a session', (store, engine) => {
 describeStores('A fork', (store) => {
   it('never parts calls from results, and leaves out a step that is still at work', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
     const [, answer] = await listed(store(), reach, sessionId);
     const rolesOf = async (id: string) => (await listed(store(), reach, id)).map(({ role }) => role);
     const cut = await store().history.fork(reach, sessionId, { at_message_id: answer?.id ?? '' });
@@ -177,7 +177,7 @@ describeStores('A fork', (store) => {
 
   it('names its own summary, and what was summed up comes along', async () => {
     const reach = await newAccount(store());
-    const sessionId = await turn(store(), reach, 'one', [null, 'a1']);
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
     const run = await beginRun(store(), reach, { sessionId, prompt: 'sum up' });
     const summary = { ...message('assistant', 'In short.'), summary: true };
     await store().transcript.commitStep({

@@ -29,8 +29,8 @@ export interface RevertPlan {
   readonly messages: number;
   /** The files that were changed since. */
   readonly files: readonly ChangedFile[];
-  /** The newest turn when this was planned: a later one makes the plan void. */
-  readonly turn: number;
+  /** The number of the newest run when this was planned: a later run makes the plan void. */
+  readonly runNumber: number;
 }
 
 export interface SessionHistory {
@@ -67,21 +67,21 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
           workspaceId: session?.workspace_id ?? '',
           messageId,
           messages: Number(counted[0]?.count ?? 0),
-          files: await changedFiles(sql, sessionId, { fromTurn: message.turn }),
-          turn: session?.turn ?? 0,
+          files: await changedFiles(sql, sessionId, { fromRunNumber: message.run_number }),
+          runNumber: session?.run_number ?? 0,
         };
       }),
-    revert: (reach, { sessionId, messageId, turn }, files, putBack) =>
+    revert: (reach, { sessionId, messageId, runNumber }, files, putBack) =>
       database.write(async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
         await requireIdle(sql, sessionId);
         const message = await requirePrompt(sql, reach, sessionId, messageId);
-        if (session.turn !== turn) throw meanwhile();
+        if (session.run_number !== runNumber) throw meanwhile();
         await goBack(sql, session, message, now());
         if (files)
           await sql('file_changes')
             .where({ session_id: sessionId, reverted: false })
-            .where('turn', '>=', message.turn)
+            .where('run_number', '>=', message.run_number)
             .update({ reverted: true });
         // Last, so that little is left that could fail once files have changed.
         await putBack();
@@ -107,7 +107,7 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         const row = await findMessage(sql, reach, sessionId, messageId);
         await requireIdle(sql, sessionId);
         const rows = await sql<MessageRow>('messages')
-          .where({ session_id: sessionId, turn: row.turn, reverted: row.reverted })
+          .where({ session_id: sessionId, run_number: row.run_number, reverted: row.reverted })
           .orderBy('position');
         const gone = boundTo(row, rows);
         await forgetMessages(
@@ -144,10 +144,10 @@ async function requirePrompt(
 }
 
 /** The message and all that came after it. */
-function since(sql: Knex, { session_id, turn, position }: MessageRow): Knex.QueryBuilder {
+function since(sql: Knex, { session_id, run_number, position }: MessageRow): Knex.QueryBuilder {
   return sql('messages')
     .where({ session_id, reverted: false })
-    .whereRaw('(turn, position) >= (?, ?)', [turn, position]);
+    .whereRaw('(run_number, position) >= (?, ?)', [run_number, position]);
 }
 
 async function goBack(
@@ -172,7 +172,7 @@ async function shorten(
   const summary = await sql<MessageRow>('messages')
     .where({ session_id: session.id, reverted: false, summary: true })
     .orderBy([
-      { column: 'turn', order: 'desc' },
+      { column: 'run_number', order: 'desc' },
       { column: 'position', order: 'desc' },
     ])
     .first('id');
@@ -192,7 +192,7 @@ async function editText(
   await requireIdle(sql, session.id);
   await requirePrompt(sql, reach, session.id, row.id);
   const shorter = await goBack(sql, session, row, now);
-  const turn = session.turn + 1;
+  const run_number = session.run_number + 1;
   const message = {
     ...{
       id: newId('message'),
@@ -203,20 +203,20 @@ async function editText(
     ...{ model: null, stop_reason: null, usage: null },
   };
   const { organization_id, id: session_id } = session;
-  await insertMessages(sql, { organization_id, session_id, turn }, [message], now);
-  await saveSession(sql, shorter, { turn, message_count: shorter.message_count + 1 }, now);
+  await insertMessages(sql, { organization_id, session_id, run_number }, [message], now);
+  await saveSession(sql, shorter, { run_number, message_count: shorter.message_count + 1 }, now);
   return findMessage(sql, reach, session.id, message.id);
 }
 
 /** A prompt with its answers; an answer with the results of its calls, and those with it. */
-function boundTo(row: MessageRow, turn: readonly MessageRow[]): MessageRow[] {
-  const place = turn.findIndex(({ id }) => id === row.id);
+function boundTo(row: MessageRow, ofRun: readonly MessageRow[]): MessageRow[] {
+  const place = ofRun.findIndex(({ id }) => id === row.id);
   if (row.role === 'user') {
-    const next = turn.findIndex(({ role }, index) => index > place && role === 'user');
-    return turn.slice(place, next === -1 ? undefined : next);
+    const next = ofRun.findIndex(({ role }, index) => index > place && role === 'user');
+    return ofRun.slice(place, next === -1 ? undefined : next);
   }
-  const before = turn[place - 1];
-  const after = turn[place + 1];
+  const before = ofRun[place - 1];
+  const after = ofRun[place + 1];
   if (row.role === 'tool') return before?.role === 'assistant' ? [before, row] : [row];
   return after?.role === 'tool' ? [row, after] : [row];
 }
@@ -230,7 +230,7 @@ async function forkSession(
 ): Promise<TaggedSession> {
   const rows = await sql<MessageRow>('messages')
     .where({ session_id: origin.id, reverted: false })
-    .orderBy(['turn', 'position']);
+    .orderBy(['run_number', 'position']);
   const copied = wholeSteps(rows, await endOf(sql, reach, origin.id, rows, at_message_id));
   const id = newId('session');
   const ids = new Map(copied.map((row) => [row.id, newId('message')]));

@@ -35,7 +35,7 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         const { id } = made.session;
         const row = await sql<SessionRow>('sessions').where({ id }).first();
         if (!row) throw new Error('The session that was just made is not there.');
-        const place = { organization_id: row.organization_id, session_id: id, turn: 0 };
+        const place = { organization_id: row.organization_id, session_id: id, run_number: 0 };
         const news = messages.map(newMessage);
         for (let start = 0; start < news.length; start += chunk) {
           const some = news.slice(start, start + chunk).map((message) => ({ ...message, run_id: null }));

@@ -36,7 +36,7 @@ export interface SessionRow extends CostColumns {
   context_window: number | null;
   summary_message_id: string | null;
   message_count: number;
-  turn: number;
+  run_number: number;
   revision: number;
   created_at: number;
   updated_at: number;
@@ -68,7 +68,7 @@ export function freshSession(now: number) {
     context_window: null,
     summary_message_id: null,
     message_count: 0,
-    turn: 0,
+    run_number: 0,
     revision: 1,
     created_at: now,
     updated_at: now,

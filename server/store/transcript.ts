@@ -42,7 +42,7 @@ import { addUsage, type SessionRow, saveSession } from './session-rows.ts';
 
 interface RunPlace {
   readonly sessionId: string;
-  readonly turn: number;
+  readonly runNumber: number;
 }
 
 interface StepCommit extends RunOfSession {
@@ -68,7 +68,7 @@ interface Resumption extends RunOfSession {
  */
 export interface Transcript {
   /** Throws `queue_full`. */
-  beginRun(run: NewRun): Promise<{ readonly turn: number }>;
+  beginRun(run: NewRun): Promise<{ readonly runNumber: number }>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   changeStatus(
@@ -134,9 +134,9 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     });
   return {
     beginRun: async (run) => {
-      const { turn } = await database.write((sql) => insertRun(sql, run, now()));
+      const { run_number } = await database.write((sql) => insertRun(sql, run, now()));
       held.hold(run.id, run.owner);
-      return { turn };
+      return { runNumber: run_number };
     },
     readMessages: (sessionId, throughRunId) =>
       database.read((sql) => readMessages(sql, sessionId, throughRunId)),
@@ -229,10 +229,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
   };
 }
 
-async function hasEarlierRun(sql: Knex, { sessionId, turn }: RunPlace): Promise<boolean> {
+async function hasEarlierRun(sql: Knex, { sessionId, runNumber }: RunPlace): Promise<boolean> {
   const earlier = await sql<RunRow>('runs')
     .where({ session_id: sessionId, ended_at: null })
-    .where('turn', '<', turn)
+    .where('run_number', '<', runNumber)
     .first('id');
   return earlier !== undefined;
 }

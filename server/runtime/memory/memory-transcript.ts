@@ -30,7 +30,7 @@ export interface MemoryTranscript extends Transcript {
 
 interface StoredRun {
   readonly sessionId: string;
-  readonly turn: number;
+  readonly runNumber: number;
   readonly events: NumberedEvent[];
   usage: Usage;
   cost: number;
@@ -98,18 +98,18 @@ export function createMemoryTranscript(): MemoryTranscript {
         throw new Problem('queue_full', `${queueLimit} runs wait in this session, as many as may.`);
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
-      const turn = runs.size + 1;
+      const runNumber = runs.size + 1;
       const state = { usage: noUsage, cost: 0, interrupted: false, ended: false };
-      runs.set(id, { sessionId, turn, events: [...events], ...state });
+      runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       addMessages(id, sessionId, prompt);
-      return { turn };
+      return { runNumber };
     },
     async readMessages(sessionId, throughRunId) {
-      const turns = [...runs.keys()];
-      const turnOf = ({ run_id }: Message) => turns.indexOf(run_id ?? '');
-      const last = throughRunId === undefined ? turns.length : turns.indexOf(throughRunId);
-      const spoken = (messages.get(sessionId) ?? []).filter((message) => turnOf(message) <= last);
-      return spoken.sort((a, b) => turnOf(a) - turnOf(b));
+      const runIds = [...runs.keys()];
+      const orderOf = ({ run_id }: Message) => runIds.indexOf(run_id ?? '');
+      const last = throughRunId === undefined ? runIds.length : runIds.indexOf(throughRunId);
+      const spoken = (messages.get(sessionId) ?? []).filter((message) => orderOf(message) <= last);
+      return spoken.sort((a, b) => orderOf(a) - orderOf(b));
     },
     async changeStatus({ runId }, _status, events) {
       append(runId, events);
@@ -129,8 +129,8 @@ export function createMemoryTranscript(): MemoryTranscript {
       addMessages(runId, sessionId, added);
       append(runId, events);
     },
-    async hasEarlierRun({ sessionId, turn }) {
-      return openRuns(sessionId).some((run) => run.turn < turn);
+    async hasEarlierRun({ sessionId, runNumber }) {
+      return openRuns(sessionId).some((run) => run.runNumber < runNumber);
     },
     async readSeenFiles(sessionId) {
       return [...filesOf(sessionId).values()];

@@ -96,9 +96,14 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     }
   };
 
-  const inTurn = async (scope: RunScope, turn: number, title: string | null, run: () => Promise<void>) => {
+  const inTurn = async (
+    scope: RunScope,
+    runNumber: number,
+    title: string | null,
+    run: () => Promise<void>,
+  ) => {
     const { runId, sessionId, signal } = scope;
-    await queue.turn({ sessionId, turn, signal }, run);
+    await queue.enter({ sessionId, runNumber, signal }, run);
     if (title !== null && !signal.aborted) parts.titles.begin({ sessionId, runId, title });
   };
 
@@ -112,7 +117,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const messages = query.messages.map(newMessage);
     const title = query.session.provisionalTitle ?? null;
     const { sessionId } = scope;
-    const { turn } = await transcript.beginRun({
+    const { runNumber } = await transcript.beginRun({
       id: runId,
       sessionId,
       userId: query.userId,
@@ -135,7 +140,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     });
     const from: RunStart = { promptMessageId: messages.at(-1)?.id ?? '' };
     const finished = work(runId, 1, (events) =>
-      inTurn(scope, turn, title, () => executeRun(scope, events, from)),
+      inTurn(scope, runNumber, title, () => executeRun(scope, events, from)),
     );
     active.set(runId, { controller, finished });
     // The order to stop was given to those at work while this one was being stored.
@@ -151,7 +156,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       if (reason) return endTaken(parts, run, events, reason);
       const scope = await openTaken(parts, run, events, controller);
       if (!scope) return;
-      await inTurn(scope, run.turn, run.provisionalTitle, () => executeRun(scope, events, { taken: run }));
+      await inTurn(scope, run.runNumber, run.provisionalTitle, () =>
+        executeRun(scope, events, { taken: run }),
+      );
     });
     active.set(run.runId, { controller, finished });
     if (closing) interrupt(run.runId, 'shutdown');

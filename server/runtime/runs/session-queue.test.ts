@@ -21,7 +21,7 @@ function recorder() {
   return { log, piece };
 }
 
-const at = (turn: number, signal = going) => ({ sessionId: 'ses_1', turn, signal });
+const at = (runNumber: number, signal = going) => ({ sessionId: 'ses_1', runNumber, signal });
 
 /** Lets everything happen that is ready to. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -30,8 +30,8 @@ test('the next begins when the one before it has ended, also by a failure', asyn
   const queue = createSessionQueue(createEventHub(), nobody);
   const { log, piece } = recorder();
   const [a, b] = [piece('a'), piece('b')];
-  const first = queue.turn(at(1), a.work);
-  const second = queue.turn(at(2), b.work);
+  const first = queue.enter(at(1), a.work);
+  const second = queue.enter(at(2), b.work);
   await settled();
   expect(log).toEqual(['a begins']);
   expect(queue.waiting()).toEqual({ inAll: 1, inOneSession: 1 });
@@ -43,18 +43,20 @@ test('the next begins when the one before it has ended, also by a failure', asyn
   expect(queue.waiting()).toEqual({ inAll: 0, inOneSession: 0 });
 });
 
-test('an earlier turn that comes later, as one that was taken over, goes first', async () => {
+test('a run with a lower number that comes later, as one that was taken over, goes first', async () => {
   const hub = createEventHub();
   const elsewhere = new Set([1]);
-  const queue = createSessionQueue(hub, async ({ turn }) => [...elsewhere].some((other) => other < turn));
+  const queue = createSessionQueue(hub, async ({ runNumber }) =>
+    [...elsewhere].some((other) => other < runNumber),
+  );
   const { log, piece } = recorder();
   const [a, b, c] = [piece('a'), piece('b'), piece('c')];
   for (const { finish } of [a, b, c]) finish();
-  const later = [queue.turn(at(3), c.work), queue.turn(at(2), b.work)];
+  const later = [queue.enter(at(3), c.work), queue.enter(at(2), b.work)];
   await settled();
   expect(log).toEqual([]);
   elsewhere.clear();
-  const taken = queue.turn(at(1), a.work);
+  const taken = queue.enter(at(1), a.work);
   await Promise.all([taken, ...later]);
   expect(log.filter((line) => line.endsWith('begins'))).toEqual(['a begins', 'b begins', 'c begins']);
 });
@@ -63,21 +65,21 @@ test('what another process works on is waited for, and only the first in line as
   const asked: number[] = [];
   let busy = true;
   const hub = createEventHub();
-  const queue = createSessionQueue(hub, async ({ turn }) => {
-    asked.push(turn);
+  const queue = createSessionQueue(hub, async ({ runNumber }) => {
+    asked.push(runNumber);
     return busy;
   });
   const { piece } = recorder();
   const [a, b] = [piece('a'), piece('b')];
   for (const { finish } of [a, b]) finish();
-  const turns = [queue.turn(at(2), a.work), queue.turn(at(3), b.work)];
+  const entries = [queue.enter(at(2), a.work), queue.enter(at(3), b.work)];
   await settled();
   hub.notify('ses_1');
   await settled();
   expect(new Set(asked)).toEqual(new Set([2]));
   busy = false;
   hub.notify('ses_1');
-  await Promise.all(turns);
+  await Promise.all(entries);
 });
 
 test('what is stopped while it waits is worked off at once, and lets nobody past', async () => {
@@ -85,18 +87,18 @@ test('what is stopped while it waits is worked off at once, and lets nobody past
   const { log, piece } = recorder();
   const [a, b, c] = [piece('a'), piece('b'), piece('c')];
   const stop = new AbortController();
-  const turns = [
-    queue.turn(at(1), a.work),
-    queue.turn(at(2, stop.signal), b.work),
-    queue.turn(at(3), c.work),
+  const entries = [
+    queue.enter(at(1), a.work),
+    queue.enter(at(2, stop.signal), b.work),
+    queue.enter(at(3), c.work),
   ];
   b.finish();
   c.finish();
   stop.abort();
-  await turns[1];
+  await entries[1];
   await settled();
   expect(log).toEqual(['a begins', 'b begins', 'b ends']);
   a.finish();
-  await Promise.all(turns);
+  await Promise.all(entries);
   expect(log.slice(3)).toEqual(['a ends', 'c begins', 'c ends']);
 });

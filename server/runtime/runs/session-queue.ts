@@ -4,7 +4,7 @@ import type { EventHub } from '../events/event-hub.ts';
 /** A run with its place in its session. */
 export interface QueuedRun {
   readonly sessionId: string;
-  readonly turn: number;
+  readonly runNumber: number;
   readonly signal: AbortSignal;
 }
 
@@ -13,7 +13,7 @@ export interface SessionQueue {
    * Runs the work when every earlier run of the session has ended, however it ended. Once the signal aborts, the work is
    * only to say so, and does not wait for that; what comes behind it still does.
    */
-  turn(run: QueuedRun, work: () => Promise<void>): Promise<void>;
+  enter(run: QueuedRun, work: () => Promise<void>): Promise<void>;
   /** How many runs wait here, and how many of them in the session where most do. */
   waiting(): { readonly inAll: number; readonly inOneSession: number };
 }
@@ -30,7 +30,7 @@ export function createSessionQueue(
   const waiting = new Set<QueuedRun>();
 
   const isNext = async (run: QueuedRun): Promise<boolean> => {
-    for (const other of here.get(run.sessionId) ?? []) if (other.turn < run.turn) return false;
+    for (const other of here.get(run.sessionId) ?? []) if (other.runNumber < run.runNumber) return false;
     return !(await hasEarlier(run));
   };
 
@@ -47,7 +47,7 @@ export function createSessionQueue(
   };
 
   return {
-    async turn(run, work) {
+    async enter(run, work) {
       here.set(run.sessionId, (here.get(run.sessionId) ?? new Set()).add(run));
       waiting.add(run);
       try {

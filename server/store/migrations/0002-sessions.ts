@@ -13,6 +13,7 @@ export const sessions = {
     await createRunEvents(sql);
     await createPermissions(sql);
     await createPrompts(sql);
+    await createSeenFiles(sql);
   },
 };
 
@@ -32,25 +33,66 @@ async function createSessions(sql: Knex.Transaction): Promise<void> {
     table.text('tags').notNullable();
     table.text('metadata').notNullable();
     table.boolean('archived').notNullable();
+    table.boolean('pinned').notNullable().defaultTo(false);
     addUsage(table);
+    table.bigInteger('context_used').notNullable().defaultTo(0);
+    table.bigInteger('context_window');
     table.integer('message_count').notNullable();
-    // How many runs were begun: the turn of the newest.
-    table.integer('turn').notNullable();
+    // No reference: a session is deleted with its messages, in whichever order the database does that.
+    table.text('summary_message_id');
+    // The number of the newest run.
+    table.integer('run_number').notNullable();
+    // The bytes of the file contents that are kept for the session.
+    table.bigInteger('kept_bytes').notNullable().defaultTo(0);
+    addParentRun(table);
     table.integer('revision').notNullable();
     table.bigInteger('created_at').notNullable();
     table.bigInteger('updated_at').notNullable();
-    for (const order of ['created_at', 'updated_at']) {
-      table.index(['organization_id', 'archived', order, 'id'], `sessions_by_${order}`);
-      table.index(
-        ['organization_id', 'workspace_id', 'archived', order, 'id'],
-        `sessions_of_workspace_by_${order}`,
-      );
-      table.index(['organization_id', 'status', 'archived', order, 'id'], `sessions_of_status_by_${order}`);
-    }
     table.index(['workspace_id']);
     table.index(['parent_id']);
     table.check("status in ('idle', 'running', 'waiting')");
   });
+  await createSessionIndexes(sql);
+}
+
+/** What a child session knows of the run that started it. */
+function addParentRun(table: Knex.CreateTableBuilder): void {
+  table.text('parent_run_id');
+  // The tool call of that run which started the agent.
+  table.text('parent_call');
+  // The run at the root of the tree: the one that a person began.
+  table.text('root_run_id');
+  table.integer('agent_depth').notNullable().defaultTo(0);
+  // Lists of tool names. The agent may use only the tools that stand in every list.
+  table.text('tool_limits').notNullable().defaultTo('[]');
+  table.unique(['parent_run_id', 'parent_call']);
+  table.index(['root_run_id']);
+}
+
+/** Lists leave out the sessions of sub-agents unless they ask for the children of one session. */
+async function createSessionIndexes(sql: Knex.Transaction): Promise<void> {
+  for (const order of ['created_at', 'updated_at']) {
+    await createListIndex(sql, `sessions_by_${order}`, ['archived', order]);
+    await createListIndex(sql, `sessions_of_workspace_by_${order}`, ['workspace_id', 'archived', order]);
+    await createListIndex(sql, `sessions_of_status_by_${order}`, ['status', 'archived', order]);
+    await sql.schema.alterTable('sessions', (table) => {
+      table.index(
+        ['organization_id', 'parent_id', 'archived', order, 'id'],
+        `sessions_of_parent_by_${order}`,
+      );
+    });
+  }
+}
+
+/** By plain SQL, as knex knows no condition on an index for both databases. */
+async function createListIndex(
+  sql: Knex.Transaction,
+  name: string,
+  columns: readonly string[],
+): Promise<void> {
+  const all = ['organization_id', ...columns, 'id'];
+  const places = all.map(() => '??').join(', ');
+  await sql.raw(`create index ?? on sessions (${places}) where parent_run_id is null`, [name, ...all]);
 }
 
 /** The order and `archived` stand here again, so that a list by tag needs no sorting. */
@@ -74,25 +116,35 @@ async function createRuns(sql: Knex.Transaction): Promise<void> {
     table.text('organization_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     table.text('user_id').notNullable();
-    table.integer('turn').notNullable();
+    // Counts the runs of the session, from 1.
+    table.integer('run_number').notNullable();
     table.text('status').notNullable();
     table.text('trigger').notNullable();
     table.text('agent_slug').notNullable();
     table.text('model').notNullable();
     table.text('permission_mode').notNullable();
     table.text('on_unanswered').notNullable();
+    // What was asked for besides the prompt, as the runtime wrote it: whoever continues the run must know it too.
+    table.text('request');
+    // Names the folder that the run works in among those of all nodes.
+    table.text('workspace_place');
+    table.text('provisional_title');
     table.integer('steps').notNullable();
     addUsage(table);
     table.text('stop_reason');
     table.text('interrupt_reason');
-    // What somebody has asked for, before the run has obeyed.
+    // Set when somebody asks for an interrupt, until the run has obeyed.
     table.text('interrupt_requested');
     table.text('error');
     table.bigInteger('last_event_id').notNullable();
+    // The newest event when a step or its results were last stored: whatever comes after it was not finished.
+    table.bigInteger('committed_event_id').notNullable().defaultTo(0);
     // Events up to this one are no longer kept.
     table.bigInteger('pruned_event_id').notNullable();
     table.text('lease_owner').notNullable();
-    table.bigInteger('lease_expires_at').notNullable();
+    // A lease is alive as long as this number grows, whatever any clock says.
+    table.bigInteger('lease_renewals').notNullable().defaultTo(0);
+    table.integer('resumptions').notNullable().defaultTo(0);
     table.bigInteger('created_at').notNullable();
     table.bigInteger('started_at');
     table.bigInteger('ended_at');
@@ -100,9 +152,12 @@ async function createRuns(sql: Knex.Transaction): Promise<void> {
     table.index(['organization_id', 'status', 'created_at', 'id']);
     table.index(['organization_id', 'trigger', 'created_at', 'id']);
     table.index(['organization_id', 'session_id', 'created_at', 'id']);
-    table.unique(['session_id', 'turn']);
+    table.unique(['session_id', 'run_number']);
   });
-  await sql.raw('create index runs_active on runs (lease_expires_at) where ended_at is null');
+  await sql.raw('create index runs_active on runs (id) where ended_at is null');
+  await sql.raw(
+    'create index runs_of_session_active on runs (session_id, run_number) where ended_at is null',
+  );
   await sql.raw('create index runs_prunable on runs (ended_at) where pruned_event_id < last_event_id');
 }
 
@@ -112,17 +167,25 @@ async function createMessages(sql: Knex.Transaction): Promise<void> {
     table.text('organization_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     table.text('run_id').references('runs.id').onDelete('cascade');
-    // A prompt may be stored while an earlier run still answers: the turn keeps question and answer together.
-    table.integer('turn').notNullable();
+    // Keeps a prompt with its answer, as a prompt may be stored while an earlier run still answers.
+    table.integer('run_number').notNullable();
     table.integer('position').notNullable();
     table.text('role').notNullable();
     table.text('parts').notNullable();
     table.text('model');
     table.text('stop_reason');
     table.text('usage');
+    table.bigInteger('cost_nanodollars');
+    table.boolean('summary').notNullable().defaultTo(false);
+    // Kept for people, and no longer shown to models: a provider refused it.
+    table.boolean('excluded').notNullable().defaultTo(false);
+    // Reverted messages stay, so that nothing is lost; lists begin with the mark, so that they cost lists nothing.
+    table.boolean('reverted').notNullable().defaultTo(false);
+    table.text('feedback');
     table.bigInteger('created_at').notNullable();
-    table.unique(['session_id', 'turn', 'position']);
-    table.index(['session_id', 'role', 'turn', 'position']);
+    table.unique(['session_id', 'run_number', 'position']);
+    table.index(['session_id', 'reverted', 'run_number', 'position'], 'messages_in_order');
+    table.index(['session_id', 'reverted', 'role', 'run_number', 'position'], 'messages_of_role_in_order');
     table.index(['run_id']);
   });
 }
@@ -143,6 +206,8 @@ async function createPermissions(sql: Knex.Transaction): Promise<void> {
     addQuestion(table);
     table.text('decision');
     table.text('message');
+    // The input of the tool call as the person who allowed it changed it.
+    table.text('updated_input');
     table.check("status in ('pending', 'answered', 'expired', 'cancelled')");
   });
   await sql.schema.createTable('permission_grants', (table) => {
@@ -153,6 +218,8 @@ async function createPermissions(sql: Knex.Transaction): Promise<void> {
     table.text('session_id').references('sessions.id').onDelete('cascade');
     table.text('tool_name').notNullable();
     table.text('action').notNullable();
+    // Null: for every call of the tool.
+    table.text('pattern');
     table.text('granted_by').notNullable();
     table.bigInteger('created_at').notNullable();
     table.index(['workspace_id', 'session_id']);
@@ -168,10 +235,25 @@ async function createPrompts(sql: Knex.Transaction): Promise<void> {
   });
 }
 
+/** What a session has last seen of a file, so that a change made since is not overwritten. */
+async function createSeenFiles(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('seen_files', (table) => {
+    table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
+    table.text('path').notNullable();
+    table.text('sha256').notNullable();
+    table.double('modified_at').notNullable();
+    table.primary(['session_id', 'path']);
+  });
+}
+
 function addUsage(table: Knex.CreateTableBuilder): void {
   table.bigInteger('input_tokens').notNullable();
   table.bigInteger('output_tokens').notNullable();
   table.bigInteger('cached_input_tokens').notNullable();
+  // Billionths of a dollar, so that sums are exact.
+  table.bigInteger('cost_nanodollars').notNullable().defaultTo(0);
+  // Whether a model without a known price was used.
+  table.boolean('unpriced').notNullable().defaultTo(false);
 }
 
 /** What a permission request and a prompt request have in common. */

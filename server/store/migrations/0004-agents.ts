@@ -1,4 +1,4 @@
-/** Agent profiles of organizations, plans, and the sessions of sub-agents. */
+/** Agent profiles of organizations, and plans. */
 import type { Knex } from 'knex';
 
 export const agents = {
@@ -6,7 +6,6 @@ export const agents = {
   async up(sql: Knex.Transaction): Promise<void> {
     await createAgents(sql);
     await createPlans(sql);
-    await addParentRuns(sql);
   },
 };
 
@@ -30,7 +29,7 @@ async function createAgents(sql: Knex.Transaction): Promise<void> {
     table.unique(['organization_id', 'slug']);
     table.index(['workspace_id']);
   });
-  // Slugs are merged with those of files, whose order is that of their letters whatever the language.
+  // Slugs are merged with those of files, which are sorted by code point in every language.
   if (sql.client.config.client === 'pg')
     await sql.raw('alter table agents alter column slug type text collate "C"');
 }
@@ -40,7 +39,7 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.text('id').primary();
     table.text('organization_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
-    // The run may be deleted with what was said in it, and the plan stays.
+    // No reference: the run may be deleted with its messages while the plan stays.
     table.text('run_id');
     table.integer('version').notNullable();
     table.text('title').notNullable();
@@ -69,31 +68,4 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.bigInteger('created_at').notNullable();
     table.primary(['plan_id', 'version']);
   });
-}
-
-/** Sessions of agents that other agents started are left out of lists: the indexes of lists hold the others alone. */
-async function addParentRuns(sql: Knex.Transaction): Promise<void> {
-  await sql.schema.alterTable('sessions', (table) => {
-    table.text('parent_run_id');
-    // Which call of that run started the agent.
-    table.text('parent_call');
-    // The run of a person that all of it began with.
-    table.text('root_run_id');
-    table.integer('agent_depth').notNullable().defaultTo(0);
-    // Lists of tools: only what each of them holds is left.
-    table.text('tool_limits').notNullable().defaultTo('[]');
-    table.unique(['parent_run_id', 'parent_call']);
-    table.index(['root_run_id']);
-  });
-  for (const order of ['created_at', 'updated_at'])
-    for (const [name, columns] of [
-      [`sessions_by_${order}`, ['archived']],
-      [`sessions_of_workspace_by_${order}`, ['workspace_id', 'archived']],
-      [`sessions_of_status_by_${order}`, ['status', 'archived']],
-    ] as const) {
-      await sql.raw('drop index ??', [name]);
-      const all = ['organization_id', ...columns, order, 'id'];
-      const places = all.map(() => '??').join(', ');
-      await sql.raw(`create index ?? on sessions (${places}) where parent_run_id is null`, [name, ...all]);
-    }
 }

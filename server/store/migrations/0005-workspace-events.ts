@@ -1,8 +1,8 @@
-/** What happens in a workspace, in one order, so that it can be followed and replayed. */
+/** The events of a workspace in one sequence, so that they can be followed and replayed. */
 import type { Knex } from 'knex';
 
-export const live = {
-  name: 'live',
+export const workspaceEvents = {
+  name: 'workspace-events',
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('workspace_streams', (table) => {
       table.text('workspace_id').primary().references('workspaces.id').onDelete('cascade');
@@ -13,10 +13,10 @@ export const live = {
     await sql.schema.createTable('workspace_events', (table) => {
       table.text('workspace_id').notNullable().references('workspaces.id').onDelete('cascade');
       table.bigInteger('seq').notNullable();
-      // Not the session itself: that it was deleted is told behind it.
+      // No reference: the event that tells of a session's deletion outlives the session.
       table.text('session_id').notNullable();
       table.text('run_id');
-      // What a run told is not stored twice: it stands among the events of the run.
+      // An event of a run is not stored twice: this names it among the events of the run.
       table.bigInteger('run_event_id');
       table.text('type').notNullable();
       table.text('data');
