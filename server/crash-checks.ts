@@ -17,9 +17,11 @@ const endBarMs = (leaseSeconds + 5 + 5) * 1000;
 export function startCrashing(
   folder: string,
   variables: Readonly<Record<string, string>> = {},
+  through: readonly string[] = [],
 ): Promise<ServerProcess> {
   return startServer({
     folder,
+    through,
     variables: { SERVICE_LEASE_SECONDS: String(leaseSeconds), SERVICE_STRICT: 'true', ...variables },
   });
 }

@@ -76,10 +76,21 @@ function lockAtBegin(writer: Knex): void {
   // The type of `client` in knex is `any`: this names the one method that is used.
   const client = writer.client as { transaction: (...given: unknown[]) => Transaction };
   const transaction = client.transaction.bind(client);
+  let refused = false;
+  const begin = async (action: () => Promise<unknown>): Promise<unknown> => {
+    try {
+      const begun = await whileBusy(action, refused ? refusedTimeoutMs : lockTimeoutMs);
+      refused = false;
+      return begun;
+    } catch (error) {
+      refused = true;
+      throw error;
+    }
+  };
   client.transaction = (...given) =>
     Object.assign(transaction(...given), {
       begin(this: Transaction, connection: unknown) {
-        return whileBusy(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
+        return begin(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
       },
     });
 }
@@ -87,9 +98,15 @@ function lockAtBegin(writer: Knex): void {
 const lockTimeoutMs = 5000;
 const lockRetryMs = 5;
 
+/**
+ * Writers come one after the other: once one has waited in vain, those behind it would wait as long each, the last of
+ * twenty for minutes. They only look whether the lock is free by now.
+ */
+const refusedTimeoutMs = 100;
+
 /** SQLite itself would wait within a thread, of which Node has four for everything: whoever is to end the wait may need it. */
-async function whileBusy(action: () => Promise<unknown>): Promise<unknown> {
-  for (const deadline = performance.now() + lockTimeoutMs; ; ) {
+async function whileBusy(action: () => Promise<unknown>, timeoutMs = lockTimeoutMs): Promise<unknown> {
+  for (const deadline = performance.now() + timeoutMs; ; ) {
     try {
       return await action();
     } catch (error) {
