@@ -76,14 +76,15 @@ function lockAtBegin(writer: Knex): void {
   // The type of `client` in knex is `any`: this names the one method that is used.
   const client = writer.client as { transaction: (...given: unknown[]) => Transaction };
   const transaction = client.transaction.bind(client);
-  let refused = false;
+  let refusedAt = Number.NEGATIVE_INFINITY;
   const begin = async (action: () => Promise<unknown>): Promise<unknown> => {
+    const isLocked = performance.now() - refusedAt < lockTimeoutMs;
     try {
-      const begun = await whileBusy(action, refused ? refusedTimeoutMs : lockTimeoutMs);
-      refused = false;
+      const begun = await whileBusy(action, isLocked ? refusedTimeoutMs : lockTimeoutMs);
+      refusedAt = Number.NEGATIVE_INFINITY;
       return begun;
     } catch (error) {
-      refused = true;
+      if (!isLocked) refusedAt = performance.now();
       throw error;
     }
   };
@@ -100,7 +101,7 @@ const lockRetryMs = 5;
 
 /**
  * Writers come one after the other: once one has waited in vain, those behind it would wait as long each, the last of
- * twenty for minutes. They only look whether the lock is free by now.
+ * twenty for minutes. For a while they only look whether the lock is free by now.
  */
 const refusedTimeoutMs = 100;
 
