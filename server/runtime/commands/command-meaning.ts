@@ -1,5 +1,6 @@
 /** What a command's words come to: what wraps another command is taken off, what nobody can tell from its words is named. */
 import { type CommandWord, known } from './command-words.ts';
+import { type OptionWrite, startsPrograms, writtenByOptions } from './writing-options.ts';
 
 /** What the words of one command mean. */
 export interface Meaning {
@@ -13,25 +14,28 @@ export interface Meaning {
   readonly anything: boolean;
   /** Further scripts that it gives to a shell. */
   readonly scripts: readonly string[];
+  /** The files that it may write by one of its options. */
+  readonly writes: readonly OptionWrite[];
 }
 
 /** Reads the words of a command, the assignments in front of it among them. */
-export function meaningOf(
-  assignments: readonly CommandWord[],
-  command: readonly CommandWord[],
-): Omit<Meaning, 'readings'> & { readonly readings: Meaning['readings'] } {
+export function meaningOf(assignments: readonly CommandWord[], command: readonly CommandWord[]): Meaning {
   const inner = command.length === 0 ? { ...plain, words: [] } : unwrap(command, []);
   const words = [...assignments, ...inner.words];
-  return { ...inner, words, readings: [words, command, ...inner.readings] };
+  const writes = writtenByOptions(inner.words).map(({ at, file }) => ({ at: at + assignments.length, file }));
+  return { ...inner, words, writes, readings: [words, command, ...inner.readings] };
 }
 
-const plain = { readings: [], obscure: null, anything: false, scripts: [] } as const;
+const plain = { readings: [], obscure: null, anything: false, scripts: [], writes: [] } as const;
 
 /** Each word behind a wrapper may begin a command of its own: more would take time and memory by the square. */
 const mostWords = 200;
 const mostReadings = 40;
 
-function unwrap(command: readonly CommandWord[], outer: readonly (readonly CommandWord[])[]): Meaning {
+function unwrap(
+  command: readonly CommandWord[],
+  outer: readonly (readonly CommandWord[])[],
+): Omit<Meaning, 'writes'> {
   const name = command[0]?.text ?? null;
   if (!name)
     return {
@@ -118,6 +122,8 @@ function fateOf(name: string, command: readonly CommandWord[]): Fate {
   if (stateful.has(name)) return statefulFate(name, args);
   if (name === 'find' && args.some(({ text }) => text !== null && /^-(exec|execdir|ok|okdir)$/.test(text)))
     return { ...plain, obscure: 'find starts other commands with it', anything: !args.every(isKnown) };
+  if (startsPrograms(name, args))
+    return { ...plain, obscure: `${name} is given programs to start by its options` };
   if (name === 'git' && overridesGit(args))
     return { ...plain, obscure: 'git is given settings that can start programs' };
   if (name === 'printf' && (mayBeOption(args[0]) || setsVariable(args[0])))
@@ -202,9 +208,16 @@ export function isHarmlessName(name: string): boolean {
   );
 }
 
-/** Whether this variable, given to one command, changes no more than how it writes its output. */
-export function isHarmlessForCommand(name: string): boolean {
-  return /^(LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|FORCE_COLOR|CI|COLUMNS|LINES)$/.test(name);
+/**
+ * Whether this variable, given to one command, changes no more than how it writes its output. Of a language with a slash
+ * the C library makes the path of a file that it loads; of a time zone, too, but then below its own folder.
+ */
+export function isHarmlessForCommand(name: string, { text }: CommandWord): boolean {
+  const value = text?.slice(name.length + 1) ?? '/';
+  if (name === 'TZ') return /^[\w+-]*(\/[\w+-]+)*$/.test(value) && !value.startsWith('/');
+  return (
+    /^(LANG|LANGUAGE|LC_[A-Z]+|NO_COLOR|FORCE_COLOR|CI|COLUMNS|LINES)$/.test(name) && /^[^/\\]*$/.test(value)
+  );
 }
 
 function isKnown({ text }: CommandWord): boolean {

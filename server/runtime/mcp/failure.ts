@@ -36,10 +36,10 @@ export function reasonOf(error: unknown): string {
   return startFaults[code] ?? `the connection failed (${code})`;
 }
 
-/** Text of a server, for one line of a person's screen. */
+/** Text of a server, for one line of a person's screen, which a database takes. */
 export function oneLine(text: string, longest = longestReason): string {
   const line = text.replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, ' ').trim();
-  return line.length > longest ? `${line.slice(0, longest)}…` : line;
+  return (line.length > longest ? `${line.slice(0, longest)}…` : line).toWellFormed();
 }
 
 const startFaults: Readonly<Record<string, string>> = {

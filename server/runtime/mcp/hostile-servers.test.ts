@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { processesWith } from '../hooks/test-hooks.ts';
+import type { Question } from '../tools/tool.ts';
 import { call, hostile, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
 test.each([
@@ -53,6 +54,46 @@ test('garbage between the messages is passed over', async () => {
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
   expect(await call(tools, 'mcp_odd_act', {}, context)).toEqual({ content: 'act is done', is_error: false });
+});
+
+test('what a server calls its fields is neither an id nor a prototype, and comes back as it was', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ curious: hostile('asks', 'names') });
+  const tools = await mcp.tools({ workspacePath });
+  const asked: Question[] = [];
+  const { context } = testContext(workspacePath, {
+    ask: async (questions) => {
+      asked.push(...questions);
+      const answers = questions.map(({ id, type, choices }) => {
+        if (type === 'yes_no') return { question_id: id, yes: true };
+        if (choices) return { question_id: id, selected_ids: [choices[1]?.id ?? ''] };
+        return { question_id: id, fill_in_text: 'polluted' }; // of `__proto__`, which the library leaves out
+      });
+      return { status: 'answered', answers };
+    },
+  });
+  const { content } = await call(tools, 'mcp_curious_act', {}, context);
+  expect(asked.map(({ id }) => id)).toEqual(['q1', 'q2']);
+  expect(JSON.stringify(asked)).not.toMatch(/\\u0000|\\ud800/);
+  expect(content).toBe('{"action":"accept","content":{"constructor":true,"a\\u0000b\\ud800":"\\ud800x"}}');
+  expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false);
+});
+
+test.each(['many', 'wide', 'long', 'deep'])('a form that is too %s is put before nobody', async (name) => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ curious: hostile('asks', name) });
+  const tools = await mcp.tools({ workspacePath });
+  const asked: Question[] = [];
+  const { context } = testContext(workspacePath, {
+    ask: async (questions) => {
+      asked.push(...questions);
+      return { status: 'declined' };
+    },
+  });
+  const { content } = await call(tools, 'mcp_curious_act', {}, context);
+  expect(asked).toEqual([]);
+  // The library refuses what is no form at all; the rest is withdrawn.
+  expect(content).toMatch(/cancel|undefined|did not do it/);
 });
 
 test('one that crashes in a call is told to the model, and is there again at the next use', async () => {

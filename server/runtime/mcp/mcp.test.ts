@@ -75,9 +75,10 @@ test('a server asks the person behind the call, and roots are the workspace', as
   const { context } = testContext(workspacePath, {
     ask: async (questions) => {
       asked.push(...questions);
-      const answers = questions.map(({ id, type, choices }) => {
+      const answers = questions.map(({ id, type, text, description, choices }) => {
         if (type === 'yes_no') return { question_id: id, yes: true };
-        if (type === 'free_text') return { question_id: id, fill_in_text: id === 'name' ? 'Ada' : '' };
+        if (type === 'free_text')
+          return { question_id: id, fill_in_text: /\bname\b/i.test(`${text} ${description}`) ? 'Ada' : '' };
         return { question_id: id, selected_ids: [choices?.[0]?.id ?? ''] };
       });
       return { status: 'answered', answers };

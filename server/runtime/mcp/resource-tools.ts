@@ -1,5 +1,6 @@
 /** The tools by which a model sees what MCP servers have to read. They are there where a server offers resources. */
 import { z } from 'zod';
+import { resourcePath } from '../permissions/resource-path.ts';
 import { defineTool, failure, interrupted, success } from '../tools/define-tool.ts';
 import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
 import { bounded, textOfResource } from './content.ts';
@@ -46,7 +47,8 @@ function readTool(servers: readonly NamedServer[]): Tool {
       permission: {
         action: 'read',
         description: `Read ${oneLine(uri, 200)} from the MCP server ${oneLine(server, 60)}`,
-        path: context.workspacePath,
+        path: resourcePath(server),
+        file: resourcePath(server, uri),
         params: { server, uri },
       },
       run: () => answer(servers, server, context, (named) => read(named, uri, context)),

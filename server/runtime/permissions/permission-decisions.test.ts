@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import { decide, type PermissionContext, type Verdict } from './permissions.ts';
+import { resourcePath } from './resource-path.ts';
 
 let workspacePath = '';
 beforeAll(() => {
@@ -55,7 +56,36 @@ describe('a pattern for commands', () => {
     ['git diff *', 'git diff', true],
     ['git diff *', 'git diff --stat a b', true],
     ['git diff *', 'git  "diff" \\--stat', true],
-    ['git diff *', 'git diff $x', true],
+    ['git diff *', 'git diff $x', false],
+    ['git diff *', 'git diff -- $x', true],
+    ['git diff *', 'git diff --output=x', false],
+    ['git diff *', 'git diff --outpu x', false],
+    ['git diff --output=* *', 'git diff --output=x', true],
+    ['git diff --output=x', 'git diff --output=x', true],
+    ['git *', 'git archive -o x HEAD', false],
+    ['git *', 'git commit -o x', true],
+    ['git *', 'git log --oneline', true],
+    ['git *', 'git fetch --upload-pack=./x .', false],
+    ['git *', 'git submodule foreach ./x', false],
+    ['git *', 'git grep -O./x a', false],
+    ['curl *', 'curl -sSLo x https://example.org', false],
+    ['curl *', 'curl -XPOST https://example.org', true],
+    ['curl *', 'curl -K x', false],
+    ['sort *', 'sort -u -oa b', false],
+    ['sort *', 'sort --compress-program ./x b', false],
+    ['sort *', 'sort -k2 b', true],
+    ['find *', 'find . -newer a', true],
+    ['find *', 'find . -delete', false],
+    ['find *', 'find . -fprint a', false],
+    ['sed *', 'sed -ni.bak s/a/b/ a', false],
+    ['sed *', 'sed -n 1p a', true],
+    ['*', 'sort -o a b', true],
+    ['LANG=C make', 'LANG=../x make', false],
+    ['make', 'LANG=$x make', false],
+    ['make', 'TZ=:/etc/passwd make', false],
+    ['make', 'TZ=/etc/passwd make', false],
+    ['make', 'TZ=../../x make', false],
+    ['make', 'TZ=Europe/Berlin LC_ALL=de_DE.UTF-8@euro make', true],
     ['git diff *', 'git differ', false],
     ['git diff *', 'git diffx --stat', false],
     ['git diff *', 'git $x', false],
@@ -322,7 +352,8 @@ describe('patterns for other tools', () => {
   });
 
   test('patterns and texts of any kind are compared in little time', () => {
-    const begun = performance.now();
+    // The processor's time: others may be at work on it, too.
+    const begun = process.cpuUsage();
     const file = join(workspacePath, 'a/'.repeat(1000));
     const need = { action: 'write', path: file, file } as const;
     tool('edit', need, {}, { rules: [rule('allow', '**/*a'.repeat(200), 'edit')] });
@@ -338,7 +369,8 @@ describe('patterns for other tools', () => {
       `${'nohup '.repeat(3000)}x`,
     ])
       bash(command, { rules });
-    expect(performance.now() - begun).toBeLessThan(5000);
+    const { user, system } = process.cpuUsage(begun);
+    expect((user + system) / 1000).toBeLessThan(5000);
   });
 });
 
@@ -414,6 +446,26 @@ describe('files that programs obey', () => {
   );
 });
 
+test('a write by an option is allowed as a redirected one is, and denied as one', () => {
+  const rules = [rule('allow', 'git diff *'), rule('allow', '> build/*')];
+  expect(bash('git diff --output=build/a', { rules }).verdict).toBe('allow');
+  expect(bash('git diff --output build/a', { rules }).verdict).toBe('allow');
+  expect(bash('git diff --output=a', { rules }).verdict).toBe('ask');
+  expect(
+    bash('git -C src diff --output=build/a', { rules: [...rules, rule('allow', 'git *')] }).verdict,
+  ).toBe('ask');
+  expect(
+    bash('cd src; git diff --output=build/a', { rules: [...rules, rule('allow', 'cd *')] }).verdict,
+  ).toBe('ask');
+  const denied = { rules: [rule('deny', '> .git/**')], mode: 'bypass' as const };
+  expect(
+    bash('git diff --output=.git/x', { rules: [rule('deny', '> .git/*')], mode: 'bypass' }).verdict,
+  ).toBe('deny');
+  expect(bash('git diff --stat', denied).verdict).toBe('allow');
+  expect(bash('git diff --output=a')).toEqual({ verdict: 'ask', grants: ['git diff --output=a'] });
+  expect(bash('git diff --output=a', { grants: granted('git diff --output=a') }).verdict).toBe('allow');
+});
+
 describe('what only shows', () => {
   test.each([
     'ls',
@@ -432,7 +484,13 @@ describe('what only shows', () => {
     'diff -u notes.md src/a.ts',
     'wc -l < notes.md',
     'test -f notes.md && echo yes || echo no',
-    '[ "$x" = a ] || [ -d "$y" ]',
+    '[ "$x" = a ] || [ -d src ]',
+    '[ ! -e nothing-there ] && [ -n "$x" ]',
+    'test src/a.ts -nt notes.md -o -s notes.md',
+    '[[ -f notes.md && "$x" = a ]] && echo yes',
+    'LC_ALL=C sort notes.md',
+    'TZ=Europe/Berlin date',
+    'which node',
     'a=$(cat notes.md); echo "$a"',
     'cat notes.md | while read -r line; do echo "$line"; done',
     'for i in 1 2 3; do echo "$i"; done',
@@ -450,6 +508,26 @@ describe('what only shows', () => {
   test.each([
     'cat /etc/passwd',
     'cat ../x',
+    '[ -r /etc/shadow ]',
+    '[ -e outside/shadow ]',
+    '[ -e nowhere/else ]',
+    'test /etc/passwd -nt notes.md',
+    'test notes.md -ot /etc/passwd',
+    '[ a = b -o -r /etc/shadow ]',
+    '[ ! -x /root ]',
+    '[ ! -nt /etc/passwd ]',
+    '[ -d "$y" ]',
+    '[ "$x" -a "$y" ]',
+    '[[ -r /etc/shadow ]]',
+    '[[ ! ( a = b || /etc/passwd -nt notes.md ) ]]',
+    '[[ -d $y ]]',
+    'which /root/bin/tool',
+    'diff src outside',
+    'diff src src',
+    'LANG=../../x cat notes.md',
+    'LANGUAGE=/x ls',
+    'LC_MESSAGES=$x ls',
+    'TZ=:/etc/shadow date',
     'cat ~/.ssh/id_rsa',
     'cat outside/passwd',
     'ls outside',
@@ -635,4 +713,57 @@ test('what a hook allows stands in for a person, and neither for a mode nor agai
   expect(bash('eval x', { hookAllows: true }).verdict).toBe('allow');
   expect(bash('eval x', { hookAllows: true, mode: 'deny_unlisted' }).verdict).toBe('deny');
   expect(bash('eval x', { hookAllows: true, rules: [rule('deny', 'x')] }).verdict).toBe('deny');
+});
+
+describe('what an MCP server has to read', () => {
+  const need = (server: string, uri: string) =>
+    ({ action: 'read', path: resourcePath(server), file: resourcePath(server, uri) }) as const;
+  const read = (server: string, uri: string, more: Case = {}) =>
+    tool('read_mcp_resource', need(server, uri), { server, uri }, more);
+
+  test('is granted for its server, and for no other', () => {
+    expect(read('docs', 'file:///a/b')).toEqual({ verdict: 'ask', grants: ['/mcp/docs/**'] });
+    const grants = ['/mcp/docs/**'].map((pattern) => ({
+      toolName: 'read_mcp_resource',
+      action: 'read',
+      pattern,
+    }));
+    expect(read('docs', 'file:///c', { grants }).verdict).toBe('allow');
+    for (const [server, uri] of [
+      ['mail', 'file:///a/b'],
+      ['docs2', 'x'],
+      ['..', 'docs/x'],
+      ['mail', '../docs/x'],
+    ] as const)
+      expect(read(server, uri, { grants }).verdict).toBe('ask');
+    // What was remembered before there were such paths.
+    const old = ['**', '*', null].map((pattern) => ({
+      toolName: 'read_mcp_resource',
+      action: 'read',
+      pattern,
+    }));
+    expect(read('docs', 'file:///a/b', { grants: old }).verdict).toBe('ask');
+  });
+
+  test.each([
+    ['/mcp/docs/**', 'docs', 'file:///a', true],
+    ['/mcp/docs/file%3A%2F%2F%2Fa', 'docs', 'file:///a', true],
+    ['/mcp/docs/file%3A%2F%2F%2Fa', 'docs', 'file:///b', false],
+    ['/mcp/docs/file%3A*', 'docs', 'file:///b', true],
+    ['/mcp/docs/*', 'docs', '..', true],
+    ['/mcp/*', 'docs', '..', false],
+    ['**', 'docs', 'file:///a', false],
+  ])('the rule %j covers, of the server %j, %j: %j', (pattern, server, uri, covered) => {
+    const rules = (decision: 'allow' | 'deny') => [rule(decision, pattern, 'read_mcp_resource')];
+    expect(read(server, uri, { rules: rules('allow') }).verdict).toBe(covered ? 'allow' : 'ask');
+    expect(read(server, uri, { rules: rules('deny'), mode: 'bypass' }).verdict).toBe(
+      covered ? 'deny' : 'allow',
+    );
+  });
+
+  test('is listed unless a rule denies that for its server', () => {
+    const rules = [rule('deny', '/mcp/mail/**', 'list_mcp_resources')];
+    expect(tool('list_mcp_resources', null, { server: 'mail' }, { rules }).verdict).toBe('deny');
+    expect(tool('list_mcp_resources', null, { server: 'docs' }, { rules }).verdict).toBe('allow');
+  });
 });

@@ -81,6 +81,11 @@ function steps({ words, open }: CommandPattern, at: number, word: CommandWord): 
   return word.text === null || matches(signs, word.text) ? [at + 1] : [];
 }
 
+/** Whether the pattern itself has this word, and not only the `*` at its end; `*` alone has every word. */
+export function means(pattern: CommandPattern, word: number): boolean {
+  return word < pattern.words.length || coversAll(pattern);
+}
+
 /** `*` alone is for everything, redirected files too. */
 function coversAll({ kind, words, open }: CommandPattern): boolean {
   return kind === 'command' && open && words.length === 0;

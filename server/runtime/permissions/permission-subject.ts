@@ -5,6 +5,7 @@ import { commandParts, type ParsedCommand } from '../commands/command-parts.ts';
 import { shellIsBash } from '../processes/shell.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import { coversPath, coversUrl } from './permission-pattern.ts';
+import { resourcePath } from './resource-path.ts';
 
 /** What a call is about. */
 export type Subject =
@@ -27,6 +28,10 @@ export function subjectOf(
     return { kind: 'command', command: readCommand(command) };
   if ((need?.action === 'fetch' || need?.action === 'download') && typeof url === 'string')
     return { kind: 'address', url };
+  if (toolName === 'list_mcp_resources' && typeof input.server === 'string') {
+    const path = resourcePath(input.server);
+    return { kind: 'file', path, names: [path] };
+  }
   const files = need ? filesOf(need) : filesNamed(input, workspacePath);
   const names = files.map((path) => shown(path, workspacePath));
   return names[0] === undefined ? { kind: 'other' } : { kind: 'file', path: names[0], names };

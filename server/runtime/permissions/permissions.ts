@@ -3,9 +3,10 @@ import { isAbsolute } from 'node:path';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { CommandPart, ParsedCommand } from '../commands/command-parts.ts';
 import { onlyShows } from '../commands/read-only-commands.ts';
+import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import type { Grant } from '../transcript.ts';
-import { covers, exactPattern, literalGlob, mayMean } from './permission-pattern.ts';
+import { covers, exactPattern, literalGlob, mayMean, means } from './permission-pattern.ts';
 import { allowancesFor, type CallRule, grantsFor, rulesFor } from './permission-rules.ts';
 import { coversSubject, type Subject, shown, subjectOf } from './permission-subject.ts';
 
@@ -70,7 +71,10 @@ function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject
       continue;
     }
     const { command } = subject;
-    if (command.parts.some((part) => part.readings.some((reading) => mayMean(words, part.kind, reading))))
+    const meant = (part: CommandPart) =>
+      part.readings.some((reading) => mayMean(words, part.kind, reading)) ||
+      part.writes.some(({ file }) => mayMean(words, 'write', [file]));
+    if (command.parts.some(meant))
       return `A rule of this session denies ${toolName}(${pattern}), and a part of this command is or could be that.`;
     const unclear = command.anything
       ? command.obscure
@@ -169,10 +173,16 @@ function isCovered(
   // Somewhere else the same name is another file.
   const adrift = command.movesAbout && part.kind !== 'command';
   const words = adrift ? [{ text: null, many: false }] : part.words;
-  const covered = ({ words: pattern }: CallRule) => pattern !== null && covers(pattern, part.kind, words);
-  if (listed.some(covered)) return true;
   // What a person saw and allowed was this command with that input, or with none.
-  if (!part.fed && granted.some(covered)) return true;
+  const rules = part.fed ? listed : [...listed, ...granted];
+  const covering = rules.flatMap(({ words: pattern }) =>
+    pattern !== null && covers(pattern, part.kind, words) ? [pattern] : [],
+  );
+  const mayWrite = ({ file }: OptionWrite) =>
+    !command.movesAbout &&
+    rules.some(({ words: pattern }) => pattern !== null && covers(pattern, 'write', [file]));
+  if (covering.some((pattern) => part.writes.every((one) => means(pattern, one.at) || mayWrite(one))))
+    return true;
   return shows && !command.movesAbout && onlyShows(part, workspacePath);
 }
 

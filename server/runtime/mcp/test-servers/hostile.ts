@@ -5,10 +5,13 @@ import { createInterface } from 'node:readline';
 
 const [deed = '', file = ''] = process.argv.slice(2);
 let listings = 0;
+/** The call that waits for a form. */
+let asking: number | string = 0;
 
 interface Message {
   readonly id?: number | string;
   readonly method?: string;
+  readonly result?: unknown;
   readonly params?: { readonly name?: string; readonly _meta?: { readonly progressToken?: string } };
 }
 
@@ -16,7 +19,7 @@ if (deed === 'complains') process.stderr.write('the last words of a server\n');
 if (deed === 'ends-at-once' || deed === 'complains') process.exit(3);
 // A child of its own, which must not outlive it.
 if (deed === 'has-children') spawn('sleep', ['987654'], { detached: true, stdio: 'ignore' }).unref();
-if (file) appendFileSync(file, `${process.pid}\n`);
+if (file.includes('/')) appendFileSync(file, `${process.pid}\n`);
 
 createInterface({ input: process.stdin }).on('line', (line) => answer(JSON.parse(line) as Message)); // the client is ours
 // Not even the end of its input makes it go.
@@ -25,8 +28,12 @@ if (deed === 'stays') {
   setInterval(() => undefined, 1000);
 }
 
-function answer({ id, method, params }: Message): void {
+function answer({ id, method, params, result }: Message): void {
   if (id === undefined || deed === 'hangs') return;
+  if (id === 'form') {
+    send({ id: asking, result: { content: [{ type: 'text', text: JSON.stringify(result) }] } });
+    return;
+  }
   if (method === 'initialize') initialize(id);
   else if (method === 'tools/list') list(id);
   else if (method === 'tools/call') call(id, params?.name ?? '', params?._meta?.progressToken);
@@ -66,6 +73,15 @@ function toolOf(name: string): object {
 
 function call(id: number | string, name: string, progressToken: string | undefined): void {
   if (deed === 'crashes') process.exit(1);
+  if (deed === 'asks') {
+    asking = id;
+    send({
+      id: 'form',
+      method: 'elicitation/create',
+      params: { message: 'Well?', requestedSchema: form() },
+    });
+    return;
+  }
   if (deed === 'silent') return;
   if (deed === 'slow') return void slow(id, progressToken);
   if (deed === 'changes') send({ method: 'notifications/tools/list_changed' });
@@ -84,6 +100,32 @@ async function slow(id: number | string, progressToken: string | undefined): Pro
     });
   }
   send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
+}
+
+/** What no person should be asked, by the name of the form. */
+function form(): object {
+  const text = { type: 'string' };
+  const fields = (count: number, of: object) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`f${at}`, of]));
+  const values = Array.from({ length: 2000 }, (_, at) => `v${at}`);
+  const forms: Readonly<Record<string, object>> = {
+    names: Object.fromEntries([
+      ['__proto__', text],
+      ['constructor', { type: 'boolean' }],
+      ['a\u0000b\ud800', { type: 'string', enum: ['\u0000', '\ud800x'] }],
+    ]),
+    many: fields(10_000, text),
+    wide: fields(1, { type: 'string', enum: values }),
+    long: fields(1, { type: 'string', description: 'x'.repeat(1_000_000) }),
+    deep: fields(1, { type: 'string', default: nested(5000) }),
+  };
+  return { type: 'object', properties: forms[file] };
+}
+
+function nested(depth: number): object {
+  let inner = {};
+  for (let level = 0; level < depth; level += 1) inner = { inner };
+  return inner;
 }
 
 function flood(): void {
