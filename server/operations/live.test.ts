@@ -175,6 +175,24 @@ describe.each(databases)('on %s', (dialect) => {
       expect(await runOf(running)).toMatchObject({ status: 'completed' });
       expect((await ask('DELETE', `/sessions/${id}/queue`)).status).toBe(204);
     });
+
+    test('tells no model later what was taken back before it began, by whichever way', async () => {
+      const { id, running, waiting } = await busySession('one', 'two', 'three');
+      await ask('POST', `/runs/${waiting[2]}/interrupt`);
+      await ask('DELETE', `/sessions/${id}/queue`);
+      for (const run of waiting)
+        await expect.poll(() => runOf(run), { timeout: 5000 }).toMatchObject({ status: 'interrupted' });
+      const stopped = await begin('four', id);
+      expect((await ask('POST', `/sessions/${id}/interrupt`)).status).toBe(202);
+      await finish([running, stopped]);
+      await ask('POST', '/query', { prompt: 'five', session_id: id });
+      const seen = JSON.stringify((await upstream.requests()).at(-1)?.body);
+      expect(seen).toContain('"hold"');
+      expect(seen).toContain('"five"');
+      for (const word of ['one', 'two', 'three', 'four']) expect(seen).not.toContain(`"${word}"`);
+      const { body } = await ask('GET', `/sessions/${id}/messages?role=user`);
+      expect(body.data.map(({ excluded }: Json) => excluded)).toEqual([false, true, true, true, true, false]);
+    });
   });
 
   describe('the list of what is to do', () => {

@@ -28,6 +28,16 @@ export async function interruptRun(
   await end(scope, log, progress, 'interrupted', reason);
 }
 
+/** Ends a run that was stopped before it began. Its prompt was taken back: no model is to come upon it later. */
+export async function withdrawRun(
+  scope: EndingRun,
+  log: EventLog,
+  progress: Progress,
+  reason: InterruptReason,
+): Promise<void> {
+  await end(scope, log, progress, 'interrupted', reason, await unansweredMessages(scope));
+}
+
 /** Ends a run that came to its end by itself. */
 export async function completeRun(
   scope: EndingRun,
@@ -44,6 +54,7 @@ async function end(
   progress: Progress,
   stopReason: StopReason,
   interruptReason: InterruptReason | null,
+  excluded: readonly string[] = [],
 ): Promise<void> {
   const unfinished = interruptReason ? unfinishedMessages(progress.draft, 'interrupted') : [];
   const response: QueryResponse = {
@@ -71,6 +82,7 @@ async function end(
       error: null,
       messages: unfinished,
       usage: noUsage,
+      excluded,
       events,
     }),
   );
@@ -106,12 +118,14 @@ export async function failRun(
  * What the provider will not take, neither now nor later: the prompt, or what a tool gave. In the next conversation it
  * would be refused with all that is said then.
  */
-async function refusedMessages(
-  { runId, sessionId, transcript }: EndingRun,
-  cause: unknown,
-): Promise<readonly string[]> {
+async function refusedMessages(scope: EndingRun, cause: unknown): Promise<readonly string[]> {
   if (!(cause instanceof ModelFailure) || (cause.remedy !== 'reword' && cause.remedy !== 'shorten'))
     return [];
+  return unansweredMessages(scope);
+}
+
+/** What the run has said that no answer came of. */
+async function unansweredMessages({ runId, sessionId, transcript }: EndingRun): Promise<readonly string[]> {
   const stored = await transcript.readMessages(sessionId, runId);
   const answered = stored.findLastIndex(({ role }) => role === 'assistant');
   return stored.slice(answered + 1).flatMap(({ id, run_id }) => (run_id === runId ? [id] : []));

@@ -8,7 +8,7 @@ import { beforeStep } from './before-step.ts';
 import { readProgress } from './continuation.ts';
 import { unfinishedMessages } from './draft.ts';
 import { newProgress, type Progress } from './progress.ts';
-import { completeRun, failRun, interruptRun } from './run-end.ts';
+import { completeRun, failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { takeStep } from './step.ts';
 import { callTools } from './tool-calls.ts';
@@ -21,9 +21,9 @@ export async function executeRun(scope: RunScope, log: EventLog, start: RunStart
   let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
   try {
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
-    if (scope.signal.aborted) return await stopRun(scope, log, progress);
+    if (scope.signal.aborted) return await stopRun(scope, log, progress, hasBegun(start));
     await scope.files.load(scope.transcript, scope.sessionId);
-    if ('taken' in start && start.taken.status !== 'queued') await resume(scope, log, progress, start.taken);
+    if ('taken' in start && hasBegun(start)) await resume(scope, log, progress, start.taken);
     else await begin(scope, log, progress);
     const stopReason = await takeSteps(scope, log, progress);
     if (scope.signal.aborted) await stopRun(scope, log, progress);
@@ -98,11 +98,15 @@ async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promis
   return 'end_turn';
 }
 
-async function stopRun(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+function hasBegun(start: RunStart): boolean {
+  return 'taken' in start && start.taken.status !== 'queued';
+}
+
+async function stopRun(scope: RunScope, log: EventLog, progress: Progress, begun = true): Promise<void> {
   const reason = reasonOf(scope.signal);
   // Whoever has the run now goes on with it: nothing of it is to be written here.
   if (reason === 'lease_lost') throw leaseLost(scope.runId);
-  await interruptRun(scope, log, progress, reason);
+  await (begun ? interruptRun : withdrawRun)(scope, log, progress, reason);
 }
 
 function reasonOf(signal: AbortSignal): InterruptReason {

@@ -12,7 +12,7 @@ import { readProgress } from './continuation.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
 import { executeRun, type RunStart } from './run.ts';
-import { failRun, interruptRun } from './run-end.ts';
+import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
@@ -220,7 +220,8 @@ async function endTaken(
   events: EventLog,
   reason: InterruptReason,
 ): Promise<void> {
-  await interruptRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), reason);
+  const stop = run.status === 'queued' ? withdrawRun : interruptRun;
+  await stop(endingOf(run, transcript, log), events, await readProgress(transcript, run), reason);
 }
 
 /** Null where the settings have no such profile, model or provider any more: the run has failed then. */
