@@ -2,7 +2,7 @@
 FROM node:24-bookworm-slim
 
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends make g++ python3 git bubblewrap ripgrep util-linux ca-certificates \
+ && apt-get install --yes --no-install-recommends make g++ python3 git bubblewrap ripgrep jq util-linux ca-certificates \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 10001 service \
  && install --directory --owner=service --group=service /app /data

@@ -29,6 +29,8 @@ export type ExpandSetting = <Value>(value: Value, pointer: string, signal?: Abor
 /** How one server, skill or file of an extension is. */
 export interface ExtensionState {
   readonly name: string;
+  /** Whose a skill or a context file is; absent for a server, which the settings name. */
+  readonly source?: 'builtin' | 'user' | 'project';
   readonly state: 'disabled' | 'idle' | 'starting' | 'ready' | 'failed';
   /** Why it failed or is off, in a sentence; null where there is nothing to say. */
   readonly detail: string | null;

@@ -96,9 +96,10 @@ function statesOf(
   shown: (text: string) => string,
 ): ExtensionState[] {
   const statesIn = (extension: Extension) =>
-    extension.states({ workspacePath }).map(({ name, state, detail }) => ({
+    extension.states({ workspacePath }).map(({ name, source = null, state, detail }) => ({
       extension: extension.name,
       name: shown(name),
+      source,
       state,
       detail: detail === null ? null : shown(detail),
     }));

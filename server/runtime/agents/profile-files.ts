@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseFrontMatter } from '../guidance/front-matter.ts';
+import { faultOf, readFrontMatter } from '../guidance/front-matter.ts';
 import { readGuidance } from '../guidance/guidance-file.ts';
 import { projectFolders } from '../guidance/project-folders.ts';
 import type { Profile } from './profile.ts';
@@ -89,7 +89,7 @@ const toolNames = z
   .max(200);
 
 /** Other members are for other programs. */
-const fields = z.object({
+const rules = z.object({
   slug: slug.optional(),
   name: z.string().min(1).max(200).optional(),
   description: z.string().min(1).max(1024),
@@ -110,12 +110,10 @@ const fields = z.object({
 });
 
 function toProfile(text: string, file: string, source: 'global' | 'project'): Profile {
-  const { fields: given, body } = parseFrontMatter(text);
-  const parsed = fields.safeParse(given);
-  if (!parsed.success) throw new Error(faultOf(parsed.error));
+  const { fields, body } = readFrontMatter(text, rules);
   if (body === '') throw new Error('it has no instructions below its front matter');
-  const { name, description, tools = null, model = null, permission_mode = null } = parsed.data;
-  const named = slug.safeParse(parsed.data.slug ?? slug.safeParse(name).data ?? file.slice(0, -'.md'.length));
+  const { name, description, tools = null, model = null, permission_mode = null } = fields;
+  const named = slug.safeParse(fields.slug ?? slug.safeParse(name).data ?? file.slice(0, -'.md'.length));
   if (!named.success) throw new Error(`its slug ${faultOf(named.error)}`);
   return {
     slug: named.data,
@@ -128,8 +126,4 @@ function toProfile(text: string, file: string, source: 'global' | 'project'): Pr
     permission_mode,
     source,
   };
-}
-
-function faultOf({ issues }: z.ZodError): string {
-  return issues.map(({ path, message }) => [path.join('.'), message].filter(Boolean).join(': ')).join('; ');
 }

@@ -100,7 +100,7 @@ describe('a profile in a file', () => {
     ['no description', file('name: broken'), 'description'],
     ['no instructions', file('description: x', ''), 'no instructions'],
     ['no YAML', file('description: [x'), 'no YAML'],
-    ['no front matter', 'You review.', 'description'],
+    ['no front matter', 'You review.', 'does not begin with front matter'],
     [
       'a right that a profile cannot give',
       file('description: x\npermission_mode: bypass'),

@@ -76,8 +76,8 @@ describe('the files of a project', () => {
     const context = createContext(testExtensionParts());
     expect(await context.instructions?.({ workspacePath: path })).toBe('');
     expect(context.states({ workspacePath: path })).toEqual([
-      { name: 'CLAUDE.md', state: 'failed', detail: 'it is no text' },
-      { name: 'AGENTS.md', state: 'failed', detail: 'it is no regular file' },
+      { name: 'CLAUDE.md', source: 'project', state: 'failed', detail: 'it is no text' },
+      { name: 'AGENTS.md', source: 'project', state: 'failed', detail: 'it is no regular file' },
     ]);
   });
 

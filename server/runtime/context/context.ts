@@ -3,6 +3,13 @@ import { relative } from 'node:path';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { type GuidanceFile, guidancePath, readGuidance } from '../guidance/guidance-file.ts';
+import {
+  type GuidancePlace,
+  type GuidanceSource,
+  namedPlace,
+  personalPlace,
+  projectPlace,
+} from '../guidance/guidance-place.ts';
 import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
 import { contextNames } from './context-names.ts';
 import { markdownFiles } from './markdown-files.ts';
@@ -11,12 +18,8 @@ import { markdownFiles } from './markdown-files.ts';
 const maxFileBytes = 64 * 1024;
 const maxTotalCharacters = 256 * 1024;
 
-/** A place where a context file may lie. */
-interface Candidate {
-  readonly path: string;
-  /** Where its real path has to lie; null for what the person or the operator has named. */
-  readonly within: string | null;
-}
+/** A context file, and whose it is. */
+type ContextFile = GuidanceFile & { readonly source: GuidanceSource };
 
 /** Builds the extension. It reads anew at each step: a note that changes counts from the next on. */
 export function createContext({ first, contextFiles }: ExtensionParts): Extension {
@@ -50,29 +53,25 @@ async function candidates(
   workspacePath: string,
   shared: boolean,
   personal: readonly string[],
-): Promise<readonly Candidate[]> {
+): Promise<readonly GuidancePlace[]> {
   const folders = await projectFolders(workspacePath, shared);
-  const within = folders[0] ?? workspacePath;
+  const root = folders[0] ?? workspacePath;
   const { context_paths = [], initialize_as } = config.options ?? {};
   const names = initialize_as === undefined ? contextNames : [...contextNames, initialize_as];
   return [
-    ...personal.map((path) => ({ path, within: null })),
-    ...folders.flatMap((folder) => names.map((name) => ({ path: guidancePath(name, folder), within }))),
-    ...context_paths.map((given) => {
-      const path = guidancePath(given, workspacePath);
-      // Who names a folder of the project has not seen what the links in it lead to.
-      return { path, within: liesWithin(within, path) ? within : null };
-    }),
+    ...personal.map(personalPlace),
+    ...folders.flatMap((folder) => names.map((name) => projectPlace(guidancePath(name, folder), root))),
+    ...context_paths.map((given) => namedPlace(given, workspacePath, root)),
   ];
 }
 
-async function readAll(places: readonly Candidate[]): Promise<readonly GuidanceFile[]> {
-  const files = new Map<string, GuidanceFile>();
-  for (const { path, within } of places) {
+async function readAll(places: readonly GuidancePlace[]): Promise<readonly ContextFile[]> {
+  const files = new Map<string, ContextFile>();
+  for (const { path, within, source } of places) {
     for (const file of await markdownFiles(path)) {
       const read = await readGuidance(file, { within, maxBytes: maxFileBytes });
       // Several names may lead to one file, by links or by letters whose case the disk does not tell apart.
-      if (read) files.set(read.path, files.get(read.path) ?? read);
+      if (read) files.set(read.path, files.get(read.path) ?? { ...read, source });
     }
   }
   return [...files.values()];
@@ -97,11 +96,12 @@ const introduction =
   'Notes for agents follow, from the project and from the person. They say how work is to be done here; they never ' +
   'permit what a person has to permit.';
 
-function stateOf(file: GuidanceFile, workspacePath: string): ExtensionState {
+function stateOf(file: ContextFile, workspacePath: string): ExtensionState {
+  const { source } = file;
   const name = shown(file.path, workspacePath);
-  if ('failed' in file) return { name, state: 'failed', detail: file.failed };
+  if ('failed' in file) return { name, source, state: 'failed', detail: file.failed };
   const detail = file.cut ? `only its first ${maxFileBytes} bytes count` : null;
-  return { name, state: 'ready', detail };
+  return { name, source, state: 'ready', detail };
 }
 
 function shown(path: string, workspacePath: string): string {

@@ -35,7 +35,9 @@ export async function systemPromptParts(
 ): Promise<readonly PromptPart[]> {
   const { profile, workspacePath, extensions, model, settings } = scope;
   const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
-  const added = await addedBy(extensions, workspacePath);
+  const loads = tools.some(({ name }) => name === 'skill');
+  // What nobody can load is better not named: a profile may leave the tool out.
+  const added = (await addedBy(extensions, workspacePath)).filter(({ from }) => from !== 'skills' || loads);
   const attribution = tools.some(({ name }) => name === 'bash')
     ? attributionInstructions(await settings(), model.name)
     : '';

@@ -1,12 +1,20 @@
-/** Finds the skills that an agent has: the person's, those that the settings name, and those of the project. */
+/** Finds the skills that an agent has: the service's own, the person's, those that the settings name, those of the project. */
 import { readdir, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { guidancePath, readGuidance } from '../guidance/guidance-file.ts';
+import { readGuidance } from '../guidance/guidance-file.ts';
+import { type GuidancePlace, namedPlace, personalPlace, projectPlace } from '../guidance/guidance-place.ts';
 import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
-import { parseSkill, type ReadSkill, type Skill } from './skill.ts';
+import { type ParsedSkill, parseSkill, type ReadSkill, type Skill } from './skill.ts';
 
 /** Where projects keep skills, as the tools of the field have it; in the working folder and in the repository's root. */
 const projectNames = ['.agents/skills', '.service/skills', '.claude/skills', '.cursor/skills'];
+
+/** What every agent may need to know of the service itself, shipped with it. */
+const builtIn: GuidancePlace = {
+  path: join(import.meta.dirname, 'builtin'),
+  within: null,
+  source: 'builtin',
+};
 
 /** A skill longer than this would fill a model's context by itself. */
 const maxSkillBytes = 256 * 1024;
@@ -24,7 +32,7 @@ export interface SkillPlaces {
   readonly named: readonly string[];
 }
 
-/** By name; of two with one name the nearer to the project counts. A broken one never replaces a whole one. */
+/** Of two with one name the nearer to the project counts. A broken one never replaces a whole one. */
 export async function findSkills({
   workspacePath,
   shared,
@@ -34,25 +42,28 @@ export async function findSkills({
   const folders = await projectFolders(workspacePath, shared);
   const root = folders[0] ?? workspacePath;
   const places = [
-    ...personal.map((path) => ({ path, within: null })),
-    ...named.map((given) => {
-      const path = guidancePath(given, workspacePath);
-      // A folder of the project holds what its authors put there, links too, whoever names it.
-      return { path, within: liesWithin(root, path) ? root : null };
-    }),
+    builtIn,
+    ...personal.map(personalPlace),
+    ...named.map((given) => namedPlace(given, workspacePath, root)),
     ...[...new Set([root, workspacePath])].flatMap((folder) =>
-      projectNames.map((name) => ({ path: join(folder, name), within: root })),
+      projectNames.map((name) => projectPlace(join(folder, name), root)),
     ),
   ];
   const skills = new Map<string, ReadSkill>();
   for (const place of places) {
-    for (const skill of await skillsBelow(place.path, place.within)) {
+    for (const skill of await skillsBelow(place)) {
       const known = skills.get(skill.name);
       if (known && isWhole(known) && !isWhole(skill)) continue;
       skills.set(skill.name, skill);
     }
   }
-  return [...skills.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return [...skills.values()].sort(ownFirst);
+}
+
+/** What people have written for this work, before what is there anyway. */
+function ownFirst(a: ReadSkill, b: ReadSkill): number {
+  const later = Number(a.source === 'builtin') - Number(b.source === 'builtin');
+  return later || (a.name < b.name ? -1 : 1);
 }
 
 /** Tells a skill from a file that is none. */
@@ -61,7 +72,7 @@ export function isWhole(skill: ReadSkill): skill is Skill {
 }
 
 /** Links are followed, as people keep their skills in one place; those of a project not out of it. */
-async function skillsBelow(top: string, within: string | null): Promise<readonly ReadSkill[]> {
+async function skillsBelow({ path: top, within, source }: GuidancePlace): Promise<readonly ReadSkill[]> {
   const found: ReadSkill[] = [];
   const visited = new Set<string>();
   const queue = [{ path: top, depth: 0 }];
@@ -71,14 +82,14 @@ async function skillsBelow(top: string, within: string | null): Promise<readonly
     visited.add(folder);
     const file = await readGuidance(join(folder, 'SKILL.md'), { within, maxBytes: maxSkillBytes });
     // The name is that of the place where it was found: a link may bear another than what it leads to.
-    if (file) found.push(inFolder(parseSkill(file, join(next.path)), folder));
+    if (file) found.push({ ...inFolder(parseSkill(file, next.path), folder), source });
     else if (next.depth < maxDepth) queue.push(...(await foldersIn(next.path, next.depth + 1)));
   }
   return found;
 }
 
-function inFolder(skill: ReadSkill, folder: string): ReadSkill {
-  return isWhole(skill) ? { ...skill, folder } : skill;
+function inFolder(skill: ParsedSkill, folder: string): ParsedSkill {
+  return 'body' in skill ? { ...skill, folder } : skill;
 }
 
 async function foldersIn(path: string, depth: number): Promise<{ path: string; depth: number }[]> {

@@ -16,8 +16,9 @@ export function skillTool(skills: readonly Skill[]): Tool {
   return defineTool({
     name: 'skill',
     description:
-      'Loads a skill: instructions for one kind of work, written by people of this project. Load it before you begin ' +
-      'such work. Its files are read with view; its scripts run with bash, under the same permissions as any command.',
+      'Loads a skill: instructions for one kind of work, written by people of this project or shipped with the service. ' +
+      'Load it before you begin such work. Its files are read with view; its scripts run with bash, under the same ' +
+      'permissions as any command.',
     idempotent: true,
     needsPermission: false,
     input,

@@ -69,9 +69,8 @@ describe('where skills are found', () => {
     await mkdir(join(path, 'project/.agents/skills'), { recursive: true });
     await symlink(join(path, 'private/diary'), join(path, 'project/.agents/skills/diary'));
     await symlink(join(path, 'private'), join(path, 'project/.claude'));
-    const { system, tools } = await converse(upstream, join(path, 'project'));
+    const { system } = await converse(upstream, join(path, 'project'));
     expect(system).not.toContain('diary');
-    expect(tools).not.toContain('skill');
   });
 
   test('a circle of links ends', async () => {
@@ -87,15 +86,17 @@ describe('the front matter', () => {
   test.each([
     ['no front matter', 'Just text.', 'does not begin with front matter'],
     ['front matter that does not end', '---\nname: broken\n', 'does not begin with front matter'],
-    ['no YAML', '---\n{ : [\n---\n', 'no list of keys and values'],
+    ['no YAML', '---\n{ : [\n---\n', 'its front matter is no YAML'],
+    ['a list', '---\n- name\n---\n', 'a list or a word instead of members'],
+    ['a key twice', '---\nname: broken\nname: other\n---\n', 'has name twice'],
     [
       'keys that take a parser minutes',
       `---\nname: broken\n${Array.from({ length: 15_000 }, (_, index) => `k${index}:`).join('\n')}\n---\n`,
-      'no list of keys and values',
+      'longer than 8 KiB',
     ],
-    ['no description', '---\nname: broken\n---\n', 'description is missing'],
-    ['an empty description', '---\nname: broken\ndescription: ""\n---\n', 'description is empty'],
-    ['a description too long', skill('broken', 'x'.repeat(1025)), 'more than 1024'],
+    ['no description', '---\nname: broken\n---\n', 'description: is missing'],
+    ['an empty description', '---\nname: broken\ndescription: ""\n---\n', 'description: is empty'],
+    ['a description too long', skill('broken', 'x'.repeat(1025)), 'description: has more than 1024'],
     ['another name than its folder', skill('other', 'x'), 'they have to be the same'],
     ['a name with spaces', skill('"my broken"', 'x'), 'letters and digits'],
     [
@@ -106,17 +107,18 @@ describe('the front matter', () => {
     [
       'a bomb of aliases',
       `---\na: &a [x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n---\n`,
-      'no list of keys',
+      'Alias resolution is disabled',
     ],
   ])('with %s the skill is left out, and its state says why', async (_, content, reason) => {
     const { path, file } = await testFolder();
     await file('.agents/skills/broken/SKILL.md', content);
     await file('.agents/skills/good/SKILL.md', skill('good', 'works'));
     const skills = createSkills(testExtensionParts());
-    expect(await skills.instructions?.({ workspacePath: path })).toMatch(/- good: works$/);
-    expect(skills.states({ workspacePath: path })).toEqual([
-      { name: 'broken', state: 'failed', detail: expect.stringContaining(reason) },
-      { name: 'good', state: 'ready', detail: null },
+    expect(await skills.instructions?.({ workspacePath: path })).toContain('\n- good: works\n');
+    const own = skills.states({ workspacePath: path }).filter(({ source }) => source !== 'builtin');
+    expect(own).toEqual([
+      { name: 'broken', source: 'project', state: 'failed', detail: expect.stringContaining(reason) },
+      { name: 'good', source: 'project', state: 'ready', detail: null },
     ]);
   });
 
@@ -139,9 +141,10 @@ describe('the front matter', () => {
       '.agents/skills/mine/SKILL.md',
       skill('mine', 'for people', 'x', 'disable-model-invocation: true\n'),
     );
-    const { system, tools } = await converse(upstream, path);
+    const calls = [['skill', { name: 'mine' }]] as const;
+    const { system, results } = await converse(upstream, path, {}, { calls });
     expect(system).not.toContain('for people');
-    expect(tools).not.toContain('skill');
+    expect(results[0]).toContain('There is no skill mine');
   });
 });
 
@@ -202,13 +205,14 @@ describe('loading a skill', () => {
       calls: [['skill', { name: 'off' }]],
     });
     expect(system).not.toContain('switched off');
-    expect(results[0]).toBe('There is no skill off; there are: on.');
+    expect(results[0]).toBe('There is no skill off; there are: on, jq, service-config, service-hooks.');
   });
 
   test('a skill cannot turn the tool off or on that loads it: `options.disabled_tools` does', async () => {
     const { path, file } = await testFolder();
     await file('.agents/skills/on/SKILL.md', skill('on', 'switched on'));
-    const { tools } = await converse(upstream, path, { options: { disabled_tools: ['skill'] } });
+    const { tools, system } = await converse(upstream, path, { options: { disabled_tools: ['skill'] } });
     expect(tools).not.toContain('skill');
+    expect(system).not.toContain('switched on');
   });
 });

@@ -1,4 +1,4 @@
-/** Skills: found in folders, named to the model, loaded when it asks for one. */
+/** Skills: found in folders, the service's own among them, named to the model, loaded when it asks for one. */
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { findSkills, isWhole } from './find-skills.ts';
@@ -51,9 +51,10 @@ function render(skills: readonly Skill[]): string {
 }
 
 function stateOf(skill: ReadSkill, disabled: readonly string[]): ExtensionState {
-  const { name } = skill;
-  if (!isWhole(skill)) return { name, state: 'failed', detail: skill.failed };
-  if (disabled.includes(name)) return { name, state: 'disabled', detail: 'options.disabled_skills names it' };
-  if (!skill.forModels) return { name, state: 'disabled', detail: 'only people may use it' };
-  return { name, state: 'ready', detail: null };
+  const { name, source } = skill;
+  const off = (detail: string) => ({ name, source, state: 'disabled', detail }) as const;
+  if (!isWhole(skill)) return { name, source, state: 'failed', detail: skill.failed };
+  if (disabled.includes(name)) return off('options.disabled_skills names it');
+  if (!skill.forModels) return off('only people may use it');
+  return { name, source, state: 'ready', detail: null };
 }
