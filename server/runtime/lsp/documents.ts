@@ -1,7 +1,7 @@
 /** The documents that a language server has open: always with the content that is on disk. */
 import { createHash } from 'node:crypto';
 import { fstatSync, readFileSync } from 'node:fs';
-import { readInPlace } from '../tools/walk.ts';
+import { readInPlace } from '../tools/read-in-place.ts';
 import { uriOf } from './diagnostics.ts';
 import { languageIdOf } from './file-types.ts';
 

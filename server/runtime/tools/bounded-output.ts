@@ -30,7 +30,7 @@ export class BoundedOutput {
     const tail = this.#tail.slice(-this.#half);
     const dropped = this.#length - this.#head.length - tail.length;
     if (dropped <= 0) return this.#head + tail;
-    return `${this.#head.toWellFormed()}\n\n… (${dropped} characters left out) …\n\n${tail.toWellFormed()}`;
+    return `${this.#head.toWellFormed()}\n\n… (${dropped} characters left out: to see them, send the output to a file and view or grep that) …\n\n${tail.toWellFormed()}`;
   }
 }
 
@@ -95,7 +95,10 @@ export class UnreadOutput {
   take(): string {
     this.#cut();
     const text = this.#text.toWellFormed();
-    const note = this.#dropped > 0 ? `… (${this.#dropped} characters left out) …\n\n` : '';
+    const note =
+      this.#dropped > 0
+        ? `… (${this.#dropped} characters left out before this: ask more often, or have the command write to a file) …\n\n`
+        : '';
     this.#text = '';
     this.#dropped = 0;
     return note + text;

@@ -101,12 +101,70 @@ describe('edit', () => {
   test.each([
     ['no match', { old_string: 'zzz', new_string: '' }, /was not found/],
     ['several matches', { old_string: 'x', new_string: 'y' }, /occurs 2 times.*unique.*replace_all/],
-    ['an empty old_string', { old_string: '', new_string: 'y' }, /old_string/],
+    ['an empty old_string', { old_string: '', new_string: 'y' }, /write makes a file.*\n.*old_string/],
     ['no change', { old_string: 'one', new_string: 'one' }, /the same/],
   ])('%s is refused with what to do', async (_case, input, message) => {
     const workspace = testWorkspace();
     await viewed(workspace, 'a', 'x one x');
     await expect(edit.prepare({ file_path: 'a', ...input }, workspace.context())).rejects.toThrow(message);
+  });
+
+  test.each([
+    [
+      'line numbers of view',
+      '     2\t  two();',
+      'Leave out the line numbers, which view puts before each line.',
+    ],
+    ['escaped line breaks', 'one();\\n  two();', /It is there without the backslashes/],
+    [
+      'other white space',
+      'one();\ntwo();',
+      /From line 1 on it differs only in white space. There it reads:\none\(\);\n {2}two\(\);$/,
+    ],
+    [
+      'a line that has changed',
+      'one();\n  three();',
+      /as line 1 does, but line 2 is:\n {2}two\(\);\ninstead of:\n {2}three\(\);$/,
+    ],
+    ['more than there is', '  two();\nend', /as line 2 does, but line 3 is:\n\ninstead of:\nend$/],
+    ['nothing like it', 'zzz', /No line is like its first one. View/],
+  ])(
+    'a text that is not there as it was written, for %s, is answered with what is',
+    async (_case, old_string, message) => {
+      const workspace = testWorkspace();
+      await viewed(workspace, 'a', 'one();\n  two();\n');
+      const call = edit.prepare({ file_path: 'a', old_string, new_string: 'x' }, workspace.context());
+      await expect(call).rejects.toThrow(message);
+    },
+  );
+
+  test('a text that is there several times is answered with its lines', async () => {
+    const workspace = testWorkspace();
+    await viewed(workspace, 'a', `x\ny\nx x\n${'x\n'.repeat(20)}`);
+    const call = edit.prepare({ file_path: 'a', old_string: 'x\n', new_string: 'z' }, workspace.context());
+    await expect(call).rejects.toThrow(
+      'occurs 22 times in a, at lines 1, 3, 4, 5, 6, 7, 8, 9, 10, 11 and on. Add',
+    );
+  });
+
+  test('the search for what may have been meant does not take long in a huge file', async () => {
+    const workspace = testWorkspace();
+    await viewed(workspace, 'a', 'x\n'.repeat(400_000));
+    const started = performance.now();
+    const old_string = `${'x\n'.repeat(100_000)}y`;
+    const call = edit.prepare({ file_path: 'a', old_string, new_string: 'z' }, workspace.context());
+    await expect(call).rejects.toThrow(/first 200 lines are like/);
+    expect(performance.now() - started).toBeLessThan(4000);
+  });
+
+  test('a missing file is answered with names that are like it', async () => {
+    const workspace = testWorkspace();
+    workspace.file('src/handler.ts', '');
+    const call = edit.prepare(
+      { file_path: 'src/handlr.ts', old_string: 'a', new_string: 'b' },
+      workspace.context(),
+    );
+    await expect(call).rejects.toThrow('src/handlr.ts does not exist. Did you mean src/handler.ts?');
   });
 
   test('a missing file is not made by accident', async () => {

@@ -10,6 +10,7 @@ import {
   unifiedDiff,
   withFileLock,
 } from './file-content.ts';
+import { missingError } from './missing-path.ts';
 import { replaceIn, replacement } from './text-edit.ts';
 import { type PermissionNeed, type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 import {
@@ -88,9 +89,17 @@ export async function applyEdits(
 /** The file as the session has last seen it; refuses one that is not there, or has changed since. */
 export async function fileToEdit(path: ResolvedPath, context: ToolContext): Promise<TextFile> {
   const file = await readTextFile(path);
-  if (!file) throw new ToolInputError(`${path.shown} does not exist. Use write to create a file.`);
+  if (!file) throw await missing(path);
   assertSeen(path, file, context);
   return file;
+}
+
+/** Outside of the workspace names are told to nobody who was not allowed to look. */
+async function missing(path: ResolvedPath): Promise<ToolInputError> {
+  const advice = 'Use write to create a file.';
+  return path.inside
+    ? await missingError(path, advice)
+    : new ToolInputError(`${path.shown} does not exist. ${advice}`);
 }
 
 /** A file before and after its replacements. */

@@ -63,9 +63,13 @@ async function read(
   const isCut = cut || body.cut;
   const place = response.url === url.href ? url.href : `${url.href}, which led to ${response.url}`;
   return success(
-    [`Fetched ${place}.`, ...(isCut ? ['It is longer: the rest is left out.'] : []), fromTheWeb(text)].join(
-      '\n',
-    ),
+    [
+      `Fetched ${place}.`,
+      ...(isCut
+        ? ['It is longer: the rest is left out. Use download to save all of it, then view or grep the file.']
+        : []),
+      fromTheWeb(text),
+    ].join('\n'),
     {
       url: response.url,
       type: page.type,

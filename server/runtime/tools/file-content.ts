@@ -26,7 +26,7 @@ export async function readTextFile(path: ResolvedPath): Promise<TextFile | null>
     const stats = await handle.stat();
     if (stats.size > MAX_EDITABLE_BYTES) {
       throw new ToolInputError(
-        `${path.shown} is too large to change (${stats.size} bytes; at most ${MAX_EDITABLE_BYTES}).`,
+        `${path.shown} is too large to change here (${stats.size} bytes; at most ${MAX_EDITABLE_BYTES}). Use a command, such as sed.`,
       );
     }
     const content = await handle.readFile();
@@ -167,11 +167,16 @@ function unlessMissing(error: NodeJS.ErrnoException): null {
 
 function decode(content: Buffer, path: ResolvedPath): string {
   if (content.includes(0))
-    throw new ToolInputError(`${path.shown} is a binary file (${content.length} bytes).`);
+    throw new ToolInputError(
+      `${path.shown} is a binary file (${content.length} bytes); only commands can change it.`,
+    );
   try {
     // `ignoreBOM` keeps the byte order mark in the text, so that it is written back.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content);
   } catch (cause) {
-    throw new ToolInputError(`${path.shown} is not UTF-8 text; changing it would damage it.`, { cause });
+    throw new ToolInputError(
+      `${path.shown} is not UTF-8 text; changing it here would damage it. Use a command, such as sed or iconv.`,
+      { cause },
+    );
   }
 }

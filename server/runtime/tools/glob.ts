@@ -1,4 +1,5 @@
 // The tool that finds files by their names.
+import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { search } from './search.ts';
@@ -24,17 +25,31 @@ export function globTool(rules: PathRules): Tool {
     name: 'glob',
     description:
       `Finds files whose path fits a glob pattern, newest first, at most ${MAX_RESULTS}. The pattern is relative to ` +
-      'the folder searched. What .gitignore and .serviceignore name is left out; names that begin with a dot have ' +
-      'to be named in the pattern.',
+      'the folder searched. What .gitignore and .serviceignore name is left out, unless path leads into it; names that ' +
+      'begin with a dot have to be named in the pattern.',
     idempotent: true,
     onlyReads: true,
     needsPermission: false,
     input,
     async prepare(call, context) {
-      const { path, permission } = await searchScope(rules, call.path, 'list', { ...call }, context);
-      return { permission, run: () => find(path, call.pattern, context) };
+      const { folder, pattern } = placed(call);
+      const { path, permission } = await searchScope(rules, folder, 'list', { ...call }, context);
+      return { permission, run: () => find(path, pattern, context) };
     },
   });
+}
+
+/** The folders that lead a whole path, or one that goes up, say where to search; the pattern begins behind them. */
+function placed({ path, pattern }: z.output<typeof input>): { folder: string; pattern: string } {
+  const parts = pattern.split('/');
+  if (!isAbsolute(pattern) && !parts.includes('..')) return { folder: path, pattern };
+  const wild = parts.findIndex((part) => /[*?[\]{}()!]/.test(part));
+  const from = wild === -1 ? parts.length - 1 : wild;
+  const lead = parts.slice(0, from).join('/');
+  return {
+    folder: isAbsolute(pattern) ? lead || '/' : join(path, lead),
+    pattern: parts.slice(from).join('/'),
+  };
 }
 
 async function find(path: ResolvedPath, pattern: string, context: ToolContext): Promise<ToolOutput> {
@@ -44,10 +59,14 @@ async function find(path: ResolvedPath, pattern: string, context: ToolContext): 
   const lines = paths.map((found) => shownPath(path, found));
   if (timedOut)
     lines.push(`(Stopped after ${TIMEOUT_MS / 1000} s. Search a smaller folder or use a simpler pattern.)`);
-  else if (lines.length === 0) lines.push('No files found.');
+  else if (lines.length === 0) lines.push(nothing(pattern));
   if (truncated) lines.push(`(Only the ${MAX_RESULTS} newest are shown. Use a narrower pattern.)`);
   return {
     ...success(lines.join('\n'), { files: paths.length, truncated: truncated || timedOut }),
     is_error: timedOut,
   };
+}
+
+function nothing(pattern: string): string {
+  return pattern.endsWith('/') ? 'No files found: glob finds files; use ls for folders.' : 'No files found.';
 }

@@ -1,12 +1,9 @@
 // The tool that searches the content of files, by ripgrep where there is one.
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
 import type { Sandbox } from '../processes/sandbox.ts';
 import { defineTool, failure, success } from './define-tool.ts';
-import { ripgrep } from './ripgrep.ts';
-import { search } from './search.ts';
-import { type LineMatch, MAX_MATCH_LENGTH } from './search-job.ts';
+import { type FoundLines, searchLines } from './line-search.ts';
+import { MAX_MATCH_LENGTH } from './search-job.ts';
 import { openScope, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
@@ -42,56 +39,39 @@ export function grepTool(rules: PathRules, options: GrepOptions): Tool {
     name: 'grep',
     description:
       `Searches the lines of files for a regular expression, newest files first, at most ${MAX_RESULTS} lines. ` +
-      'What .gitignore and .serviceignore name, and binary files, are left out.',
+      'What .gitignore and .serviceignore name is left out, unless path leads into it; binary files are, too.',
     idempotent: true,
     onlyReads: true,
     needsPermission: false,
     input,
     async prepare(call, context) {
       const { path, permission } = await searchScope(rules, call.path, 'read', { ...call }, context);
-      return { permission, run: () => searchLines(path, call, options, context) };
+      return { permission, run: () => find(path, call, options, context) };
     },
   });
 }
 
-async function searchLines(
+async function find(
   path: ResolvedPath,
   call: Grep,
-  options: GrepOptions,
-  context: ToolContext,
+  { sandbox, timeoutMs, ripgrepPath }: GrepOptions,
+  { signal }: ToolContext,
 ): Promise<ToolOutput> {
   const scope = await openScope(path, true);
-  const query = { scope, pattern: call.pattern, literal: call.literal_text, include: call.include ?? null };
-  const { timeoutMs, ripgrepPath } = options;
-  const sandbox = path.inside ? options.sandbox : null;
-  const found = ripgrepPath
-    ? await ripgrep(query, { ripgrepPath, sandbox, timeoutMs, signal: context.signal })
-    : await search({ kind: 'grep', ...query, maxResults: MAX_RESULTS }, timeoutMs, context.signal);
-  const ordered = ripgrepPath ? await newestFirst(scope.start, found.matches) : found.matches;
-  return render(path, ordered, { ...found, timeoutMs });
-}
-
-async function newestFirst(start: string, matches: readonly LineMatch[]): Promise<readonly LineMatch[]> {
-  const byFile = [...Map.groupBy(matches, (match) => match.path)];
-  const files = await Promise.all(
-    byFile.map(async ([path, lines]) => ({ lines, mtimeMs: await mtimeOf(join(start, path)) })),
+  const { pattern, literal_text: literal, include } = call;
+  const found = await searchLines(
+    { scope, pattern, literal, include: include === undefined ? null : relativeGlob(include, path) },
+    { timeoutMs, ripgrepPath, sandbox: path.inside ? sandbox : null, maxResults: MAX_RESULTS, signal },
   );
-  return files.sort((one, other) => other.mtimeMs - one.mtimeMs).flatMap((file) => file.lines);
+  return render(path, found, timeoutMs);
 }
 
-async function mtimeOf(path: string): Promise<number> {
-  return stat(path).then(
-    (stats) => stats.mtimeMs,
-    // Gone since the search: it matched, so it is shown, last.
-    () => 0,
-  );
+/** Models write whole paths, too. */
+function relativeGlob(include: string, { real }: ResolvedPath): string {
+  return include.startsWith(`${real}/`) ? include.slice(real.length) : include;
 }
 
-function render(
-  path: ResolvedPath,
-  matches: readonly LineMatch[],
-  end: { truncated: boolean; timedOut: boolean; timeoutMs: number },
-): ToolOutput {
+function render(path: ResolvedPath, { matches, ...end }: FoundLines, timeoutMs: number): ToolOutput {
   const shown = matches.slice(0, MAX_RESULTS);
   const truncated = end.truncated || shown.length < matches.length;
   const lines = shown.map((match) => `${shownPath(path, match.path)}:${match.line}: ${cut(match.text)}`);
@@ -100,7 +80,7 @@ function render(
     lines.push(`(Only ${shown.length} lines are shown. Use a narrower pattern, path or include.)`);
   const metadata = { matches: shown.length, truncated: truncated || end.timedOut };
   if (!end.timedOut) return success(lines.join('\n'), metadata);
-  lines.push(`(Stopped after ${end.timeoutMs / 1000} s. Use a simpler pattern, a smaller path or include.)`);
+  lines.push(`(Stopped after ${timeoutMs / 1000} s. Use a simpler pattern, a smaller path or include.)`);
   return failure(lines.join('\n'), { ...metadata, timed_out: true });
 }
 

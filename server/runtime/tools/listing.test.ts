@@ -102,11 +102,23 @@ describe('ls', () => {
     }
   });
 
-  test('a file and a missing folder are refused', async () => {
+  test('shows a folder that is left out to who names it', async () => {
     const workspace = testWorkspace();
+    workspace.file('.gitignore', 'node_modules\n');
+    workspace.file('node_modules/dep/index.js', '');
+    const list = (path: string) => callTool(lsTool(rules, limits), { path }, workspace.context());
+    expect((await list('.')).content).not.toContain('node_modules');
+    expect((await list('node_modules')).content).toBe('node_modules/\n  dep/\n    index.js');
+  });
+
+  test('a file and a missing folder are refused, with what to do', async () => {
+    const workspace = testWorkspace();
+    workspace.file('source/a.ts', '');
+    const near = await callTool(lsTool(rules, limits), { path: 'sourc' }, workspace.context());
+    expect(near).toMatchObject({ is_error: true, content: 'sourc does not exist. Did you mean source?' });
     workspace.file('a', '');
     expect((await callTool(lsTool(rules, limits), { path: 'a' }, workspace.context())).content).toMatch(
-      /not a folder/,
+      /not a folder. Use view/,
     );
     expect((await callTool(lsTool(rules, limits), { path: 'b' }, workspace.context())).content).toMatch(
       /does not exist/,
@@ -116,6 +128,27 @@ describe('ls', () => {
 
 describe('glob', () => {
   const glob = globTool(rules);
+
+  test('takes a whole path, one that goes up, and a folder that is left out', async () => {
+    const workspace = testWorkspace();
+    workspace.file('.gitignore', 'node_modules\n');
+    for (const path of ['src/a.ts', 'node_modules/dep/a.ts']) workspace.file(path, '');
+    const find = async (input: object, context = workspace.context()) =>
+      (await callTool(glob, input, context)).content;
+    expect(await find({ pattern: join(workspace.path, 'src/*.ts') })).toBe('src/a.ts');
+    expect(await find({ pattern: join(workspace.path, 'src/a.ts') })).toBe('src/a.ts');
+    expect(await find({ pattern: '../*.ts', path: 'src/deep' })).toMatch('src/a.ts');
+    expect(await find({ pattern: '*.ts', path: 'node_modules' })).toBe('node_modules/dep/a.ts');
+    expect(await find({ pattern: 'src/' })).toBe('No files found: glob finds files; use ls for folders.');
+  });
+
+  test('asks before it looks where a whole path leads outside', async () => {
+    const workspace = testWorkspace();
+    const pattern = join(workspace.path, '../outside/*');
+    const call = await glob.prepare({ pattern }, workspace.context());
+    expect(call.permission).toMatchObject({ action: 'list', path: join(workspace.path, '../outside') });
+    await expect(globTool(strict).prepare({ pattern }, workspace.context())).rejects.toThrow(/outside/);
+  });
 
   test('finds the newest first, without what the ignore files name', async () => {
     const workspace = testWorkspace();

@@ -4,8 +4,7 @@ import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { type CommandEnd, runCommand } from '../commands/command.ts';
 import type { Sandbox, WrappedCommand } from '../processes/sandbox.ts';
-import { type LineMatch, MAX_MATCH_LENGTH, type WalkScope } from './search-job.ts';
-import { ToolInputError } from './tool.ts';
+import { type LineMatch, MAX_MATCH_LENGTH, MAX_SEARCHED_BYTES, type WalkScope } from './search-job.ts';
 
 /** What to look for, and where. */
 export interface RipgrepQuery {
@@ -13,6 +12,8 @@ export interface RipgrepQuery {
   readonly pattern: string;
   readonly literal: boolean;
   readonly include: string | null;
+  /** Whether the place to search is itself left out by ignore files above it, which then do not count. */
+  readonly startIgnored: boolean;
 }
 
 /** How to run it. */
@@ -27,11 +28,11 @@ export interface RipgrepOptions {
 const MAX_COLLECTED = 10_000;
 const MAX_COMPLAINT_LENGTH = 2000;
 
-/** The matching lines, in no order of files. */
+/** The matching lines, in no order of files, or what ripgrep has against the expression. */
 export async function ripgrep(
   query: RipgrepQuery,
   options: RipgrepOptions,
-): Promise<{ matches: readonly LineMatch[]; truncated: boolean; timedOut: boolean }> {
+): Promise<{ matches: readonly LineMatch[]; truncated: boolean; timedOut: boolean } | { refused: string }> {
   const enough = new AbortController();
   const reader = new MatchReader(query.scope.start, () => enough.abort());
   let complaint = '';
@@ -48,8 +49,9 @@ export async function ripgrep(
     },
   }).finally(command.release);
   options.signal.throwIfAborted();
-  if (!enough.signal.aborted) assertUnderstood(end, complaint);
-  return { matches: reader.matches, truncated: enough.signal.aborted, timedOut: end.reason === 'timed_out' };
+  const refused = enough.signal.aborted ? null : refusal(end, complaint);
+  if (refused !== null) return { refused };
+  return { matches: reader.finish(), truncated: enough.signal.aborted, timedOut: end.reason === 'timed_out' };
 }
 
 type Started = Pick<WrappedCommand, 'file' | 'args' | 'release'> & { wrapped: boolean };
@@ -73,10 +75,6 @@ async function wrapped(
 
 function argumentsFor(query: RipgrepQuery): readonly string[] {
   const { start, top } = query.scope;
-  // ripgrep would look for ignore files above the workspace too; so it looks nowhere above, and gets the top's by name.
-  const ignoreFiles = ['.gitignore', '.serviceignore']
-    .map((name) => join(top, name))
-    .filter((path) => existsSync(path));
   return [
     ...[
       '--no-config',
@@ -86,17 +84,24 @@ function argumentsFor(query: RipgrepQuery): readonly string[] {
       '--line-number',
       '--null',
       '--no-messages',
+      '--crlf',
     ],
     ...[
       '--hidden',
       '--glob=!.git',
       '--no-require-git',
       '--no-ignore-global',
+      '--no-ignore-exclude',
       '--no-ignore-parent',
       '--no-ignore-dot',
     ],
-    ...ignoreFiles.map((path) => `--ignore-file=${path}`),
-    ...[`--max-columns=${4 * MAX_MATCH_LENGTH}`, '--max-columns-preview', '--max-count=101'],
+    ...ignoreFiles(query).map((path) => `--ignore-file=${path}`),
+    ...[
+      `--max-columns=${4 * MAX_MATCH_LENGTH}`,
+      '--max-columns-preview',
+      '--max-count=101',
+      `--max-filesize=${MAX_SEARCHED_BYTES}`,
+    ],
     ...(query.include === null ? [] : includeArguments(query.include, relative(top, start))),
     ...(query.literal ? ['--fixed-strings'] : []),
     // Behind `--` a pattern such as `-rf` is a pattern.
@@ -104,28 +109,41 @@ function argumentsFor(query: RipgrepQuery): readonly string[] {
   ];
 }
 
-/** A glob of ripgrep's overrides ignore files, a type does not, but a type knows only names; so names are types. */
-function includeArguments(include: string, folder: string): readonly string[] {
-  if (include.includes('/'))
-    return [
-      `--glob=${join(folder, '/').replaceAll(/[*?[\]{}!\\]/g, '\\$&')}${include.replace(/^(\.?\/)+/, '')}`,
-    ];
-  if (/[:!]/.test(include)) return [`--glob=${include}`];
-  return [`--type-add=included:${include}`, '--type=included'];
+/** ripgrep would look for ignore files above the workspace too; so it looks nowhere above, and gets the top's by name. */
+function ignoreFiles({ scope, startIgnored }: RipgrepQuery): readonly string[] {
+  if (startIgnored) return [];
+  return ['.gitignore', '.serviceignore']
+    .map((name) => join(scope.top, name))
+    .filter((path) => existsSync(path));
 }
 
-function assertUnderstood(end: CommandEnd, complaint: string): void {
-  // 1 means no match; 2 an error, which next to matches is only an unreadable file.
-  if (end.reason !== 'exited' || end.exitCode === 0 || end.exitCode === 1) return;
-  if (complaint.trim() === '') return;
-  throw new ToolInputError(`The search was refused: ${complaint.trim().slice(0, MAX_COMPLAINT_LENGTH)}`);
+/** A glob of ripgrep's overrides ignore files, a type does not, but a type knows only names; so names are types. */
+function includeArguments(include: string, folder: string): readonly string[] {
+  const [not, glob] = include.startsWith('!') ? (['!', include.slice(1)] as const) : (['', include] as const);
+  if (glob.includes('/')) {
+    const below = join(folder, '/').replaceAll(/[*?[\]{}!\\]/g, '\\$&');
+    return [`--glob=${not}${below}${glob.replace(/^(\.?\/)+/, '')}`];
+  }
+  if (not || glob.includes(':')) return [`--glob=${not}${glob}`];
+  return [`--type-add=included:${glob}`, '--type=included'];
 }
+
+/** 1 means no match; 2 an error, which next to matches is only an unreadable file. */
+function refusal({ reason, exitCode }: CommandEnd, complaint: string): string | null {
+  if (reason !== 'exited' || exitCode === 0 || exitCode === 1) return null;
+  return complaint.trim().slice(0, MAX_COMPLAINT_LENGTH) || null;
+}
+
+/** What ripgrep says of a file in which it has found a NUL after some matches: without a NUL of its own before it. */
+const BINARY_NOTE =
+  /^(.*?): (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n/s;
 
 /** Reads `path NUL line:text LF`, so that no character of a path can be mistaken for a separator. */
 class MatchReader {
   readonly matches: LineMatch[] = [];
   readonly #start: string;
   readonly #onEnough: () => void;
+  readonly #binary = new Set<string>();
   #rest = Buffer.alloc(0);
 
   constructor(start: string, onEnough: () => void) {
@@ -145,9 +163,23 @@ class MatchReader {
     if (this.matches.length >= MAX_COLLECTED) this.#onEnough();
   }
 
+  /** What was found, without the files that proved to be binary. */
+  finish(): readonly LineMatch[] {
+    this.#withoutNotes(this.#rest.toString('utf8'));
+    return this.matches.filter(({ path }) => !this.#binary.has(path));
+  }
+
+  /** The text behind what is said of binary files. */
+  #withoutNotes(text: string): string {
+    const [note, path = ''] = BINARY_NOTE.exec(text) ?? [];
+    if (note === undefined) return text;
+    this.#binary.add(relative(this.#start, path));
+    return this.#withoutNotes(text.slice(note.length));
+  }
+
   #add(record: Buffer): void {
     const nul = record.indexOf(0);
-    const path = record.subarray(0, nul).toString('utf8');
+    const path = this.#withoutNotes(record.subarray(0, nul).toString('utf8'));
     const rest = record.subarray(nul + 1).toString('utf8');
     const colon = rest.indexOf(':');
     const text = rest

@@ -30,7 +30,17 @@ export type SearchJob =
       readonly literal: boolean;
       readonly include: string | null;
       readonly maxResults: number;
+    }
+  | {
+      /** Of files that another program has found, those that these searches would have come to. */
+      readonly kind: 'visible';
+      readonly scope: WalkScope;
+      readonly paths: readonly string[];
+      readonly include: string | null;
     };
+
+/** The largest file that is searched. */
+export const MAX_SEARCHED_BYTES = 20 * 1024 * 1024;
 
 /** An entry of a walk, relative to the scope's start. */
 export interface WalkEntry {

@@ -1,6 +1,7 @@
 // Which folder a listing or search tool may walk, and how it is shown.
 import { stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { missingError } from './missing-path.ts';
 import type { WalkScope } from './search-job.ts';
 import { type PermissionNeed, type ToolContext, ToolInputError } from './tool.ts';
 import { type PathRules, type ResolvedPath, readNeed, resolveAgain, resolvePath } from './workspace-path.ts';
@@ -27,11 +28,12 @@ export async function searchScope(
 export async function openScope(path: ResolvedPath, filesToo = false): Promise<WalkScope> {
   await resolveAgain(path);
   const stats = await stat(path.real).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') throw new ToolInputError(`${path.shown} does not exist.`);
+    if (error.code === 'ENOENT') return null;
     throw error;
   });
+  if (!stats) throw await missingError(path, 'Use ls to see what there is.');
   const fits = stats.isDirectory() || (filesToo && stats.isFile());
-  if (!fits) throw new ToolInputError(`${path.shown} is not a folder.`);
+  if (!fits) throw new ToolInputError(`${path.shown} is not a folder. Use view to read a file.`);
   return {
     start: path.real,
     top: path.inside ? path.workspace : stats.isDirectory() ? path.real : dirname(path.real),

@@ -1,22 +1,26 @@
 // Does search jobs, one after the other, in a thread of its own, because only a thread can be stopped in the middle of a regular expression.
 import { fstatSync, lstatSync, readFileSync } from 'node:fs';
-import { basename, join, matchesGlob } from 'node:path';
+import { join } from 'node:path';
 import { parentPort } from 'node:worker_threads';
+import { globMatches, isIncluded } from './file-glob.ts';
+import { visibleFiles } from './ignore-rules.ts';
+import { lineMatcher } from './line-pattern.ts';
+import { readInPlace } from './read-in-place.ts';
 import {
   type LineMatch,
   MAX_MATCH_LENGTH,
+  MAX_SEARCHED_BYTES,
   type SearchJob,
   type SearchMessage,
   type WalkEntry,
   type WalkScope,
 } from './search-job.ts';
-import { readInPlace, walk } from './walk.ts';
+import { walk } from './walk.ts';
 
 type JobOf<Kind extends SearchJob['kind']> = Extract<SearchJob, { kind: Kind }>;
 
 const BATCH = 200;
 const MAX_FILES = 500_000;
-const MAX_FILE_BYTES = 20 * 1024 * 1024;
 
 function post(message: SearchMessage): void {
   parentPort?.postMessage(message);
@@ -43,13 +47,19 @@ function list(job: JobOf<'list'>): void {
 }
 
 function glob(job: JobOf<'glob'>): void {
-  const { paths, truncated } = newestFiles(job.scope, job.pattern);
+  const { paths, truncated } = newestFiles(job.scope, (path) => globMatches(path, job.pattern));
   post({ type: 'paths', paths: paths.slice(0, job.maxResults) });
   post({ type: 'end', truncated: truncated || paths.length > job.maxResults });
 }
 
+function visible({ scope, paths, include }: JobOf<'visible'>): void {
+  const included = paths.filter((path) => include === null || isIncluded(path, include));
+  post({ type: 'paths', paths: visibleFiles(scope, included) });
+  post({ type: 'end', truncated: false });
+}
+
 function grep(job: JobOf<'grep'>): void {
-  const matches = lineMatcher(job);
+  const matches = matcherOf(job);
   if (!matches) return;
   const { paths, truncated } = filesToSearch(job);
   let room = job.maxResults;
@@ -64,21 +74,16 @@ function grep(job: JobOf<'grep'>): void {
 
 function filesToSearch(job: JobOf<'grep'>): { paths: readonly string[]; truncated: boolean } {
   if (lstatSync(job.scope.start).isFile()) return { paths: [''], truncated: false };
-  return newestFiles(job.scope, job.include);
+  const { include } = job;
+  return newestFiles(job.scope, (path) => include === null || isIncluded(path, include));
 }
 
-function lineMatcher(job: JobOf<'grep'>): ((line: string) => boolean) | null {
-  if (job.literal) return (line) => line.includes(job.pattern);
-  // ripgrep's way to ignore case for the whole pattern, which JavaScript does not read.
-  const inline = /^\(\?i\)/.exec(job.pattern);
+function matcherOf({ pattern, literal }: JobOf<'grep'>): ((line: string) => boolean) | null {
   try {
-    const expression = new RegExp(
-      inline ? job.pattern.slice(inline[0].length) : job.pattern,
-      inline ? 'i' : '',
-    );
-    return (line) => expression.test(line);
+    return lineMatcher(pattern, literal);
   } catch (error) {
-    post({ type: 'refused', reason: error instanceof Error ? error.message : 'Invalid regular expression' });
+    const reason = error instanceof Error ? error.message : 'Invalid regular expression';
+    post({ type: 'refused', reason: `${reason}. With literal_text the pattern is taken as plain text.` });
     return null;
   }
 }
@@ -106,19 +111,21 @@ function matchesIn(
 
 function readText(descriptor: number): string | null {
   const stats = fstatSync(descriptor);
-  if (!stats.isFile() || stats.size > MAX_FILE_BYTES) return null;
+  if (!stats.isFile() || stats.size > MAX_SEARCHED_BYTES) return null;
   const content = readFileSync(descriptor);
-  return content.subarray(0, 8192).includes(0) ? null : content.toString('utf8');
+  if (content[0] === 0xff && content[1] === 0xfe) return new TextDecoder('utf-16le').decode(content);
+  if (content[0] === 0xfe && content[1] === 0xff) return new TextDecoder('utf-16be').decode(content);
+  return content.includes(0) ? null : content.toString('utf8');
 }
 
 function newestFiles(
   scope: WalkScope,
-  pattern: string | null,
+  fits: (path: string) => boolean,
 ): { paths: readonly string[]; truncated: boolean } {
   const files: { path: string; mtimeMs: number }[] = [];
   let truncated = false;
   for (const entry of walk(scope)) {
-    if (entry.type !== 'file' || (pattern !== null && !globMatches(entry.path, pattern))) continue;
+    if (entry.type !== 'file' || !fits(entry.path)) continue;
     truncated = files.length === MAX_FILES;
     if (truncated) break;
     const stats = lstatSync(join(scope.start, entry.path), { throwIfNoEntry: false });
@@ -128,15 +135,9 @@ function newestFiles(
   return { paths: files.map((file) => file.path), truncated };
 }
 
-/** A pattern without a slash means the name at any depth, as in an ignore file. */
-function globMatches(path: string, pattern: string): boolean {
-  return pattern.includes('/')
-    ? matchesGlob(path, pattern.replace(/^(\.?\/)+/, ''))
-    : matchesGlob(basename(path), pattern);
-}
-
 parentPort?.on('message', (job: SearchJob) => {
   if (job.kind === 'list') list(job);
   else if (job.kind === 'glob') glob(job);
+  else if (job.kind === 'visible') visible(job);
   else grep(job);
 });

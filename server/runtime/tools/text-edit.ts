@@ -1,12 +1,13 @@
 // One exact replacement in a text, as `edit` and `multiedit` make it.
 import { z } from 'zod';
+import { whyMissing } from './missing-text.ts';
 import { ToolInputError } from './tool.ts';
 
 /** What a model says of one replacement. */
 export const replacement = z.strictObject({
   old_string: z
     .string()
-    .min(1)
+    .min(1, 'must not be empty; write makes a file, or replaces the whole of one')
     .describe('The exact text to replace, white space included; it must occur once'),
   new_string: z.string().describe('The text that takes its place; empty to delete'),
   replace_all: z.boolean().default(false).describe('Replace every occurrence'),
@@ -28,10 +29,11 @@ export interface Replaced {
 export function replaceIn(text: string, wish: Replacement, place: string): Replaced {
   const wanted = inEndingsOf(text, wish);
   const count = occurrences(text, wanted.old);
-  if (count === 0) throw new ToolInputError(`old_string was not found in ${place}. It has to match exactly.`);
+  if (count === 0)
+    throw new ToolInputError(`old_string was not found in ${place}. ${whyMissing(text, wanted.old)}`);
   if (count > 1 && !wish.replace_all) {
     throw new ToolInputError(
-      `old_string occurs ${count} times in ${place}. Add surrounding lines to make it unique, or set replace_all.`,
+      `old_string occurs ${count} times in ${place}, ${linesOf(text, wanted.old)}. Add surrounding lines to make it unique, or set replace_all.`,
     );
   }
   if (wanted.old === wanted.new)
@@ -54,4 +56,20 @@ function withCrlf(text: string): string {
 
 function occurrences(text: string, part: string): number {
   return text.split(part).length - 1;
+}
+
+const MAX_LINES_NAMED = 10;
+
+/** The lines that the occurrences begin at. */
+function linesOf(text: string, part: string): string {
+  const numbers: number[] = [];
+  let line = 1;
+  // What stands behind the last occurrence is before none.
+  for (const before of text.split(part).slice(0, -1)) {
+    line += occurrences(before, '\n');
+    if (numbers.length === MAX_LINES_NAMED) return `at lines ${numbers.join(', ')} and on`;
+    numbers.push(line);
+    line += occurrences(part, '\n');
+  }
+  return `at lines ${numbers.join(', ')}`;
 }

@@ -78,6 +78,20 @@ describe('what is refused', () => {
     await expect(call).rejects.toThrow('src/handlr.ts does not exist. Did you mean src/handler.ts?');
   });
 
+  test('a file in a missing folder, with the folder that may have been meant', async () => {
+    const workspace = testWorkspace();
+    workspace.file('source/a/b.ts', '');
+    const refused = (file_path: string) =>
+      view.prepare({ file_path }, workspace.context()).catch((error: Error) => error.message);
+    expect(await refused('sourc/a/b.ts')).toBe(
+      'sourc/a/b.ts does not exist: there is no folder sourc. Did you mean source?',
+    );
+    expect(await refused('source/x/y/b.ts')).toBe(
+      'source/x/y/b.ts does not exist: there is no folder source/x. Did you mean source/a?',
+    );
+    expect(await refused('source/a/b.ts/c.ts')).toMatch(/does not exist|not a folder/);
+  });
+
   test.each([
     ['a folder', { file_path: '.' }, /is a folder. Use ls/],
     ['a NUL', { file_path: 'a\0b' }, /NUL/],

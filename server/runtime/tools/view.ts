@@ -1,13 +1,13 @@
 // The tool that shows a part of a text file with line numbers.
 import { createHash } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { type FileHandle, opendir, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { type FileHandle, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { MAX_EDITABLE_BYTES } from './file-content.ts';
-import { nearNames } from './near-names.ts';
+import { missingError } from './missing-path.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 import {
   openForReading,
@@ -182,7 +182,9 @@ async function assertText(handle: FileHandle, stats: Stats, path: ResolvedPath):
   const start = Buffer.alloc(8192);
   const { bytesRead } = await handle.read(start, 0, start.length, 0);
   if (!start.subarray(0, bytesRead).includes(0)) return;
-  throw new ToolInputError(`${path.shown} is a binary file (${stats.size} bytes) and cannot be shown.`);
+  throw new ToolInputError(
+    `${path.shown} is a binary file (${stats.size} bytes) and cannot be shown. Commands such as file, strings or xxd tell of it.`,
+  );
 }
 
 async function assertFile(path: ResolvedPath): Promise<void> {
@@ -192,23 +194,5 @@ async function assertFile(path: ResolvedPath): Promise<void> {
   });
   if (stats?.isDirectory()) throw new ToolInputError(`${path.shown} is a folder. Use ls to list it.`);
   if (stats) return;
-  const near = await namesNear(path);
-  const hint = near.length > 0 ? ` Did you mean ${near.join(' or ')}?` : ' Use ls or glob to find it.';
-  throw new ToolInputError(`${path.shown} does not exist.${hint}`);
-}
-
-const MAX_NAMES_COMPARED = 5000;
-
-async function namesNear(path: ResolvedPath): Promise<readonly string[]> {
-  const folder = await opendir(dirname(path.real)).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT' || error.code === 'EACCES') return null;
-    throw error;
-  });
-  if (!folder) return [];
-  const names: string[] = [];
-  for await (const entry of folder) {
-    names.push(entry.name);
-    if (names.length >= MAX_NAMES_COMPARED) break;
-  }
-  return nearNames(basename(path.real), names).map((name) => join(dirname(path.shown), name));
+  throw await missingError(path, 'Use ls or glob to find it.');
 }

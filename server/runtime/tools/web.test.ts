@@ -124,7 +124,7 @@ let y = 2;</code></pre>
       endless(response, 'text/plain', 'ü'.repeat(50_000)),
     );
     const output = await callTool(fetchTool(alone()), { url: server.url }, testWorkspace().context());
-    expect(output.content).toContain('It is longer: the rest is left out.');
+    expect(output.content).toContain('It is longer: the rest is left out. Use download to save all of it');
     expect(Buffer.byteLength(output.content)).toBeLessThan(101 * 1024);
     expect(Buffer.byteLength(output.content)).toBeGreaterThan(99 * 1024);
     expect(output.content).not.toContain('\ufffd');

@@ -1,0 +1,118 @@
+// Finds the lines of files that fit an expression: the same ones with ripgrep, which is faster, and without it.
+import { existsSync } from 'node:fs';
+import { lstat, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Sandbox } from '../processes/sandbox.ts';
+import { foldersDownTo, IGNORE_FILES, type IgnoreRules, isIgnored, withRulesOf } from './ignore-rules.ts';
+import { readSmallFile } from './read-in-place.ts';
+import { type RipgrepQuery, ripgrep } from './ripgrep.ts';
+import { search } from './search.ts';
+import type { LineMatch, WalkScope } from './search-job.ts';
+
+/** What to look for, and where. */
+export type LineQuery = Omit<RipgrepQuery, 'startIgnored'>;
+
+/** How to look for it. */
+export interface LineSearchOptions {
+  readonly timeoutMs: number;
+  /** The program; null to search without it. */
+  readonly ripgrepPath: string | null;
+  /** Where ripgrep runs; null to run it as it is. */
+  readonly sandbox: Sandbox | null;
+  readonly maxResults: number;
+  readonly signal: AbortSignal;
+}
+
+/** What was found, the newest files first. */
+export interface FoundLines {
+  readonly matches: readonly LineMatch[];
+  readonly truncated: boolean;
+  readonly timedOut: boolean;
+}
+
+/** Searches with ripgrep where it is there and can be told what counts. */
+export async function searchLines(query: LineQuery, options: LineSearchOptions): Promise<FoundLines> {
+  const { ripgrepPath, timeoutMs, signal, maxResults } = options;
+  const rules = ripgrepPath === null ? null : rulesForRipgrep(query.scope);
+  if (ripgrepPath !== null && rules) {
+    const found = await ripgrep({ ...query, ...rules }, { ...options, ripgrepPath });
+    // What ripgrep cannot read (a look-ahead, a brace that is meant as one) JavaScript may.
+    if (!('refused' in found)) return narrowed(query, found, options);
+  }
+  return search({ kind: 'grep', ...query, maxResults }, timeoutMs, signal);
+}
+
+/** Larger ones are read in the thread of the own search only, which can be stopped. */
+const MAX_RULES_BYTES = 64 * 1024;
+
+/** Null where ripgrep cannot be told the rules: it takes those of the top alone, and what they let in again stays out. */
+function rulesForRipgrep(scope: WalkScope): { readonly startIgnored: boolean } | null {
+  let rules: readonly IgnoreRules[] = [];
+  for (const folder of foldersDownTo(scope)) {
+    if (folder !== scope.top && isIgnored(folder, true, rules)) return { startIgnored: true };
+    for (const name of IGNORE_FILES) {
+      const path = join(folder, name);
+      const readsItself = name === '.gitignore' && (folder === scope.top || folder === scope.start);
+      const text = existsSync(path) ? readSmallFile(path, MAX_RULES_BYTES) : '';
+      if (text === null || (!readsItself && /^!/m.test(text))) return null;
+    }
+    if (folder !== scope.start) rules = withRulesOf(folder, rules);
+  }
+  return { startIgnored: false };
+}
+
+/** Without what ripgrep has found beyond the own search: it knows no ignore files but git's, and its globs beat them. */
+async function narrowed(
+  { scope, include }: LineQuery,
+  found: FoundLines,
+  { timeoutMs, signal }: LineSearchOptions,
+): Promise<FoundLines> {
+  const paths = [...new Set(found.matches.map(({ path }) => path))];
+  // A file that was named itself is searched whatever the rules say.
+  const isFile = paths.includes('');
+  const mayBeMore = !isFile && (include?.includes('/') || (await hasOtherRules(scope, paths)));
+  if (!mayBeMore) return { ...found, matches: await newestFirst(scope.start, found.matches) };
+  const visible = await search({ kind: 'visible', scope, paths, include }, timeoutMs, signal);
+  const seen = new Set(visible.paths);
+  const matches = found.matches.filter(({ path }) => seen.has(path));
+  return { ...found, matches: await newestFirst(scope.start, matches) };
+}
+
+/** Whether ignore files may speak of these files that ripgrep has not read. */
+async function hasOtherRules(scope: WalkScope, paths: readonly string[]): Promise<boolean> {
+  const above = foldersDownTo(scope).slice(1);
+  const below = new Set(
+    paths.flatMap((path) => foldersDownTo({ top: scope.start, start: dirname(join(scope.start, path)) })),
+  );
+  below.delete(scope.top);
+  const files = [
+    ...above.filter((folder) => folder !== scope.start).map((folder) => join(folder, '.gitignore')),
+    ...[...new Set([...above, ...below])].map((folder) => join(folder, '.serviceignore')),
+  ];
+  return (await Promise.all(files.map(isThere))).includes(true);
+}
+
+function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function newestFirst(start: string, matches: readonly LineMatch[]): Promise<readonly LineMatch[]> {
+  const byFile = [...Map.groupBy(matches, (match) => match.path)];
+  const files = await Promise.all(
+    byFile.map(async ([path, lines]) => ({ path, lines, mtimeMs: await mtimeOf(join(start, path)) })),
+  );
+  return files
+    .sort((one, other) => other.mtimeMs - one.mtimeMs || (one.path < other.path ? -1 : 1))
+    .flatMap((file) => file.lines);
+}
+
+async function mtimeOf(path: string): Promise<number> {
+  return stat(path).then(
+    (stats) => stats.mtimeMs,
+    // Gone since the search: it matched, so it is shown, last.
+    () => 0,
+  );
+}
