@@ -55,7 +55,7 @@ describe('a document', () => {
     const { session, messages, format_version } = given.body;
     expect(format_version).toBe(1);
     expect(session).toMatchObject({ ...conversation.session, created_at: expect.any(String) });
-    const bare = messages.map(({ id, summary, created_at, ...rest }: Json) => ({ ...rest, created_at: at }));
+    const bare = messages.map(({ id, summary, ...rest }: Json) => rest);
     expect(bare).toEqual(conversation.messages);
     expect(await take(given.body)).toMatchObject({ status: 201 });
     const found = await app.request('POST', '/api/v1/sessions/search', {

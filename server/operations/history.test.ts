@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
-import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -75,6 +75,20 @@ async function putOpen(folder: string, name: string): Promise<void> {
 
 async function messagesOf(id: string, query = ''): Promise<Json[]> {
   return (await ask('GET', `/${id}/messages?limit=100${query}`)).body.data;
+}
+
+/** As the provider has counted them with this answer. */
+function tokensOf({ usage }: Json): number {
+  return usage.input_tokens + usage.output_tokens;
+}
+
+/** What the workspace was told of the members of a session. */
+async function changesTold(id: string): Promise<string[]> {
+  const path = `/api/v1/events?follow=false&types=session_updated&session_id=${id}`;
+  const response = await app.stream('GET', path, { token: ada.token });
+  const changes: string[] = [];
+  for await (const { data } of readEvents(response)) changes.push(...data.event.changed);
+  return changes;
 }
 
 async function promptOf(id: string, text: string): Promise<string> {
@@ -168,6 +182,7 @@ describe('going back', () => {
 
     expect(await rolesOf(id)).toEqual(['user', 'assistant', 'tool', 'assistant']);
     expect((await ask('GET', `/${id}`)).body.message_count).toBe(4);
+    expect((await ask('GET', `/${id}`)).body.context.used).toBe(tokensOf((await messagesOf(id)).at(-1)));
     const gone = await messagesOf(id, '&reverted=true');
     expect(gone).toHaveLength(14);
     expect(gone.every(({ reverted }) => reverted)).toBe(true);
@@ -295,6 +310,8 @@ describe('a fork', () => {
       ...{ parent_id: id, title: 'Another way', message_count: 3, status: 'idle' },
       usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 },
     });
+    // What is read next is told, though nothing was spent here.
+    expect(made.body.context.used).toBe(tokensOf(messages[1]));
     const copies = await messagesOf(made.body.id);
     expect(copies.map(({ parts }) => parts)).toEqual(messages.slice(0, 3).map(({ parts }) => parts));
     expect(
@@ -315,6 +332,28 @@ describe('a fork', () => {
   });
 });
 
+describe('the list of messages', () => {
+  test('goes on behind a message, from either end, page by page', async () => {
+    const { id } = await say('one', [write('l.txt', 'l\n')]);
+    await say('two', [], id);
+    const ids = (await messagesOf(id)).map((message) => message.id);
+    const listed = async (query: string) => (await ask('GET', `/${id}/messages?${query}`)).body;
+    const idsOf = async (query: string) => (await listed(query)).data.map((message: Json) => message.id);
+    expect(await idsOf('sort=-created_at')).toEqual(ids.toReversed());
+    expect(await idsOf(`after_message_id=${ids[3]}`)).toEqual(ids.slice(4));
+    expect(await idsOf(`after_message_id=${ids[1]}&role=assistant`)).toEqual([ids[3], ids[5]]);
+    const newest = `after_message_id=${ids[0]}&sort=-created_at&limit=3`;
+    const page = await listed(newest);
+    expect(page.data.map((message: Json) => message.id)).toEqual(ids.slice(3).toReversed());
+    const rest = await idsOf(`${newest}&cursor=${page.next_cursor}`);
+    expect(rest).toEqual(ids.slice(1, 3).toReversed());
+    expect((await ask('GET', `/${id}/messages?cursor=${page.next_cursor}`)).status).toBe(400);
+    const other = await say('three');
+    const elsewhere = await ask('GET', `/${other.id}/messages?after_message_id=${ids[0]}`);
+    expect(elsewhere).toMatchObject({ status: 404, body: { code: 'not_found' } });
+  });
+});
+
 describe('a message', () => {
   test('put otherwise takes the place of the old one, and what came after leaves the history', async () => {
     const { id } = await say('teh question');
@@ -330,6 +369,7 @@ describe('a message', () => {
     expect(body.id).not.toBe(old);
     expect(await rolesOf(id)).toEqual(['user']);
     expect((await ask('GET', `/${id}`)).body.message_count).toBe(1);
+    expect(await changesTold(id)).toContain('message_count');
     await say('go on', [], id);
     expect(await rolesOf(id)).toEqual(['user', 'user', 'assistant']);
     const [, , answer] = await messagesOf(id);
@@ -345,6 +385,7 @@ describe('a message', () => {
     expect((await ask('PATCH', path, { feedback })).body).toEqual({ ...answer, feedback });
     expect((await ask('GET', path)).body.feedback).toEqual(feedback);
     expect((await ask('PATCH', path, { feedback: null })).body).toEqual(answer);
+    expect(await changesTold(id)).not.toContain('message_count');
     for (const body of [{}, { feedback: { rating: 'meh' } }, { text: '' }, { text: 'a\0' }, { parts: [] }])
       expect((await ask('PATCH', path, body)).status, JSON.stringify(body)).toBe(400);
   });

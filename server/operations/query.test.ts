@@ -276,6 +276,19 @@ describe('a streamed query', () => {
     expect(lastOf(events).data.content[0]?.text).toContain('green');
   });
 
+  test('that is plain tells its agent that nobody can be asked', async () => {
+    const questions = [{ id: 'q', type: 'yes_no', text: 'Really?' }];
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'ask_user', arguments: { questions } }] } },
+      { reply: { text: 'They said: {{last_tool_result}}' } },
+    ]);
+    const { body } = await app.request('POST', '/api/v1/query', {
+      token: ada.token,
+      body: { prompt: 'Ask' },
+    });
+    expect(body.content[0].text).toMatch(/^They said: Nobody can be asked in this kind of query\./);
+  });
+
   test('obeys the mode read_only, and the rules of the session', async () => {
     await upstream.script([writeFile, { reply: { text: 'Done.' } }]);
     const readOnly = await stream({ prompt: 'write-6', permission_mode: 'read_only' });
@@ -347,6 +360,8 @@ describe('an interrupt', () => {
     const answer = await app.request('POST', path, { token: ada.token, body: { decision: 'allow_once' } });
     expect(answer).toMatchObject({ status: 409, body: { code: 'already_answered' } });
     const session = path.split('/permissions')[0] ?? '';
+    const { body: said } = await app.request('GET', `${session}/messages?role=tool`, { token: ada.token });
+    expect(said.data[0].parts[0].content).toBe('The call was not made: the run was interrupted before.');
     const idle = await app.request('POST', `${session}/interrupt`, { token: ada.token });
     expect(idle).toMatchObject({ status: 409, body: { code: 'run_ended' } });
     expect((await app.request('DELETE', session, { token: ada.token })).status).toBe(204);

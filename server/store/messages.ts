@@ -10,11 +10,11 @@ import { indexMessage } from './search-index.ts';
 import { requireSession } from './session-rows.ts';
 import { timestamp } from './timestamps.ts';
 
-/** `limit`, `cursor` and `role`. */
+/** What may be asked of the list; nothing asks for all, the oldest first. */
 export type MessageQuery = Partial<NonNullable<operations['listMessages']['parameters']['query']>>;
 
 export interface Messages {
-  /** The oldest first. Throws `not_found` for a session out of reach. */
+  /** Throws `not_found` for a session out of reach, and for a message to begin behind that is not in it. */
   list(reach: Reach, sessionId: string, query: MessageQuery): Promise<Page<Message>>;
   /** Also one that was gone back on. Throws `not_found`. */
   find(reach: Reach, sessionId: string, messageId: string): Promise<Message>;
@@ -49,14 +49,19 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
     list: (reach, sessionId, query) =>
       database.read(async (sql) => {
         await requireSession(sql, reach, sessionId);
-        const { role, reverted = false } = query;
+        const { role, reverted = false, after_message_id, sort } = query;
+        const part = sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) });
+        if (after_message_id !== undefined) {
+          const { run_number, position } = await findMessage(sql, reach, sessionId, after_message_id);
+          part.whereRaw('(run_number, position) > (?, ?)', [run_number, position]);
+        }
         const listing = {
           name: 'messages',
           reach,
-          filters: { sessionId, role, reverted },
+          filters: { sessionId, role, reverted, after_message_id },
           columns: ['run_number', 'position'],
-          direction: 'asc',
-          parts: [sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) })],
+          direction: sort === '-created_at' ? 'desc' : 'asc',
+          parts: [part],
         } as const;
         const { data, next_cursor } = await readPage<MessageRow>(sql, cursors, listing, query);
         return { data: data.map(toMessage), next_cursor };
@@ -105,7 +110,7 @@ export interface MessagePlace {
 export async function insertMessages(
   sql: Knex.Transaction,
   place: MessagePlace,
-  messages: readonly (NewMessage & { readonly run_id: string | null })[],
+  messages: readonly (NewMessage & { readonly run_id: string | null; readonly created_at?: number })[],
   now: number,
 ): Promise<void> {
   if (messages.length === 0) return;
@@ -116,7 +121,7 @@ export async function insertMessages(
     .first('position');
   const begin = (last?.position ?? 0) + 1;
   const rows = messages.map(
-    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary }, index) => ({
+    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, created_at }, index) => ({
       ...{
         id,
         organization_id,
@@ -133,7 +138,7 @@ export async function insertMessages(
       cost_nanodollars: toNanodollars(cost ?? null),
       summary: summary ?? false,
       excluded: false,
-      created_at: now,
+      created_at: created_at ?? now,
     }),
   );
   await insertRows(sql, 'messages', rows);

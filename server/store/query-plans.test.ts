@@ -88,6 +88,11 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['runs', 'session_id', (parts, reach, id) => runRepository(parts).activeOf(reach, id)],
     ['run at work', 'session_id', (parts, reach, id) => runRepository(parts).current(reach, id)],
     ['messages', 'session_id', (parts, reach, id) => messageRepository(parts).list(reach, id, {})],
+    [
+      'messages',
+      'session_id',
+      (parts, reach, id) => messageRepository(parts).list(reach, id, { sort: '-created_at' }),
+    ],
     ['messages', 'role', (parts, reach, id) => messageRepository(parts).list(reach, id, { role: 'user' })],
     [
       'permission requests',

@@ -1,6 +1,6 @@
 /** Going back in a session, branching off from it, and changing single messages of it. */
 import type { Knex } from 'knex';
-import type { Message, MessageUpdate } from '../contract/api.ts';
+import type { Message, MessageUpdate, Usage } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
@@ -176,8 +176,35 @@ async function shorten(
       { column: 'position', order: 'desc' },
     ])
     .first('id');
-  const message_count = session.message_count - messages;
-  return saveSession(sql, session, { message_count, summary_message_id: summary?.id ?? null }, now);
+  const answers = await sql<MessageRow>('messages')
+    .where({ session_id: session.id, reverted: false, role: 'assistant' })
+    .orderBy([
+      { column: 'run_number', order: 'desc' },
+      { column: 'position', order: 'desc' },
+    ])
+    .limit(newestAnswers)
+    .select('usage', 'summary');
+  const changes = {
+    message_count: session.message_count - messages,
+    summary_message_id: summary?.id ?? null,
+    context_used: countedIn(answers),
+  };
+  return saveSession(sql, session, changes, now, messages > 0 ? ['message_count'] : []);
+}
+
+/** Behind so many that broke off uncounted, nobody looks for one that was counted. */
+const newestAnswers = 20;
+
+/** What the next call reads, as its provider has counted it with the newest answer; the newest come first. */
+function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary'>[]): number {
+  for (const { usage, summary } of answers) {
+    const counted: Usage | null = JSON.parse(usage ?? 'null');
+    const { input_tokens, output_tokens } = counted ?? { input_tokens: 0, output_tokens: 0 };
+    // Of a summary only what was written is read from now on.
+    const tokens = summary ? output_tokens : input_tokens + output_tokens;
+    if (tokens > 0) return tokens;
+  }
+  return 0;
 }
 
 /** The old text leaves the history with all that answered it; the new one stands in its place. */
@@ -245,7 +272,7 @@ async function forkSession(
     status: 'idle',
     ...{ archived: false, pinned: false, revision: 1, created_at: now, updated_at: now },
     ...{ input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, cost_nanodollars: 0, unpriced: false },
-    context_used: 0,
+    context_used: countedIn(copied.filter(({ role }) => role === 'assistant').toReversed()),
     summary_message_id: ids.get(origin.summary_message_id ?? '') ?? null,
     message_count: copied.length,
   };

@@ -38,8 +38,7 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         const place = { organization_id: row.organization_id, session_id: id, run_number: 0 };
         const news = messages.map(newMessage);
         for (let start = 0; start < news.length; start += chunk) {
-          const some = news.slice(start, start + chunk).map((message) => ({ ...message, run_id: null }));
-          await insertMessages(sql, place, some, now());
+          await insertMessages(sql, place, news.slice(start, start + chunk), now());
         }
         const summary_message_id = news.findLast(({ summary }) => summary)?.id ?? null;
         const changes = { message_count: news.length, summary_message_id };
@@ -56,6 +55,8 @@ function newMessage({
   stop_reason,
   usage,
   summary = false,
-}: ExportedMessage): NewMessage {
-  return { id: newId('message'), role, parts, model, stop_reason, usage, summary };
+  created_at,
+}: ExportedMessage) {
+  const message: NewMessage = { id: newId('message'), role, parts, model, stop_reason, usage, summary };
+  return { ...message, run_id: null, created_at: Date.parse(created_at) };
 }

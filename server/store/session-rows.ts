@@ -1,6 +1,6 @@
 /** Session rows: how they become sessions, and the few ways in which a session changes. */
 import type { Knex } from 'knex';
-import type { Session, SessionStatus, Usage } from '../contract/api.ts';
+import type { Session, SessionStatus, SessionUpdated, Usage } from '../contract/api.ts';
 import { type CostColumns, noCost, toCost } from './costs.ts';
 import { etagOf } from './etag.ts';
 import { notFound, type Reach } from './reach.ts';
@@ -95,12 +95,16 @@ export async function requireSession(sql: Knex, reach: Reach, id: string): Promi
   if (!row) throw notFound('session');
 }
 
-/** Stores changes of a locked session; its tags follow, and its revision rises. Answers with the row as it is now. */
+/**
+ * Stores changes of a locked session; its tags follow, and its revision rises. `told` are members that the workspace is
+ * told of besides. Answers with the row as it is now.
+ */
 export async function saveSession(
   sql: Knex.Transaction,
   row: SessionRow,
   changes: Partial<SessionRow>,
   now: number,
+  told: readonly SessionUpdated['changed'][number][] = [],
 ): Promise<SessionRow> {
   const changed = { ...row, ...changes, revision: row.revision + 1, updated_at: now };
   await sql<SessionRow>('sessions')
@@ -112,7 +116,7 @@ export async function saveSession(
     await sql('session_tags')
       .where({ session_id: row.id })
       .update({ archived: changed.archived, updated_at: now });
-  await tellUpdate(sql, row, changed, now);
+  await tellUpdate(sql, row, changed, told, now);
   return changed;
 }
 
@@ -135,17 +139,18 @@ async function tellUpdate(
   sql: Knex.Transaction,
   before: SessionRow,
   after: SessionRow,
+  told: readonly SessionUpdated['changed'][number][],
   now: number,
 ): Promise<void> {
   // One engine keeps truth as a number.
   const differs = (a: unknown, b: unknown) => (typeof b === 'boolean' ? Boolean(a) !== b : a !== b);
-  const changed = toldMembers.filter((member) => differs(before[member], after[member]));
+  const changed = [...toldMembers.filter((member) => differs(before[member], after[member])), ...told];
   if (changed.length === 0) return;
   const event = { type: 'session_updated', session_id: after.id, changed } as const;
   await tellWorkspace(
     sql,
     { sessionId: after.id, workspaceId: after.workspace_id },
-    [{ type: event.type, event: { ...event, changed: [...changed] } }],
+    [{ type: event.type, event }],
     now,
   );
 }

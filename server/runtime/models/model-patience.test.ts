@@ -68,7 +68,7 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
         expect(told(events, 'model_retried')).toMatchObject([{ wait_ms: 1000 }]);
         expect(doneOf(events).stop_reason).toBe('end_turn');
       } else {
-        expect(errorOf(events)).toMatch(/^provider_rate_limited: /);
+        expect(errorOf(events)).toMatch(/^provider_rate_limited: .* try again in 1\d{3} s\.$/);
         expect(await upstream.requests()).toHaveLength(1);
       }
     },

@@ -5,9 +5,10 @@ import { ModelFailure, type Remedy } from '../models/model.ts';
 export function failureOf(error: unknown, secrets: readonly string[]): ModelFailure {
   if (error instanceof ModelFailure) return error;
   const { code, remedy, message } = meaningOf(error);
-  return new ModelFailure(code, remedy, message, {
+  const retryAfterMs = retryAfterOf(error);
+  return new ModelFailure(code, remedy, withTime(message, retryAfterMs), {
     cause: withoutSecrets(error, secrets),
-    retryAfterMs: retryAfterOf(error),
+    retryAfterMs,
   });
 }
 
@@ -34,6 +35,12 @@ export function withoutSecrets(error: unknown, secrets: readonly string[]): unkn
   if (!secrets.some((secret) => said.includes(secret)) || error instanceof ModelFailure) return error;
   const message = secrets.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), said);
   return Object.assign(new Error(message), { statusCode: statusOf(error) });
+}
+
+/** Where the provider says when, "later" is no answer. */
+function withTime(message: string, retryAfterMs: number | null): string {
+  const seconds = Math.ceil((retryAfterMs ?? 0) / 1000);
+  return seconds > 0 ? message.replace('try again later', `try again in ${seconds} s`) : message;
 }
 
 interface Meaning {

@@ -93,7 +93,7 @@ export async function askPrompt(
   questions: readonly Question[],
   stored: StoredQuestion<PromptRequest> | null,
 ): Promise<PromptOutcome> {
-  if (scope.onUnanswered === 'deny') return { status: 'expired' };
+  if (scope.onUnanswered === 'deny') return { status: 'unasked' };
   const question = stored ?? (await openPrompt(scope, log, toolCallId, questions));
   const { request } = question;
   const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {

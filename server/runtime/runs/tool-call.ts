@@ -37,6 +37,8 @@ export async function prepareCall(
   const work = await workOf(scope, log, progress, verdict);
   await withdraw(scope, log, call, record);
   return async () => {
+    // Of a call that another process has begun, nobody knows.
+    if (scope.signal.aborted && !verdict.halt && !record) return finish(log, toResult(call, notMade));
     const output = withNotes(await work(), verdict);
     const unclear = scope.signal.aborted && !verdict.halt;
     return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
@@ -222,6 +224,8 @@ async function noteAfterChange(
   );
   return notes.filter(Boolean).join('\n\n');
 }
+
+const notMade = refusal('The call was not made: the run was interrupted before.');
 
 function refusal(content: string): ToolOutput {
   return { content, is_error: true };

@@ -58,6 +58,7 @@ function areUnique(items: readonly { readonly id: string }[]): boolean {
 const WITHOUT_ANSWERS: Readonly<Record<Exclude<PromptOutcome['status'], 'answered'>, string>> = {
   declined: 'The person declined to answer.',
   expired: 'Nobody answered in time.',
+  unasked: 'Nobody can be asked in this kind of query.',
   cancelled: 'The questions were not answered.',
 };
 

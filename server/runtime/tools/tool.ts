@@ -28,11 +28,12 @@ export interface QuestionAnswer {
   readonly notes?: Readonly<Record<string, string>> | undefined;
 }
 
-/** How a batch of questions ended: `declined` by the person, `cancelled` where something else withdrew it. */
+/** How a batch of questions ended: `declined` by the person, `unasked` where no person could be asked, `cancelled` where something else withdrew it. */
 export type PromptOutcome =
   | { readonly status: 'answered'; readonly answers: readonly QuestionAnswer[] }
   | { readonly status: 'declined' }
   | { readonly status: 'expired' }
+  | { readonly status: 'unasked' }
   | { readonly status: 'cancelled' };
 
 /** One entry of the session's task list. */
