@@ -18,7 +18,7 @@ import { startSummary } from './start-summary.ts';
 
 // For the command, which sees no more of the server than this file.
 export { createFileLog } from './log.ts';
-export { whyTotalsAreUnbounded } from './services.ts';
+export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './services.ts';
 
 /** A server that listens. */
 export interface RunningServer {

@@ -27,7 +27,7 @@ import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
 export type { FirstCredential, Principal } from './identity/identity.ts';
 export type { Generation, Profile, Query, StartedRun } from './runtime/runtime.ts';
-export { whyTotalsAreUnbounded } from './runtime/runtime.ts';
+export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {

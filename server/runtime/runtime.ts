@@ -51,6 +51,7 @@ export {
 } from './mcp/mcp-access.ts';
 export type { Generation } from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
+export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';

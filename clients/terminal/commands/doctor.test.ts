@@ -427,6 +427,14 @@ const cases: readonly Case[] = [
     (home) => withoutTools(home),
   ],
   [
+    'commands that no other user keeps from the key',
+    'sandbox',
+    'warning',
+    /can read the master key(,| and) the database/,
+    /Give the workspaces to an ordinary user|disabled_tools/,
+    (home) => withoutTools(home),
+  ],
+  [
     'a bubblewrap that the kernel does not let work',
     'sandbox',
     'warning',

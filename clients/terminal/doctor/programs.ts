@@ -33,7 +33,10 @@ export function examineTools({ environment, places }: Scene): Finding[] {
 /** The sandbox, tried as the tools would use it. */
 export async function examineSandbox({ environment, places }: Scene): Promise<Finding[]> {
   if (process.platform !== 'linux')
-    return [{ level: 'ok', message: 'There is no sandbox on this system; commands run after your consent.' }];
+    return [
+      { level: 'ok', message: 'There is no sandbox on this system; commands run after your consent.' },
+      ...(await examineWithoutSandbox()),
+    ];
   const file = findProgram('bwrap', environment.PATH, places.workingDirectory);
   const remedy = 'Install bubblewrap; service serve with several accounts runs no commands without it.';
   if (!file)
@@ -44,6 +47,7 @@ export async function examineSandbox({ environment, places }: Scene): Promise<Fi
           'bubblewrap (bwrap) is not on PATH, so that there is no sandbox: commands that you allow can read all that you can.',
         remedy,
       },
+      ...(await examineWithoutSandbox()),
     ];
   try {
     await run(
@@ -60,8 +64,37 @@ export async function examineSandbox({ environment, places }: Scene): Promise<Fi
     const message = `${file} does not work here: ${said.split('\n')[0] || 'it did not end well'}.`;
     const hint =
       'Let unprivileged users make namespaces: sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0.';
-    return [{ level: 'warning', message, remedy: hint }];
+    return [{ level: 'warning', message, remedy: hint }, ...(await examineWithoutSandbox())];
   }
+}
+
+/** What holds a command that no sandbox does: another user, where root runs the server, and the kernel's groups. */
+async function examineWithoutSandbox(): Promise<Finding[]> {
+  const { whyProcessesMayOutlive } = await import('../../../server/main.ts');
+  const outlive = whyProcessesMayOutlive();
+  const root = process.getuid?.() === 0;
+  return [
+    {
+      level: 'warning',
+      message: root
+        ? 'Without the sandbox, commands in folders of root’s own run as root, and can read the master key and the database; in folders of others they run as the owner.'
+        : 'Without the sandbox, commands run as you: they can read the master key, the database and the environment of the server.',
+      remedy: root
+        ? 'Give the workspaces to an ordinary user.'
+        : 'Install bubblewrap, switch the tool off with "options": { "disabled_tools": ["bash"] }, or run service serve as root, which lets commands run as another user.',
+    },
+    outlive === null
+      ? {
+          level: 'ok',
+          message: 'The kernel finds every process that a command without a sandbox leaves behind.',
+        }
+      : {
+          level: 'warning',
+          message: `Without the sandbox, a process that hides (another session, no parent, an empty environment) may outlive its command: ${outlive}.`,
+          remedy:
+            'Install bubblewrap, or let the service have control groups of its own (systemd: Delegate=yes).',
+        },
+  ];
 }
 
 /** Whether a command that starts many processes is held to one limit, or each of them to its own. */

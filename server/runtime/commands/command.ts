@@ -52,7 +52,7 @@ export async function runCommand(request: CommandRequest): Promise<CommandEnd> {
   const stop = stopRequested(request, child);
   try {
     const reason = await Promise.race([exited.then(() => 'exited' as const), stop.promise]);
-    if (reason !== 'exited') await group.endPolitely(request.graceMs ?? GRACE_MS, request.wrapped);
+    if (reason !== 'exited') await group.endPolitely(request.graceMs ?? GRACE_MS);
     await group.endCertainly();
     await Promise.race([closed.promise, delay(DRAIN_MS, undefined, { ref: false })]);
     return { reason, exitCode: child.exitCode, signalName: child.signalCode };

@@ -65,7 +65,8 @@ export async function startServerProcess(
   if (!sandbox) {
     const env = { ...ownEnvironment(place, entry !== null), ...environment };
     const started = { file: command.file, args: command.args, cwd: place.root, env };
-    return running(startGroup({ ...started, stdio: 'pipe' }), command, { limits: ownLimits, wrapped: false });
+    const group = startGroup({ ...started, stdio: 'pipe', wrapped: false });
+    return running(group, command, { limits: ownLimits, wrapped: false });
   }
   const wrapped = await sandbox.wrap([command.file, ...command.args], {
     workspacePath: place.workspacePath,
@@ -76,7 +77,8 @@ export async function startServerProcess(
     environment,
   });
   const { file, args } = wrapped;
-  return running(startGroup({ file, args, cwd: '/', env: {}, stdio: 'pipe' }), command, {
+  const group = startGroup({ file, args, cwd: '/', env: {}, stdio: 'pipe', wrapped: true });
+  return running(group, command, {
     limits: wrapped.limits,
     wrapped: true,
     release: wrapped.release,
@@ -180,7 +182,7 @@ function running(
   };
   const endNow = async () => {
     if (child.exitCode === null && child.signalCode === null) {
-      await group.endPolitely(graceMs, wrapped).catch(() => undefined); // it could not be started
+      await group.endPolitely(graceMs).catch(() => undefined); // it could not be started
       await group.endCertainly().catch(() => undefined);
     }
     for (const pipe of [stdin, stdout, stderr]) pipe.destroy();

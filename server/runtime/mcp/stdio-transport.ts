@@ -169,7 +169,7 @@ export class StdioTransport implements Transport {
     const gone = group.exited.catch(() => undefined);
     await Promise.race([gone, delay(graceMs, undefined, { ref: false })]);
     if (child.exitCode === null && child.signalCode === null)
-      await group.endPolitely(graceMs, this.#command.wrapped).catch(() => undefined);
+      await group.endPolitely(graceMs).catch(() => undefined);
     await group.endCertainly().catch(() => undefined);
     for (const stream of child.stdio) stream?.destroy();
     this.#command.release();

@@ -1,8 +1,8 @@
 /** The kernel's groups that bound what all processes of a command use together, where this process may make any. */
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { TreeLimits } from '../commands/command.ts';
+import { groupName, type Mount, mounts, ownGroups, remove, sweep } from './group-folders.ts';
 
 /** A group for one command. */
 export interface ControlGroup {
@@ -67,7 +67,7 @@ function groupsIn(hierarchies: readonly Hierarchy[], version: 1 | 2): ControlGro
       const folders: string[] = [];
       try {
         for (const { folder, limitFiles } of hierarchies) {
-          const group = join(folder, `${prefix}${process.pid}-${opened}`);
+          const group = join(folder, groupName(opened));
           mkdirSync(group);
           folders.push(group);
           for (const [file, value] of Object.entries(limitFiles(limits)))
@@ -105,50 +105,6 @@ function readIfThere(file: string): string {
     // Of the two versions each has files that the other lacks.
     return '';
   }
-}
-
-const prefix = 'service-command-';
-
-/** What a killed server left behind: groups without a process can be removed, those at work cannot. */
-function sweep(folder: string): void {
-  for (const name of readdirSync(folder)) {
-    const owner = Number(name.startsWith(prefix) ? name.slice(prefix.length).split('-')[0] : Number.NaN);
-    if (Number.isNaN(owner) || owner === process.pid || isAlive(owner)) continue;
-    tryToRemove(join(folder, name));
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The kernel takes a moment to see that the last process is gone. */
-async function remove(group: string): Promise<void> {
-  for (let round = 0; round < 50; round += 1) {
-    if (tryToRemove(group)) return;
-    await delay(20, undefined, { ref: false });
-  }
-}
-
-function tryToRemove(group: string): boolean {
-  try {
-    rmdirSync(group);
-    return true;
-  } catch (error) {
-    // `as`: file system calls throw errno errors only.
-    return (error as NodeJS.ErrnoException).code === 'ENOENT';
-  }
-}
-
-interface Mount {
-  readonly folder: string;
-  readonly type: string;
-  readonly options: readonly string[];
 }
 
 /** https://docs.kernel.org/admin-guide/cgroup-v2.html: a group with processes of its own has no limited children. */
@@ -212,25 +168,4 @@ function isFolder(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function mounts(): readonly Mount[] {
-  return lines('/proc/self/mounts').map((line) => {
-    const [, folder = '', type = '', options = ''] = line.split(' ');
-    return { folder, type, options: options.split(',') };
-  });
-}
-
-/** The path of this process's group by controller; that of version 2 stands under the empty name. */
-function ownGroups(): ReadonlyMap<string, string> {
-  return new Map(
-    lines('/proc/self/cgroup').flatMap((line) => {
-      const [, controllers = '', ...path] = line.split(':');
-      return controllers.split(',').map((name) => [name, path.join(':')] as const);
-    }),
-  );
-}
-
-function lines(file: string): readonly string[] {
-  return readFileSync(file, 'utf8').trim().split('\n');
 }

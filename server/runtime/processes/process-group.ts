@@ -2,7 +2,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isRunnable } from './executable.ts';
 import { processesWithEnvironment, processTree } from './process-tree.ts';
+import { type TrackingGroup, tracking } from './tracking-group.ts';
 
 /** A process as an argument vector, never as a line for a shell. */
 export interface GroupCommand {
@@ -12,6 +14,8 @@ export interface GroupCommand {
   /** The whole environment of the process; nothing of the server's is added. */
   readonly env: Readonly<Record<string, string>>;
   readonly stdio: SpawnOptions['stdio'];
+  /** Whether `file` is a sandbox, which takes all that it holds with it. */
+  readonly wrapped: boolean;
 }
 
 /** A process that leads a group of its own. */
@@ -19,30 +23,40 @@ export interface ProcessGroup {
   readonly child: ChildProcess;
   /** Resolves when the process itself has ended; rejects when it could not be started. */
   readonly exited: Promise<void>;
-  /**
-   * Asks all of them to end, and waits a while for the first.
-   * @param wrapped whether the process only starts the real one, and must outlive its polite end
-   */
-  endPolitely(graceMs: number, wrapped: boolean): Promise<void>;
+  /** Asks all of them to end, and waits a while for the first; a sandbox must outlive the polite end of what it holds. */
+  endPolitely(graceMs: number): Promise<void>;
   /** Ends whatever is left. */
   endCertainly(): Promise<void>;
 }
 
 /** Starts the process; one that cannot be started says so by `exited`. */
-export function startGroup({ file, args, cwd, env, stdio }: GroupCommand): ProcessGroup {
+export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupCommand): ProcessGroup {
   // The mark finds processes that left the group and lost their parent.
   const [name, value] = ['SERVICE_COMMAND', randomBytes(12).toString('hex')];
   // A session and process group of its own, so that the group can be signalled.
-  const child = spawn(file, args, { cwd, env: { ...env, [name]: value }, stdio, detached: true });
+  // Sessions, parents and environments can be left; the kernel's group, where there is one, not by accident.
+  const held = wrapped || !isRunnable(file, cwd, env.PATH) ? null : openTracking();
+  const [program = file, ...words] = held ? [...held.entering, file, ...args] : [file, ...args];
+  const child = spawn(program, words, { cwd, env: { ...env, [name]: value }, stdio, detached: true });
   const exited = Promise.withResolvers<void>();
   child.once('exit', () => exited.resolve());
-  child.once('error', exited.reject);
+  child.once('error', (error) => {
+    exited.reject(error);
+    void held?.end();
+  });
   return {
     child,
     exited: exited.promise,
-    endPolitely: (graceMs, wrapped) => endPolitely(child, exited.promise, graceMs, wrapped),
-    endCertainly: () => endCertainly(child, `${name}=${value}`, exited.promise),
+    endPolitely: (graceMs) => endPolitely(child, exited.promise, graceMs, wrapped),
+    async endCertainly() {
+      await endCertainly(child, `${name}=${value}`, exited.promise).finally(() => held?.end());
+    },
   };
+}
+
+function openTracking(): TrackingGroup | null {
+  const groups = tracking();
+  return 'unavailable' in groups ? null : groups.open();
 }
 
 async function endPolitely(

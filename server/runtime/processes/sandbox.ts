@@ -1,7 +1,7 @@
 // The bubblewrap sandbox: a command sees the system's programs and one workspace, and nothing else of the machine.
 import { execFile } from 'node:child_process';
 import { lstatSync, type Stats } from 'node:fs';
-import { mkdtemp, realpath, rm, stat } from 'node:fs/promises';
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +14,7 @@ import {
 } from './control-groups.ts';
 import { findExecutable } from './executable.ts';
 import { guardProtectedNames } from './sandbox-guard.ts';
+import { becomingOwner } from './workspace-owner.ts';
 
 /** What one command in the sandbox may use. */
 export interface SandboxLimits extends TreeLimits {
@@ -166,7 +167,8 @@ function bubblewrap(
         // There is always at least one word.
         file: file as string,
         args: [...before, ...args],
-        limits,
+        // Where the kernel counts memory, pages that processes share count once.
+        limits: group ? { ...limits, memoryBytes: Number.POSITIVE_INFINITY } : limits,
         exceeded: () => group?.exceeded() ?? null,
         release() {
           guard?.release();
@@ -188,20 +190,6 @@ function entering(group: ControlGroup | null): readonly string[] {
     'sh',
     ...group.entrances,
   ];
-}
-
-/**
- * As root, a server lets commands run as whoever owns the workspace: one that broke out of the sandbox would not be root.
- * The workspaces that a server makes belong to an ordinary user; in a folder of root's own, commands are root's own.
- */
-async function becomingOwner(workspacePath: string): Promise<readonly string[]> {
-  if (process.getuid?.() !== 0) return [];
-  const { uid, gid } = await stat(workspacePath);
-  if (uid === 0) return [];
-  const setpriv = findExecutable('setpriv');
-  if (!setpriv)
-    throw new Error('setpriv (util-linux) is not installed, with which root becomes another user');
-  return [setpriv, `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--no-new-privs', '--'];
 }
 
 function isolation(options: WrapOptions): readonly string[] {

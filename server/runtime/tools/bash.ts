@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { type CommandEnd, runCommand } from '../commands/command.ts';
 import type { Sandbox, WrappedCommand } from '../processes/sandbox.ts';
 import { shellPath } from '../processes/shell.ts';
+import { becomingOwner } from '../processes/workspace-owner.ts';
 import { BoundedOutput, PacedProgress } from './bounded-output.ts';
 import { defineTool, failure, interrupted, success } from './define-tool.ts';
 import type { Job, Jobs, Launch } from './jobs.ts';
@@ -172,9 +173,8 @@ async function startable(
   const shell = shellPath;
   // The inner shell writes both streams into one pipe, which keeps their order.
   const args = ['-c', 'exec "$0" -c "$1" 2>&1', shell, command] as const;
-  const none = { exceeded: () => null, release: () => undefined, wrapped: false };
-  if (!sandbox) return { file: shell, args, cwd: workspace, env: plainEnvironment(workspace), ...none };
   try {
+    if (!sandbox) return await unconfined([shell, ...args], workspace);
     const wrapped = await sandbox.wrap([shell, ...args], {
       workspacePath: workspace,
       network: allowNetwork,
@@ -183,15 +183,27 @@ async function startable(
     return { ...wrapped, cwd: '/', env: {}, wrapped: true };
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    return { refused: `The sandbox cannot run commands here: ${error.message}` };
+    return {
+      refused: `${sandbox ? 'The sandbox cannot' : 'Nothing can'} run commands here: ${error.message}`,
+    };
   }
 }
 
+/** Without a sandbox, another user is all that stands between the commands of a server of root and its files. */
+async function unconfined(command: readonly string[], workspace: string): Promise<Startable> {
+  const owner = await becomingOwner(workspace);
+  const [file = '', ...args] = [...owner, ...command];
+  // The home of root is closed to that user, who has none.
+  const home = owner.length === 0 ? homedir() : '/nonexistent';
+  const none = { exceeded: () => null, release: () => undefined, wrapped: false };
+  return { file, args, cwd: workspace, env: plainEnvironment(workspace, home), ...none };
+}
+
 /** Without a sandbox: search path and home are the user's own, everything else of the server's environment stays out. */
-function plainEnvironment(workspace: string): Readonly<Record<string, string>> {
+function plainEnvironment(workspace: string, home: string): Readonly<Record<string, string>> {
   const path = process.env.PATH ?? DEFAULT_SEARCH_PATH;
   // In the temporary folder other users of the machine could plant start files, in the workspace a stranger's repository.
-  return { PATH: path, HOME: homedir(), PWD: workspace, LANG: 'C.UTF-8', TERM: 'dumb' };
+  return { PATH: path, HOME: home, PWD: workspace, LANG: 'C.UTF-8', TERM: 'dumb' };
 }
 
 function resultOf(end: CommandEnd, output: string, call: Command): ToolOutput {
