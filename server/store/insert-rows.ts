@@ -8,7 +8,7 @@ const rowsPerStatement = 200;
 export async function insertRows(
   sql: Knex.Transaction,
   table: string,
-  rows: readonly Readonly<Record<string, unknown>>[],
+  rows: readonly object[],
 ): Promise<void> {
   for (let start = 0; start < rows.length; start += rowsPerStatement)
     await sql(table).insert(rows.slice(start, start + rowsPerStatement));

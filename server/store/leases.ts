@@ -63,6 +63,8 @@ export interface Leases {
   release(runId: string): void;
   /** The run, locked, if this process still holds it; else an error named `LeaseLost`. */
   lock(sql: Knex.Transaction, runId: string): Promise<RunRow>;
+  /** Those of the runs, locked, that this process still holds. */
+  lockHeld(sql: Knex.Transaction, runIds: readonly string[]): Promise<readonly RunRow[]>;
   /** Keeps the leases that are still this owner's; the others are left out of the answer. */
   renew(owner: string, runIds: readonly string[]): Promise<RenewedLease[]>;
   /** The leases of all runs that have not ended. */
@@ -76,6 +78,13 @@ const mostSeen = 20_000;
 
 export function leases(database: Database): Leases {
   const owners = new Map<string, string>();
+  const lockHeld = async (sql: Knex.Transaction, runIds: readonly string[]): Promise<readonly RunRow[]> => {
+    const runs = await sql<RunRow>('runs').whereIn('id', runIds).where({ ended_at: null }).forUpdate();
+    const held = runs.filter((run) => owners.get(run.id) === run.lease_owner);
+    const ids = new Set(held.map(({ id }) => id));
+    for (const runId of runIds) if (!ids.has(runId)) owners.delete(runId);
+    return held;
+  };
   return {
     hold: (runId, owner) => {
       owners.set(runId, owner);
@@ -84,12 +93,11 @@ export function leases(database: Database): Leases {
       owners.delete(runId);
     },
     lock: async (sql, runId) => {
-      const owner = owners.get(runId);
-      const run = await sql<RunRow>('runs').where({ id: runId, ended_at: null }).forUpdate().first();
-      if (owner !== undefined && run?.lease_owner === owner) return run;
-      owners.delete(runId);
+      const [run] = await lockHeld(sql, [runId]);
+      if (run) return run;
       throw leaseLost(runId);
     },
+    lockHeld,
     renew: (owner, runIds) =>
       database.write(async (sql) => {
         const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
@@ -162,7 +170,7 @@ function toTaken(run: RunRow, session: SessionRow): TakenRun {
   };
 }
 
-function leaseLost(runId: string): Error {
+export function leaseLost(runId: string): Error {
   return Object.assign(new Error(`The run ${runId} is worked on by another process, or has ended.`), {
     name: 'LeaseLost',
   });

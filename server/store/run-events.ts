@@ -27,6 +27,11 @@ interface RunOfEvents {
   readonly last_event_id: number;
 }
 
+interface EventsOfRun {
+  readonly run: RunOfEvents;
+  readonly events: readonly NumberedEvent[];
+}
+
 /** Stores what is newer than `lastEventId`: a write whose answer was lost may be tried again. Answers with the newest number. */
 export async function insertEvents(
   sql: Knex.Transaction,
@@ -34,19 +39,32 @@ export async function insertEvents(
   events: readonly NumberedEvent[],
   now: number,
 ): Promise<number> {
-  const rows = events
-    .filter(({ seq }) => seq > run.last_event_id)
-    .map(({ seq, name, data }) => ({
-      organization_id: run.organization_id,
-      run_id: run.id,
-      seq,
-      name,
-      data: JSON.stringify(data),
-    }));
-  await insertRows(sql, 'run_events', rows);
-  const told = events.filter(({ seq }) => seq > run.last_event_id).flatMap((event) => toldOf(run.id, event));
-  await tellWorkspace(sql, { sessionId: run.session_id }, told, now);
-  return Math.max(run.last_event_id, ...rows.map(({ seq }) => seq));
+  await insertEventsOfRuns(sql, [{ run, events }], now);
+  return Math.max(run.last_event_id, ...events.map(({ seq }) => seq));
+}
+
+export async function insertEventsOfRuns(
+  sql: Knex.Transaction,
+  given: readonly EventsOfRun[],
+  now: number,
+): Promise<void> {
+  const news = given.map(({ run, events }) => ({
+    run,
+    events: events.filter(({ seq }) => seq > run.last_event_id),
+  }));
+  await insertRows(
+    sql,
+    'run_events',
+    news.flatMap(({ run, events }) => events.map((event) => rowOf(run, event))),
+  );
+  for (const { run, events } of news) {
+    const told = events.flatMap((event) => toldOf(run.id, event));
+    await tellWorkspace(sql, { sessionId: run.session_id }, told, now);
+  }
+}
+
+function rowOf({ id, organization_id }: RunOfEvents, { seq, name, data }: NumberedEvent): EventRow {
+  return { organization_id, run_id: id, seq, name, data: JSON.stringify(data) };
 }
 
 /** How much of them is read at once, unless a single event is longer. */

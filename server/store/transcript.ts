@@ -18,6 +18,7 @@ import {
   type StartedAgent,
   stopAgentsOf,
 } from './agent-sessions.ts';
+import { createAppendQueue } from './append-queue.ts';
 import { insertRun, type NewRun } from './begin-run.ts';
 import { applyChange, behind, type RunChange, type RunEnd, type RunOfSession } from './change-run.ts';
 import { addCost } from './costs.ts';
@@ -35,7 +36,7 @@ import {
 } from './permissions.ts';
 import { endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
-import { insertEvents, type NumberedEvent, readEvents } from './run-events.ts';
+import { type NumberedEvent, readEvents } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession } from './session-rows.ts';
@@ -122,6 +123,7 @@ export interface Transcript {
 export function transcriptOf({ database, clock }: StoreParts): Transcript {
   const now = (): number => clock.now().getTime();
   const held = leases(database);
+  const appends = createAppendQueue(database, held, now);
   const change = (
     { runId, sessionId }: RunOfSession,
     work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
@@ -141,12 +143,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readMessages: (sessionId, throughRunId) =>
       database.read((sql) => readMessages(sql, sessionId, throughRunId)),
     changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
-    appendEvents: (runId, events) =>
-      database.write(async (sql) => {
-        const run = await held.lock(sql, runId);
-        const last_event_id = await insertEvents(sql, run, events, now());
-        await sql<RunRow>('runs').where({ id: runId }).update({ last_event_id });
-      }),
+    appendEvents: (runId, events) => appends.append(runId, events),
     commitStep: (step) =>
       change(step, async (sql) => {
         await rememberFiles(sql, step.sessionId, step.seenFiles ?? []);

@@ -1,4 +1,6 @@
 /** Wakes whoever waits for news of a run: its next event, an answer, an interrupt. */
+import type { NumberedEvent } from '../transcript.ts';
+import { createRecentEvents } from './recent-events.ts';
 
 /** How long to trust silence before looking at the store, where another process may have written. */
 const pollMs = 500;
@@ -6,6 +8,12 @@ const pollMs = 500;
 export interface EventHub {
   /** Tells that something about the run has changed. */
   notify(runId: string): void;
+  /** Tells of events that this process has just stored. */
+  stored(runId: string, events: readonly NumberedEvent[]): void;
+  /** What this process has stored behind that number lately; null where the store has to be asked. */
+  recent(runId: string, after: number): readonly NumberedEvent[] | null;
+  /** The run is not at work here any more. */
+  forget(runId: string): void;
   /** Takes a ticket before looking at the store: `wait` then returns at once if anything happened since. */
   ticket(runId: string): Ticket;
   /** How many tickets are out. */
@@ -21,12 +29,20 @@ export interface Ticket {
 
 export function createEventHub(): EventHub {
   const waiters = new Map<string, Set<() => void>>();
+  const recent = createRecentEvents();
+  const notify = (runId: string): void => {
+    const waiting = waiters.get(runId);
+    waiters.delete(runId);
+    for (const wake of waiting ?? []) wake();
+  };
   return {
-    notify(runId) {
-      const waiting = waiters.get(runId);
-      waiters.delete(runId);
-      for (const wake of waiting ?? []) wake();
+    notify,
+    stored(runId, events) {
+      recent.add(runId, events);
+      notify(runId);
     },
+    recent: recent.after,
+    forget: recent.forget,
     ticket(runId) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const waiting = waiters.get(runId) ?? new Set();

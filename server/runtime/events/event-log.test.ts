@@ -27,7 +27,10 @@ function logOver({ append }: ReturnType<typeof failingStore>, last = 0) {
   const seen: number[] = [];
   // The other members are not called by the log.
   const transcript = { appendEvents: append } as unknown as Parameters<typeof createEventLog>[1];
-  return { seen, log: createEventLog('run_1', transcript, last, (seq) => seen.push(seq)) };
+  return {
+    seen,
+    log: createEventLog('run_1', transcript, last, (events) => seen.push(...events.map(({ seq }) => seq))),
+  };
 }
 
 test('what is pushed during a write goes out together with the next', async () => {
@@ -38,6 +41,25 @@ test('what is pushed during a write goes out together with the next', async () =
   expect(store.stored.map(({ seq }) => seq)).toEqual(Array.from({ length: 51 }, (_, index) => index + 5));
   expect(store.state.writes).toBeLessThan(10);
   expect(seen.at(-1)).toBe(55);
+});
+
+test('what waits is stored in the transaction of the change that follows it', async () => {
+  const store = failingStore();
+  const { log } = logOver(store);
+  await log.push(text('one'));
+  await log.commit([text('two')], (events) => store.append('run_1', events));
+  expect(store.stored.map(({ seq }) => seq)).toEqual([1, 2]);
+  expect(store.state.writes).toBe(1);
+});
+
+test('but before the end, whose number may be another', async () => {
+  const store = failingStore();
+  const { log } = logOver(store);
+  await log.push(text('one'));
+  const ending: (readonly NumberedEvent[])[] = [];
+  await log.end([text('end')], async (events) => void ending.push(events));
+  expect(store.stored.map(({ seq }) => seq)).toEqual([1]);
+  expect(ending).toMatchObject([[{ seq: 2 }]]);
 });
 
 test('a failed write leaves no gap and loses nothing', async () => {

@@ -1,4 +1,5 @@
 /** Numbers a run's events and stores them before anybody sees them; what arrives during a write goes out with the next. */
+import { setImmediate } from 'node:timers/promises';
 import type { NumberedEvent, RunEvent, Transcript } from '../transcript.ts';
 
 /** How many events may wait for the store before the model has to. */
@@ -7,21 +8,22 @@ const waitingLimit = 256;
 export interface EventLog {
   /** Stores an event soon, in order. Resolves at once unless too many wait. */
   push(event: RunEvent): Promise<void>;
-  /** Stores events together with something else, in the one transaction that `store` makes. */
-  commit(
-    events: readonly RunEvent[],
-    store: (events: readonly NumberedEvent[]) => Promise<void>,
-  ): Promise<void>;
+  /** Stores events together with something else, in the one transaction that `store` makes; what waits goes along. */
+  commit(events: readonly RunEvent[], store: StoreEvents): Promise<void>;
+  /** As `commit`, for the last events: the store may number those anew, so that what waits is stored before them. */
+  end(events: readonly RunEvent[], store: StoreEvents): Promise<void>;
   /** What is pushed from now on is dropped: the run has ended, or goes on in another log. */
   close(): void;
 }
 
-/** `stored` is told the newest number each time something was stored. */
+type StoreEvents = (events: readonly NumberedEvent[]) => Promise<void>;
+
+/** `stored` is given what was stored, each time. */
 export function createEventLog(
   runId: string,
   transcript: Transcript,
   lastEventId: number,
-  stored: (seq: number) => void,
+  stored: (events: readonly NumberedEvent[]) => void,
 ): EventLog {
   let seq = lastEventId;
   const waiting: RunEvent[] = [];
@@ -36,28 +38,29 @@ export function createEventLog(
     return written;
   };
 
-  const write = async (
-    events: readonly RunEvent[],
-    store: (events: readonly NumberedEvent[]) => Promise<void>,
-  ): Promise<void> => {
-    await store(events.map((event, index) => ({ ...event, seq: seq + 1 + index })));
+  const write = async (events: readonly RunEvent[], store: StoreEvents): Promise<void> => {
+    const numbered = events.map((event, index) => ({ ...event, seq: seq + 1 + index }));
+    await store(numbered);
     seq += events.length;
-    stored(seq);
+    stored(numbered);
+  };
+
+  const writeWithWaiting = async (events: readonly RunEvent[], store: StoreEvents): Promise<void> => {
+    const batch = [...waiting];
+    await write([...batch, ...events], store);
+    // Only now: a batch that could not be written is tried again with the next.
+    waiting.splice(0, batch.length);
   };
 
   const writeWaiting = async (): Promise<void> => {
-    while (waiting.length > 0) {
-      const batch = [...waiting];
-      await write(batch, (events) => transcript.appendEvents(runId, events));
-      // Only now: a batch that could not be written is tried again with the next.
-      waiting.splice(0, batch.length);
-    }
+    while (waiting.length > 0) await writeWithWaiting([], (events) => transcript.appendEvents(runId, events));
   };
 
   const schedule = (): Promise<void> => {
-    scheduled ??= inTurn(() => {
+    // Not at once: what tells of a change is often followed by the change, which takes it along.
+    scheduled ??= setImmediate().then(() => {
       scheduled = null;
-      return writeWaiting();
+      return inTurn(writeWaiting);
     });
     return scheduled;
   };
@@ -71,7 +74,8 @@ export function createEventLog(
       // What could not be written is tried again by the next commit, which fails the run if need be.
       else written.catch(() => undefined);
     },
-    commit: (events, store) =>
+    commit: (events, store) => inTurn(() => writeWithWaiting(events, store)),
+    end: (events, store) =>
       inTurn(async () => {
         await writeWaiting();
         await write(events, store);

@@ -1,5 +1,4 @@
 /** Reads a run's events from the store and goes on as they come, in whichever process the run is at work. */
-
 import type { NumberedEvent, Transcript } from '../transcript.ts';
 import type { EventHub } from './event-hub.ts';
 
@@ -25,14 +24,17 @@ export async function* followEvents(
   while (!signal.aborted) {
     const ticket = hub.ticket(runId);
     try {
-      const events = await transcript.readEvents(runId, cursor, batchSize);
+      const recent = follow ? hub.recent(runId, cursor) : null;
+      const events = recent ?? (await transcript.readEvents(runId, cursor, batchSize));
       for (const event of events) {
         yield event;
         cursor = event.seq;
         if (event.name === 'done' || event.name === 'error') return;
       }
       // There may be more, also where a few long ones were all that was given.
-      if (events.length === batchSize || events.some(({ name }) => name !== 'message')) continue;
+      const mayBeMore = events.length === batchSize || events.some(({ name }) => name !== 'message');
+      // Of what is recent all was given: whatever came meanwhile has woken the ticket.
+      if (!recent && mayBeMore) continue;
       if (!follow) return;
       await ticket.wait(signal);
     } finally {

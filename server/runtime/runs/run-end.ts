@@ -72,7 +72,7 @@ async function end(
     tool_results: progress.toolResults,
     rag_results: [],
   };
-  await log.commit([{ name: 'done', data: response }], (events) =>
+  await log.end([{ name: 'done', data: response }], (events) =>
     scope.transcript.endRun({
       runId: scope.runId,
       sessionId: scope.sessionId,
@@ -98,7 +98,7 @@ export async function failRun(
   const error = runError(cause);
   const excluded = await refusedMessages(scope, cause);
   scope.log.error({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
-  await log.commit([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
+  await log.end([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
     scope.transcript.endRun({
       runId: scope.runId,
       sessionId: scope.sessionId,

@@ -83,7 +83,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
 
   const work = async (runId: string, lastEventId: number, carryOut: (events: EventLog) => Promise<void>) => {
-    const events = createEventLog(runId, transcript, lastEventId, () => hub.notify(runId));
+    const events = createEventLog(runId, transcript, lastEventId, (stored) => hub.stored(runId, stored));
     try {
       await carryOut(events);
     } catch (error) {
@@ -92,6 +92,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     } finally {
       events.close();
       active.delete(runId);
+      hub.forget(runId);
       hub.notify(runId);
     }
   };
