@@ -155,6 +155,9 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
   await seed(join(folder, 'service.db'));
   const flags = ['--port', '0', '--data-dir', folder, '--global-config', folder, '--strict'];
+  // The runs that examples show at work are at work nowhere: no process is to take them over before they are asked for,
+  // and what waits behind them is not worth waiting for in the end.
+  flags.push('--lease-seconds', '300', '--drain-seconds', '1');
   const { settings } = readServerSettings(flags, { HOME: folder });
   server = await startServer(settings, { environment: {}, log: createLog('silent') });
   const login = { email: 'ada@example.com', password: 'correct-horse-battery' };

@@ -72,7 +72,7 @@ test('a query is answered, and one is streamed', async () => {
   const body = { prompt: 'Say hello.', model: 'demo:demo-1' };
   const { data } = await client.POST('/api/v1/query', { body });
   expect(data.content[0]?.type).toBe('text');
-  const expected = ['runtime', 'message', 'runtime', 'done'];
+  const expected = ['runtime', 'runtime', 'message', 'runtime', 'runtime', 'done'];
   const streamed = await Array.fromAsync(streamQuery(client, body));
   expect(streamed.map(({ event }) => event)).toEqual(expected);
   const replayed = await Array.fromAsync(streamRunEvents(client, `run_${id}`, { follow: false }));
