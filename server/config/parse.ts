@@ -7,6 +7,7 @@ import { maximumDiagnostics, readDocument, type SettingsDocument } from './docum
 import { nearest } from './nearest.ts';
 import { pointerKeys, pointerTo, valueAt } from './pointer.ts';
 import { markedValues, settingsSchema } from './schema-marks.ts';
+import { toolNameWarnings } from './tool-name-warnings.ts';
 import { validate } from './validate.ts';
 
 /** What became of a file: `written` is null exactly where a diagnostic is an error. */
@@ -27,6 +28,7 @@ export async function parseSettings(bytes: Uint8Array, file: string): Promise<Pa
     ...durationErrors(document),
     ...(await patternErrors(document)),
     ...unreadHooks(document),
+    ...toolNameWarnings(document),
   ].filter(({ pointer }) => !violations.some((violation) => violation.pointer === pointer));
   const found = inOrder([...violations, ...beyond]);
   // Valid, where nothing was found.
