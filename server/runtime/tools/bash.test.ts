@@ -51,6 +51,14 @@ describe.each(variants)('$name', ({ sandboxed }) => {
     expect(existsSync(join(workspace.path, 'where'))).toBe(true);
   });
 
+  when(asked('a call begins in the workspace folder, whatever an earlier one did, and says so'), async () => {
+    const workspace = testWorkspace();
+    await bash(workspace, 'mkdir sub; cd sub; export LEFT=1');
+    const output = await bash(workspace, 'pwd; echo "left: $LEFT"');
+    expect(output.content).toBe(`${workspace.path}\nleft: \n(Exit code 0.)`);
+    expect(tool.description).toContain('starts anew in the workspace folder');
+  });
+
   when(asked('no variable of the server is visible'), async () => {
     process.env.CANARY_OF_THE_SERVER = SECRET;
     onTestFinished(() => void delete process.env.CANARY_OF_THE_SERVER);

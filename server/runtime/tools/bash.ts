@@ -83,7 +83,8 @@ const DESCRIPTION =
   `Runs a shell command in the workspace and returns its output (both streams, cut in the middle at ` +
   `${MAX_OUTPUT_LENGTH} characters) and exit code. One that takes longer than ${PATIENCE_S} s goes on in the background ` +
   'as a job, as one with run_in_background does at once: see job_output and job_kill. With timeout_seconds ' +
-  `(at most ${MAX_TIMEOUT_S}) it is waited for and stopped then instead. There is no terminal and no input; every ` +
+  `(at most ${MAX_TIMEOUT_S}) it is waited for and stopped then instead. Each call starts anew in the ` +
+  'workspace folder: of earlier ones neither folder nor variables are left. There is no terminal and no input; every ' +
   'process it starts ends with it.';
 
 function sandboxNote(options: BashOptions): string {
