@@ -39,7 +39,7 @@ export interface Operation {
   parameters?: (Parameter | Reference)[];
   requestBody?: { required?: boolean; content: Record<string, MediaType> };
   responses: Record<string, ContractResponse | Reference>;
-  'x-access': { allow: string; scope?: string; resource?: string };
+  'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
 }
 

@@ -24,6 +24,17 @@ test('every operation has a summary, a description, and a word about who may cal
   expect(names(operations.filter(({ operation }) => !operation['x-access']?.allow))).toEqual([]);
 });
 
+test('every change of what a workspace or an organization owns names the role that it needs', () => {
+  const owned = new Set(['session', 'run', 'plan', 'agent']);
+  // They look, although they are asked with a body.
+  const lookers = ['estimateQuery', 'searchSessions'];
+  const open = operations.filter(
+    ({ method, operation }) =>
+      method !== 'get' && owned.has(operation['x-access'].resource ?? '') && !operation['x-access'].role,
+  );
+  expect(names(open).sort()).toEqual(lookers);
+});
+
 test('every body has its limit, and only a body has one', () => {
   const wrong = operations.filter(
     ({ operation }) => (operation.requestBody === undefined) !== (operation['x-body-limit'] === undefined),

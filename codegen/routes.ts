@@ -4,11 +4,15 @@ import { type Contract, type Operation, operationsOf, type PlacedOperation, reso
 import { header, writeIfChanged } from './output.ts';
 
 const declarations = `
-/** Who may call an operation. \`scope\` limits API keys; \`resource\` names what ownership is checked against in the query. */
+/**
+ * Who may call an operation. \`scope\` limits API keys; \`resource\` names what ownership is checked against in the query,
+ * and \`role\` is the least that the caller needs where that belongs.
+ */
 export interface Access {
   readonly allow: 'public' | 'principal' | 'login' | 'operator';
   readonly scope?: Scope;
   readonly resource?: string;
+  readonly role?: Role;
 }
 
 /** One operation, as the server mounts it. */
@@ -36,7 +40,7 @@ export async function generateRoutes(root: string, contract: Contract): Promise<
   const families = [...new Set(placed.map(({ operation }) => familyOf(operation)))].sort();
   const text = [
     header('openapi'),
-    "import type { operations, Scope } from './api.ts';\n\n",
+    "import type { operations, Role, Scope } from './api.ts';\n\n",
     '/** Every operation of the contract. */\nexport type OperationId = keyof operations;\n\n',
     '/** The operations of each family: one file of handlers a family. */\nexport interface Families {\n',
     ...families.map((family) => `  ${family}: ${idsOf(placed, family)};\n`),

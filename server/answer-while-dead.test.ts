@@ -38,7 +38,12 @@ test('the call runs with the input that a person gave it meanwhile', { timeout: 
       clock: systemClock,
       log: createLog('silent'),
     });
-    const reach = { userId: me.id, organizationIds: me.memberships.map((one) => one.organization_id) };
+    const reach = {
+      userId: me.id,
+      memberships: me.memberships.map((one) => ({ organizationId: one.organization_id, role: one.role })),
+      organizationIds: me.memberships.map((one) => one.organization_id),
+      workspaces: [],
+    };
     const reply = { decision: 'allow_once', updated_input } as const;
     await store.permissions.answer(reach, session_id, body.data[0]?.id ?? '', reply);
     await store.close();

@@ -65,8 +65,7 @@ async function identify(exchange: Exchange, { identity, settings }: Ports): Prom
   if (access.allow === 'public') return null;
   const caller = await authenticate(request, route, identity);
   exchange.userId = caller.userId;
-  enforceAccess(access, caller);
-  return caller;
+  return enforceAccess(access, caller);
 }
 
 const refuseUnknownPath: RequestHandler = () => {

@@ -5,6 +5,7 @@ const prefixes = {
   user: 'usr',
   organization: 'org',
   workspace: 'ws',
+  group: 'grp',
   session: 'ses',
   message: 'msg',
   run: 'run',

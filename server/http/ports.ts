@@ -1,4 +1,5 @@
 /** What http/ needs of the rest of the server; app.ts hands in the real things. */
+import type { Role } from '../contract/api.ts';
 import type { Route } from '../contract/routes.ts';
 import type { Log } from '../log.ts';
 import type { AnyReply } from './wire.ts';
@@ -10,6 +11,8 @@ export interface Caller {
   readonly credential: 'login' | 'api_key';
   readonly credentialId: string;
   readonly scopes: ReadonlySet<string>;
+  /** The least role that the operation asks for where its object belongs; the query holds the caller to it. */
+  readonly needs?: Role;
 }
 
 /** The settings that this folder reads. */

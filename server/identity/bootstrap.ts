@@ -77,7 +77,7 @@ async function makeOperator(
 
 async function firstKey(user: User, keys: ApiKeys): Promise<string> {
   const maker = toPrincipal(
-    { user, memberships: [] },
+    { user, memberships: [], workspaces: [] },
     { kind: 'login', id: 'first start', scopes: allScopes },
   );
   return (await keys.create(maker, { name: 'First start' })).key;

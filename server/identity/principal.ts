@@ -1,6 +1,6 @@
 /** Who acts: a person, through a login or an API key, with what that credential may do. */
-import type { Scope } from '../contract/api.ts';
-import type { CredentialOwner, PrincipalMembership } from './records.ts';
+import type { Role, Scope } from '../contract/api.ts';
+import type { CredentialOwner, PrincipalMembership, ReachedWorkspace } from './records.ts';
 
 /** The caller as every handler and every query sees them; read anew for each request. */
 export interface Principal {
@@ -9,12 +9,16 @@ export interface Principal {
   /** Whether this account runs the installation. */
   readonly operator: boolean;
   readonly memberships: readonly PrincipalMembership[];
+  /** Beyond what their roles in organizations give them. */
+  readonly workspaces: readonly ReachedWorkspace[];
   readonly organizationIds: readonly string[];
   readonly credential: 'login' | 'api_key';
   /** The id of the login or of the API key. */
   readonly credentialId: string;
   /** All of them for a login. */
   readonly scopes: ReadonlySet<Scope>;
+  /** The least role that the operation asks for where its object belongs. */
+  readonly needs?: Role;
 }
 
 /** A record, so that a scope that the contract gains does not compile until it stands here. */
@@ -45,6 +49,7 @@ export function toPrincipal(
     email: owner.user.email,
     operator: owner.user.operator,
     memberships: owner.memberships,
+    workspaces: owner.workspaces,
     organizationIds: owner.memberships.map((membership) => membership.organizationId),
     credential: credential.kind,
     credentialId: credential.id,

@@ -49,6 +49,14 @@ export interface PrincipalRecords {
 export interface CredentialOwner {
   readonly user: User;
   readonly memberships: readonly PrincipalMembership[];
+  readonly workspaces: readonly ReachedWorkspace[];
+}
+
+/** A workspace in which somebody has a role: given to them or their group, or the default one of their organization. */
+export interface ReachedWorkspace {
+  readonly id: string;
+  readonly organizationId: string;
+  readonly role: Role;
 }
 
 export interface PrincipalMembership {
@@ -105,7 +113,9 @@ export interface SigningKeyRecords {
 /** Whose keys: the store's `Reach`. */
 export interface Owner {
   readonly userId: string;
+  readonly memberships: readonly PrincipalMembership[];
   readonly organizationIds: readonly string[];
+  readonly workspaces: readonly ReachedWorkspace[];
 }
 
 export interface ApiKeyRecords {

@@ -168,6 +168,8 @@ describe('an agent profile', () => {
       userId: ada.user.id,
       organizationIds,
       memberships: [{ organizationId: organizationIds[0], role }],
+      workspaces: [],
+      needs: 'admin',
     });
     const call = (role: string, more: Json = {}): Json => ({
       principal: principal(role),

@@ -27,7 +27,6 @@ export const listAgents: Handler<'listAgents'> = async ({ principal, query }, se
 
 export const createAgent: Handler<'createAgent'> = async ({ principal, body }, services) => {
   const { organizationId, id } = await workspaceOf(principal, body.workspace_id, services);
-  requireAdmin(principal, organizationId);
   if (
     (await services.runtime.profiles(id)).some(
       ({ slug, source }) => slug === body.slug && source === 'builtin',
@@ -47,13 +46,11 @@ export const getAgent: Handler<'getAgent'> = async ({ principal, path, headers }
 };
 
 export const updateAgent: Handler<'updateAgent'> = async ({ principal, path, headers, body }, { store }) => {
-  await requireChangeable(principal, path.agent_id, store);
   const { agent, etag } = await store.agents.update(principal, path.agent_id, body, headers['If-Match']);
   return { status: 200, headers: { ETag: etag }, body: agent };
 };
 
 export const deleteAgent: Handler<'deleteAgent'> = async ({ principal, path, headers }, { store }) => {
-  await requireChangeable(principal, path.agent_id, store);
   await store.agents.delete(principal, path.agent_id, headers['If-Match']);
   return { status: 204 };
 };
@@ -65,23 +62,6 @@ async function workspaceOf(principal: Principal, workspaceId: string | undefined
       : await store.workspaces.find(principal, workspaceId);
   if (workspace) return workspace;
   throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-}
-
-async function requireChangeable(
-  principal: Principal,
-  agentId: string,
-  store: Services['store'],
-): Promise<void> {
-  const found = await store.agents.find(principal, agentId);
-  if (!found) throw missing();
-  requireAdmin(principal, found.organizationId);
-}
-
-/** A profile tells the agents of others what to do. */
-function requireAdmin({ memberships }: Principal, organizationId: string): void {
-  const role = memberships.find((membership) => membership.organizationId === organizationId)?.role;
-  if (role === 'owner' || role === 'admin') return;
-  throw new Problem('role_required', 'This needs the role owner or admin in the organization.');
 }
 
 /** By slug, each once: that which a query means. */

@@ -6,7 +6,7 @@ import { Problem } from '../problem.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Reach, requireRole, within } from './reach.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface TaggedAgent {
@@ -57,7 +57,8 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
   return {
     create: (reach, owner, input) =>
       database
-        .write(async (sql) => {
+        .write(reach, async (sql) => {
+          requireRole(reach, { organization_id: owner.organizationId, workspace_id: owner.workspaceId });
           const row = agentRow(reach, owner, input, clock.now().getTime());
           await sql('agents').insert(row);
           return tagged(row);
@@ -66,29 +67,30 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
           throw isDuplicate(error) ? slugTaken(input.slug) : error;
         }),
     find: (reach, id) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const row = await agentWithin(sql, reach, id).first();
+        if (row) requireRole(reach, row);
         return row ? tagged(row) : null;
       }),
     update: (reach, id, patch, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockAgent(sql, reach, id, ifMatch);
         const changes = patched(row, patch, clock.now().getTime());
         await sql<AgentRow>('agents').where({ id }).update(changes);
         return tagged({ ...row, ...changes });
       }),
     delete: (reach, id, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         await lockAgent(sql, reach, id, ifMatch);
         await sql<AgentRow>('agents').where({ id }).delete();
       }),
     ofWorkspace: (workspaceId, { after = '', limit }) =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const rows = await knownIn(sql, workspaceId).where('slug', '>', after).orderBy('slug').limit(limit);
         return rows.map(toAgent);
       }),
     findInWorkspace: (workspaceId, slug) =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const row = await knownIn(sql, workspaceId).where({ slug }).first();
         return row ? toAgent(row) : null;
       }),
@@ -100,8 +102,15 @@ function slugTaken(slug: string): Problem {
   return new Problem('slug_taken', `There is an agent profile ${slug} already; choose another slug.`);
 }
 
+/** Profiles of the whole organization are there for all of its members. */
 function agentWithin(sql: Knex, reach: Reach, id: string) {
-  return sql<AgentRow>('agents').where({ id }).whereIn('organization_id', reach.organizationIds);
+  return sql<AgentRow>('agents')
+    .where({ id })
+    .where((seen) =>
+      within(seen, reach).orWhere((common) =>
+        common.whereNull('workspace_id').whereIn('organization_id', reach.organizationIds),
+      ),
+    );
 }
 
 function knownIn(sql: Knex, workspaceId: string) {
@@ -119,6 +128,7 @@ async function lockAgent(
 ): Promise<AgentRow> {
   const row = await agentWithin(sql, reach, id).forUpdate().first();
   if (!row) throw notFound('agent profile');
+  requireRole(reach, row);
   requireMatch(ifMatch, row);
   return row;
 }

@@ -49,13 +49,13 @@ interface ApiKeyRow {
 export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiKeys {
   return {
     create: (reach, key) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = apiKeyRow(reach, key, clock.now().getTime());
         await sql('api_keys').insert(row);
         return tagged(row);
       }),
     list: (reach, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const parts = [sql('api_keys').where({ user_id: reach.userId })];
         const listing = {
           name: 'api_keys',
@@ -69,19 +69,19 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         return { data: data.map(toApiKey), next_cursor };
       }),
     find: (reach, id) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const row = await sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).first();
         return row ? tagged(row) : null;
       }),
     update: (reach, id, patch, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
         const changed = patched(row, patch, clock.now().getTime());
         await sql<ApiKeyRow>('api_keys').where({ id }).update(changed);
         return tagged({ ...row, ...changed });
       }),
     revoke: (reach, id, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         await lockApiKey(sql, reach, id, ifMatch);
         await sql<ApiKeyRow>('api_keys').where({ id }).delete();
       }),

@@ -62,9 +62,9 @@ describeStore('sqlite', 'On the one connection that writes', (store, engine) => 
     let transactions = 0;
     const counted: typeof database = {
       ...database,
-      write: (work) => {
+      write: (scope, work) => {
         transactions += 1;
-        return database.write(work);
+        return database.write(scope, work);
       },
     };
     const held = leases(counted);

@@ -78,6 +78,7 @@ function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
   return {
     id: run.id,
     organization_id: session.organization_id,
+    workspace_id: session.workspace_id,
     session_id: session.id,
     user_id: run.userId,
     run_number: session.run_number + 1,

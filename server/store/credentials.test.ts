@@ -132,7 +132,7 @@ describeStores('API keys', (store, engine) => {
     const [owner, stranger] = [await newAccount(store()), await newAccount(store())];
     const { apiKey, etag } = await store().apiKeys.create(owner, newKey());
     // A colleague in the same organization is a stranger too: a key is a person's own.
-    for (const reach of [stranger, { ...stranger, organizationIds: owner.organizationIds }]) {
+    for (const reach of [stranger, { ...owner, userId: stranger.userId }]) {
       expect(await store().apiKeys.find(reach, apiKey.id)).toBeNull();
       expect((await store().apiKeys.list(reach, {})).data).toEqual([]);
       for (const ifMatch of [undefined, etag, '"other"']) {

@@ -95,18 +95,18 @@ describeStores('The database', (store, engine) => {
     const database = openDatabase();
     const insert = (sql: Knex) =>
       sql('invitations').insert({ hash: 'undone', kind: 'invitation', created_at: 0, expires_at: 0 });
-    const failed = database.write(async (sql) => {
+    const failed = database.write('installation', async (sql) => {
       await insert(sql);
       throw new TypeError('after the write');
     });
     await expect(failed).rejects.toThrow(new TypeError('after the write'));
-    const doubled = database.write(async (sql) => {
+    const doubled = database.write('installation', async (sql) => {
       await insert(sql);
       await insert(sql);
     });
     await expect(doubled).rejects.toThrow(/unique/i);
     expect(await engine.sql()('invitations').where({ hash: 'undone' })).toEqual([]);
-    await database.write(insert);
+    await database.write('installation', insert);
     expect(await engine.sql()('invitations').where({ hash: 'undone' })).toHaveLength(1);
     await database.close();
   });
@@ -115,7 +115,7 @@ describeStores('The database', (store, engine) => {
     const database = openDatabase();
     const row = { hash: 'a-secret', kind: 'unknown kind', created_at: 0, expires_at: 0 };
     const failure = await database
-      .write((sql) => sql('invitations').insert(row))
+      .write('installation', (sql) => sql('invitations').insert(row))
       .catch((error: Error) => error);
     expect(failure).toBeInstanceOf(Error);
     expect(String(failure)).toContain('insert into');
@@ -127,7 +127,9 @@ describeStores('The database', (store, engine) => {
     const reach = await newAccount(store());
     const row = { organization_id: 'org_none', user_id: reach.userId, role: 'owner', created_at: 0 };
     const database = openDatabase();
-    await expect(database.write((sql) => sql('memberships').insert(row))).rejects.toThrow(/foreign key/i);
+    await expect(database.write('installation', (sql) => sql('memberships').insert(row))).rejects.toThrow(
+      /foreign key/i,
+    );
     await database.close();
     if (engine.dialect !== 'sqlite') return;
     expect(await engine.sql().raw('pragma integrity_check')).toEqual([{ integrity_check: 'ok' }]);
@@ -142,7 +144,9 @@ describe('SQLite', () => {
 
   it('is made in a folder and a file that only their owner can read', async () => {
     const database = openSqlite(file, log);
-    await database.write((sql) => sql.schema.createTable('notes', (table) => table.text('body')));
+    await database.write('installation', (sql) =>
+      sql.schema.createTable('notes', (table) => table.text('body')),
+    );
     expect(statSync(join(folder, 'new')).mode & 0o777).toBe(0o700);
     for (const name of [file, `${file}-wal`, `${file}-shm`]) expect(statSync(name).mode & 0o777).toBe(0o600);
     await database.close();
@@ -153,9 +157,11 @@ describe('SQLite', () => {
     const read = (sql: Knex) =>
       sql.raw('select * from pragma_journal_mode, pragma_foreign_keys, pragma_synchronous');
     const settings = [{ journal_mode: 'wal', foreign_keys: 1, synchronous: 1 }];
-    expect(await database.read(read)).toEqual(settings);
-    expect(await database.write(read)).toEqual(settings);
-    await expect(database.read((sql) => sql('notes').insert({ body: 'by a reader' }))).rejects.toMatchObject({
+    expect(await database.read('installation', read)).toEqual(settings);
+    expect(await database.write('installation', read)).toEqual(settings);
+    await expect(
+      database.read('installation', (sql) => sql('notes').insert({ body: 'by a reader' })),
+    ).rejects.toMatchObject({
       code: 'database_unavailable',
     });
     await database.close();
@@ -173,14 +179,14 @@ describe('SQLite', () => {
 
   it('lets two processes that read before they write take turns', async () => {
     const [first, second] = [openSqlite(file, log), openSqlite(file, log)];
-    await first.write((sql) => sql('notes').insert({ body: '0' }));
+    await first.write('installation', (sql) => sql('notes').insert({ body: '0' }));
     const increment = (database: Database) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const [{ body } = { body: '' }] = await sql<{ body: string }>('notes').select('body');
         await sql('notes').update({ body: String(Number(body) + 1) });
       });
     await Promise.all(Array.from({ length: 40 }, (_, index) => increment(index % 2 ? first : second)));
-    expect(await first.read((sql) => sql('notes').pluck('body'))).toEqual(['40']);
+    expect(await first.read('installation', (sql) => sql('notes').pluck('body'))).toEqual(['40']);
     await Promise.all([first.close(), second.close()]);
   });
 
@@ -189,16 +195,20 @@ describe('SQLite', () => {
   }, async () => {
     const [holder, other] = [openSqlite(file, log), openSqlite(file, log)];
     const [locked, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const holding = holder.write(async (sql) => {
+    const holding = holder.write('installation', async (sql) => {
       await sql('notes').insert({ body: 'held' });
       locked.resolve();
       await letGo.promise;
     });
     await locked.promise;
-    expect(await other.read((sql) => sql('notes').count({ count: '*' }))).toEqual([{ count: 1 }]);
+    expect(await other.read('installation', (sql) => sql('notes').count({ count: '*' }))).toEqual([
+      { count: 1 },
+    ]);
     const since = performance.now();
     const blocked = await Promise.allSettled(
-      Array.from({ length: 20 }, () => other.write((sql) => sql('notes').insert({ body: 'blocked' }))),
+      Array.from({ length: 20 }, () =>
+        other.write('installation', (sql) => sql('notes').insert({ body: 'blocked' })),
+      ),
     );
     for (const { reason } of blocked as PromiseRejectedResult[]) // asked of it below: it has none if it was stored
       expect(reason).toMatchObject({ code: 'database_unavailable', headers: { 'Retry-After': '2' } });
@@ -206,22 +216,23 @@ describe('SQLite', () => {
     expect(performance.now() - since).toBeLessThan(15_000);
     letGo.resolve();
     await holding;
-    await other.write((sql) => sql('notes').insert({ body: 'free again' }));
+    await other.write('installation', (sql) => sql('notes').insert({ body: 'free again' }));
     await Promise.all([holder.close(), other.close()]);
   });
 
   it('says when the disk is full, and goes on when it is not', async () => {
     const database = openSqlite(file, log);
-    const before = await database.read((sql) => sql('notes').count({ count: '*' }));
-    const limit = (pages: number) => database.write((sql) => sql.raw(`pragma max_page_count = ${pages}`));
+    const before = await database.read('installation', (sql) => sql('notes').count({ count: '*' }));
+    const limit = (pages: number) =>
+      database.write('installation', (sql) => sql.raw(`pragma max_page_count = ${pages}`));
     await limit(10);
-    const big = database.write(async (sql) => {
+    const big = database.write('installation', async (sql) => {
       for (let index = 0; index < 50; index += 1) await sql('notes').insert({ body: 'x'.repeat(4000) });
     });
     await expect(big).rejects.toMatchObject({ code: 'storage_full', status: 507 });
-    expect(await database.read((sql) => sql('notes').count({ count: '*' }))).toEqual(before);
+    expect(await database.read('installation', (sql) => sql('notes').count({ count: '*' }))).toEqual(before);
     await limit(1_000_000);
-    await database.write((sql) => sql('notes').insert({ body: 'x'.repeat(40_000) }));
+    await database.write('installation', (sql) => sql('notes').insert({ body: 'x'.repeat(40_000) }));
     await database.close();
   });
 
@@ -263,19 +274,19 @@ describeStore('postgresql', 'A server', (_store, engine) => {
   it('tells of its limits: time, locks, space', async () => {
     const database = openPostgres(engine.url(), log);
     const raising = (code: string) =>
-      database.write((sql) =>
+      database.write('installation', (sql) =>
         sql.raw(`do $$ begin raise exception 'full' using errcode = '${code}'; end $$`),
       );
     await expect(raising('53100')).rejects.toMatchObject({ code: 'storage_full' });
     for (const code of ['53300', '57P01', '40P01', '40001', '55P03', '08006', '25006'])
       await expect(raising(code), code).rejects.toMatchObject({ code: 'database_unavailable' });
     await expect(raising('22012')).rejects.not.toHaveProperty('status');
-    const slow = database.write(async (sql) => {
+    const slow = database.write('installation', async (sql) => {
       await sql.raw("set local statement_timeout = '20ms'");
       await sql.raw('select pg_sleep(5)');
     });
     await expect(slow).rejects.toMatchObject({ code: 'database_unavailable' });
-    const numbers = await database.read((sql) =>
+    const numbers = await database.read('installation', (sql) =>
       sql.raw(
         'select count(*) as count, sum(x) as sum, max(x) as max from (values (1::bigint), (2)) as t (x)',
       ),

@@ -3,15 +3,22 @@ import knex, { type Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { problemOf } from './database-errors.ts';
+import type { Reach } from './reach.ts';
 
 export type Dialect = 'sqlite' | 'postgresql';
+
+/**
+ * Whose rows a query may meet at all: those of the organizations of a caller, or every row, for what belongs to nobody
+ * yet and for the server's own work. PostgreSQL holds queries to it, whatever they ask for; SQLite cannot.
+ */
+export type Scope = Pick<Reach, 'userId' | 'organizationIds'> | 'installation';
 
 export interface Database {
   readonly dialect: Dialect;
   /** Queries that change nothing. */
-  read<T>(work: (sql: Knex) => Promise<T>): Promise<T>;
+  read<T>(scope: Scope, work: (sql: Knex) => Promise<T>): Promise<T>;
   /** One transaction: all of it happens, or nothing. Inside, only the given connection may be used. */
-  write<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -38,14 +45,32 @@ function told(log: Log): (message: unknown) => void {
   return (message) => log.warn({ database: String(message) }, 'the database gave trouble');
 }
 
-/** Reads go through `reader`, transactions through `writer`; both may be the same pool. */
-export function databaseOf(dialect: Dialect, reader: Knex, writer: Knex): Database {
+/** The pools of one database; they may be the same. */
+export interface Pools {
+  readonly reader: Knex;
+  readonly writer: Knex;
+  /** Where the engine holds queries to a scope: its connections see nothing until they are told for whom they ask. */
+  readonly confined?: {
+    readonly pool: Knex;
+    confine(sql: Knex.Transaction, scope: Exclude<Scope, 'installation'>): Promise<void>;
+  };
+}
+
+export function databaseOf(dialect: Dialect, { reader, writer, confined }: Pools): Database {
+  const inScope = <T>(scope: Exclude<Scope, 'installation'>, work: (sql: Knex.Transaction) => Promise<T>) =>
+    inTransaction(confined?.pool ?? writer, async (sql) => {
+      await confined?.confine(sql, scope);
+      return work(sql);
+    });
   return {
     dialect,
-    read: (work) => translated(() => work(reader)),
-    write: (work) => translated(() => inTransaction(writer, work)),
+    read: (scope, work) =>
+      translated(() => (confined && scope !== 'installation' ? inScope(scope, work) : work(reader))),
+    write: (scope, work) =>
+      translated(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
     close: async () => {
-      await Promise.all(reader === writer ? [writer.destroy()] : [reader.destroy(), writer.destroy()]);
+      const pools = new Set([reader, writer, ...(confined ? [confined.pool] : [])]);
+      await Promise.all([...pools].map((pool) => pool.destroy()));
     },
   };
 }

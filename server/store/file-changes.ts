@@ -76,12 +76,12 @@ interface FileChangeRow {
 export function fileChangeRepository({ database }: StoreParts): FileChanges {
   return {
     list: (reach, sessionId, { runId, limit }) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         return changedFiles(sql, sessionId, { ...(runId !== undefined && { run_id: runId }) }, limit);
       }),
     content: (reach, sessionId, sha256) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         return readContent(sql, sessionId, sha256);
       }),

@@ -33,12 +33,12 @@ export function invitationRepository({ database, clock }: StoreParts): Invitatio
   const now = (): number => clock.now().getTime();
   return {
     add: ({ kind, hash, expiresAt }) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const row = { hash, kind, created_at: now(), expires_at: expiresAt.getTime() };
         await sql('invitations').insert(row);
       }),
     hasOpenBootstrap: () =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const open = await sql<InvitationRow>('invitations')
           .where({ kind: 'bootstrap', used_at: null })
           .where('expires_at', '>', now())
@@ -46,7 +46,9 @@ export function invitationRepository({ database, clock }: StoreParts): Invitatio
         return open !== undefined;
       }),
     withdraw: (kind) =>
-      database.write((sql) => sql<InvitationRow>('invitations').where({ kind, used_at: null }).delete()),
+      database.write('installation', (sql) =>
+        sql<InvitationRow>('invitations').where({ kind, used_at: null }).delete(),
+      ),
   };
 }
 

@@ -99,16 +99,16 @@ export function leases(database: Database): Leases {
     },
     lockHeld,
     renew: (owner, runIds) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
           sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
         await mine().increment('lease_renewals', 1);
         const rows = await mine();
         return rows.map((row) => ({ runId: row.id, interrupt: row.interrupt_requested }));
       }),
-    list: () => database.read(activeLeases),
+    list: () => database.read('installation', activeLeases),
     take: async (seen, owner) => {
-      const taken = await database.write((sql) => takeOver(sql, seen, owner));
+      const taken = await database.write('installation', (sql) => takeOver(sql, seen, owner));
       if (taken) owners.set(taken.runId, owner);
       return taken;
     },

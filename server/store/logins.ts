@@ -46,7 +46,7 @@ export function loginRepository({ database, clock }: StoreParts): Logins {
   const now = (): number => clock.now().getTime();
   return {
     create: ({ userId, refreshHash, expiresAt }) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const id = newId('login');
         await sql('logins').insert({
           id,
@@ -57,11 +57,14 @@ export function loginRepository({ database, clock }: StoreParts): Logins {
         await sql('refresh_tokens').insert({ hash: refreshHash, login_id: id, created_at: now() });
         return id;
       }),
-    rotate: (oldHash, newHash, at) => database.write((sql) => rotate(sql, oldHash, newHash, at.getTime())),
-    end: (loginId) => database.write((sql) => endWhere(sql, { id: loginId }, now())),
-    endAll: (userId) => database.write((sql) => endWhere(sql, { user_id: userId }, now())),
+    rotate: (oldHash, newHash, at) =>
+      database.write('installation', (sql) => rotate(sql, oldHash, newHash, at.getTime())),
+    end: (loginId) => database.write('installation', (sql) => endWhere(sql, { id: loginId }, now())),
+    endAll: (userId) => database.write('installation', (sql) => endWhere(sql, { user_id: userId }, now())),
     prune: (before) =>
-      database.write((sql) => sql<LoginRow>('logins').where('expires_at', '<', before.getTime()).delete()),
+      database.write('installation', (sql) =>
+        sql<LoginRow>('logins').where('expires_at', '<', before.getTime()).delete(),
+      ),
   };
 }
 

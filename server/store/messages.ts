@@ -47,12 +47,12 @@ export interface MessageRow {
 export function messageRepository({ database, cursors }: StoreParts): Messages {
   return {
     list: (reach, sessionId, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         const { role, reverted = false, after_message_id, sort } = query;
         const part = sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) });
         if (after_message_id !== undefined) {
-          const { run_number, position } = await findMessage(sql, reach, sessionId, after_message_id);
+          const { run_number, position } = await findMessage(sql, sessionId, after_message_id);
           part.whereRaw('(run_number, position) > (?, ?)', [run_number, position]);
         }
         const listing = {
@@ -67,21 +67,17 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
         return { data: data.map(toMessage), next_cursor };
       }),
     find: (reach, sessionId, messageId) =>
-      database.read(async (sql) => toMessage(await findMessage(sql, reach, sessionId, messageId))),
+      database.read(reach, async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        return toMessage(await findMessage(sql, sessionId, messageId));
+      }),
   };
 }
 
 /** The row of a message within reach. Throws `not_found`. */
-export async function findMessage(
-  sql: Knex,
-  reach: Reach,
-  sessionId: string,
-  messageId: string,
-): Promise<MessageRow> {
-  const row = await sql<MessageRow>('messages')
-    .where({ id: messageId, session_id: sessionId })
-    .whereIn('organization_id', reach.organizationIds)
-    .first();
+/** Whether the session is within reach has been asked before. */
+export async function findMessage(sql: Knex, sessionId: string, messageId: string): Promise<MessageRow> {
+  const row = await sql<MessageRow>('messages').where({ id: messageId, session_id: sessionId }).first();
   if (!row) throw notFound('message');
   return row;
 }
@@ -102,6 +98,7 @@ export async function readMessages(sql: Knex, sessionId: string, throughRunId?: 
 /** Where messages go: after those that the run already has. */
 export interface MessagePlace {
   readonly organization_id: string;
+  readonly workspace_id: string;
   readonly session_id: string;
   readonly run_number: number;
 }
@@ -114,7 +111,7 @@ export async function insertMessages(
   now: number,
 ): Promise<void> {
   if (messages.length === 0) return;
-  const { session_id, run_number, organization_id } = place;
+  const { session_id, run_number, organization_id, workspace_id } = place;
   const last = await sql<MessageRow>('messages')
     .where({ session_id, run_number })
     .orderBy('position', 'desc')
@@ -142,7 +139,8 @@ export async function insertMessages(
     }),
   );
   await insertRows(sql, 'messages', rows);
-  for (const { id, parts } of messages) await indexMessage(sql, { id, organization_id, session_id, parts });
+  for (const { id, parts } of messages)
+    await indexMessage(sql, { id, organization_id, workspace_id, session_id, parts });
 }
 
 /** Marks messages that no model is to be shown again. */

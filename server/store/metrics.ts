@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { MetricsSnapshot, RunStatus } from '../contract/api.ts';
 import type { StoreParts } from './parts.ts';
-import type { Reach } from './reach.ts';
+import { type Reach, within } from './reach.ts';
 import { toUsage } from './session-rows.ts';
 
 /** All that the database knows of the snapshot; open streams are known elsewhere. */
@@ -16,7 +16,7 @@ export interface StoreMetrics {
 export function metricsRepository({ database }: StoreParts): StoreMetrics {
   return {
     snapshot: (over) =>
-      database.read(async (sql) => {
+      database.read(over, async (sql) => {
         const scope = over === 'installation' ? 'installation' : 'organizations';
         const [sessions, runs] = await Promise.all([countSessions(sql, over), countRuns(sql, over)]);
         return { scope, sessions: sessions.count, runs, usage: toUsage(sessions) };
@@ -35,7 +35,7 @@ const noSessions: SessionTotals = { count: 0, input_tokens: 0, output_tokens: 0,
 
 /** What agents used counts already for the sessions whose agents started them. */
 async function countSessions(sql: Knex, over: Reach | 'installation'): Promise<SessionTotals> {
-  const rows: SessionTotals[] = await within(sql('sessions').whereNull('parent_run_id'), over).select(
+  const rows: SessionTotals[] = await counted(sql('sessions').whereNull('parent_run_id'), over).select(
     sql.raw(`count(*) as count, coalesce(sum(input_tokens), 0) as input_tokens,
       coalesce(sum(output_tokens), 0) as output_tokens,
       coalesce(sum(cached_input_tokens), 0) as cached_input_tokens`),
@@ -44,7 +44,7 @@ async function countSessions(sql: Knex, over: Reach | 'installation'): Promise<S
 }
 
 async function countRuns(sql: Knex, over: Reach | 'installation'): Promise<StoredMetrics['runs']> {
-  const rows: { status: RunStatus; count: number }[] = await within(sql('runs'), over)
+  const rows: { status: RunStatus; count: number }[] = await counted(sql('runs'), over)
     .groupBy('status')
     .select('status', sql.raw('count(*) as count'));
   const none = {
@@ -59,6 +59,6 @@ async function countRuns(sql: Knex, over: Reach | 'installation'): Promise<Store
   return Object.assign(none, Object.fromEntries(rows.map(({ status, count }) => [status, count])));
 }
 
-function within(query: Knex.QueryBuilder, over: Reach | 'installation'): Knex.QueryBuilder {
-  return over === 'installation' ? query : query.whereIn('organization_id', over.organizationIds);
+function counted(query: Knex.QueryBuilder, over: Reach | 'installation'): Knex.QueryBuilder {
+  return over === 'installation' ? query : within(query, over);
 }

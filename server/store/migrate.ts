@@ -8,6 +8,7 @@ import { sessions } from './migrations/0002-sessions.ts';
 import { history } from './migrations/0003-history.ts';
 import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
+import { tenancy } from './migrations/0006-tenancy.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -15,7 +16,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, history, agents, workspaceEvents];
+const migrations: readonly Migration[] = [accounts, sessions, history, agents, workspaceEvents, tenancy];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;
@@ -23,15 +24,19 @@ export const schemaVersion = migrations.length;
 /** The number that this service's nodes lock on while one of them migrates: any constant of our own. */
 const lockNumber = 7_318_349_394_477;
 
+interface MigrateOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Done under the same lock, whether or not anything was migrated. */
+  readonly prepare?: (sql: Knex.Transaction) => Promise<void>;
+}
+
 /**
  * Not the migrator of knex: that one leaves a lock row behind when it is killed, and the next start refuses. Here the
  * engine's own lock ends with the transaction, so that a database is either old or new, never between.
  */
-export async function migrate(
-  database: Database,
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-): Promise<void> {
-  const applied = await database.write(async (sql) => {
+export async function migrate(database: Database, { clock, log, prepare }: MigrateOptions): Promise<void> {
+  const applied = await database.write('installation', async (sql) => {
     // On SQLite the transaction itself holds the only write lock.
     if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
     const version = await readVersion(sql);
@@ -46,6 +51,7 @@ export async function migrate(
         applied_at: clock.now().getTime(),
       });
     }
+    await prepare?.(sql);
     return migrations.slice(version).map(({ name }) => name);
   });
   if (applied.length > 0) log.info({ migrations: applied }, 'the database was migrated');

@@ -50,7 +50,7 @@ interface PermissionRow {
 export function permissionRepository({ database, clock, cursors }: StoreParts): Permissions {
   return {
     list: (reach, sessionId, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const { data, next_cursor } = await listQuestions<PermissionRow>(
           sql,
           cursors,
@@ -60,7 +60,9 @@ export function permissionRepository({ database, clock, cursors }: StoreParts): 
         return { data: data.map(toPermission), next_cursor };
       }),
     answer: (reach, sessionId, requestId, reply) =>
-      database.write((sql) => answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime())),
+      database.write(reach, (sql) =>
+        answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime()),
+      ),
   };
 }
 

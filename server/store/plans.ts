@@ -13,7 +13,8 @@ import { Problem } from '../problem.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, partsWithin, type Reach, requireRole, within } from './reach.ts';
+import type { RunRow } from './runs.ts';
 import { timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
 
@@ -55,6 +56,7 @@ export interface Approval {
 interface PlanRow {
   id: string;
   organization_id: string;
+  workspace_id: string;
   session_id: string;
   run_id: string | null;
   version: number;
@@ -83,7 +85,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
   const now = (): number => clock.now().getTime();
   return {
     list: (reach, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const { session_id, status } = query;
         const filters = { ...(session_id && { session_id }), ...(status && { status }) };
         const listing = {
@@ -92,21 +94,20 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
           filters,
           columns: ['created_at', 'id'],
           direction: 'desc',
-          parts: reach.organizationIds.map((organization_id) =>
-            sql('plans').where({ organization_id, ...filters }),
-          ),
+          parts: partsWithin(reach, (place) => sql('plans').where({ ...place, ...filters })),
         } as const;
         const { data, next_cursor } = await readPage<PlanRow>(sql, cursors, listing, query);
         return { data: data.map(toPlan), next_cursor };
       }),
     find: (reach, id) =>
-      database.read(async (sql) => {
-        const row = await planWithin(sql, reach, id).first();
+      database.read(reach, async (sql) => {
+        const row = await within(sql<PlanRow>('plans').where({ id }), reach).first();
+        if (row) requireRole(reach, row);
         return row ? tagged(row) : null;
       }),
     versions: (reach, id, query) =>
-      database.read(async (sql) => {
-        if (!(await planWithin(sql, reach, id).first('id'))) throw notFound('plan');
+      database.read(reach, async (sql) => {
+        if (!(await within(sql('plans').where({ id }), reach).first('id'))) throw notFound('plan');
         const listing = {
           name: 'plan_versions',
           reach,
@@ -119,7 +120,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
         return { data: data.map(toVersion), next_cursor };
       }),
     update: (reach, id, patch, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockPlan(sql, reach, id);
         requireMatch(ifMatch, row);
         if (row.status === 'approved' || row.status === 'carried_out') throw decided(row);
@@ -127,7 +128,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
         return tagged(await addVersion(sql, row, { title, content }, null, now()));
       }),
     reject: (reach, id, { version, comment = null }) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockPlan(sql, reach, id);
         requireVersion(row, version);
         if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
@@ -135,7 +136,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
         return toPlan(await savePlan(sql, row, changes, now()));
       }),
     delete: (reach, id, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         requireMatch(ifMatch, await lockPlan(sql, reach, id));
         await sql<PlanRow>('plans').where({ id }).delete();
       }),
@@ -145,7 +146,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
 /** As a version of the session's plan while a person has not approved that; else as a new plan. */
 export async function writePlan(
   sql: Knex.Transaction,
-  run: { readonly id: string; readonly organization_id: string; readonly session_id: string },
+  run: Pick<RunRow, 'id' | 'organization_id' | 'workspace_id' | 'session_id'>,
   written: WrittenPlan,
   now: number,
 ): Promise<Plan> {
@@ -155,6 +156,7 @@ export async function writePlan(
   const row: PlanRow = {
     id: newId('plan'),
     organization_id: run.organization_id,
+    workspace_id: run.workspace_id,
     session_id: run.session_id,
     run_id: run.id,
     version: 1,
@@ -219,13 +221,10 @@ function newestPlan(sql: Knex, sessionId: string) {
     .first();
 }
 
-function planWithin(sql: Knex, reach: Reach, id: string) {
-  return sql<PlanRow>('plans').where({ id }).whereIn('organization_id', reach.organizationIds);
-}
-
 async function lockPlan(sql: Knex.Transaction, reach: Reach, id: string): Promise<PlanRow> {
-  const row = await planWithin(sql, reach, id).forUpdate().first();
+  const row = await within(sql<PlanRow>('plans').where({ id }), reach).forUpdate().first();
   if (!row) throw notFound('plan');
+  requireRole(reach, row);
   return row;
 }
 

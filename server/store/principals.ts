@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { Role, Scope, User } from '../contract/api.ts';
 import type { StoreParts } from './parts.ts';
+import { covers, type ReachedWorkspace } from './reach.ts';
 import { toUser, type UserRow } from './users.ts';
 
 export interface PrincipalMembership {
@@ -15,6 +16,8 @@ export interface PrincipalMembership {
 export interface CredentialOwner {
   readonly user: User;
   readonly memberships: readonly PrincipalMembership[];
+  /** See `Reach`. */
+  readonly workspaces: readonly ReachedWorkspace[];
 }
 
 export interface LoginOwner extends CredentialOwner {
@@ -50,6 +53,8 @@ interface MembershipColumns {
   organization_name: string;
   role: Role;
   default_workspace_id: string;
+  workspaces_as_person: string | null;
+  workspaces_through_groups: string | null;
 }
 
 interface LoginColumns {
@@ -70,12 +75,13 @@ const touchIntervalMs = 60_000;
 
 export function principalRepository({ database }: StoreParts): Principals {
   return {
-    byLogin: (loginId, now) => database.read((sql) => loginOwner(sql, loginId, now)),
-    byApiKeyHash: (hash, now) => database.read((sql) => keyOwner(sql, { 'api_keys.hash': hash }, now)),
-    byApiKey: (id, now) => database.read((sql) => keyOwner(sql, { 'api_keys.id': id }, now)),
-    operator: () => database.read(operator),
+    byLogin: (loginId, now) => database.read('installation', (sql) => loginOwner(sql, loginId, now)),
+    byApiKeyHash: (hash, now) =>
+      database.read('installation', (sql) => keyOwner(sql, { 'api_keys.hash': hash }, now)),
+    byApiKey: (id, now) => database.read('installation', (sql) => keyOwner(sql, { 'api_keys.id': id }, now)),
+    operator: () => database.read('installation', operator),
     touchApiKey: (id, now) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const minuteAgo = now.getTime() - touchIntervalMs;
         await sql('api_keys')
           .where({ id })
@@ -87,6 +93,7 @@ export function principalRepository({ database }: StoreParts): Principals {
 
 async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginOwner | null> {
   const rows: (UserRow & MembershipColumns & LoginColumns)[] = await withMemberships(
+    sql,
     sql('logins').join('users', 'users.id', 'logins.user_id').where({ 'logins.id': loginId }),
   ).select({
     login_id: 'logins.id',
@@ -103,6 +110,7 @@ async function keyOwner(
   now: Date,
 ): Promise<ApiKeyOwner | null> {
   const rows: (UserRow & MembershipColumns & ApiKeyColumns)[] = await withMemberships(
+    sql,
     sql('api_keys').join('users', 'users.id', 'api_keys.user_id').where(which),
   ).select({
     key_id: 'api_keys.id',
@@ -118,6 +126,7 @@ async function keyOwner(
 async function operator(sql: Knex): Promise<CredentialOwner | null> {
   const oldest = sql('users').where({ operator: true }).orderBy(['created_at', 'id']).limit(1).select('id');
   const rows: (UserRow & MembershipColumns)[] = await withMemberships(
+    sql,
     sql('users').whereIn('users.id', oldest),
   );
   const [row] = rows;
@@ -125,7 +134,7 @@ async function operator(sql: Knex): Promise<CredentialOwner | null> {
 }
 
 /** One row for each membership; one with nulls where there is none. */
-function withMemberships(credential: Knex.QueryBuilder): Knex.QueryBuilder {
+function withMemberships(sql: Knex, credential: Knex.QueryBuilder): Knex.QueryBuilder {
   return credential
     .leftJoin('memberships', 'memberships.user_id', 'users.id')
     .leftJoin('organizations', 'organizations.id', 'memberships.organization_id')
@@ -138,8 +147,22 @@ function withMemberships(credential: Knex.QueryBuilder): Knex.QueryBuilder {
       organization_name: 'organizations.name',
       role: 'memberships.role',
       default_workspace_id: 'workspaces.id',
+      workspaces_as_person: workspacesBy(sql, asPerson),
+      workspaces_through_groups: workspacesBy(sql, throughGroups),
     });
 }
+
+/** Workspaces as one text of JSON in the row of the user: they cost no query of their own. */
+function workspacesBy(sql: Knex, members: string): Knex.Raw {
+  const sqlite = sql.client.config.client === 'sqlite3';
+  const list = sqlite
+    ? 'json_group_array(json_array(w.id, w.organization_id, m.role))'
+    : 'json_agg(json_build_array(w.id, w.organization_id, m.role))::text';
+  return sql.raw(`(select ${list} from ${members} join workspaces w on w.id = m.workspace_id)`);
+}
+
+const asPerson = '(select * from workspace_members where user_id = users.id) m';
+const throughGroups = `group_members g join workspace_members m on m.group_id = g.group_id and g.user_id = users.id`;
 
 function toOwner(row: UserRow, rows: readonly MembershipColumns[]): CredentialOwner {
   const memberships = rows.flatMap(({ organization_id, organization_name, role, default_workspace_id }) =>
@@ -154,7 +177,34 @@ function toOwner(row: UserRow, rows: readonly MembershipColumns[]): CredentialOw
           },
         ],
   );
-  return { user: toUser(row), memberships };
+  return { user: toUser(row), memberships, workspaces: workspacesOf(memberships, rows[0]) };
+}
+
+/** Each workspace once, with the highest of the roles. What was given counts only for members of its organization. */
+function workspacesOf(
+  memberships: readonly PrincipalMembership[],
+  given: Pick<MembershipColumns, 'workspaces_as_person' | 'workspaces_through_groups'> | undefined,
+): ReachedWorkspace[] {
+  const rows = [given?.workspaces_as_person, given?.workspaces_through_groups].flatMap(
+    (text): [string, string, Role][] => JSON.parse(text ?? 'null') ?? [],
+  );
+  const organizations = new Set(memberships.map(({ organizationId }) => organizationId));
+  const all = [
+    ...memberships.map(({ organizationId, defaultWorkspaceId, role }) => ({
+      id: defaultWorkspaceId,
+      organizationId,
+      role,
+    })),
+    ...rows
+      .map(([id, organizationId, role]) => ({ id, organizationId, role }))
+      .filter(({ organizationId }) => organizations.has(organizationId)),
+  ];
+  const highest = new Map<string, ReachedWorkspace>();
+  for (const workspace of all) {
+    const before = highest.get(workspace.id);
+    if (!before || covers(workspace.role, before.role)) highest.set(workspace.id, workspace);
+  }
+  return [...highest.values()];
 }
 
 function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {

@@ -38,7 +38,7 @@ interface PromptRow {
 export function promptRepository({ database, clock, cursors }: StoreParts): Prompts {
   return {
     list: (reach, sessionId, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const { data, next_cursor } = await listQuestions<PromptRow>(sql, cursors, 'prompt_requests', {
           reach,
           sessionId,
@@ -47,7 +47,9 @@ export function promptRepository({ database, clock, cursors }: StoreParts): Prom
         return { data: data.map(toPrompt), next_cursor };
       }),
     answer: (reach, sessionId, requestId, reply) =>
-      database.write((sql) => answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime())),
+      database.write(reach, (sql) =>
+        answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime()),
+      ),
   };
 }
 

@@ -36,7 +36,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const asked: Query[] = [];
     const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
     sql.on('query', listen);
-    const database = databaseOf('sqlite', sql, sql);
+    const database = databaseOf('sqlite', { reader: sql, writer: sql });
     await ask({ database, clock: engine.clock, cursors: createCursors('key') });
     sql.removeListener('query', listen);
     const plans: { detail: string }[] = [];
@@ -82,6 +82,19 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
 
   it.each<[string, string, (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>]>([
     ['runs', 'organization_id', (parts, reach) => runRepository(parts).list(reach, {})],
+    ['runs', 'workspace_id', (parts, reach) => runRepository(parts).list(asMember(reach), {})],
+    ['plans', 'workspace_id', (parts, reach) => planRepository(parts).list(asMember(reach), {})],
+    [
+      'plans',
+      'status',
+      (parts, reach) => planRepository(parts).list(asMember(reach), { status: 'proposed' }),
+    ],
+    ['sessions', 'workspace_id', (parts, reach) => sessionRepository(parts).list(asMember(reach), {})],
+    [
+      'sessions',
+      'tag',
+      (parts, reach) => sessionRepository(parts).list(asMember(reach), { tag: 't', sort: 'updated_at' }),
+    ],
     ['runs', 'session_id', (parts, reach, session_id) => runRepository(parts).list(reach, { session_id })],
     ['runs', 'status', (parts, reach) => runRepository(parts).list(reach, { status: 'running' })],
     ['runs', 'trigger', (parts, reach) => runRepository(parts).list(reach, { trigger: 'api' })],
@@ -253,7 +266,7 @@ async function plansFor(
   const asked: Query[] = [];
   const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
   sql.on('query', listen);
-  const database = databaseOf(engine.dialect, sql, sql);
+  const database = databaseOf(engine.dialect, { reader: sql, writer: sql });
   await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
   sql.removeListener('query', listen);
   return sql.transaction(async (transaction) => {
@@ -270,4 +283,13 @@ async function plansFor(
     }
     return plans.join('\n');
   });
+}
+
+/** The same person without a role that reaches the whole organization. */
+function asMember(reach: Reach): Reach {
+  const memberships = reach.memberships.map(({ organizationId }) => ({
+    organizationId,
+    role: 'member' as const,
+  }));
+  return { ...reach, memberships };
 }

@@ -19,7 +19,7 @@ export interface Queue {
 export function queueRepository({ database, cursors }: StoreParts): Queue {
   return {
     list: (reach, sessionId, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         const listing = {
           name: 'queue',
@@ -33,7 +33,7 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
         return { data: await withPrompts(sql, data), next_cursor };
       }),
     clear: (reach, sessionId) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         // Under its lock no run of the session begins or ends.
         await lockSession(sql, reach, sessionId);
         const behind = await firstRunNumber(sql, sessionId);

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { type CostColumns, toCost } from './costs.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, partsWithin, type Reach, requireRole, within } from './reach.ts';
 import { requireSession, toUsage } from './session-rows.ts';
 import { nullableTimestamp, timestamp } from './timestamps.ts';
 import { pruneWorkspaceEvents } from './workspace-events.ts';
@@ -36,6 +36,7 @@ export interface Runs {
 export interface RunRow extends CostColumns {
   id: string;
   organization_id: string;
+  workspace_id: string;
   session_id: string;
   user_id: string;
   run_number: number;
@@ -73,12 +74,13 @@ const pruneBatch = 50;
 export function runRepository({ database, cursors }: StoreParts): Runs {
   return {
     find: (reach, id) =>
-      database.read(async (sql) => {
-        const row = await runWithin(sql, reach, id).first();
+      database.read(reach, async (sql) => {
+        const row = await within(sql<RunRow>('runs').where({ id }), reach).first();
+        if (row) requireRole(reach, row);
         return row ? { run: toRun(row), firstEventId: row.pruned_event_id + 1 } : null;
       }),
     list: (reach, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const { session_id, status, trigger } = query;
         const filters = {
           ...(session_id !== undefined && { session_id }),
@@ -91,15 +93,13 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
           filters,
           columns: ['created_at', 'id'],
           direction: 'desc',
-          parts: reach.organizationIds.map((organization_id) =>
-            sql('runs').where({ organization_id, ...filters }),
-          ),
+          parts: partsWithin(reach, (place) => sql('runs').where({ ...place, ...filters })),
         } as const;
         const { data, next_cursor } = await readPage<RunRow>(sql, cursors, listing, query);
         return { data: data.map(toRun), next_cursor };
       }),
     activeOf: (reach, sessionId) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         const rows = await sql<RunRow>('runs')
           .where({ session_id: sessionId, ended_at: null })
@@ -107,7 +107,7 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         return rows.map(toRun);
       }),
     current: (reach, sessionId) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
         const runs = () => sql<RunRow>('runs').where({ session_id: sessionId });
         const row =
@@ -116,9 +116,10 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         return row ? toRun(row) : null;
       }),
     requestInterrupt: (reach, id, reason) =>
-      database.write(async (sql) => {
-        const row = await runWithin(sql, reach, id).forUpdate().first();
+      database.write(reach, async (sql) => {
+        const row = await within(sql<RunRow>('runs').where({ id }), reach).forUpdate().first();
         if (!row) throw notFound('run');
+        requireRole(reach, row);
         if (row.ended_at !== null) throw new Problem('run_ended', `The run has ended: it is ${row.status}.`);
         await sql<RunRow>('runs')
           .where({ id })
@@ -128,16 +129,12 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
     pruneEvents: async (before) => {
       let pruned = 0;
       // What a workspace tells of a run stands among its events, and is forgotten before them.
-      while (await database.write((sql) => pruneWorkspaceEvents(sql, before.getTime())));
+      while (await database.write('installation', (sql) => pruneWorkspaceEvents(sql, before.getTime())));
       for (let batch = pruneBatch; batch === pruneBatch; pruned += batch)
-        batch = await database.write((sql) => pruneSome(sql, before.getTime()));
+        batch = await database.write('installation', (sql) => pruneSome(sql, before.getTime()));
       return pruned;
     },
   };
-}
-
-function runWithin(sql: Knex, reach: Reach, id: string) {
-  return sql<RunRow>('runs').where({ id }).whereIn('organization_id', reach.organizationIds);
 }
 
 async function pruneSome(sql: Knex.Transaction, before: number): Promise<number> {

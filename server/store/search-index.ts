@@ -1,6 +1,7 @@
 /** The index for searches: what was said in titles, messages and tool calls, written in the transaction that says it. */
 import type { Knex } from 'knex';
 import type { MessagePart } from '../contract/api.ts';
+import { type Reach, wholeOrganizations, within } from './reach.ts';
 import { type SearchTerm, wordsIn } from './search-words.ts';
 
 export type SearchKind = 'title' | 'message' | 'tool';
@@ -8,25 +9,28 @@ export type SearchKind = 'title' | 'message' | 'tool';
 export interface TitledSession {
   readonly id: string;
   readonly organization_id: string;
+  readonly workspace_id: string;
   readonly title: string;
 }
 
 export interface SearchedMessage {
   readonly id: string;
   readonly organization_id: string;
+  readonly workspace_id: string;
   readonly session_id: string;
   readonly parts: readonly MessagePart[];
 }
 
 /** Where a search looks; ownership is the first of its words. */
 export interface SearchScope {
-  readonly organizationIds: readonly string[];
+  readonly reach: Reach;
   readonly kinds: readonly SearchKind[];
   readonly sessionId?: string | undefined;
 }
 
 interface SearchDocument {
   readonly organization_id: string;
+  readonly workspace_id: string;
   readonly session_id: string;
   readonly message_id: string | null;
   readonly kind: SearchKind;
@@ -42,16 +46,23 @@ export async function indexTitle(sql: Knex.Transaction, session: TitledSession):
   await sql('search_documents').where(place).delete();
   await insertDocument(
     sql,
-    { ...place, organization_id: session.organization_id, message_id: null },
+    {
+      ...place,
+      organization_id: session.organization_id,
+      workspace_id: session.workspace_id,
+      message_id: null,
+    },
     session.title,
   );
 }
 
 /** Writes a message where searches look: what was said, and what its tool calls asked and gave. */
 export async function indexMessage(sql: Knex.Transaction, message: SearchedMessage): Promise<void> {
-  const { id: message_id, organization_id, session_id, parts } = message;
-  for (const kind of ['message', 'tool'] as const)
-    await insertDocument(sql, { organization_id, session_id, message_id, kind }, searchedText(parts, kind));
+  const { id: message_id, organization_id, workspace_id, session_id, parts } = message;
+  for (const kind of ['message', 'tool'] as const) {
+    const document = { organization_id, workspace_id, session_id, message_id, kind };
+    await insertDocument(sql, document, searchedText(parts, kind));
+  }
 }
 
 /** Takes messages out of the index. */
@@ -80,17 +91,16 @@ export function searchedText(parts: readonly MessagePart[], kind: 'message' | 't
 export function findDocuments(sql: Knex, scope: SearchScope, terms: readonly SearchTerm[]): FoundDocuments {
   const columns = ['session_id', 'message_id', 'kind'].map((name) => `search_documents.${name}`);
   if (isSqlite(sql)) {
-    const query = sql('search_words')
+    const matching = sql('search_words')
       .join('search_documents', 'search_documents.id', 'search_words.rowid')
-      .whereRaw('search_words match ?', [expression(scope, terms, ftsWord)])
-      .whereIn('search_documents.organization_id', [...scope.organizationIds])
-      .select('search_words.rowid', ...columns);
+      .whereRaw('search_words match ?', [expression(scope, terms, ftsWord)]);
+    const query = within(matching, scope.reach, 'search_documents').select('search_words.rowid', ...columns);
     return { query, place: 'search_words.rowid', sessionId: 'search_documents.session_id' };
   }
-  const found = sql('search_documents')
-    .whereRaw('words @@ ?::tsquery', [expression(scope, terms, tsWord)])
-    .whereIn('organization_id', [...scope.organizationIds])
-    .select('id', ...columns);
+  const matching = sql('search_documents').whereRaw('words @@ ?::tsquery', [
+    expression(scope, terms, tsWord),
+  ]);
+  const found = within(matching, scope.reach).select('id', ...columns);
   // Found in full before it is ordered: else the planner may walk the whole table in its order and look at each row.
   return {
     query: sql('found').withMaterialized('found', found).select('found.*'),
@@ -109,13 +119,13 @@ export interface FoundDocuments {
 
 /** Both engines know words in quotes, brackets and signs for `and` and `or`; our words hold none of these. */
 function expression(
-  { organizationIds, kinds, sessionId }: SearchScope,
+  { reach, kinds, sessionId }: SearchScope,
   terms: readonly SearchTerm[],
   { quote, and, or, prefix }: Spelling,
 ): string {
   const anyOf = (marks: readonly string[]) => `(${marks.map(quote).join(or)})`;
   return [
-    anyOf(organizationIds.map(ownerMark)),
+    anyOf([...wholeOrganizations(reach), ...reach.workspaces.map(({ id }) => id)].map(ownerMark)),
     anyOf(kinds.map(kindMark)),
     ...(sessionId === undefined ? [] : [quote(sessionMark(sessionId))]),
     ...terms.map((term) => quote(term.word) + (term.prefix ? prefix : '')),
@@ -133,7 +143,8 @@ const ftsWord: Spelling = { quote: (word) => `"${word}"`, and: ' AND ', or: ' OR
 const tsWord: Spelling = { quote: (word) => `'${word}'`, and: ' & ', or: ' | ', prefix: ':*' };
 
 // No word begins like this, so that no query can spell one.
-const ownerMark = (organizationId: string) => `@${organizationId}`;
+/** Of an organization or a workspace. */
+const ownerMark = (id: string) => `@${id}`;
 const sessionMark = (sessionId: string) => `@${sessionId}`;
 const kindMark = (kind: SearchKind) => `@${kind}`;
 
@@ -142,6 +153,7 @@ async function insertDocument(sql: Knex.Transaction, document: SearchDocument, t
   words.delete('');
   if (words.size === 0) return;
   words.add(ownerMark(document.organization_id));
+  words.add(ownerMark(document.workspace_id));
   words.add(sessionMark(document.session_id));
   words.add(kindMark(document.kind));
   if (isSqlite(sql)) {

@@ -5,7 +5,7 @@ import { searchTerms, wordsIn } from './search-words.ts';
 import type { SearchQuery } from './searches.ts';
 import type { Reach, Store } from './store.ts';
 import { beginRun, endRun, message, noUsage } from './test-runs.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { describeStores, newAccount, reachOfNobody } from './test-stores.ts';
 
 describe('Words', () => {
   const words = (text: string) => [...wordsIn(text)].map(({ word }) => word);
@@ -122,7 +122,7 @@ describeStores('A search', (store) => {
     ])
       expect(await search(stranger, query), query).toEqual([]);
     expect(await search(stranger, 'canary', { session_id: sessionId })).toEqual([]);
-    expect(await search({ ...stranger, organizationIds: [] }, 'canary')).toEqual([]);
+    expect(await search(reachOfNobody(stranger.userId), 'canary')).toEqual([]);
   });
 
   it('follows what is renamed and what is deleted', async () => {

@@ -27,10 +27,11 @@ interface FoundDocument {
 export function searchRepository({ database, cursors }: StoreParts): Searches {
   return {
     find: (reach, search, page) =>
-      database.read(async (sql) => {
+      // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
+      database.read('installation', async (sql) => {
         const terms = searchTerms(search.query);
         // A query without a word asks for nothing.
-        if (terms.length === 0 || reach.organizationIds.length === 0) return { data: [], next_cursor: null };
+        if (terms.length === 0 || reach.memberships.length === 0) return { data: [], next_cursor: null };
         const { query, place } = findIn(sql, reach, search, terms);
         const listing = {
           name: 'searches',
@@ -48,11 +49,11 @@ export function searchRepository({ database, cursors }: StoreParts): Searches {
 
 function findIn(
   sql: Knex,
-  { organizationIds }: Reach,
+  reach: Reach,
   { in: kinds = ['title', 'message'], workspace_id, session_id }: SearchQuery,
   terms: readonly SearchTerm[],
 ) {
-  const found = findDocuments(sql, { organizationIds, kinds, sessionId: session_id }, terms);
+  const found = findDocuments(sql, { reach, kinds, sessionId: session_id }, terms);
   if (workspace_id === undefined) return found;
   const { query, sessionId } = found;
   // Looked up for each that was found: as a join it would tempt the planner to begin with the workspace.

@@ -42,14 +42,16 @@ const later = Date.now() + 3_600_000;
 
 /** Writes everything in one transaction. */
 export async function seedExamples(database: Database, seed: ExampleSeed): Promise<void> {
-  const organizationId = seed.me.memberships[0]?.organization_id;
-  if (!organizationId) throw new Error('the example of the account has no membership');
-  await database.write(async (sql) => {
+  const [membership] = seed.me.memberships;
+  if (!membership) throw new Error('the example of the account has no membership');
+  const organizationId = membership.organization_id;
+  const place = { organization_id: organizationId, workspace_id: membership.default_workspace_id };
+  await database.write('installation', async (sql) => {
     await seedAccount(sql, seed);
     for (const session of seed.sessions) await seedSession(sql, session, organizationId, seed.me.id);
-    for (const run of seed.runs) await seedRun(sql, run, organizationId, seed.me.id);
+    for (const run of seed.runs) await seedRun(sql, run, place, seed.me.id);
     for (const [position, message] of seed.messages.entries())
-      await seedMessage(sql, message, organizationId, position);
+      await seedMessage(sql, message, place, position);
     for (const [path, text] of Object.entries(seed.files)) await seedFile(sql, seed, path, text);
     for (const request of seed.permissions)
       await sql('permission_requests').insert({
@@ -63,7 +65,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     for (const plan of seed.plans) {
       const { id, version, run_id, title, content } = plan;
       const owner = { organization_id: organizationId };
-      await sql('plans').insert({ ...plan, ...owner, revision: 1, created_at: at, updated_at: at });
+      await sql('plans').insert({ ...plan, ...place, revision: 1, created_at: at, updated_at: at });
       await sql('plan_versions').insert({
         ...owner,
         plan_id: id,
@@ -85,6 +87,12 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
         updated_at: at,
       });
   });
+}
+
+/** Where everything of the examples belongs. */
+interface Place {
+  readonly organization_id: string;
+  readonly workspace_id: string;
 }
 
 async function seedAccount(
@@ -169,6 +177,7 @@ async function seedSession(sql: Knex.Transaction, session: Session, organization
   for (const tag of tags)
     await sql('session_tags').insert({
       organization_id: organizationId,
+      workspace_id: session.workspace_id,
       session_id: session.id,
       tag,
       archived: session.archived,
@@ -177,14 +186,14 @@ async function seedSession(sql: Knex.Transaction, session: Session, organization
     });
 }
 
-async function seedRun(sql: Knex.Transaction, run: Run, organizationId: string, userId: string) {
+async function seedRun(sql: Knex.Transaction, run: Run, place: Place, userId: string) {
   const { usage, cost, error, ...columns } = run;
   await sql('runs').insert({
     ...columns,
     ...usage,
     ...addCost(noCost, cost),
     error: error ? JSON.stringify(error) : null,
-    organization_id: organizationId,
+    ...place,
     user_id: userId,
     run_number: 1,
     on_unanswered: 'wait',
@@ -196,16 +205,11 @@ async function seedRun(sql: Knex.Transaction, run: Run, organizationId: string, 
   });
 }
 
-async function seedMessage(
-  sql: Knex.Transaction,
-  message: Message,
-  organizationId: string,
-  position: number,
-) {
+async function seedMessage(sql: Knex.Transaction, message: Message, place: Place, position: number) {
   const { parts, usage, cost, ...columns } = message;
   await sql('messages').insert({
     ...columns,
-    organization_id: organizationId,
+    organization_id: place.organization_id,
     parts: JSON.stringify(parts),
     usage: usage ? JSON.stringify(usage) : null,
     cost_nanodollars: toNanodollars(cost),
@@ -214,7 +218,7 @@ async function seedMessage(
     feedback: message.feedback && JSON.stringify(message.feedback),
     created_at: at,
   });
-  await indexMessage(sql, { ...message, organization_id: organizationId });
+  await indexMessage(sql, { ...message, ...place });
 }
 
 function question(request: PermissionRequest | PromptRequest, organizationId: string) {

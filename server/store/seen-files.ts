@@ -1,5 +1,6 @@
 /** What each session has last seen of files, kept so that an agent need not read them again after a restart. */
 import type { Knex } from 'knex';
+import type { SessionRow } from './session-rows.ts';
 
 /** A file as a session saw it last. */
 export interface SeenFile {
@@ -10,6 +11,7 @@ export interface SeenFile {
 }
 
 interface SeenFileRow {
+  organization_id: string;
   session_id: string;
   path: string;
   sha256: string;
@@ -21,14 +23,16 @@ const mostFiles = 5000;
 
 export async function rememberFiles(
   sql: Knex.Transaction,
-  sessionId: string,
+  { id: session_id, organization_id }: Pick<SessionRow, 'id' | 'organization_id'>,
   files: readonly SeenFile[],
 ): Promise<void> {
   if (files.length === 0) return;
   const forgotten = files.filter(({ version }) => version === null).map(({ path }) => path);
-  await sql<SeenFileRow>('seen_files').where({ session_id: sessionId }).whereIn('path', forgotten).delete();
+  await sql<SeenFileRow>('seen_files').where({ session_id }).whereIn('path', forgotten).delete();
   const rows = files.flatMap(({ path, version }) =>
-    version ? [{ session_id: sessionId, path, sha256: version.sha256, modified_at: version.mtimeMs }] : [],
+    version
+      ? [{ organization_id, session_id, path, sha256: version.sha256, modified_at: version.mtimeMs }]
+      : [],
   );
   if (rows.length > 0)
     await sql<SeenFileRow>('seen_files').insert(rows).onConflict(['session_id', 'path']).merge();

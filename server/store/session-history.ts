@@ -12,6 +12,7 @@ import { forgetMessages, indexMessage, indexTitle } from './search-index.ts';
 import {
   lockSession,
   replaceTags,
+  requireSession,
   type SessionRow,
   saveSession,
   type TaggedSession,
@@ -57,8 +58,9 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
   const now = (): number => clock.now().getTime();
   return {
     planRevert: (reach, sessionId, messageId) =>
-      database.read(async (sql) => {
-        const message = await requirePrompt(sql, reach, sessionId, messageId);
+      database.read(reach, async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        const message = await requirePrompt(sql, sessionId, messageId);
         await requireIdle(sql, sessionId);
         const session = await sql<SessionRow>('sessions').where({ id: sessionId }).first();
         const counted = await since(sql, message).count({ count: '*' });
@@ -72,10 +74,10 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         };
       }),
     revert: (reach, { sessionId, messageId, runNumber }, files, putBack) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
         await requireIdle(sql, sessionId);
-        const message = await requirePrompt(sql, reach, sessionId, messageId);
+        const message = await requirePrompt(sql, sessionId, messageId);
         if (session.run_number !== runNumber) throw meanwhile();
         await goBack(sql, session, message, now());
         if (files)
@@ -87,24 +89,23 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         await putBack();
       }),
     fork: (reach, sessionId, options) =>
-      database.write(async (sql) =>
+      database.write(reach, async (sql) =>
         forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
       ),
     updateMessage: (reach, sessionId, messageId, patch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
-        const row = await findMessage(sql, reach, sessionId, messageId);
-        const edited =
-          patch.text === undefined ? row : await editText(sql, reach, session, row, patch.text, now());
+        const row = await findMessage(sql, sessionId, messageId);
+        const edited = patch.text === undefined ? row : await editText(sql, session, row, patch.text, now());
         if (patch.feedback === undefined) return toMessage(edited);
         const feedback = patch.feedback && JSON.stringify(patch.feedback);
         await sql<MessageRow>('messages').where({ id: edited.id }).update({ feedback });
         return toMessage({ ...edited, feedback });
       }),
     deleteMessage: (reach, sessionId, messageId) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
-        const row = await findMessage(sql, reach, sessionId, messageId);
+        const row = await findMessage(sql, sessionId, messageId);
         await requireIdle(sql, sessionId);
         const rows = await sql<MessageRow>('messages')
           .where({ session_id: sessionId, run_number: row.run_number, reverted: row.reverted })
@@ -126,13 +127,8 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
 }
 
 /** A prompt of the history as it stands. */
-async function requirePrompt(
-  sql: Knex,
-  reach: Reach,
-  sessionId: string,
-  messageId: string,
-): Promise<MessageRow> {
-  const message = await findMessage(sql, reach, sessionId, messageId);
+async function requirePrompt(sql: Knex, sessionId: string, messageId: string): Promise<MessageRow> {
+  const message = await findMessage(sql, sessionId, messageId);
   const fault =
     message.role !== 'user'
       ? 'Only what a person said can be gone back to: name a message whose role is user.'
@@ -210,14 +206,13 @@ function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary'>[]): n
 /** The old text leaves the history with all that answered it; the new one stands in its place. */
 async function editText(
   sql: Knex.Transaction,
-  reach: Reach,
   session: SessionRow,
   row: MessageRow,
   text: string,
   now: number,
 ): Promise<MessageRow> {
   await requireIdle(sql, session.id);
-  await requirePrompt(sql, reach, session.id, row.id);
+  await requirePrompt(sql, session.id, row.id);
   const shorter = await goBack(sql, session, row, now);
   const run_number = session.run_number + 1;
   const message = {
@@ -229,10 +224,10 @@ async function editText(
     },
     ...{ model: null, stop_reason: null, usage: null },
   };
-  const { organization_id, id: session_id } = session;
-  await insertMessages(sql, { organization_id, session_id, run_number }, [message], now);
+  const { organization_id, workspace_id, id: session_id } = session;
+  await insertMessages(sql, { organization_id, workspace_id, session_id, run_number }, [message], now);
   await saveSession(sql, shorter, { run_number, message_count: shorter.message_count + 1 }, now);
-  return findMessage(sql, reach, session.id, message.id);
+  return findMessage(sql, session.id, message.id);
 }
 
 /** A prompt with its answers; an answer with the results of its calls, and those with it. */
@@ -258,7 +253,7 @@ async function forkSession(
   const rows = await sql<MessageRow>('messages')
     .where({ session_id: origin.id, reverted: false })
     .orderBy(['run_number', 'position']);
-  const copied = wholeSteps(rows, await endOf(sql, reach, origin.id, rows, at_message_id));
+  const copied = wholeSteps(rows, await endOf(sql, origin.id, rows, at_message_id));
   const id = newId('session');
   const ids = new Map(copied.map((row) => [row.id, newId('message')]));
   const row: SessionRow = {
@@ -286,19 +281,19 @@ async function forkSession(
     ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
   }));
   await insertRows(sql, 'messages', copies);
-  for (const copy of copies) await indexMessage(sql, { ...copy, parts: toMessage(copy).parts });
+  const { workspace_id } = row;
+  for (const copy of copies) await indexMessage(sql, { ...copy, workspace_id, parts: toMessage(copy).parts });
   return toTaggedSession(row);
 }
 
 async function endOf(
   sql: Knex,
-  reach: Reach,
   sessionId: string,
   rows: readonly MessageRow[],
   messageId: string | undefined,
 ): Promise<number> {
   if (messageId === undefined) return rows.length;
-  await findMessage(sql, reach, sessionId, messageId);
+  await findMessage(sql, sessionId, messageId);
   const place = rows.findIndex(({ id }) => id === messageId);
   if (place >= 0) return place + 1;
   throw new Problem('invalid_request', 'The session has gone back to before this message.', {

@@ -19,7 +19,7 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
   const now = (): number => clock.now().getTime();
   return {
     add: (reach, workspace_id, { session, messages }) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const { title, agent_slug, model, system_prompt, tags, metadata } = session;
         const made = await insertSession(
           sql,
@@ -35,7 +35,8 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         const { id } = made.session;
         const row = await sql<SessionRow>('sessions').where({ id }).first();
         if (!row) throw new Error('The session that was just made is not there.');
-        const place = { organization_id: row.organization_id, session_id: id, run_number: 0 };
+        const { organization_id } = row;
+        const place = { organization_id, workspace_id, session_id: id, run_number: 0 };
         const news = messages.map(newMessage);
         for (let start = 0; start < news.length; start += chunk) {
           await insertMessages(sql, place, news.slice(start, start + chunk), now());

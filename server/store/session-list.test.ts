@@ -3,7 +3,7 @@ import type { Session } from '../contract/api.ts';
 import type { SessionQuery } from './sessions.ts';
 import type { Reach, Store } from './store.ts';
 import { beginRun } from './test-runs.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { bothOf, describeStores, newAccount, reachOfNobody } from './test-stores.ts';
 
 /** All pages of a list, one after the other. */
 async function pages(store: Store, reach: Reach, query: SessionQuery): Promise<Session[][]> {
@@ -94,7 +94,6 @@ describeStores('The list of sessions', (store, engine) => {
 
   it('merges the organizations of a caller into one order', async () => {
     const [ada, ben] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Ben')];
-    const organizationIds = [...ada.organizationIds, ...ben.organizationIds];
     const names: string[] = [];
     for (let index = 0; index < 9; index += 1) {
       engine.clock.advance(index % 3);
@@ -102,12 +101,12 @@ describeStores('The list of sessions', (store, engine) => {
       await store().sessions.create(index % 2 ? ada : ben, { title, tags: ['both'] });
       names.push(title);
     }
-    const both = { userId: ada.userId, organizationIds };
+    const both = bothOf(ada, ben);
     for (const query of [{}, { tag: 'both' }, { status: 'idle' as const }]) {
       expect(titles(await pages(store(), both, { limit: 2, ...query }))).toEqual(names.toReversed());
       expect(titles(await pages(store(), both, { limit: 4, sort: 'created_at', ...query }))).toEqual(names);
     }
-    expect(await pages(store(), { userId: ada.userId, organizationIds: [] }, {})).toEqual([[]]);
+    expect(await pages(store(), reachOfNobody(ada.userId), {})).toEqual([[]]);
   });
 
   it('refuses a cursor of other filters, another order, another list or another caller', async () => {

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { operations, Session } from '../contract/api.ts';
 import type { Cursors } from './cursor.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
-import type { Reach } from './reach.ts';
+import { type Part, partsWithin, type Reach } from './reach.ts';
 import { findDocuments } from './search-index.ts';
 import { type SearchTerm, searchTerms } from './search-words.ts';
 import { type SessionRow, toSession } from './session-rows.ts';
@@ -38,9 +38,7 @@ export async function listSessions(
     filters,
     columns,
     direction: sort.startsWith('-') ? ('desc' as const) : ('asc' as const),
-    parts: reach.organizationIds.map((organizationId) =>
-      titled(sql, terms, organizationId, sessionsOf(sql, organizationId, filters)),
-    ),
+    parts: partsWithin(reach, (place) => titled(sql, terms, reach, sessionsOf(sql, place, filters))),
   };
   const { data, next_cursor } = await readPage<SessionRow>(sql, cursors, listing, query);
   return { data: data.map(toSession), next_cursor };
@@ -61,10 +59,8 @@ export async function listChildren(
     columns: ['created_at', 'id'],
     direction: 'asc',
     // Each walks one index.
-    parts: reach.organizationIds.flatMap((organization_id) =>
-      [false, true].map((archived) =>
-        sql('sessions').where({ organization_id, parent_id: parentId, archived }),
-      ),
+    parts: [false, true].flatMap((archived) =>
+      partsWithin(reach, (place) => sql('sessions').where({ ...place, parent_id: parentId, archived })),
     ),
   } as const;
   const { data, next_cursor } = await readPage<SessionRow>(sql, cursors, listing, query);
@@ -81,12 +77,12 @@ interface SessionFilters {
   readonly archived: boolean;
 }
 
-function sessionsOf(sql: Knex, organizationId: string, filters: SessionFilters): Knex.QueryBuilder {
+function sessionsOf(sql: Knex, place: Part, filters: SessionFilters): Knex.QueryBuilder {
   const { tag, archived, workspace_id, parent_id, status, pinned, updated_after } = filters;
   const query =
     tag === undefined
-      ? sql('sessions').where({ organization_id: organizationId, archived })
-      : taggedSessions(sql, organizationId, tag, archived);
+      ? sql('sessions').where({ ...place, archived })
+      : taggedSessions(sql, place, tag, archived);
   if (workspace_id !== undefined) query.where({ 'sessions.workspace_id': workspace_id });
   if (parent_id === undefined) query.whereNull('sessions.parent_run_id');
   else query.where({ 'sessions.parent_id': parent_id });
@@ -100,11 +96,11 @@ function sessionsOf(sql: Knex, organizationId: string, filters: SessionFilters):
 function titled(
   sql: Knex,
   terms: readonly SearchTerm[] | null,
-  organizationId: string,
+  reach: Reach,
   sessions: Knex.QueryBuilder,
 ): Knex.QueryBuilder {
   if (terms === null) return sessions;
-  const scope = { organizationIds: [organizationId], kinds: ['title'] } as const;
+  const scope = { reach, kinds: ['title'] } as const;
   const { query, sessionId } = findDocuments(sql, scope, terms);
   return sessions.whereIn('sessions.id', query.clearSelect().select(sessionId));
 }
@@ -112,14 +108,15 @@ function titled(
 /** Begins at the tags, whose index has the order already. */
 function taggedSessions(
   sql: Knex,
-  organizationId: string,
+  { organization_id, workspace_id }: Part,
   tag: string,
   archived: boolean,
 ): Knex.QueryBuilder {
   return sql('session_tags')
     .join('sessions', 'sessions.id', 'session_tags.session_id')
     .where({
-      'session_tags.organization_id': organizationId,
+      'session_tags.organization_id': organization_id,
+      ...(workspace_id !== undefined && { 'session_tags.workspace_id': workspace_id }),
       'session_tags.tag': tag,
       'session_tags.archived': archived,
     })

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { Session, SessionStatus, SessionUpdated, Usage } from '../contract/api.ts';
 import { type CostColumns, noCost, toCost } from './costs.ts';
 import { etagOf } from './etag.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Reach, requireRole, within } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
@@ -77,22 +77,20 @@ export function freshSession(now: number) {
 
 /** The session, held against other writers until the transaction ends. Sessions are locked before what they hold. */
 export async function lockSession(sql: Knex.Transaction, reach: Reach, id: string): Promise<SessionRow> {
-  const row = await sql<SessionRow>('sessions')
-    .where({ id })
-    .whereIn('organization_id', reach.organizationIds)
-    .forUpdate()
-    .first();
+  const row = await within(sql<SessionRow>('sessions').where({ id }), reach).forUpdate().first();
   if (!row) throw notFound('session');
+  requireRole(reach, row);
   return row;
 }
 
-/** Refuses a session that is not within reach. */
+/** Refuses a session that is not within reach, or where the role of the caller does not do. */
 export async function requireSession(sql: Knex, reach: Reach, id: string): Promise<void> {
-  const row = await sql<SessionRow>('sessions')
-    .where({ id })
-    .whereIn('organization_id', reach.organizationIds)
-    .first('id');
+  const row = await within(sql<SessionRow>('sessions').where({ id }), reach).first(
+    'organization_id',
+    'workspace_id',
+  );
   if (!row) throw notFound('session');
+  requireRole(reach, row);
 }
 
 /**
@@ -170,9 +168,12 @@ export async function replaceTags(sql: Knex.Transaction, row: SessionRow): Promi
   await sql('session_tags').where({ session_id: row.id }).delete();
   const tags: string[] = JSON.parse(row.tags);
   if (tags.length === 0) return;
-  const { organization_id, id: session_id, archived, created_at, updated_at } = row;
+  const { organization_id, workspace_id, id: session_id, archived, created_at, updated_at } = row;
   await sql('session_tags').insert(
-    tags.map((tag) => ({ organization_id, session_id, tag, archived, created_at, updated_at })),
+    tags.map((tag) => ({
+      ...{ organization_id, workspace_id, session_id },
+      ...{ tag, archived, created_at, updated_at },
+    })),
   );
 }
 

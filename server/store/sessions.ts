@@ -8,7 +8,7 @@ import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Reach, requireRole, within } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { listChildren, listSessions } from './session-list.ts';
 import {
@@ -50,29 +50,32 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
   const now = (): number => clock.now().getTime();
   return {
     create: (reach, input, origin) =>
-      database.write((sql) => insertSession(sql, reach, input, origin?.parentId ?? null, now())),
+      database.write(reach, (sql) => insertSession(sql, reach, input, origin?.parentId ?? null, now())),
     find: (reach, id) =>
-      database.read(async (sql) => {
-        const row = await sql<SessionRow>('sessions')
-          .where({ id })
-          .whereIn('organization_id', reach.organizationIds)
-          .first();
-        return row ? toTaggedSession(row) : null;
+      database.read(reach, async (sql) => {
+        const row = await within(sql<SessionRow>('sessions').where({ id }), reach).first();
+        if (!row) return null;
+        requireRole(reach, row);
+        return toTaggedSession(row);
       }),
-    list: (reach, query) => database.read((sql) => listSessions(sql, cursors, reach, query)),
+    list: (reach, query) =>
+      // Ownership is the first word of a search: the policies of PostgreSQL would keep it from its index.
+      database.read(query.q === undefined ? reach : 'installation', (sql) =>
+        listSessions(sql, cursors, reach, query),
+      ),
     children: (reach, id, query) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         await requireSession(sql, reach, id);
         return listChildren(sql, cursors, reach, id, query);
       }),
     update: (reach, id, patch, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
         return toTaggedSession(await saveSession(sql, row, patchedColumns(row, patch), now()));
       }),
     delete: (reach, id, ifMatch) =>
-      database.write(async (sql) => {
+      database.write(reach, async (sql) => {
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
         await requireIdle(sql, id);
@@ -99,6 +102,7 @@ export async function insertSession(
     ? await findWorkspace(sql, reach, input.workspace_id)
     : await findDefaultWorkspace(sql, reach);
   if (!workspace) throw notFound('workspace');
+  requireRole(reach, { organization_id: workspace.organizationId, workspace_id: workspace.id });
   if (parentId !== null) await requireSession(sql, reach, parentId);
   const row = sessionRow(reach, workspace, input, parentId, now);
   await sql('sessions').insert(row);

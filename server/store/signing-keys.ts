@@ -26,7 +26,7 @@ interface SigningKeyRow {
 export function signingKeyRepository({ database, clock }: StoreParts): SigningKeys {
   return {
     list: () =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const rows = await sql<SigningKeyRow>('signing_keys').orderBy([
           { column: 'created_at', order: 'desc' },
           { column: 'kid', order: 'desc' },
@@ -34,7 +34,7 @@ export function signingKeyRepository({ database, clock }: StoreParts): SigningKe
         return rows.map(toSigningKey);
       }),
     add: ({ kid, sealedPrivateKey, publicJwk }) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         await sql('signing_keys').insert({
           kid,
           sealed_private_key: sealedPrivateKey,
@@ -43,7 +43,7 @@ export function signingKeyRepository({ database, clock }: StoreParts): SigningKe
         });
       }),
     remove: (kid) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         await sql<SigningKeyRow>('signing_keys').where({ kid }).delete();
       }),
   };

@@ -26,7 +26,7 @@ export function openSqlite(file: string, log: Log): Database {
   const writer = pool({ filename: file, setUp: `${pragmas} pragma busy_timeout = 0;`, max: 1 }, log);
   lockAtBegin(writer);
   const reader = pool({ filename: file, setUp: `${pragmas} pragma query_only = on;`, max: readers }, log);
-  return databaseOf('sqlite', reader, writer);
+  return databaseOf('sqlite', { reader, writer });
 }
 
 /** The file is always there: whoever waits, waits for others in this process, of whom five hundred may begin at once. */

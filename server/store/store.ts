@@ -15,7 +15,7 @@ import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
-import { openPostgres } from './postgres.ts';
+import { openAsOwner, openPostgres, prepareServiceRole } from './postgres.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Queue, queueRepository } from './queue.ts';
@@ -86,9 +86,8 @@ export interface StoreOptions {
  * error named `NewerDatabase`.
  */
 export async function openStore(url: string, { clock, log }: StoreOptions): Promise<Store> {
-  const database = openDatabase(url, log);
+  const database = await openMigrated(url, { clock, log });
   try {
-    await migrate(database, { clock, log });
     const cursors = createCursors(await readCursorKey(database));
     return storeOf(database, { database, clock, cursors });
   } catch (error) {
@@ -99,14 +98,32 @@ export async function openStore(url: string, { clock, log }: StoreOptions): Prom
 
 const pingTimeoutMs = 2000;
 
-function openDatabase(url: string, log: Log): Database {
-  if (url.startsWith('sqlite:')) return openSqlite(url.slice('sqlite:'.length), log);
-  if (/^postgres(ql)?:\/\//.test(url)) return openPostgres(url, log);
-  throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+async function openMigrated(url: string, options: StoreOptions): Promise<Database> {
+  if (url.startsWith('sqlite:')) return openMigratedSqlite(url.slice('sqlite:'.length), options);
+  if (!/^postgres(ql)?:\/\//.test(url))
+    throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+  const owner = openAsOwner(url, options.log);
+  try {
+    await migrate(owner, { ...options, prepare: prepareServiceRole });
+  } finally {
+    await owner.close();
+  }
+  return openPostgres(url, options.log);
+}
+
+async function openMigratedSqlite(file: string, options: StoreOptions): Promise<Database> {
+  const database = openSqlite(file, options.log);
+  try {
+    await migrate(database, options);
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
 }
 
 async function readCursorKey(database: Database): Promise<string> {
-  const row = await database.read((sql) =>
+  const row = await database.read('installation', (sql) =>
     sql<{ id: number; cursor_key: string }>('installation').where({ id: 1 }).first(),
   );
   if (!row) throw new Error('The table `installation` is empty: this is no database of service.');
@@ -145,7 +162,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
 
 async function ping(database: Database): Promise<void> {
   const stop = new AbortController();
-  const answer = database.read((sql) => sql('installation').first('id'));
+  const answer = database.read('installation', (sql) => sql('installation').first('id'));
   const silence = setTimeout(pingTimeoutMs, undefined, { signal: stop.signal }).then(() => {
     throw new Problem('database_unavailable', 'The database does not answer; try again in a moment.');
   });

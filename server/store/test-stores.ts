@@ -127,6 +127,21 @@ function plainSql(dialect: TestEngine['dialect'], url: string): Knex {
   return knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
 }
 
+/** Of two people together. */
+export function bothOf(one: Reach, other: Reach): Reach {
+  return {
+    userId: one.userId,
+    memberships: [...one.memberships, ...other.memberships],
+    organizationIds: [...one.organizationIds, ...other.organizationIds],
+    workspaces: [...one.workspaces, ...other.workspaces],
+  };
+}
+
+/** Who belongs nowhere. */
+export function reachOfNobody(userId = 'usr_none'): Reach {
+  return { userId, memberships: [], organizationIds: [], workspaces: [] };
+}
+
 let accounts = 0;
 
 /** A new account, and what it reaches. */
@@ -140,6 +155,7 @@ export async function newAccount(store: Store, name = 'Ada'): Promise<Reach & { 
     expiresAt: new Date('2027-01-01'),
   });
   const owner = await store.principals.byLogin(loginId, new Date('2026-11-21'));
-  const organizationIds = (owner?.memberships ?? []).map(({ organizationId }) => organizationId);
-  return { userId, email, organizationIds };
+  const { memberships, workspaces } = given(owner ?? undefined);
+  const organizationIds = memberships.map(({ organizationId }) => organizationId);
+  return { userId, email, memberships, organizationIds, workspaces };
 }

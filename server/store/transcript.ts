@@ -128,7 +128,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     { runId, sessionId }: RunOfSession,
     work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
   ): Promise<void> =>
-    database.write(async (sql) => {
+    database.write('installation', async (sql) => {
       // The session first, as everywhere: two transactions then never wait for each other.
       const session = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
       const run = await held.lock(sql, runId);
@@ -136,17 +136,17 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     });
   return {
     beginRun: async (run) => {
-      const { run_number } = await database.write((sql) => insertRun(sql, run, now()));
+      const { run_number } = await database.write('installation', (sql) => insertRun(sql, run, now()));
       held.hold(run.id, run.owner);
       return { runNumber: run_number };
     },
     readMessages: (sessionId, throughRunId) =>
-      database.read((sql) => readMessages(sql, sessionId, throughRunId)),
+      database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
     changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
     appendEvents: (runId, events) => appends.append(runId, events),
     commitStep: (step) =>
-      change(step, async (sql) => {
-        await rememberFiles(sql, step.sessionId, step.seenFiles ?? []);
+      change(step, async (sql, session) => {
+        await rememberFiles(sql, session, step.seenFiles ?? []);
         return { ...step, committed: true };
       }),
     resumeRun: (resumption) =>
@@ -154,8 +154,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         ...resumption,
         resumptions: resumptions + 1,
       })),
-    hasEarlierRun: (place) => database.read((sql) => hasEarlierRun(sql, place)),
-    readSeenFiles: (sessionId) => database.read((sql) => readSeenFiles(sql, sessionId)),
+    hasEarlierRun: (place) => database.read('installation', (sql) => hasEarlierRun(sql, place)),
+    readSeenFiles: (sessionId) => database.read('installation', (sql) => readSeenFiles(sql, sessionId)),
     openPermission: (request, events) =>
       change(ownerOf(request), async (sql, { organization_id }) => {
         await insertPermission(sql, organization_id, request);
@@ -166,12 +166,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         await insertPrompt(sql, organization_id, request);
         return { status: 'waiting_prompt', events };
       }),
-    readPermission: (requestId) => database.read((sql) => readPermission(sql, requestId)),
-    readPrompt: (requestId) => database.read((sql) => readPrompt(sql, requestId)),
-    expirePermission: (requestId) => database.write((sql) => expirePermission(sql, requestId, now())),
-    expirePrompt: (requestId) => database.write((sql) => expirePrompt(sql, requestId, now())),
-    readGrants: (sessionId) => database.read((sql) => readGrants(sql, sessionId)),
-    addGrants: (requestId, patterns) => database.write((sql) => addGrants(sql, requestId, patterns, now())),
+    readPermission: (requestId) => database.read('installation', (sql) => readPermission(sql, requestId)),
+    readPrompt: (requestId) => database.read('installation', (sql) => readPrompt(sql, requestId)),
+    expirePermission: (requestId) =>
+      database.write('installation', (sql) => expirePermission(sql, requestId, now())),
+    expirePrompt: (requestId) => database.write('installation', (sql) => expirePrompt(sql, requestId, now())),
+    readGrants: (sessionId) => database.read('installation', (sql) => readGrants(sql, sessionId)),
+    addGrants: (requestId, patterns) =>
+      database.write('installation', (sql) => addGrants(sql, requestId, patterns, now())),
     recordChange: async (given) => {
       const packed = await packChange(given);
       await change(given, async (sql, session, run) => {
@@ -180,7 +182,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       });
     },
     replaceTitle: (sessionId, present, title) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const row = await sql<SessionRow>('sessions')
           .where({ id: sessionId, title: present })
           .forUpdate()
@@ -188,21 +190,22 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         if (row) await saveSession(sql, row, { title }, now());
       }),
     addUsage: (sessionId, usage, cost) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
         if (row) await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
       }),
-    findAgent: (parentRunId, call) => database.read((sql) => findStartedAgent(sql, parentRunId, call)),
-    countAgents: (rootRunId) => database.read((sql) => countAgents(sql, rootRunId)),
-    readSpending: (rootRunId) => database.read((sql) => readSpending(sql, rootRunId)),
+    findAgent: (parentRunId, call) =>
+      database.read('installation', (sql) => findStartedAgent(sql, parentRunId, call)),
+    countAgents: (rootRunId) => database.read('installation', (sql) => countAgents(sql, rootRunId)),
+    readSpending: (rootRunId) => database.read('installation', (sql) => readSpending(sql, rootRunId)),
     finishAgent: (run, ofAgent, events) => change(run, async () => ({ events, ofAgent })),
-    stopRun: (runId, reason) => database.write((sql) => requestStop(sql, runId, reason)),
+    stopRun: (runId, reason) => database.write('installation', (sql) => requestStop(sql, runId, reason)),
     writePlan: ({ runId, sessionId }, plan) =>
-      database.write(async (sql) => {
+      database.write('installation', async (sql) => {
         await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first('id');
         return writePlan(sql, await held.lock(sql, runId), plan, now());
       }),
-    readPlan: (sessionId) => database.read((sql) => readPlan(sql, sessionId)),
+    readPlan: (sessionId) => database.read('installation', (sql) => readPlan(sql, sessionId)),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
         await cancelPermissions(sql, end.runId, now());
@@ -214,10 +217,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       });
       held.release(end.runId);
     },
-    readEvents: (runId, after, limit) => database.read((sql) => readEvents(sql, runId, after, limit)),
+    readEvents: (runId, after, limit) =>
+      database.read('installation', (sql) => readEvents(sql, runId, after, limit)),
     renewLeases: (owner, runIds) => held.renew(owner, runIds),
     readInterrupt: (runId) =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const row = await sql<RunRow>('runs').where({ id: runId }).first('interrupt_requested');
         return row?.interrupt_requested ?? null;
       }),

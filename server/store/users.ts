@@ -54,27 +54,28 @@ export interface UserRow {
 
 export function userRepository({ database, clock }: StoreParts): Users {
   return {
-    createAccount: (account) => database.write((sql) => insertAccount(sql, account, clock.now().getTime())),
+    createAccount: (account) =>
+      database.write('installation', (sql) => insertAccount(sql, account, clock.now().getTime())),
     findForLogin: (email) =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const row = await sql<UserRow>('users')
           .where({ email_key: emailKey(email) })
           .first();
         return row ? { user: toUser(row), passwordHash: row.password_hash } : null;
       }),
     find: (reach) =>
-      database.read(async (sql) => {
+      database.read(reach, async (sql) => {
         const row = await sql<UserRow>('users').where({ id: reach.userId }).first();
         return row ? tagged(row) : null;
       }),
     update: (reach, patch, ifMatch) =>
-      database.write((sql) => updateUser(sql, reach, patch, ifMatch, clock.now().getTime())),
+      database.write(reach, (sql) => updateUser(sql, reach, patch, ifMatch, clock.now().getTime())),
     count: () =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         const [row] = await sql('users').count<{ count: number }[]>({ count: '*' });
         return row?.count ?? 0;
       }),
-    hasOperator: () => database.read(operatorExists),
+    hasOperator: () => database.read('installation', operatorExists),
   };
 }
 

@@ -58,15 +58,16 @@ interface EventRow {
 
 interface StreamRow {
   workspace_id: string;
+  organization_id: string;
   last_event_id: number;
   pruned_event_id: number;
 }
 
 export function workspaceEventRepository({ database }: StoreParts): WorkspaceEvents {
   return {
-    bounds: (workspaceId) => database.read((sql) => boundsOf(sql, workspaceId)),
+    bounds: (workspaceId) => database.read('installation', (sql) => boundsOf(sql, workspaceId)),
     read: (workspaceId, after, filter, limit) =>
-      database.read(async (sql) => {
+      database.read('installation', async (sql) => {
         // Asked first: all up to it is committed by then, and what comes later is read the next time.
         const { last } = await boundsOf(sql, workspaceId);
         if (last <= after) return { events: [], through: after };
@@ -127,15 +128,16 @@ export async function tellWorkspace(
   if (told.length === 0) return;
   const stream = await takeNumbers(
     sql,
-    workspaceId === undefined
-      ? sql('sessions').where({ id: sessionId }).select('workspace_id')
-      : sql.select(sql.raw('cast(? as text) as workspace_id', [workspaceId])),
+    sql('workspaces')
+      .where('id', workspaceId ?? sql('sessions').where({ id: sessionId }).select('workspace_id'))
+      .select('id', 'organization_id'),
     told.length,
   );
   if (!stream) return;
   const first = stream.last_event_id - told.length + 1;
   const rows = told.map(({ type, runId, runEventId, event }, index) => ({
     workspace_id: stream.workspace_id,
+    organization_id: stream.organization_id,
     seq: first + index,
     session_id: sessionId,
     run_id: runId ?? null,
@@ -153,11 +155,11 @@ async function takeNumbers(
   count: number,
 ): Promise<StreamRow | undefined> {
   const answer: StreamRow[] | { rows: StreamRow[] } = await sql.raw(
-    `insert into workspace_streams (workspace_id, last_event_id, pruned_event_id)
-     select workspace_id, cast(? as bigint), 0 from (?) as place where true
+    `insert into workspace_streams (workspace_id, organization_id, last_event_id, pruned_event_id)
+     select id, organization_id, cast(? as bigint), 0 from (?) as place where true
      on conflict (workspace_id)
      do update set last_event_id = workspace_streams.last_event_id + excluded.last_event_id
-     returning workspace_id, last_event_id`,
+     returning workspace_id, organization_id, last_event_id`,
     [count, place],
   );
   // One engine answers with rows, the other with an object around them.

@@ -1,7 +1,7 @@
 /** Workspaces: each organization has a default one; its files lie in a folder that bears the workspace's id. */
 import type { Knex } from 'knex';
 import type { StoreParts } from './parts.ts';
-import type { Reach } from './reach.ts';
+import { type Reach, wholeOrganizations } from './reach.ts';
 
 export interface Workspace {
   readonly id: string;
@@ -25,8 +25,8 @@ interface WorkspaceRow {
 
 export function workspaceRepository({ database }: StoreParts): Workspaces {
   return {
-    defaultOf: (reach) => database.read((sql) => findDefaultWorkspace(sql, reach)),
-    find: (reach, id) => database.read((sql) => findWorkspace(sql, reach, id)),
+    defaultOf: (reach) => database.read(reach, (sql) => findDefaultWorkspace(sql, reach)),
+    find: (reach, id) => database.read(reach, (sql) => findWorkspace(sql, reach, id)),
   };
 }
 
@@ -42,7 +42,12 @@ export async function findDefaultWorkspace(sql: Knex, reach: Reach): Promise<Wor
 export async function findWorkspace(sql: Knex, reach: Reach, id: string): Promise<Workspace | null> {
   const row = await sql<WorkspaceRow>('workspaces')
     .where({ id })
-    .whereIn('organization_id', reach.organizationIds)
+    .where((seen) =>
+      seen.whereIn('organization_id', wholeOrganizations(reach)).orWhereIn(
+        'id',
+        reach.workspaces.map((workspace) => workspace.id),
+      ),
+    )
     .first();
   return row ? toWorkspace(row) : null;
 }

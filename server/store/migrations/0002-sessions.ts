@@ -99,14 +99,20 @@ async function createListIndex(
 async function createSessionTags(sql: Knex.Transaction): Promise<void> {
   await sql.schema.createTable('session_tags', (table) => {
     table.text('organization_id').notNullable();
+    table.text('workspace_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     table.text('tag').notNullable();
     table.boolean('archived').notNullable();
     table.bigInteger('created_at').notNullable();
     table.bigInteger('updated_at').notNullable();
     table.primary(['session_id', 'tag']);
-    for (const order of ['created_at', 'updated_at'])
+    for (const order of ['created_at', 'updated_at']) {
       table.index(['organization_id', 'tag', 'archived', order, 'session_id'], `session_tags_by_${order}`);
+      table.index(
+        ['workspace_id', 'tag', 'archived', order, 'session_id'],
+        `session_tags_of_workspace_by_${order}`,
+      );
+    }
   });
 }
 
@@ -114,6 +120,7 @@ async function createRuns(sql: Knex.Transaction): Promise<void> {
   await sql.schema.createTable('runs', (table) => {
     table.text('id').primary();
     table.text('organization_id').notNullable();
+    table.text('workspace_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     table.text('user_id').notNullable();
     // Counts the runs of the session, from 1.
@@ -152,6 +159,8 @@ async function createRuns(sql: Knex.Transaction): Promise<void> {
     table.index(['organization_id', 'status', 'created_at', 'id']);
     table.index(['organization_id', 'trigger', 'created_at', 'id']);
     table.index(['organization_id', 'session_id', 'created_at', 'id']);
+    table.index(['workspace_id', 'created_at', 'id']);
+    table.index(['workspace_id', 'status', 'created_at', 'id']);
     table.unique(['session_id', 'run_number']);
   });
   await sql.raw('create index runs_active on runs (id) where ended_at is null');
@@ -238,6 +247,7 @@ async function createPrompts(sql: Knex.Transaction): Promise<void> {
 /** What a session has last seen of a file, so that a change made since is not overwritten. */
 async function createSeenFiles(sql: Knex.Transaction): Promise<void> {
   await sql.schema.createTable('seen_files', (table) => {
+    table.text('organization_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     table.text('path').notNullable();
     table.text('sha256').notNullable();

@@ -47,6 +47,7 @@ async function createSearchIndex(sql: Knex.Transaction): Promise<void> {
   await sql.schema.createTable('search_documents', (table) => {
     table.bigIncrements('id');
     table.text('organization_id').notNullable();
+    table.text('workspace_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     // Null for the title.
     table.text('message_id').references('messages.id').onDelete('cascade');

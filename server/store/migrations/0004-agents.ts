@@ -38,6 +38,7 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
   await sql.schema.createTable('plans', (table) => {
     table.text('id').primary();
     table.text('organization_id').notNullable();
+    table.text('workspace_id').notNullable();
     table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
     // No reference: the run may be deleted with its messages while the plan stays.
     table.text('run_id');
@@ -55,6 +56,8 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.index(['organization_id', 'status', 'created_at', 'id']);
     table.index(['organization_id', 'session_id', 'created_at', 'id']);
     table.index(['session_id', 'created_at', 'id']);
+    table.index(['workspace_id', 'created_at', 'id']);
+    table.index(['workspace_id', 'status', 'created_at', 'id']);
     table.index(['carried_out_by']);
     table.check("status in ('proposed', 'approved', 'carried_out', 'failed', 'rejected')");
   });

@@ -6,12 +6,14 @@ export const workspaceEvents = {
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('workspace_streams', (table) => {
       table.text('workspace_id').primary().references('workspaces.id').onDelete('cascade');
+      table.text('organization_id').notNullable();
       table.bigInteger('last_event_id').notNullable();
       // Events up to this one are no longer kept.
       table.bigInteger('pruned_event_id').notNullable();
     });
     await sql.schema.createTable('workspace_events', (table) => {
       table.text('workspace_id').notNullable().references('workspaces.id').onDelete('cascade');
+      table.text('organization_id').notNullable();
       table.bigInteger('seq').notNullable();
       // No reference: the event that tells of a session's deletion outlives the session.
       table.text('session_id').notNullable();
