@@ -116,7 +116,11 @@ async function readLine(
 ): Promise<string | null> {
   const { promise, resolve, reject } = Promise.withResolvers<string | null>();
   const lines = createInterface({ input, output, terminal: true, prompt, historySize: 0 });
-  const onAbort = () => reject(signal.reason);
+  const onAbort = () => {
+    // What is said next stands on a line of its own.
+    output.write('\n');
+    reject(signal.reason);
+  };
   signal.addEventListener('abort', onAbort, { once: true });
   lines.once('line', resolve).once('close', () => resolve(null));
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'));

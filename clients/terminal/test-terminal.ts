@@ -18,6 +18,8 @@ export interface TestTerminal {
   shows(text: string | RegExp): Promise<string>;
   /** Whether anything on the screen is coloured or set off in any other way. */
   colours(): Promise<boolean>;
+  /** Ends the program as a power failure would: SIGKILL. */
+  kill(): Promise<void>;
   /** What stands on the screen once the program has ended, and its exit code. */
   end(): Promise<{ readonly screen: string; readonly code: number }>;
 }
@@ -63,6 +65,11 @@ export async function openTestTerminal(
         return (typeof text === 'string' ? now.includes(text) : text.test(now)) ? now : null;
       }),
     colours: async () => (await tmux('capture-pane', '-p', '-e')).stdout.includes('\x1b['),
+    async kill() {
+      // The launcher becomes the program, so that the program is the only child of the shell.
+      const shell = (await tmux('display-message', '-p', '#{pane_pid}')).stdout.trim();
+      await run('pkill', ['-KILL', '-P', shell]);
+    },
     end: () =>
       until(async () => {
         const code = existsSync(codeFile) ? readFileSync(codeFile, 'utf8') : '';

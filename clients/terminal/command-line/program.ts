@@ -3,6 +3,7 @@ import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { addAgents, addInit, addRun, addSessions } from './agent.ts';
 import { calledAs, withExample } from './describe.ts';
+import { addPlans } from './plans.ts';
 import { addLogin, addServer } from './servers.ts';
 import { addConfig, addListings, addTrust } from './settings.ts';
 import { addHelp, addUpkeep } from './upkeep.ts';
@@ -28,6 +29,7 @@ export function buildProgram(): Command {
   addInit(program);
   addAgents(program);
   addSessions(program);
+  addPlans(program);
   program.commandsGroup('Settings:');
   addTrust(program);
   addConfig(program);

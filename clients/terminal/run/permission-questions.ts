@@ -1,6 +1,6 @@
 /** Shows what a tool call would do, and lets the person at the terminal decide. */
 import type { PermissionReply, PermissionRequest } from '@service/client/api';
-import { paint, printable, type Style, shown } from '../output.ts';
+import { brief, paint, printable, type Style, shown } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 
 type Decision = PermissionReply['decision'];
@@ -26,9 +26,13 @@ const verbs: Readonly<Record<PermissionRequest['action'], string>> = {
   download: 'download a file',
 };
 
-/** Asks until one of the keys is pressed. */
+/**
+ * Asks until one of the keys is pressed.
+ * @param asker - Which agent of the agent asks; null where it is that one itself.
+ */
 export async function askPermission(
   request: PermissionRequest,
+  asker: string | null,
   keyboard: Keyboard,
   signal: AbortSignal,
 ): Promise<PermissionReply> {
@@ -38,7 +42,7 @@ export async function askPermission(
   for (;;) {
     const cut = lines.length > limit;
     const more = [...(command === null ? [] : [editKey]), ...(cut ? [wholeKey] : [])];
-    const ask = () => say(`${question(request, lines.slice(0, limit), cut)}\n${offer(request, more)}`);
+    const ask = () => say(`${question(request, asker, lines.slice(0, limit), cut)}\n${offer(request, more)}`);
     const known = [...request.options.map((option) => keys[option].key), ...more];
     const wrong = () => say(tone('dim', `  Press ${known.join(', ')}.`));
     const key = await keyboard.readKey(known, ask, signal, wrong);
@@ -69,10 +73,16 @@ async function edited(command: string, keyboard: Keyboard, signal: AbortSignal):
   return line && line !== command.trim() ? line : null;
 }
 
-function question(request: PermissionRequest, lines: readonly string[], cut: boolean): string {
+function question(
+  request: PermissionRequest,
+  asker: string | null,
+  lines: readonly string[],
+  cut: boolean,
+): string {
   const { tool_name: tool, action, path } = request;
   const where = path === '.' ? 'this folder' : printable(path);
-  const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}`);
+  const whose = asker === null ? '' : `, for ${brief(asker, 60)}`;
+  const head = tone('yellow', `? ${printable(tool)} asks to ${verbs[action]} in ${where}${whose}`);
   const rest = cut ? [tone('dim', '  …')] : [];
   return [head, ...described(request), ...lines, ...rest, ...remembered(request)].join('\n');
 }

@@ -1,15 +1,20 @@
 /** Puts the questions of the agent to the person at the terminal. */
 import type { PromptAnswer, PromptReply, PromptRequest, Question } from '@service/client/api';
-import { paint, printable, shown } from '../output.ts';
+import { brief, paint, printable, shown } from '../output.ts';
 import type { Keyboard } from '../terminal-input.ts';
 
-/** Asks one question after the other; ending the input (Ctrl+D) declines them all. */
+/**
+ * Asks one question after the other; ending the input (Ctrl+D) declines them all.
+ * @param asker - Which agent of the agent asks; null where it is that one itself.
+ */
 export async function askPrompt(
   { questions }: PromptRequest,
+  asker: string | null,
   keyboard: Keyboard,
   signal: AbortSignal,
 ): Promise<PromptReply> {
   const answers: PromptAnswer[] = [];
+  if (asker !== null) say(paint('dim', `${brief(asker, 60)} asks:`, process.stderr));
   for (const question of questions) {
     const answer = await askOne(question, keyboard, signal);
     if (answer === null) {

@@ -34,6 +34,7 @@ export const silentDisplay: RunDisplay = {
 /** @param progress - Moves while nothing is printed. */
 export function createRunDisplay(progress: Progress): RunDisplay {
   const answer = createAnswerWriter();
+  const calls = createCallNames();
   let thought = '';
   let held: RunEvent[] | null = null;
 
@@ -72,15 +73,23 @@ export function createRunDisplay(progress: Progress): RunDisplay {
       case 'step_finished':
         answer.endLine();
         return busy('Working');
+      case 'run_resumed':
+        return dim(
+          `↻ The process that worked on the run has died; it goes on behind step ${event.step}.`,
+          'yellow',
+        );
       case 'tool_started':
+        calls.begin(event);
         if (!shownOtherwise.has(event.tool_name)) dim(`● ${callLine(event)}`);
         return busy(`Running ${printable(event.tool_name)}`);
       case 'tool_progress':
         return busy(brief(event.text.trimEnd().split('\n').at(-1) ?? '', lineWidth()));
-      case 'tool_finished':
+      case 'tool_finished': {
+        const call = calls.end(event);
         if (event.is_error || !shownOtherwise.has(event.tool_name))
-          dim(resultLine(event), event.is_error ? 'red' : 'dim');
+          dim(resultLine(event, call), event.is_error ? 'red' : 'dim');
         return busy('Working');
+      }
       case 'model_retried':
         dim(`↻ ${event.reason} Attempt ${event.attempt} follows.`, 'yellow');
         return busy(`Waiting for ${printable(event.model)}`);
@@ -172,12 +181,30 @@ function callLine({ tool_name: name, input }: Started): string {
   return `${printable(name)} ${brief(typeof first === 'string' ? first : '', lineWidth() - name.length)}`.trimEnd();
 }
 
-function resultLine({ content, is_error: failed }: Finished): string {
+/** @param call - What was called, where it does not stand in the line above. */
+function resultLine({ content, is_error: failed }: Finished, call: string | null): string {
   const lines = content.trim().split('\n');
   const more = lines.length > 1 ? ` (${lines.length} lines)` : '';
   // What went wrong stands at the end of what a command wrote.
   const line = (failed ? lines.at(-1) : lines[0]) ?? '';
-  return `  ${failed ? '✗' : '└'} ${brief(line, lineWidth() - more.length)}${more}`;
+  const named = call === null ? '' : `${brief(call, 30)}: `;
+  return `  ${failed ? '✗' : '└'} ${named}${brief(line, lineWidth() - more.length - named.length)}${more}`;
+}
+
+/** Of calls that go on at once the results come in any order, and have to name what they are of. */
+function createCallNames() {
+  const open = new Map<string, { readonly line: string; alone: boolean }>();
+  return {
+    begin(event: Started) {
+      open.set(event.tool_call_id, { line: callLine(event), alone: open.size === 0 });
+      if (open.size > 1) for (const call of open.values()) call.alone = false;
+    },
+    end({ tool_call_id: id }: Finished): string | null {
+      const call = open.get(id);
+      open.delete(id);
+      return call === undefined || call.alone ? null : call.line;
+    },
+  };
 }
 
 /** In full, since a person is to decide about it. */

@@ -12,6 +12,8 @@ import type { RunDisplay } from './run-display.ts';
 /** Sees every event of a run, and answers those that ask. */
 export interface RunQuestions {
   see(event: RuntimeEvent): void;
+  /** Nobody waits for an answer to this question any more. */
+  takeBack(requestId: string): void;
   /** Gives up what is open, and waits until it has left the terminal. */
   close(): Promise<void>;
 }
@@ -23,6 +25,8 @@ export function createRunQuestions(
   keyboard: Keyboard | null,
 ): RunQuestions {
   const open = new Map<string, AbortController>();
+  /** The agents that agents have started, by their sessions. */
+  const agents = new Map<string, string>();
   const refusedTools = new Set<string>();
   let last: Promise<void> = Promise.resolve();
 
@@ -33,7 +37,8 @@ export function createRunQuestions(
     last = last
       .then(() => (keyboard && !controller.signal.aborted ? ask(keyboard, controller.signal) : undefined))
       .catch((error: unknown) => {
-        if (error === elsewhere) process.stderr.write('  → It was answered elsewhere.\n');
+        const over = [elsewhere, tooLate].find((reason) => reason === error);
+        if (over) process.stderr.write(`  → ${over.message}\n`);
         else reportUnless(controller.signal.aborted, error);
       })
       .then(() => {
@@ -50,22 +55,36 @@ export function createRunQuestions(
       replyPermission(client, request, { decision: 'deny', message: `Nobody is there to ask. ${remedy}` }),
     );
   };
+  const askerOf = ({ session_id: session }: { session_id: string }) => agents.get(session) ?? null;
   return {
     see(event) {
-      if (event.type === 'permission_requested' && !keyboard) refuse(event.request);
+      if (event.type === 'agent_started')
+        agents.set(event.session_id, `${event.agent_slug}: ${event.description}`);
+      else if (event.type === 'permission_requested' && !keyboard) refuse(event.request);
       else if (event.type === 'permission_requested')
         enqueue(event.request.id, async (keys, signal) =>
-          replyPermission(client, event.request, await askPermission(event.request, keys, signal)),
+          replyPermission(
+            client,
+            event.request,
+            await askPermission(event.request, askerOf(event.request), keys, signal),
+          ),
         );
       else if (event.type === 'prompt_requested' && !keyboard) decline(client, event.request);
       else if (event.type === 'prompt_requested')
         enqueue(event.request.id, async (keys, signal) =>
-          replyPrompt(client, event.request, await askPrompt(event.request, keys, signal)),
+          replyPrompt(
+            client,
+            event.request,
+            await askPrompt(event.request, askerOf(event.request), keys, signal),
+          ),
         );
-      // Answered, here or from elsewhere, or too late: nobody waits for an answer any more.
+      else if (event.type === 'permission_expired' || event.type === 'prompt_expired')
+        open.get(event.request_id)?.abort(tooLate);
+      // Answered, here or from elsewhere.
       else if ('request_id' in event && event.request_id !== null)
         open.get(event.request_id)?.abort(elsewhere);
     },
+    takeBack: (requestId) => open.get(requestId)?.abort(elsewhere),
     async close() {
       for (const controller of open.values()) controller.abort(ended);
       await last;
@@ -80,7 +99,8 @@ function entriesFor({ tool_name: tool, action, grants }: PermissionRequest): str
   return entries.map((entry) => JSON.stringify(entry)).join(' and ');
 }
 
-const elsewhere = new Error('The question was answered elsewhere, or too late.');
+const elsewhere = new Error('It was answered elsewhere.');
+const tooLate = new Error('It is too late for an answer.');
 const ended = new Error('The run has ended.');
 
 function decline(client: ServiceClient, request: PromptRequest): void {

@@ -1,0 +1,58 @@
+/** `service plans approve`: begins the run that carries a plan out, and follows it. */
+import type { PlanApproval } from '@service/client/api';
+import { paint, printable } from '../output.ts';
+import { findPlan } from '../plan-ids.ts';
+import { requireVersion } from '../plan-version.ts';
+import { atWork, beginsAfter, type Work, type WorkWishes } from '../run/at-work.ts';
+import { followRun } from '../run/follow-run.ts';
+
+/** The options of the command line. */
+export interface ApprovalWishes extends WorkWishes {
+  readonly comment?: string;
+  readonly planVersion?: string;
+  readonly model?: string;
+  readonly agent?: string;
+  readonly acceptEdits?: boolean;
+  readonly yolo?: boolean;
+}
+
+/** Runs to the end of what the plan says; how that ended is the exit code. */
+export async function approvePlan(given: string, wishes: ApprovalWishes): Promise<void> {
+  await atWork(wishes, (work) => approveAndFollow(given, wishes, work));
+}
+
+async function approveAndFollow(
+  given: string,
+  wishes: ApprovalWishes,
+  { client, ...work }: Work,
+): Promise<void> {
+  const plan = await findPlan(client, given);
+  requireVersion(plan, wishes.planVersion);
+  const { id, version, title, session_id } = plan;
+  const { data: session } = await client.GET('/api/v1/sessions/{session_id}', {
+    params: { path: { session_id } },
+  });
+  await beginsAfter(client, session, wishes, work);
+  work.stop.throwIfAborted();
+  const params = { path: { plan_id: id } };
+  const body = { ...approvalOf(wishes), version };
+  const { data: run } = await client.POST('/api/v1/plans/{plan_id}/approve', { params, body });
+  work.progress.hide();
+  if (!wishes.quiet && !wishes.json)
+    process.stderr.write(
+      `${paint('bold', `▤ ${printable(title)}, version ${version}: approved`, process.stderr)}\n`,
+    );
+  const planAgain = (sessionId: string, why: string) => ({ prompt: why, session_id: sessionId });
+  await followRun(client, { runId: run.id }, { ...wishes, ...work, planAgain });
+}
+
+function approvalOf({ comment, model, agent, acceptEdits, yolo }: ApprovalWishes): PlanApproval {
+  const words = comment?.trim();
+  return {
+    ...(words && { comment: words }),
+    ...(model !== undefined && { model }),
+    ...(agent !== undefined && { agent_slug: agent }),
+    ...(acceptEdits && { permission_mode: 'accept_edits' }),
+    ...(yolo && { permission_mode: 'bypass' }),
+  };
+}

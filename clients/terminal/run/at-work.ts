@@ -1,0 +1,102 @@
+/** What every command has around its runs: the project, a service that answers, progress, and an end by Ctrl+C. */
+import type { ServiceClient } from '@service/client';
+import type { Session } from '@service/client/api';
+import { noProvider } from '../askable-providers.ts';
+import { type Connection, connectHere, connectTo, type LocalConnection } from '../connection.ts';
+import { exitCodes } from '../failures.ts';
+import { catchInterrupts } from '../interrupts.ts';
+import { isTerminal, notice } from '../output.ts';
+import { openProjectForRun, type Project } from '../project.ts';
+import { failureOf } from '../service-failures.ts';
+import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
+import { noProgress, type Progress, startProgress } from './progress.ts';
+import { awaitTurn } from './session-turn.ts';
+
+/** What the command line says about any run. */
+export interface WorkWishes {
+  readonly quiet?: boolean;
+  readonly json?: boolean;
+  readonly requireTrust?: boolean;
+  readonly server?: string;
+}
+
+/** What a run is begun and followed with. */
+export interface Work {
+  readonly client: ServiceClient;
+  readonly progress: Progress;
+  readonly project: Project;
+  /** Aborted where the person wishes an end. */
+  readonly stop: AbortSignal;
+}
+
+/** Sets the exit code by how the work ended; throws where it failed. */
+export async function atWork(wishes: WorkWishes, act: (work: Work) => Promise<void>): Promise<void> {
+  const { requireTrust = false, quiet = false, server } = wishes;
+  const used = server === undefined;
+  const project = await openProjectForRun({ trustRequired: requireTrust, used, quiet });
+  const progress = chooseProgress(project, wishes);
+  const stop = new AbortController();
+  const interrupts = catchInterrupts((what) => stop.abort(what));
+  try {
+    progress.show('Starting');
+    const connection = await connect(project, wishes, progress);
+    try {
+      await act({ client: connection.client, progress, project, stop: stop.signal });
+    } finally {
+      await connection.close();
+    }
+    process.exitCode = interrupts.exitCode() ?? exitCodes.done;
+  } catch (error) {
+    const code = interrupts.exitCode();
+    if (code === null) throw failureOf(error);
+    process.exitCode = code;
+  } finally {
+    progress.hide();
+    project.settings.close();
+    interrupts.release();
+  }
+}
+
+/** Waits until the session is free, and says so; a remote server lets runs wait by itself. */
+export async function beginsAfter(
+  client: ServiceClient,
+  session: Session,
+  { quiet, server }: WorkWishes,
+  { progress, stop }: Pick<Work, 'progress' | 'stop'>,
+): Promise<void> {
+  const onWait = () => {
+    progress.hide();
+    if (!quiet) notice('Another run is at work in this session: this one begins after it.');
+  };
+  const onUnanswerable = () => {
+    if (!quiet) notice('It waits for an answer, and there is no terminal here to ask for it at.');
+  };
+  if (server === undefined) await awaitTurn(client, session, { stop, onWait, onUnanswerable });
+}
+
+async function connect(
+  project: Project,
+  { server, quiet = false }: WorkWishes,
+  progress: Progress,
+): Promise<Connection> {
+  if (server !== undefined) return await connectTo(server);
+  const connection = await connectHere(project);
+  progress.hide();
+  if (!quiet) noticeProviders(connection, project);
+  return connection;
+}
+
+/** What is odd about providers is known only now; of the settings themselves it was said before. */
+function noticeProviders({ diagnostics, isDemonstration }: LocalConnection, { loaded }: Project): void {
+  const said = new Set(loaded.diagnostics.map((one) => JSON.stringify(one)));
+  const others = diagnostics.filter((one) => !said.has(JSON.stringify(one)));
+  noticeDiagnostics(withPlaces(others, loaded));
+  const { models, providers } = loaded.config;
+  if (isDemonstration && (models || providers)) notice(`${noProvider.message} ${noProvider.remedy}`);
+}
+
+/** `options.progress`, where there is a person to see it. */
+function chooseProgress({ loaded }: Project, { quiet, json }: WorkWishes): Progress {
+  const wanted = loaded.config.options?.progress ?? true;
+  return wanted && !quiet && !json && isTerminal(process.stderr) ? startProgress() : noProgress;
+}

@@ -1,0 +1,103 @@
+/** The stream of one run: shown, asked about, and stopped when the person wishes. */
+import type { ServiceClient } from '@service/client';
+import type { Plan, QueryRequest, QueryResponse } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
+import { type RunEvent, streamQuery, streamRunEvents } from '@service/client/stream';
+import type { Interrupt } from '../interrupts.ts';
+import { jsonText, notice, paint, print } from '../output.ts';
+import { failureOfRun } from '../service-failures.ts';
+import { openKeyboard } from '../terminal-input.ts';
+import type { RunDisplay } from './run-display.ts';
+import { createRunQuestions } from './run-questions.ts';
+
+/** What begins a run: a query, or somebody else who has begun it. */
+export type Beginning = { readonly query: QueryRequest } | { readonly runId: string };
+
+/** How a run is watched. */
+export interface Watching {
+  readonly display: RunDisplay;
+  /** Prints every event. */
+  readonly json: boolean;
+  /** Says nothing beside the answer. */
+  readonly quiet: boolean;
+  /** Interrupts the run. */
+  readonly stop: AbortSignal;
+}
+
+/** How a run has ended. */
+export interface Ended {
+  readonly done: QueryResponse;
+  /** The last version of the plan that it wrote. */
+  readonly plan: Plan | null;
+}
+
+/** Ends with the run: null where it was stopped and nothing more is known of it. Throws where it failed. */
+export async function watchRun(
+  client: ServiceClient,
+  beginning: Beginning,
+  { display, json, quiet, stop }: Watching,
+): Promise<Ended | null> {
+  const keyboard = openKeyboard();
+  const questions = createRunQuestions(client, display, keyboard);
+  const over = new AbortController();
+  if (!quiet) sayThatItStops(stop, over.signal, display);
+  const interrupt = interrupterOf(client, stop, over.signal);
+  let plan: Plan | null = null;
+  try {
+    for await (const event of eventsOf(client, beginning)) {
+      interrupt.see(event);
+      if (json) print(jsonText(event));
+      display.show(event);
+      if (event.event === 'runtime') questions.see(event.data);
+      if (event.event === 'runtime' && event.data.type === 'plan_updated') plan = event.data.plan;
+      if (event.event === 'done') return { done: event.data, plan };
+      if (event.event === 'error') throw failureOfRun(event.data.error);
+    }
+    return null;
+  } finally {
+    over.abort();
+    await questions.close();
+    display.end();
+    keyboard?.close();
+  }
+}
+
+function eventsOf(client: ServiceClient, beginning: Beginning): AsyncGenerator<RunEvent> {
+  return 'query' in beginning
+    ? streamQuery(client, beginning.query)
+    : streamRunEvents(client, beginning.runId);
+}
+
+/** Interrupts the run once it is to stop, and as soon as its id is known. */
+function interrupterOf(
+  client: ServiceClient,
+  stop: AbortSignal,
+  over: AbortSignal,
+): { see(event: RunEvent): void } {
+  let runId: string | null = null;
+  const interrupt = () => {
+    if (runId === null || !stop.aborted || over.aborted) return;
+    const params = { path: { run_id: runId } };
+    client.POST('/api/v1/runs/{run_id}/interrupt', { params }).catch((error: unknown) => {
+      // It ended by itself meanwhile.
+      if (error instanceof ServiceError && error.code === 'run_ended') return;
+      notice(`The run could not be interrupted: ${error instanceof Error ? error.message : String(error)}`);
+    });
+  };
+  // Not with `over` as the signal of the listener: of two such listeners Node forgets how to remove the first.
+  stop.addEventListener('abort', interrupt, { once: true });
+  return {
+    see(event) {
+      if (runId !== null || event.event !== 'runtime' || !('run_id' in event.data)) return;
+      runId = event.data.run_id;
+      interrupt();
+    },
+  };
+}
+
+/** Not where the reader has left: nobody asked for words then. */
+function sayThatItStops(stop: AbortSignal, over: AbortSignal, display: RunDisplay): void {
+  const line = paint('dim', 'Stopping the run; the same again ends at once.', process.stderr);
+  const say = () => !over.aborted && stop.reason === ('signal' satisfies Interrupt) && display.aside(line);
+  stop.addEventListener('abort', say, { once: true });
+}
