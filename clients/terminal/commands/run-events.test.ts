@@ -112,7 +112,7 @@ test('a question that was answered elsewhere is taken back, on a line of its own
   await waiting.shows(/Which\?[\s\S]*>$/);
   await waiting.press('this', 'Enter');
   expect((await asking.end()).screen).toMatch(
-    />\n {2}→ It was answered elsewhere\.\nTold: Which\?\n {2}this/,
+    /> ?\n {2}→ It was answered elsewhere\.\nTold: Which\?\n {2}this/,
   );
   expect((await waiting.end()).screen).toContain('Told:');
 });

@@ -1,7 +1,8 @@
 /** `service sessions export` and `import`, from one project to another. */
 import { expect, test } from 'vitest';
-import { testHome } from '../test-command.ts';
+import { launcher, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
+import { openTestTerminal } from '../test-terminal.ts';
 
 test('a session is taken from one project to another, and goes on there', async () => {
   const home = testHome();
@@ -23,7 +24,7 @@ test('a session is taken from one project to another, and goes on there', async 
   expect(answer).toMatchObject({ code: 0, stdout: 'You said: more\n' });
   const [{ message_count }] = JSON.parse((await home.service(['sessions', 'list', '--json'], there)).stdout);
   expect(message_count).toBe(4);
-}, 30_000);
+});
 
 test.each([
   ['markdown', /^# .*\n[\s\S]*You said: hello/],
@@ -41,9 +42,29 @@ test.each([
 test.each([
   ['no file of that name', ['missing.json'], '', 2, 'missing.json cannot be read (ENOENT)'],
   ['no JSON', [], 'hello', 2, 'standard input holds no JSON'],
-  ['another document', [], '{}', 1, 'session'],
+  ['another document', [], '{}', 1, 'standard input is no session as service sessions export prints it'],
 ])('an import of %s says what is wrong', async (_, args, input, code, told) => {
   const home = testHome();
   const ended = await home.service(['sessions', 'import', ...args], { input });
   expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(told) });
+});
+
+test('at a terminal an export is harmless, and an import without a file waits for nothing', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [{ reply: { text: 'evil \u001b[2J\u009b31m \u202e' } }]);
+  await home.service(['run', 'hello']);
+  const [session] = JSON.parse((await home.service(['sessions', 'list', '--json'])).stdout);
+  const place = { cwd: home.project, environment: home.environment };
+  const words = ['sessions', 'export', session.id, '--format', 'markdown'];
+  const shown = await (await openTestTerminal([launcher, ...words], place)).end();
+  expect(shown).toMatchObject({
+    code: 0,
+    screen: expect.stringContaining('evil \\e[2J\\u{9b}31m \\u{202e}'),
+  });
+  const imported = await (await openTestTerminal([launcher, 'sessions', 'import'], place)).end();
+  expect(imported).toMatchObject({ code: 2, screen: expect.stringContaining('Name the file to import') });
+  const exported = await home.service(['sessions', 'export', session.id]);
+  const file = home.write('project/session.json', exported.stdout);
+  const again = await (await openTestTerminal([launcher, 'sessions', 'import', file], place)).end();
+  expect(again.screen).toMatch(/^ses_\w{26} hello\nservice: To go on in it: service run --session \w{6} "…"/);
 });

@@ -2,10 +2,11 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { SessionExport } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
 import { withService, withSessions } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { print, printable } from '../output.ts';
-import { findSession, noSuchSession } from '../session-ids.ts';
+import { isTerminal, notice, print, printable, shown } from '../output.ts';
+import { findSession, noSuchSession, shortIds } from '../session-ids.ts';
 
 interface Where {
   /** A remote server instead of the one inside this process. */
@@ -23,7 +24,9 @@ export async function exportSession(
       const { id: session_id } = await findSession(client, id);
       const params = { path: { session_id }, query: { format } };
       const { data } = await client.GET('/api/v1/sessions/{session_id}/export', { params, parseAs: 'text' });
-      process.stdout.write(data.endsWith('\n') ? data : `${data}\n`);
+      const whole = data.endsWith('\n') ? data : `${data}\n`;
+      // Exact into a file; on a terminal what others wrote must not be obeyed.
+      process.stdout.write(isTerminal() ? shown(whole) : whole);
     },
     () => {
       throw noSuchSession(id);
@@ -33,14 +36,33 @@ export async function exportSession(
 
 /** Makes a session from a document, and says how to go on in it. */
 export async function importSession(file: string | undefined, { server }: Where): Promise<void> {
-  const body = parse(await read(file), file ?? 'standard input');
+  const where = file ?? 'standard input';
+  const body = parse(await read(file), where);
   await withService(server, async (client) => {
-    const { data } = await client.POST('/api/v1/sessions/import', { body });
+    const { data } = await client.POST('/api/v1/sessions/import', { body }).catch((error: unknown) => {
+      throw explained(error, where);
+    });
     print(`${data.id} ${printable(data.title)}`);
+    if (!isTerminal(process.stderr)) return;
+    const at = server === undefined ? '' : `--server ${server} `;
+    notice(`To go on in it: service run ${at}--session ${shortIds([data.id])(data.id)} "…"`);
   });
 }
 
+/** What the service finds in a document needs to be told of which. */
+function explained(error: unknown, where: string): unknown {
+  if (!(error instanceof ServiceError) || error.code !== 'invalid_request') return error;
+  return new CommandFailure(
+    `${where} is no session as service sessions export prints it in the format json: ${error.detail}`,
+  );
+}
+
 async function read(file: string | undefined): Promise<string> {
+  if (file === undefined && process.stdin.isTTY)
+    throw new CommandFailure(
+      'Name the file to import, or send it through a pipe: service sessions import session.json',
+      exitCodes.usage,
+    );
   if (file === undefined) return await text(process.stdin);
   try {
     return await readFile(file, 'utf8');

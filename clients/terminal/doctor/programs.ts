@@ -134,7 +134,7 @@ export async function examineHooks({ loaded, environment }: SettledScene): Promi
   );
   const told = findings.flat();
   if (told.length > 0) return told;
-  const message = hooks.length === 0 ? 'There are none.' : `The programs of all ${hooks.length} are there.`;
+  const message = hooks.length === 0 ? 'There are none.' : everyProgramOf(hooks.length);
   return [{ level: 'ok', message }];
 }
 
@@ -198,7 +198,10 @@ function commandFindings(
     return [{ level: 'warning', message, remedy, place: placeOfEntry(loaded, section, name) }];
   });
   if (findings.length > 0) return findings;
-  const message =
-    servers.length === 0 ? 'There are none.' : `The programs of all ${servers.length} are there.`;
+  const message = servers.length === 0 ? 'There are none.' : everyProgramOf(servers.length);
   return [{ level: 'ok', message }];
+}
+
+function everyProgramOf(number: number): string {
+  return number === 1 ? 'The program of the one is there.' : `The programs of all ${number} are there.`;
 }
