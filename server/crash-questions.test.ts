@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import knex from 'knex';
+import knex, { type Knex } from 'knex';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { PermissionRequest, PromptRequest, Run, Session, SnapshotGiven } from './contract/api.ts';
@@ -170,7 +170,8 @@ test('what cannot go on ends with the reason, and what waits behind it begins', 
   const often = await ask(before, 'write often');
   const stopped = await ask(before, 'write stopped');
   const homeless = await ask(before, 'write homeless');
-  for (const { stream } of [often, stopped, homeless]) await stream.until(is('permission_requested'));
+  const moving = await ask(before, 'write moving');
+  for (const { stream } of [often, stopped, homeless, moving]) await stream.until(is('permission_requested'));
   const queued = await before.stream('/api/v1/query/stream', {
     prompt: 'Hello',
     session_id: often.session.id,
@@ -179,7 +180,10 @@ test('what cannot go on ends with the reason, and what waits behind it begins', 
   await (await messages).until(({ name }) => name === 'message');
   await server.kill9();
   await inDatabase(async (sql) => {
-    await sql('runs').where({ id: often.stream.runId }).update({ resumptions: 20 });
+    await resumeInVain(sql, often.stream.runId, 20);
+    // As often, but it has stored steps meanwhile.
+    await resumeInVain(sql, moving.stream.runId, 19);
+    await sql('runs').where({ id: moving.stream.runId }).update({ resumptions: 90 });
     await sql('runs').where({ id: stopped.stream.runId }).update({ interrupt_requested: 'requested' });
     await sql('runs').where({ id: homeless.stream.runId }).update({ workspace_place: 'elsewhere' });
     await sql('runs')
@@ -193,6 +197,9 @@ test('what cannot go on ends with the reason, and what waits behind it begins', 
     return `${status} ${interrupt_reason}`;
   };
   expect(await endOf(often.stream.runId)).toBe('interrupted resumed_too_often');
+  expect(await runThat(client, moving.stream.runId, ({ resumptions }) => resumptions === 91)).toMatchObject({
+    status: 'waiting_permission',
+  });
   expect(await endOf(stopped.stream.runId)).toBe('interrupted requested');
   expect(await endOf(homeless.stream.runId)).toBe('interrupted workspace_unavailable');
   expect(await endOf((await messages).runId)).toBe('interrupted lease_lost');
@@ -200,6 +207,21 @@ test('what cannot go on ends with the reason, and what waits behind it begins', 
   expect(await pendingIn(client, often, 'permissions')).toEqual([]);
   await upstream.release();
 }, 60_000);
+
+/** As if processes had died at the run, each before it could store a step. */
+async function resumeInVain(sql: Knex, runId: string, times: number): Promise<void> {
+  const { last_event_id, ...run } = await sql('runs').where({ id: runId }).first();
+  const event = await sql('run_events').where({ run_id: runId, seq: last_event_id }).first();
+  const data = JSON.stringify({
+    ...{ type: 'run_resumed', run_id: runId, session_id: run.session_id },
+    ...{ step: run.steps, reason: 'lease_lost', resumptions: 1 },
+  });
+  for (let time = 1; time <= times; time += 1)
+    await sql('run_events').insert({ ...event, seq: last_event_id + time, name: 'runtime', data });
+  await sql('runs')
+    .where({ id: runId })
+    .update({ resumptions: times, last_event_id: last_event_id + times });
+}
 
 test('a run whose provider the settings no longer have fails, and says so', async () => {
   const server = await startCrashing(folder);

@@ -39,6 +39,12 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
   };
 }
 
+/** How often the run was resumed since it last stored a step. */
+export async function resumptionsInVain(transcript: Transcript, run: TakenRun): Promise<number> {
+  const events = await eventsAfter(transcript, run.runId, run.committedEventId);
+  return events.filter(({ name, data }) => name === 'runtime' && data.type === 'run_resumed').length;
+}
+
 async function eventsAfter(transcript: Transcript, runId: string, after: number): Promise<NumberedEvent[]> {
   const events: NumberedEvent[] = [];
   for (;;) {

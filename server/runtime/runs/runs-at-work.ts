@@ -8,7 +8,7 @@ import { createEventLog, type EventLog } from '../events/event-log.ts';
 import type { TitleWriter } from '../prompt/title-writer.ts';
 import type { Query } from '../query.ts';
 import type { NewMessage, TakenRun, Transcript } from '../transcript.ts';
-import { readProgress } from './continuation.ts';
+import { readProgress, resumptionsInVain } from './continuation.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
 import { executeRun, type RunStart } from './run.ts';
@@ -64,8 +64,8 @@ export interface RunsAtWorkParts {
   readonly needsFiles: (toolName: string) => boolean;
 }
 
-/** A run that brings its process down each time must not do so for ever. */
-const mostResumptions = 20;
+/** A run that brings its process down each time must not do so for ever. One that gets on outlives any number of stops. */
+const mostResumptionsInVain = 20;
 
 interface ActiveRun {
   readonly controller: AbortController;
@@ -209,10 +209,16 @@ async function reasonNotToResume(parts: RunsAtWorkParts, run: TakenRun): Promise
   if (run.interrupt) return run.interrupt;
   // Who waited for the answer went away with the process.
   if (run.trigger === 'messages') return 'lease_lost';
-  if (run.resumptions >= mostResumptions) return 'resumed_too_often';
+  if (await bringsDownServers(parts.transcript, run)) return 'resumed_too_often';
   if ((await parts.workspacePlace(run.session.workspaceId)) === run.workspacePlace) return null;
   const { toolUses } = await readProgress(parts.transcript, run);
   return toolUses.some(({ name }) => parts.needsFiles(name)) ? 'workspace_unavailable' : null;
+}
+
+/** Most runs have been resumed so seldom that nothing has to be read. */
+async function bringsDownServers(transcript: Transcript, run: TakenRun): Promise<boolean> {
+  if (run.resumptions < mostResumptionsInVain) return false;
+  return (await resumptionsInVain(transcript, run)) >= mostResumptionsInVain;
 }
 
 async function endTaken(
