@@ -85,7 +85,7 @@ bench: $(generated.stamp) ## What a start, a request, a run and 500 streams cost
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
 
-soak: $(generated.stamp) ## Drive the server by random commands beside a model of its runs: make soak [PROPERTY_RUNS=200]
+soak: $(generated.stamp) ## Drive one server, or two of them, by random commands beside a model of their runs: make soak [PROPERTY_RUNS=200]
 	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine
 
 flake: $(generated.stamp) ## Run a part of the tests again and again: make flake ONLY=server/store [TIMES=20]

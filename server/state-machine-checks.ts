@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Knex } from 'knex';
 import { expect } from 'vitest';
 import type { Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Message, PermissionRequest, PromptRequest, Run, Session } from './contract/api.ts';
@@ -24,15 +25,19 @@ import { type Client, clientOf, type TestStream } from './test-client.ts';
 /** A run changes at once; the rest is for the take-over after a kill, and for busy machines. */
 const settleBarMs = 30_000;
 
-/** The server, its clients' streams, and what was seen of its runs. */
+/** The servers of one database, their clients' streams, and what was seen of their runs. */
 export interface Real {
   readonly upstream: Upstream;
   readonly folder: string;
+  readonly database: Knex.Config;
+  readonly variables: Readonly<Record<string, string>>;
   /** The workspace of all its sessions. */
   workspace: string;
   readonly key: string;
-  server: ServerProcess;
-  client: Client;
+  readonly servers: ServerProcess[];
+  /** Asks one server after the other. */
+  readonly client: Client;
+  kills: number;
   /** The connections to each run, one after the other. */
   readonly streams: Map<string, TestStream[]>;
   readonly seen: Map<string, Status>;
@@ -49,17 +54,40 @@ const after: Readonly<Record<Status, readonly Status[]>> = {
   interrupted: ['interrupted'],
 };
 
-/** -9, and the same data again; whoever read a run goes on reading it. */
-export async function killAndRestart(
-  real: Real,
-  model: Model,
-  meanwhile?: () => Promise<void>,
-): Promise<void> {
-  await real.server.kill9();
-  await Promise.all([...real.streams.values()].flat().map(({ ended }) => ended));
+/** Of several servers each gets the next request, whichever of them works on the run. */
+export function clientOfAll(servers: readonly ServerProcess[], key: string): Client {
+  let asked = 0;
+  const next = (): Client => {
+    asked += 1;
+    const server = servers[asked % servers.length];
+    if (!server) throw new Error('There is no server');
+    return clientOf(server, key);
+  };
+  return {
+    get: (path) => next().get(path),
+    post: (path, body) => next().post(path, body),
+    send: (method, path, body) => next().send(method, path, body),
+    stream: (path, body) => next().stream(path, body),
+  };
+}
+
+export interface Kill {
+  /** Whether no server is left meanwhile, where there are several. */
+  readonly all?: boolean;
+  readonly meanwhile?: () => Promise<void>;
+}
+
+/** -9 for one server after the other, and the same data again; whoever read a run goes on reading it. */
+export async function killAndRestart(real: Real, model: Model, { all, meanwhile }: Kill = {}): Promise<void> {
+  real.kills += 1;
+  const { servers } = real;
+  const killed = all ? [...servers.keys()] : [real.kills % servers.length];
+  await Promise.all(killed.map((index) => servers[index]?.kill9()));
+  const streams = [...real.streams.values()].flat();
+  for (const stream of streams) stream.close();
+  await Promise.all(streams.map(({ ended }) => ended));
   await meanwhile?.();
-  real.server = await startCrashing(real.folder);
-  real.client = clientOf(real.server, real.key);
+  for (const index of killed) servers[index] = await startCrashing(real.folder, real.variables);
   for (const session of model.sessions)
     for (const run of runsOf(session)) if (!isRead(real, run)) await follow(real, run);
 }
@@ -86,7 +114,9 @@ export async function expectSettled(real: Real, model: Model): Promise<void> {
     const wrong = await differences(real, model);
     if (wrong.length === 0) return;
     if (performance.now() - since > settleBarMs)
-      throw new Error(`The server does not get there:\n${wrong.join('\n')}\n${real.server.log()}`);
+      throw new Error(
+        `The server does not get there:\n${wrong.join('\n')}\n${real.servers.map((server) => server.log()).join('\n')}`,
+      );
     await sleep(15);
   }
 }

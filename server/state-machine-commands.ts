@@ -1,6 +1,5 @@
 /** What clients and fate do to sessions, at random: each command does it to the server and to the model, and compares. */
 
-import { join } from 'node:path';
 import fc from 'fast-check';
 import knex from 'knex';
 import { expect } from 'vitest';
@@ -95,7 +94,7 @@ const query = (kind: Kind, pick: number, kill: boolean): Command =>
     },
   );
 
-type Reply = 'yes' | 'no';
+type Reply = 'yes' | 'no' | 'for all of the session';
 
 /** Whoever answers first has answered, also beside a kill. */
 const answer = (reply: Reply, pick: number, kill: boolean): Command =>
@@ -110,7 +109,9 @@ const answer = (reply: Reply, pick: number, kill: boolean): Command =>
       const bodies = bodiesOf(run, reply);
       expect((await real.client.post(request.reply_path, bodies.first)).status).toBe(200);
       if (!kill) expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
-      run.allowed.push(reply === 'yes');
+      run.allowed.push(reply !== 'no');
+      // What was allowed so is allowed from the moment on that the answer was taken, whatever dies behind it.
+      if (reply === 'for all of the session' && run.kind === 'same') session.granted = true;
       if (kill) await killNow(real, model);
       expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
     },
@@ -126,7 +127,7 @@ const expire = (pick: number): Command =>
       const [run] = activeRuns(session);
       if (!run) return;
       const request = await openQuestion(real, session, run);
-      await killAndRestart(real, model, () => letPass(real, run, request));
+      await killAndRestart(real, model, { all: true, meanwhile: () => letPass(real, run, request) });
       run.allowed.push(false);
       expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
     },
@@ -144,21 +145,21 @@ const release = (pick: number): Command =>
     },
   );
 
-/** One run, at work or waiting its turn, or all of the session. */
-const interrupt = (which: number | 'session', pick: number, kill: boolean): Command =>
+/** One run, at work or waiting its turn; all of the session; or what is at work in it, and then the next begins. */
+const interrupt = (which: number | 'session' | 'keeping the queue', pick: number, kill: boolean): Command =>
   command(
     `interrupt ${which}${kill ? ' and kill' : ''}`,
     pick,
     () => true,
     async (session, real, model) => {
       const active = activeRuns(session);
-      const chosen =
-        which === 'session' ? active : active.slice(which % Math.max(1, active.length)).slice(0, 1);
+      const chosen = which === 'session' ? active : active.slice(place(which, active.length)).slice(0, 1);
       const path =
-        which === 'session' || !chosen[0]
+        typeof which === 'string' || !chosen[0]
           ? `/api/v1/sessions/${session.id}/interrupt`
           : `/api/v1/runs/${chosen[0].id}/interrupt`;
-      const { status, body } = await real.client.send('POST', path);
+      const asked = which === 'keeping the queue' ? { keep_queue: true } : undefined;
+      const { status, body } = await real.client.send('POST', path, asked);
       if (active.length === 0) {
         expect({ status, code: body.code }).toEqual({ status: 409, code: 'run_ended' });
         return;
@@ -171,6 +172,10 @@ const interrupt = (which: number | 'session', pick: number, kill: boolean): Comm
           expect((await real.client.send('POST', `/api/v1/runs/${run.id}/interrupt`)).status).toBe(409);
     },
   );
+
+function place(which: number | 'keeping the queue', active: number): number {
+  return which === 'keeping the queue' ? 0 : which % Math.max(1, active);
+}
 
 /** A reader goes away in the middle and comes back with the number of the last event that it has. */
 const resume = (which: number, pick: number): Command =>
@@ -203,7 +208,13 @@ const fork = (which: number, pick: number): Command =>
       });
       expect(status).toBe(201);
       const copied = branch(messages, at).map(({ role, parts }) => ({ role, parts }));
-      model.sessions.push({ id: body.id, passages: passagesOf(copied), turns: 1e6, files: new Map() });
+      model.sessions.push({
+        id: body.id,
+        passages: passagesOf(copied),
+        turns: 1e6,
+        granted: false,
+        files: new Map(),
+      });
     },
   );
 
@@ -262,23 +273,27 @@ async function openQuestion({ client }: Real, session: ExpectedSession, run: Exp
 }
 
 function bodiesOf({ kind }: ExpectedRun, reply: Reply): { readonly first: object; readonly second: object } {
-  const yes = kind === 'ask' ? { answers: [{ question_id: 'q', yes: true }] } : { decision: 'allow_once' };
+  const decision = reply === 'for all of the session' ? 'allow_session' : 'allow_once';
+  const yes = kind === 'ask' ? { answers: [{ question_id: 'q', yes: true }] } : { decision };
   const no = kind === 'ask' ? { cancelled: true } : { decision: 'deny' };
-  return reply === 'yes' ? { first: yes, second: no } : { first: no, second: yes };
+  return reply === 'no' ? { first: no, second: yes } : { first: yes, second: no };
 }
 
 /** Puts the end of its time into the past, for the server and for those who have read of it. */
 async function letPass(real: Real, run: ExpectedRun, { id }: Question): Promise<void> {
   const past = new Date(0).toISOString();
-  const filename = join(real.folder, 'data/service.db');
-  const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
+  const sql = knex(real.database);
   try {
     const table = run.kind === 'ask' ? 'prompt_requests' : 'permission_requests';
     expect(await sql(table).where({ id }).update({ expires_at: 0 })).toBe(1);
-    await sql('run_events')
-      .where({ run_id: run.id })
-      .whereRaw(`json_extract(data, '$.request.id') = ?`, [id])
-      .update({ data: sql.raw(`json_set(data, '$.request.expires_at', ?)`, [past]) });
+    for (const { seq, data } of await sql('run_events').where({ run_id: run.id })) {
+      const event = JSON.parse(data);
+      if (event.request?.id !== id) continue;
+      event.request.expires_at = past;
+      await sql('run_events')
+        .where({ run_id: run.id, seq })
+        .update({ data: JSON.stringify(event) });
+    }
   } finally {
     await sql.destroy();
   }
@@ -290,16 +305,21 @@ async function letPass(real: Real, run: ExpectedRun, { id }: Question): Promise<
 export function commands(most: number, replayPath: string | null) {
   const pick = fc.nat(mostSessions - 1);
   const seldom = fc.nat(6).map((number) => number === 0);
-  const kind = fc.constantFrom<Kind>('say', 'hold', 'run', 'both', 'free', 'ask', 'write');
+  const kind = fc.constantFrom<Kind>('say', 'hold', 'run', 'both', 'same', 'free', 'ask', 'write');
+  const reply = fc.constantFrom<Reply>('yes', 'for all of the session', 'no');
   const any = fc.nat(30);
   return fc.commands(
     [
       fc.tuple(kind, pick, seldom).map((given) => query(...given)),
       fc.tuple(kind, pick, seldom).map((given) => query(...given)),
-      fc.tuple(fc.constantFrom<Reply>('yes', 'no'), pick, seldom).map((given) => answer(...given)),
-      fc.tuple(fc.constantFrom<Reply>('yes', 'no'), pick, seldom).map((given) => answer(...given)),
+      fc.tuple(reply, pick, seldom).map((given) => answer(...given)),
+      fc.tuple(reply, pick, seldom).map((given) => answer(...given)),
       fc
-        .tuple(fc.oneof(any, fc.constant<'session'>('session')), pick, seldom)
+        .tuple(
+          fc.oneof(any, fc.constantFrom<'session' | 'keeping the queue'>('session', 'keeping the queue')),
+          pick,
+          seldom,
+        )
         .map((given) => interrupt(...given)),
       fc.tuple(any, pick).map((given) => resume(...given)),
       fc.tuple(any, pick).map((given) => fork(...given)),

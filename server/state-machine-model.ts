@@ -1,7 +1,7 @@
 /** What a client may expect of sessions and their runs: the state machine of runs, as small as it can be said. */
 
 /** What a prompt makes the scripted model do; see `script`. */
-export type Kind = 'say' | 'hold' | 'run' | 'both' | 'free' | 'ask' | 'write';
+export type Kind = 'say' | 'hold' | 'run' | 'both' | 'same' | 'free' | 'ask' | 'write';
 export type Status =
   | 'queued'
   | 'running'
@@ -42,6 +42,8 @@ export interface ExpectedSession {
   readonly id: string;
   readonly passages: Passage[];
   turns: number;
+  /** Whether somebody has allowed the call of `same` for all of the session. */
+  granted: boolean;
   /** Files that are there by a `write`, with the turn that wrote them. */
   readonly files: Map<string, number>;
 }
@@ -66,6 +68,10 @@ export const script = [
     when: { last_user: `^${kind} (?<name>\\S+)$`, step: 0 },
     reply: { tool_calls: [effect('{{match.name}}-0')] },
   })),
+  {
+    when: { last_user: '^same ', step: 0 },
+    reply: { tool_calls: [{ name: 'bash', arguments: { command: 'touch same.txt' } }] },
+  },
   {
     when: { last_user: '^both (?<name>\\S+)$', step: 0 },
     reply: { tool_calls: [effect('{{match.name}}-0'), effect('{{match.name}}-1')] },
@@ -108,6 +114,7 @@ export const kinds: Readonly<
   hold: { mode: 'ask', calls: 0, waits: 'running' },
   run: { mode: 'ask', calls: 1, waits: 'waiting_permission' },
   both: { mode: 'ask', calls: 2, waits: 'waiting_permission' },
+  same: { mode: 'ask', calls: 1, waits: 'waiting_permission' },
   free: { mode: 'bypass', calls: 1, waits: null },
   ask: { mode: 'ask', calls: 1, waits: 'waiting_prompt' },
   write: { mode: 'accept_edits', calls: 1, waits: null },
@@ -136,7 +143,8 @@ export function settle(session: ExpectedSession): void {
   for (const run of activeRuns(session)) {
     run.begun = true;
     const { calls, waits } = kinds[run.kind];
-    if (waits !== null && (calls === 0 || run.allowed.length < calls)) {
+    const isGranted = run.kind === 'same' && session.granted;
+    if (waits !== null && !isGranted && (calls === 0 || run.allowed.length < calls)) {
       run.status = waits;
       return;
     }

@@ -1,12 +1,13 @@
 /** Drives the server through random sequences of what clients and fate do, and holds it to a model of its runs. */
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { startUpstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Session } from './contract/api.ts';
 import { expectSound, startCrashing } from './crash-checks.ts';
 import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import {
+  clientOfAll,
   expectEffects,
   expectMessages,
   expectRun,
@@ -15,7 +16,7 @@ import {
 } from './state-machine-checks.ts';
 import { commands } from './state-machine-commands.ts';
 import { activeRuns, type Model, runsOf, script, settle } from './state-machine-model.ts';
-import { clientOf } from './test-client.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
 
 /** Few in every run of the tests; `make soak` asks for more, and repeats one by what it printed. */
 const sequences = Number(process.env.PROPERTY_RUNS ?? 3);
@@ -25,42 +26,69 @@ const path = process.env.PROPERTY_PATH ?? '';
 const replayPath = process.env.PROPERTY_REPLAY ?? null;
 const shrinks = process.env.PROPERTY_SHRINK === 'true';
 
-test(
-  `${sequences} random sequences of queries, answers, interrupts, resumptions, forks, reverts and kills go as the model says`,
-  async () => {
-    console.info(
-      `state machine: PROPERTY_SEED=${seed} PROPERTY_RUNS=${sequences} PROPERTY_COMMANDS=${longest} PROPERTY_PATH=${path} PROPERTY_REPLAY=${replayPath ?? ''}`,
-    );
-    const upstream = await startUpstream();
-    try {
-      const real = await startReal(upstream);
-      await fc.assert(
-        fc.asyncProperty(commands(longest, replayPath), async (sequence) => {
-          await upstream.script(script);
-          real.streams.clear();
-          real.seen.clear();
-          const model = await newModel(real);
-          await fc.asyncModelRun(() => ({ model, real }), sequence);
-          await finish(model, real);
-        }),
-        { seed, path, numRuns: sequences, endOnFailure: !shrinks, verbose: 1 },
+/** Two servers share the work, so that each may have to go on where the other has died. */
+for (const [database, servers, share] of [
+  ['SQLite', 1, 1],
+  ['SQLite', 2, 1 / 3],
+  ['PostgreSQL', 2, 1 / 3],
+] as const) {
+  const runs = Math.ceil(sequences * share);
+  test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null)(
+    `${runs} random sequences of queries, answers, interrupts, resumptions, forks, reverts and kills go as the model says, with ${servers} on ${database}`,
+    async () => {
+      console.info(
+        `state machine: PROPERTY_SEED=${seed} PROPERTY_RUNS=${sequences} PROPERTY_COMMANDS=${longest} PROPERTY_PATH=${path} PROPERTY_REPLAY=${replayPath ?? ''}`,
       );
-    } finally {
-      await upstream.stop();
-    }
-  },
-  60_000 + sequences * longest * 5_000 * (shrinks ? 20 : 1),
-);
+      const upstream = await startUpstream();
+      try {
+        const real = await startReal(upstream, database, servers);
+        await fc.assert(
+          fc.asyncProperty(commands(longest, replayPath), async (sequence) => {
+            await upstream.script(script);
+            real.streams.clear();
+            real.seen.clear();
+            const model = await newModel(real);
+            await fc.asyncModelRun(() => ({ model, real }), sequence);
+            await finish(model, real);
+          }),
+          { seed, path, numRuns: runs, endOnFailure: !shrinks, verbose: 1 },
+        );
+      } finally {
+        await upstream.stop();
+      }
+    },
+    60_000 + runs * longest * servers * 5_000 * (shrinks ? 20 : 1),
+  );
+}
 
-async function startReal(upstream: Real['upstream']): Promise<Real> {
+async function startReal(
+  upstream: Real['upstream'],
+  database: 'SQLite' | 'PostgreSQL',
+  count: number,
+): Promise<Real> {
   const folder = await temporaryFolder();
   await writeSettings(folder, scriptedSettings(upstream.url));
-  const server = await startCrashing(folder);
-  const { key } = server;
+  const at = database === 'SQLite' ? onSqlite(folder) : await onPostgres(folder);
+  const first = await startCrashing(folder, at.variables);
+  const servers = [first];
+  while (servers.length < count) servers.push(await startCrashing(folder, at.variables));
   return {
-    ...{ upstream, folder, key, server, client: clientOf(server, key) },
-    ...{ workspace: '', streams: new Map(), seen: new Map() },
+    ...{ upstream, folder, ...at, key: first.key, servers, client: clientOfAll(servers, first.key) },
+    ...{ kills: 0, workspace: '', streams: new Map(), seen: new Map() },
   };
+}
+
+type Place = Pick<Real, 'database' | 'variables'>;
+
+function onSqlite(folder: string): Place {
+  const filename = join(folder, 'data/service.db');
+  return { variables: {}, database: { client: 'sqlite3', connection: { filename }, useNullAsDefault: true } };
+}
+
+async function onPostgres(folder: string): Promise<Place> {
+  const url = await newDatabase();
+  const variables = { DATABASE_URL: url, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+  return { variables, database: { client: 'pg', connection: url, pool: { min: 0, max: 1 } } };
 }
 
 let named = 0;
@@ -72,7 +100,7 @@ async function newModel(real: Real): Promise<Model> {
   // Sequences share the workspace, and so must not share names.
   named += 1000;
   return {
-    sessions: [{ id: body.id, passages: [], turns: 0, files: new Map() }],
+    sessions: [{ id: body.id, passages: [], turns: 0, granted: false, files: new Map() }],
     prompts: named,
   };
 }
@@ -91,5 +119,5 @@ async function finish(model: Model, real: Real): Promise<void> {
     for (const run of runsOf(session)) await expectRun(real, session, run);
   }
   await expectEffects(real, model);
-  await expectSound(join(real.folder, 'data/service.db'));
+  if (real.database.client === 'sqlite3') await expectSound(join(real.folder, 'data/service.db'));
 }
