@@ -26,14 +26,18 @@ test.each([
 test.each([
   ['floods', 'it writes without end, and answers nothing'],
   ['huge-line', 'it sent a message of more than 10 MB'],
-])('one that %s is ended', async (deed, detail) => {
-  const workspacePath = testWorkspace();
-  // Not the time to connect is to end it: ten megabytes may take longer than that on a busy machine.
-  const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 60 } });
-  expect(await mcp.tools({ workspacePath })).toEqual([]);
-  expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
-  await vi.waitFor(() => expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]));
-}, 60_000);
+])(
+  'one that %s is ended',
+  async (deed, detail) => {
+    const workspacePath = testWorkspace();
+    // Not the time to connect is to end it: ten megabytes may take longer than that on a busy machine.
+    const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 60 } });
+    expect(await mcp.tools({ workspacePath })).toEqual([]);
+    expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
+    await vi.waitFor(() => expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]));
+  },
+  60_000,
+);
 
 test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for one that did not answer', async () => {
   const workspacePath = testWorkspace();
