@@ -1,6 +1,6 @@
 /** Takes a shell command apart: every command that it could run and every file that it redirects, as far as words tell. */
 import { type Command, forEachChild, parse, type Redirect, type SyntaxNode, type WordPart } from 'unbash';
-import { isHarmlessForCommand, isHarmlessName, meaningOf } from './command-meaning.ts';
+import { meaningOf } from './command-meaning.ts';
 import {
   anyWords,
   assignmentWord,
@@ -9,6 +9,7 @@ import {
   known,
   wordOf,
 } from './command-words.ts';
+import { isHarmlessForCommand, isHarmlessName } from './harmless-variables.ts';
 import { asksAboutFile, comparesFiles } from './test-commands.ts';
 import type { OptionWrite } from './writing-options.ts';
 

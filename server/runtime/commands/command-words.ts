@@ -17,6 +17,11 @@ export function known(text: string): CommandWord {
   return { text, many: false };
 }
 
+/** The program that a word names: what stands behind its folders. */
+export function baseOf(name: string): string {
+  return name.slice(name.lastIndexOf('/') + 1);
+}
+
 /** A word, or an assignment in the place of one, as far as it is known. */
 export function wordOf(argument: CommandArgument): CommandWord {
   return argument.type === 'Word' ? knownPart(argument) : assignmentWord(argument);
