@@ -4,7 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { type FileToPutBack, planPutBack } from './put-back.ts';
+import type { FileToPutBack } from './pending-file.ts';
+import { planPutBack } from './put-back.ts';
 
 let folder: string;
 

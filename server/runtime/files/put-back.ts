@@ -1,46 +1,21 @@
 /** Puts files back to what they held before: all of them, or none. */
-import { createHash, randomBytes } from 'node:crypto';
-import type { Stats } from 'node:fs';
-import { type FileHandle, link, lstat, rename, rm } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { withFileLock, writeNew } from '../tools/file-content.ts';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
 import { ToolInputError } from '../tools/tool.ts';
 import {
   assertWritable,
   openForReading,
-  openParent,
   type PathRules,
   type ResolvedPath,
   resolvePath,
 } from '../tools/workspace-path.ts';
-
-/** A file, and what it is to hold again. */
-export interface FileToPutBack {
-  /** Relative to the workspace inside it, absolute outside. */
-  readonly path: string;
-  /** Hashes of what it may hold now, null for no file: anything else was written by somebody else. */
-  readonly known: readonly (string | null)[];
-  /** The hash of what it is to hold; null where the file is to go. */
-  readonly target: string | null;
-  /** The permission bits of a file that is to come back. */
-  readonly mode: number | null;
-  /** The content; null where it was never kept. */
-  readonly read: () => Promise<Uint8Array | null>;
-}
+import { type FileToPutBack, isNoFile, type PendingFile, statsOf } from './pending-file.ts';
+import { type StagedFiles, stage } from './staged-files.ts';
 
 /** Why a file cannot be put back. */
 export interface PutBackConflict {
   readonly path: string;
   readonly reason: 'changed' | 'not_kept' | 'protected' | 'not_a_file';
-}
-
-/** A file that is about to be put back. */
-interface Pending {
-  readonly path: ResolvedPath;
-  readonly file: FileToPutBack;
-  /** As it was checked; null where there is none. */
-  readonly stats: Stats | null;
-  readonly present: string | null;
 }
 
 /** What putting back would do. */
@@ -58,16 +33,6 @@ export interface PutBackPlan {
   stage(): Promise<StagedFiles>;
 }
 
-/** Contents that wait beside their files. */
-export interface StagedFiles {
-  /** Puts them in their files' places. If one cannot be, those before it are as they were, and it rejects. */
-  apply(): Promise<void>;
-  /** Makes an `apply` undone. */
-  undo(): Promise<void>;
-  /** Removes what lies beside the files. */
-  clear(): Promise<void>;
-}
-
 /** Looks at each file, and changes none. */
 export async function planPutBack(
   workspacePath: string,
@@ -75,7 +40,7 @@ export async function planPutBack(
   wanted: readonly FileToPutBack[],
 ): Promise<PutBackPlan> {
   const conflicts: PutBackConflict[] = [];
-  const pending: Pending[] = [];
+  const pending: PendingFile[] = [];
   for (const file of wanted) {
     const found = await look(workspacePath, rules, file);
     if ('reason' in found) conflicts.push({ path: file.path, reason: found.reason });
@@ -95,7 +60,7 @@ async function look(
   workspacePath: string,
   rules: PathRules,
   file: FileToPutBack,
-): Promise<Pending | { readonly reason: PutBackConflict['reason'] }> {
+): Promise<PendingFile | { readonly reason: PutBackConflict['reason'] }> {
   try {
     const path = await resolvePath(file.path, workspacePath);
     // The path was without links when it was recorded: whatever leads elsewhere now is not that file.
@@ -121,7 +86,7 @@ function isAllowed(rules: PathRules, path: ResolvedPath): boolean {
   }
 }
 
-async function present(path: ResolvedPath): Promise<Pick<Pending, 'present' | 'stats'>> {
+async function present(path: ResolvedPath): Promise<Pick<PendingFile, 'present' | 'stats'>> {
   if (!(await statsOf(path.real))) return { present: null, stats: null };
   const handle = await openForReading(path);
   try {
@@ -130,137 +95,5 @@ async function present(path: ResolvedPath): Promise<Pick<Pending, 'present' | 's
     return { present: hash.digest('hex'), stats: await handle.stat() };
   } finally {
     await handle.close();
-  }
-}
-
-async function statsOf(path: string): Promise<Stats | null> {
-  return lstat(path).catch((error: unknown) => {
-    if (isNoFile(error)) return null;
-    throw error;
-  });
-}
-
-function isNoFile(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : '';
-  return code === 'ENOENT' || code === 'ENOTDIR';
-}
-
-interface Staged extends Pending {
-  /** The new content beside the file; null where the file is to go. */
-  readonly content: string | null;
-  /** Where the old content is kept while the others follow. */
-  readonly backup: string;
-}
-
-async function stage(pending: readonly Pending[]): Promise<StagedFiles> {
-  const staged: Staged[] = [];
-  const applied: Staged[] = [];
-  const clear = async () => {
-    for (const one of staged)
-      await besideFile(one.path, async (entry) => {
-        for (const name of [one.content, one.backup]) if (name) await rm(entry(name), { force: true });
-      });
-  };
-  const undo = async () => {
-    for (const one of applied.splice(0).reverse()) await takeBack(one);
-  };
-  try {
-    for (const one of pending) staged.push(await stageOne(one));
-  } catch (error) {
-    await clear();
-    throw error;
-  }
-  return {
-    clear,
-    undo,
-    apply: () =>
-      locked(
-        // Always in the same order, so that no two wait for each other.
-        staged.map(({ path }) => path).toSorted((a, b) => (a.real < b.real ? -1 : 1)),
-        async () => {
-          for (const one of staged) await assertAsChecked(one);
-          try {
-            for (const one of staged) {
-              await replace(one);
-              applied.push(one);
-            }
-          } catch (error) {
-            await undo();
-            throw error;
-          }
-        },
-      ),
-  };
-}
-
-/** No tool of another session edits these files meanwhile. */
-function locked(paths: readonly ResolvedPath[], work: () => Promise<void>): Promise<void> {
-  const [first, ...rest] = paths;
-  return first ? withFileLock(first, () => locked(rest, work)) : work();
-}
-
-async function stageOne(one: Pending): Promise<Staged> {
-  const backup = `.${randomBytes(8).toString('hex')}.tmp`;
-  if (one.file.target === null) return { ...one, content: null, backup };
-  const content = `.${randomBytes(8).toString('hex')}.tmp`;
-  const bytes = await one.file.read();
-  if (!bytes) throw new Error(`The content of ${one.path.shown} is gone.`);
-  await besideFile(one.path, async (entry, folder) => {
-    await writeNew(entry(content), bytes, one.stats && { stats: one.stats }, folder, one.file.mode);
-  });
-  return { ...one, content, backup };
-}
-
-/** Refuses when the file is not as it was checked: told by its entry, so that all are looked at in no time. */
-async function assertAsChecked({ path, stats }: Pending): Promise<void> {
-  const now = await statsOf(path.real);
-  const same =
-    now === null || stats === null
-      ? now === stats
-      : now.ino === stats.ino &&
-        now.size === stats.size &&
-        now.mtimeMs === stats.mtimeMs &&
-        now.ctimeMs === stats.ctimeMs;
-  if (!same) throw Object.assign(new Error(`${path.shown} has changed a moment ago.`), { name: 'FileMoved' });
-}
-
-async function replace({ path, stats, content, backup }: Staged): Promise<void> {
-  await besideFile(path, async (entry, folder) => {
-    const name = entry(basename(path.real));
-    // A second name for the old content costs nothing; some file systems know none.
-    if (stats) await link(name, entry(backup)).catch(() => keepCopy(path, stats, entry(backup), folder));
-    if (content === null) await rm(name);
-    else await rename(entry(content), name);
-  });
-}
-
-/** Reads the file itself: by its name a copy would also be made of what a link leads to that was put there meanwhile. */
-async function keepCopy(path: ResolvedPath, stats: Stats, at: string, folder: FileHandle): Promise<void> {
-  const handle = await openForReading(path);
-  try {
-    await writeNew(at, await handle.readFile(), { stats }, folder);
-  } finally {
-    await handle.close();
-  }
-}
-
-async function takeBack({ path, stats, backup }: Staged): Promise<void> {
-  await besideFile(path, async (entry) => {
-    const name = entry(basename(path.real));
-    if (stats) await rename(entry(backup), name);
-    else await rm(name, { force: true });
-  });
-}
-
-/** Works in the folder of the file, held open, so that nobody can put another in its place. */
-async function besideFile(
-  path: ResolvedPath,
-  work: (entry: (name: string) => string, folder: FileHandle) => Promise<void>,
-): Promise<void> {
-  const parent = await openParent(path);
-  try {
-    await work(parent.entry, parent.handle);
-  } finally {
-    await parent.handle.close();
   }
 }

@@ -1,0 +1,136 @@
+/** Writes new contents beside files, and puts them in their places: all of them, or none. */
+import { randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
+import { type FileHandle, link, rename, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { withFileLock, writeNew } from '../tools/file-content.ts';
+import { openForReading, openParent, type ResolvedPath } from '../tools/workspace-path.ts';
+import { type PendingFile, statsOf } from './pending-file.ts';
+
+/** Contents that wait beside their files. */
+export interface StagedFiles {
+  /** Puts them in their files' places. If one cannot be, those before it are as they were, and it rejects. */
+  apply(): Promise<void>;
+  /** Makes an `apply` undone. */
+  undo(): Promise<void>;
+  /** Removes what lies beside the files. */
+  clear(): Promise<void>;
+}
+
+interface StagedFile extends PendingFile {
+  /** The new content beside the file; null where the file is to go. */
+  readonly content: string | null;
+  /** Where the old content is kept while the others follow. */
+  readonly backup: string;
+}
+
+/** Writes the contents beside the files, which stay as they are. */
+export async function stage(pending: readonly PendingFile[]): Promise<StagedFiles> {
+  const staged: StagedFile[] = [];
+  const applied: StagedFile[] = [];
+  const clear = async () => {
+    for (const one of staged) await removeBeside(one);
+  };
+  const undo = async () => {
+    for (const one of applied.splice(0).reverse()) await takeBack(one);
+  };
+  try {
+    for (const one of pending) staged.push(await stageOne(one));
+  } catch (error) {
+    await clear();
+    throw error;
+  }
+  const replaceAll = async () => {
+    for (const one of staged) await assertAsChecked(one);
+    try {
+      for (const one of staged) {
+        await replace(one);
+        applied.push(one);
+      }
+    } catch (error) {
+      await undo();
+      throw error;
+    }
+  };
+  // Always in the same order, so that no two wait for each other.
+  const paths = staged.map(({ path }) => path).toSorted((a, b) => (a.real < b.real ? -1 : 1));
+  return { clear, undo, apply: () => locked(paths, replaceAll) };
+}
+
+async function removeBeside({ path, content, backup }: StagedFile): Promise<void> {
+  await besideFile(path, async (entry) => {
+    for (const name of [content, backup]) if (name) await rm(entry(name), { force: true });
+  });
+}
+
+/** No tool of another session edits these files meanwhile. */
+function locked(paths: readonly ResolvedPath[], work: () => Promise<void>): Promise<void> {
+  const [first, ...rest] = paths;
+  return first ? withFileLock(first, () => locked(rest, work)) : work();
+}
+
+async function stageOne(one: PendingFile): Promise<StagedFile> {
+  const backup = `.${randomBytes(8).toString('hex')}.tmp`;
+  if (one.file.target === null) return { ...one, content: null, backup };
+  const content = `.${randomBytes(8).toString('hex')}.tmp`;
+  const bytes = await one.file.read();
+  if (!bytes) throw new Error(`The content of ${one.path.shown} is gone.`);
+  await besideFile(one.path, async (entry, folder) => {
+    await writeNew(entry(content), bytes, one.stats && { stats: one.stats }, folder, one.file.mode);
+  });
+  return { ...one, content, backup };
+}
+
+/** Refuses when the file is not as it was checked: told by its entry, so that all are looked at in no time. */
+async function assertAsChecked({ path, stats }: PendingFile): Promise<void> {
+  const now = await statsOf(path.real);
+  const same =
+    now === null || stats === null
+      ? now === stats
+      : now.ino === stats.ino &&
+        now.size === stats.size &&
+        now.mtimeMs === stats.mtimeMs &&
+        now.ctimeMs === stats.ctimeMs;
+  if (!same) throw Object.assign(new Error(`${path.shown} has changed a moment ago.`), { name: 'FileMoved' });
+}
+
+async function replace({ path, stats, content, backup }: StagedFile): Promise<void> {
+  await besideFile(path, async (entry, folder) => {
+    const name = entry(basename(path.real));
+    // A second name for the old content costs nothing; some file systems know none.
+    if (stats) await link(name, entry(backup)).catch(() => keepCopy(path, stats, entry(backup), folder));
+    if (content === null) await rm(name);
+    else await rename(entry(content), name);
+  });
+}
+
+/** Reads the file itself: by its name a copy would also be made of what a link leads to that was put there meanwhile. */
+async function keepCopy(path: ResolvedPath, stats: Stats, at: string, folder: FileHandle): Promise<void> {
+  const handle = await openForReading(path);
+  try {
+    await writeNew(at, await handle.readFile(), { stats }, folder);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function takeBack({ path, stats, backup }: StagedFile): Promise<void> {
+  await besideFile(path, async (entry) => {
+    const name = entry(basename(path.real));
+    if (stats) await rename(entry(backup), name);
+    else await rm(name, { force: true });
+  });
+}
+
+/** Works in the folder of the file, held open, so that nobody can put another in its place. */
+async function besideFile(
+  path: ResolvedPath,
+  work: (entry: (name: string) => string, folder: FileHandle) => Promise<void>,
+): Promise<void> {
+  const parent = await openParent(path);
+  try {
+    await work(parent.entry, parent.handle);
+  } finally {
+    await parent.handle.close();
+  }
+}
