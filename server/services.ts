@@ -201,7 +201,7 @@ async function assemble(
   followed.onChange(() => {
     runtime
       .refresh()
-      .catch((error: unknown) => log.error({ err: error }, 'the settings could not be taken up'));
+      .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
   });
   showQueues(input, runtime);
   const identity = await createIdentity({

@@ -40,7 +40,7 @@ function createInflater(request: IncomingMessage): Transform | null {
   if (coding === 'br') return createBrotliDecompress();
   throw new Problem(
     'unsupported_media_type',
-    'This content coding is not known; send gzip, deflate, br or none.',
+    'This content encoding is not supported; send gzip, deflate, br or none.',
     {
       headers: { 'Accept-Encoding': 'gzip, deflate, br' },
     },

@@ -45,7 +45,9 @@ export function toProblem(error: unknown): Problem {
   if (status === 405)
     return new Problem('method_not_allowed', 'This path knows other methods.', { cause: error });
   if (status === 406)
-    return new Problem('not_acceptable', 'No representation is acceptable to you.', { cause: error });
+    return new Problem('not_acceptable', 'There is no representation that your Accept header allows.', {
+      cause: error,
+    });
   if (status === 413) return new Problem('body_too_large', 'The body is too large.', { cause: error });
   if (status === 415)
     return new Problem('unsupported_media_type', 'This content type is not supported.', { cause: error });

@@ -20,7 +20,7 @@ export async function readBody({ request, response }: Exchange, route: Route): P
 }
 
 function tooLarge(limit: number): Problem {
-  return new Problem('body_too_large', `The body may have ${limit} bytes at the most, inflated.`);
+  return new Problem('body_too_large', `The body may have at most ${limit} bytes after decompression.`);
 }
 
 /** What is not read is not obeyed, and a caller who sends something means it. */

@@ -64,14 +64,14 @@ export function createHttpServer(
 
 function problemOf(error: NodeJS.ErrnoException): Problem {
   if (error.code === 'HPE_HEADER_OVERFLOW')
-    return new Problem('headers_too_large', 'The header section may have 16384 bytes at the most.');
+    return new Problem('headers_too_large', 'The header section may have at most 16384 bytes.');
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return new Problem('request_timeout', 'The request did not arrive in time; send it again, faster.');
   return new Problem('malformed_http', 'The request breaks the rules of HTTP/1.1, and could not be read.');
 }
 
 function connectRefused(): Problem {
-  return new Problem('method_not_allowed', 'This server is no proxy.', {
+  return new Problem('method_not_allowed', 'This server is not a proxy.', {
     headers: { Allow: 'GET, HEAD, OPTIONS' },
   });
 }

@@ -60,7 +60,7 @@ function admit({ response }: Exchange, caller: Caller, { metrics, settings }: Po
   if (metrics.openStreams(caller.userId) >= settings.streamsPerUser)
     throw new Problem(
       'too_many_streams',
-      `You have ${settings.streamsPerUser} streams open, as many as you may; close one, or wait until one ends.`,
+      `You already have ${settings.streamsPerUser} streams open, the maximum; close one, or wait until one ends.`,
     );
   if (metrics.openStreamsInAll() >= settings.streamsTotal)
     throw new Problem('overloaded', 'This server has as many streams open as it can hold; try again soon.');

@@ -85,8 +85,8 @@ describe('with the operator in the settings', () => {
     [{ adminPassword: null }, 'both, or neither'],
     [{ adminEmail: '' }, 'both, or neither'],
     [{ adminEmail: 'admin' }, 'not an e-mail address'],
-    [{ adminPassword: 'short' }, 'at least 10 characters'],
-    [{ adminPassword: 'x'.repeat(1025) }, '1024 at the most'],
+    [{ adminPassword: 'short' }, 'between 10 and 1024'],
+    [{ adminPassword: 'x'.repeat(1025) }, 'between 10 and 1024'],
   ])('%j is refused', async (change, message) => {
     const { identity, store } = await testIdentity();
     await expect(identity.bootstrap({ ...settings, ...change })).rejects.toThrow(message);

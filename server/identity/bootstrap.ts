@@ -98,7 +98,7 @@ function adminOf({ adminEmail, adminPassword }: FirstStart): Account | null {
     throw new Error('SERVICE_ADMIN_EMAIL is not an e-mail address.');
   }
   if (adminPassword.length < 10 || adminPassword.length > 1024) {
-    throw new Error('SERVICE_ADMIN_PASSWORD needs at least 10 characters, and 1024 at the most.');
+    throw new Error('SERVICE_ADMIN_PASSWORD must have between 10 and 1024 characters.');
   }
   return { email: adminEmail, password: adminPassword };
 }

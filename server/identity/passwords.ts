@@ -13,8 +13,7 @@ const hashOfNobody =
 
 /** The hash to store, with its salt and its cost inside. */
 export async function hashPassword(password: string): Promise<string> {
-  if (isTooLong(password))
-    throw new RangeError(`A password may have ${longestPassword} characters at the most.`);
+  if (isTooLong(password)) throw new RangeError(`A password may have at most ${longestPassword} characters.`);
   return hash(normalised(password), cost);
 }
 

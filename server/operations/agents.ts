@@ -86,7 +86,7 @@ function slugOf(cursor: string): string {
   if (slug !== undefined && cursorOf(slug) === cursor) return slug;
   throw new Problem(
     'invalid_cursor',
-    'This cursor is not one of the list of agent profiles; begin again without it.',
+    'This cursor does not belong to the list of agent profiles; begin again without it.',
   );
 }
 

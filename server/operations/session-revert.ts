@@ -72,7 +72,7 @@ async function carryOut(
 
 const reasons: Readonly<Record<RevertConflict['reason'], string>> = {
   changed: 'Somebody else has changed it since.',
-  not_kept: 'What it held before was too large to keep.',
+  not_kept: 'Its earlier content was too large to keep.',
   protected: 'Tools may not write there.',
   not_a_file: 'A folder, a link or something else is in its place.',
 };
@@ -90,7 +90,7 @@ function conflictProblem(
   const what = conflicts.length === 1 ? '1 file' : `${conflicts.length} files`;
   return new Problem(
     'revert_conflict',
-    `${what} cannot be put back. Nothing was changed; send files: false to go back without files.`,
+    `${what} cannot be restored. Nothing was changed; send files: false to revert without files.`,
     { errors },
   );
 }

@@ -69,7 +69,7 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
   const session = (await store.sessions.find(principal, path.session_id))?.session;
   if (!session) throw missing();
   if (session.message_count === 0)
-    throw new Problem('session_empty', 'Nothing was said in the session yet; send it a query first.');
+    throw new Problem('session_empty', 'The session has no messages yet; send it a query first.');
   await runtime.check({ model: body.model ?? session.model }, session.workspace_id);
   const { runId } = await runtime.start({
     session: askedSession(session),

@@ -26,7 +26,7 @@ function positionAfter(cursor: string, tools: readonly { readonly name: string }
   if (position < 0)
     throw new Problem(
       'invalid_cursor',
-      'This cursor is not one of the list of tools; begin again without it.',
+      'This cursor does not belong to the list of tools; begin again without it.',
     );
   return position + 1;
 }

@@ -70,7 +70,7 @@ async function refuseLongQueue(sql: Knex.Transaction, { sessionId, queueLimit }:
   if (Number(counted?.count ?? 0) <= queueLimit) return;
   throw new Problem(
     'queue_full',
-    `${queueLimit} runs wait in this session, as many as may; try again when some have ended, or interrupt them.`,
+    `This session already has ${queueLimit} waiting runs, the maximum; try again when some have ended, or interrupt them.`,
   );
 }
 

@@ -44,7 +44,7 @@ export function createCursors(key: string): Cursors {
 function invalidCursor(): Problem {
   return new Problem(
     'invalid_cursor',
-    'The cursor is not one of this list with these filters and this order; begin again without a cursor.',
+    'The cursor does not belong to this list with these filters and this order; begin again without a cursor.',
     { errors: [{ in: 'query', name: 'cursor', message: 'A next_cursor of the same list.', code: 'cursor' }] },
   );
 }

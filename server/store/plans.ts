@@ -232,7 +232,7 @@ function requireVersion(row: PlanRow, version: number | undefined): void {
   if (version === undefined || version === row.version) return;
   throw new Problem(
     'already_answered',
-    `The plan has version ${row.version} by now, and not ${version}: read it again.`,
+    `The plan is now at version ${row.version}, not ${version}: read it again.`,
   );
 }
 

@@ -68,5 +68,5 @@ function requirePending({ status, expires_at }: QuestionRow, now: number): void 
   if (status === 'expired' || (status === 'pending' && expires_at <= now))
     throw new Problem('request_expired', 'The time to answer has passed; the run goes on without an answer.');
   if (status !== 'pending')
-    throw new Problem('already_answered', 'Somebody has answered before; the first answer stands.');
+    throw new Problem('already_answered', 'The request was already answered; the first answer stands.');
 }

@@ -133,7 +133,7 @@ async function requirePrompt(sql: Knex, sessionId: string, messageId: string): P
     message.role !== 'user'
       ? 'Only what a person said can be gone back to: name a message whose role is user.'
       : message.reverted
-        ? 'The session has gone back to before this message already.'
+        ? 'The message is already reverted.'
         : null;
   if (fault === null) return message;
   throw new Problem('message_conflict', fault);
@@ -296,7 +296,7 @@ async function endOf(
   await findMessage(sql, sessionId, messageId);
   const place = rows.findIndex(({ id }) => id === messageId);
   if (place >= 0) return place + 1;
-  throw new Problem('invalid_request', 'The session has gone back to before this message.', {
+  throw new Problem('invalid_request', 'The message is reverted.', {
     errors: [
       { in: 'body', pointer: '/at_message_id', message: 'A message of the history.', code: 'message' },
     ],

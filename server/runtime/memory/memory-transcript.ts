@@ -95,7 +95,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       const { id, sessionId, messages: prompt, queueLimit, events, approval } = run;
       // One of them is at work; the others wait.
       if (openRuns(sessionId).length > queueLimit)
-        throw new Problem('queue_full', `${queueLimit} runs wait in this session, as many as may.`);
+        throw new Problem('queue_full', `This session already has ${queueLimit} waiting runs, the maximum.`);
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const runNumber = runs.size + 1;

@@ -135,7 +135,7 @@ async function unansweredMessages({ runId, sessionId, transcript }: EndingRun): 
 function runError(cause: unknown): RunError {
   if (cause instanceof ModelFailure || cause instanceof Problem)
     return { code: cause.code, message: cause.message };
-  return { code: 'internal_error', message: 'A fault of the server ended this run; try again.' };
+  return { code: 'internal_error', message: 'An internal error ended this run; try again.' };
 }
 
 function contentOf(parts: readonly MessagePart[]): QueryResponse['content'] {
