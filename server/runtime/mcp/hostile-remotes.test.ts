@@ -112,7 +112,8 @@ test.each(['resource_metadata', 'authorization_servers'])(
       const metadata = `Bearer resource_metadata="${at}/.well-known/oauth-protected-resource/mcp"`;
       response.writeHead(401, { 'www-authenticate': metadata }).end();
     });
-    const { state } = await states(`${own.url}/mcp`, 'http', { timeout: 3 });
+    const login = { oauth_grant: 'client_credentials', oauth_client_id: 'us', oauth_client_secret: 'canary' };
+    const { state } = await states(`${own.url}/mcp`, 'http', { timeout: 3, ...login });
     expect(['failed', 'needs_login']).toContain(state?.state);
     expect(own.asked.length).toBeGreaterThan(0);
     expect(inside.asked).toEqual([]);
