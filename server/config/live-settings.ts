@@ -1,8 +1,7 @@
 /** Settings that follow their files: read anew only when a file changed, appeared or went. */
-import { lstat, realpath } from 'node:fs/promises';
+import { lstatSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
-import { ifThere } from './files/if-there.ts';
 import { askTrust, asWarning, isBroken } from './load.ts';
 import type { LiveSettings, LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { candidatesOf, type FileContent, readLayers } from './read-layers.ts';
@@ -95,7 +94,7 @@ class FollowedSettings {
 
   async #look(): Promise<LoadedSettings> {
     // Before reading: what changes while the files are read is noticed next time.
-    const snapshot = await takeSnapshot(this.#places);
+    const snapshot = takeSnapshot(this.#places);
     const before = this.#reading;
     if (before && this.#snapshot?.settled && this.#snapshot.text === snapshot.text) return before.loaded;
     const reading = await this.#read();
@@ -173,11 +172,12 @@ interface Snapshot {
   readonly settled: boolean;
 }
 
-async function takeSnapshot(places: SettingsPlaces): Promise<Snapshot> {
+/** At once: asked asynchronously, a look at what is mostly not there costs forty times as much, and every step of a run looks. */
+function takeSnapshot(places: SettingsPlaces): Snapshot {
   const takenAt = Date.now();
   const files = [...candidatesOf(places).map(({ file }) => file), join(places.dataHome, 'trust.json')];
-  const states = await Promise.all(files.map(stateOf));
-  const folder = await ifThere(lstat(places.dataHome));
+  const states = files.map(stateOf);
+  const folder = orNull(() => lstatSync(places.dataHome));
   // Who may write there decides whether the trust store is believed.
   const store = folder ? `${folder.ino}:${folder.uid}:${folder.mode}` : '';
   const latest = Math.max(...states.map(({ changedAt }) => changedAt));
@@ -187,14 +187,26 @@ async function takeSnapshot(places: SettingsPlaces): Promise<Snapshot> {
   };
 }
 
-async function stateOf(file: string): Promise<{ readonly text: string; readonly changedAt: number }> {
-  const itself = await ifThere(lstat(file, { bigint: true }));
+function stateOf(file: string): { readonly text: string; readonly changedAt: number } {
+  const itself = lookAt(file);
   if (!itself) return { text: '', changedAt: 0 };
   // A folder on the way may have become a link: the same file, but another real path.
-  const realPath = await ifThere(realpath(file));
-  const target =
-    realPath === null || !itself.isSymbolicLink() ? itself : await ifThere(lstat(realPath, { bigint: true }));
+  const realPath = orNull(() => realpathSync.native(file));
+  const target = realPath === null || !itself.isSymbolicLink() ? itself : lookAt(realPath);
   const { dev, ino, size, mode, uid, mtimeNs, ctimeNs } = target ?? itself;
   const text = [realPath, itself.ino, dev, ino, size, mode, uid, mtimeNs, ctimeNs].join(':');
   return { text, changedAt: Number(ctimeNs / 1_000_000n) };
+}
+
+function lookAt(path: string) {
+  return orNull(() => lstatSync(path, { bigint: true, throwIfNoEntry: false })) ?? null;
+}
+
+/** What cannot be looked at is as good as absent. */
+function orNull<Found>(look: () => Found): Found | null {
+  try {
+    return look();
+  } catch {
+    return null;
+  }
 }

@@ -35,6 +35,7 @@ import {
   workOnRuns,
 } from './runs/runs-at-work.ts';
 import { listTools } from './tool-listing.ts';
+import { mostWaitingSearches, searchCounts } from './tools/search.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 
@@ -151,6 +152,8 @@ export interface Runtime {
   /** How many runs are at work in this process. */
   activeRuns(): number;
   runCounts(): RunCounts;
+  /** Searches of files that wait in this process for a thread, and how many may. */
+  waitingSearches(): { readonly waiting: number; readonly limit: number };
   /** How many runs there may be before another is refused. */
   readonly limits: RunLimits;
   /** Interrupts what is at work, waits until it is stored, stops. */
@@ -244,6 +247,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     share: () => parts.share(),
     activeRuns: () => runs.counts().active,
     runCounts: () => runs.counts(),
+    waitingSearches: () => ({ waiting: searchCounts().waiting, limit: mostWaitingSearches }),
     limits: options.limits ?? defaultLimits,
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
     async check({ agentSlug, model }, workspaceId) {

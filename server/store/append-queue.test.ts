@@ -62,9 +62,9 @@ describeStore('sqlite', 'On the one connection that writes', (store, engine) => 
     let transactions = 0;
     const counted: typeof database = {
       ...database,
-      write: (scope, work) => {
+      writeOfRun: (work) => {
         transactions += 1;
-        return database.write(scope, work);
+        return database.writeOfRun(work);
       },
     };
     const held = leases(counted);

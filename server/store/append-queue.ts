@@ -66,7 +66,7 @@ async function storeTogether(
   now: number,
 ): Promise<void> {
   try {
-    const lost = await database.write('installation', (sql) => insert(sql, leases, appends, now));
+    const lost = await database.writeOfRun((sql) => insert(sql, leases, appends, now));
     for (const append of appends)
       if (lost.has(append.runId)) append.failed(leaseLost(append.runId));
       else append.stored();

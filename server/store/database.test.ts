@@ -8,7 +8,7 @@ import type { Knex } from 'knex';
 import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
-import type { Database } from './database.ts';
+import { type Database, databaseLimits } from './database.ts';
 import { schemaVersion } from './migrate.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
@@ -26,6 +26,26 @@ describeStores('The database', (store, engine) => {
   it('says which one it is, and that it answers', async () => {
     expect(store().dialect).toBe(engine.dialect);
     await expect(store().ping()).resolves.toBeUndefined();
+  });
+
+  it('refuses writers beyond a bound, says how many there are, and stores what a run at work has all the same', async () => {
+    const database = openDatabase();
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const count = (sql: Knex) => sql('users').count({ count: '*' });
+    const writers = Array.from({ length: databaseLimits.writes }, () =>
+      database.write('installation', async (sql) => {
+        await held;
+        return count(sql);
+      }),
+    );
+    expect(database.load()).toEqual({ reads: 0, writes: databaseLimits.writes });
+    await expect(database.write('installation', count)).rejects.toMatchObject({ code: 'overloaded' });
+    const ofRun = database.writeOfRun(count);
+    letGo();
+    await Promise.all([...writers, ofRun]);
+    expect(database.load()).toEqual({ reads: 0, writes: 0 });
+    await expect(database.write('installation', count)).resolves.toHaveLength(1);
+    await database.close();
   });
 
   it('is the same after it was opened again', async () => {

@@ -17,10 +17,25 @@ export interface Database {
   readonly dialect: Dialect;
   /** Queries that change nothing. */
   read<T>(scope: Scope, work: (sql: Knex) => Promise<T>): Promise<T>;
-  /** One transaction: all of it happens, or nothing. Inside, only the given connection may be used. */
+  /**
+   * One transaction: all of it happens, or nothing. Inside, only the given connection may be used. Throws `overloaded`
+   * where too many wait already, as does `read`.
+   */
   write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  /** As `write`, for what a run at work has to store: as many as there may be runs wait, and none is refused. */
+  writeOfRun<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  /** Reads and transactions that are under way or wait for a connection. */
+  load(): DatabaseLoad;
   close(): Promise<void>;
 }
+
+export interface DatabaseLoad {
+  readonly reads: number;
+  readonly writes: number;
+}
+
+/** How many may be under way or wait before another is refused: what a busy machine works off in some seconds. */
+export const databaseLimits: DatabaseLoad = { reads: 5000, writes: 1000 };
 
 /** How long a query waits for a free connection before the caller is told. */
 const acquireTimeoutMs = 10_000;
@@ -62,16 +77,40 @@ export function databaseOf(dialect: Dialect, { reader, writer, confined }: Pools
       await confined?.confine(sql, scope);
       return work(sql);
     });
+  const reads = counted(databaseLimits.reads);
+  const writes = counted(databaseLimits.writes);
   return {
     dialect,
     read: (scope, work) =>
-      translated(() => (confined && scope !== 'installation' ? inScope(scope, work) : work(reader))),
+      reads.bounded(() => (confined && scope !== 'installation' ? inScope(scope, work) : work(reader))),
     write: (scope, work) =>
-      translated(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
+      writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
+    writeOfRun: (work) => writes.unbounded(() => inTransaction(writer, work)),
+    load: () => ({ reads: reads.count(), writes: writes.count() }),
     close: async () => {
       const pools = new Set([reader, writer, ...(confined ? [confined.pool] : [])]);
       await Promise.all([...pools].map((pool) => pool.destroy()));
     },
+  };
+}
+
+function counted(limit: number) {
+  let count = 0;
+  const unbounded = async <T>(work: () => Promise<T>): Promise<T> => {
+    count += 1;
+    try {
+      return await translated(work);
+    } finally {
+      count -= 1;
+    }
+  };
+  return {
+    unbounded,
+    bounded: async <T>(work: () => Promise<T>): Promise<T> => {
+      if (count < limit) return await unbounded(work);
+      throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+    },
+    count: () => count,
   };
 }
 

@@ -99,7 +99,7 @@ export function leases(database: Database): Leases {
     },
     lockHeld,
     renew: (owner, runIds) =>
-      database.write('installation', async (sql) => {
+      database.writeOfRun(async (sql) => {
         const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
           sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
         await mine().increment('lease_renewals', 1);

@@ -67,8 +67,8 @@ function rowOf({ id, organization_id }: RunOfEvents, { seq, name, data }: Number
   return { organization_id, run_id: id, seq, name, data: JSON.stringify(data) };
 }
 
-/** How much of them is read at once, unless a single event is longer. */
-const mostCharacters = 256 * 1024;
+/** How much of them is read at once, unless a single event is longer: so much a reader holds that takes nothing. */
+const mostCharacters = 64 * 1024;
 
 /** Up to `limit` events after the given number, in order; fewer where they are long, but one where there is one. */
 export async function readEvents(

@@ -29,8 +29,8 @@ export function openSqlite(file: string, log: Log): Database {
   return databaseOf('sqlite', { reader, writer });
 }
 
-/** The file is always there: whoever waits, waits for others in this process, of whom five hundred may begin at once. */
-const queueTimeoutMs = 60_000;
+/** The file is always there: whoever waits, waits for others in this process, of whom there are at most so many. */
+const queueTimeoutMs = 30_000;
 
 interface Connection {
   exec(sql: string, done: (error: Error | null) => void): void;

@@ -6,7 +6,7 @@ import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
 import { createCursors } from './cursor.ts';
-import type { Database, Dialect } from './database.ts';
+import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type Logins, loginRepository } from './logins.ts';
@@ -51,6 +51,9 @@ export interface Store {
   readonly dialect: Dialect;
   /** Resolves while the database answers; throws `database_unavailable` within two seconds when it does not. */
   ping(): Promise<void>;
+  /** What the database has to do now, and what it may: beyond that callers are refused. */
+  load(): DatabaseLoad;
+  readonly loadLimits: DatabaseLoad;
   close(): Promise<void>;
   readonly users: Users;
   readonly principals: Principals;
@@ -134,6 +137,8 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
   return {
     dialect: database.dialect,
     ping: () => ping(database),
+    load: database.load,
+    loadLimits: databaseLimits,
     close: () => database.close(),
     users: userRepository(parts),
     principals: principalRepository(parts),

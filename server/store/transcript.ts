@@ -128,7 +128,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     { runId, sessionId }: RunOfSession,
     work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
   ): Promise<void> =>
-    database.write('installation', async (sql) => {
+    database.writeOfRun(async (sql) => {
       // The session first, as everywhere: two transactions then never wait for each other.
       const session = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
       const run = await held.lock(sql, runId);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { faultOf, readFrontMatter } from '../guidance/front-matter.ts';
 import { readGuidance } from '../guidance/guidance-file.ts';
+import { isThere } from '../guidance/presence.ts';
 import { projectFolders } from '../guidance/project-folders.ts';
 import type { Profile } from './profile.ts';
 
@@ -63,6 +64,7 @@ export function distinct<Given extends { readonly slug: string }>(profiles: read
 }
 
 async function readFolder(place: Place): Promise<(Profile | BrokenFile)[]> {
+  if (!isThere(place.folder)) return [];
   const names = await readdir(place.folder).catch(() => []);
   const files = names.filter((name) => name.endsWith('.md')).sort();
   const read = await Promise.all(files.slice(0, mostFiles).map((file) => readProfile(place, file)));

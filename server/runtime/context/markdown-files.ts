@@ -1,6 +1,7 @@
 /** The files that a path of the settings names: itself, or the Markdown files of a folder. */
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isThere } from '../guidance/presence.ts';
 
 /** More notes than these no model reads, and a link may lead to a whole disk. */
 const maxFiles = 100;
@@ -8,6 +9,7 @@ const maxFolders = 200;
 
 /** Sorted; nothing where there is nothing. Links to folders below are not followed. */
 export async function markdownFiles(path: string): Promise<readonly string[]> {
+  if (!isThere(path)) return [];
   const stats = await stat(path).catch(() => null);
   if (!stats) return [];
   if (!stats.isDirectory()) return [path];

@@ -6,7 +6,13 @@ import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
 import { noteOfChange, permit } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
-import { type FileMemory, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
+import {
+  type FileMemory,
+  type Tool,
+  type ToolContext,
+  ToolInputError,
+  type ToolOutput,
+} from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
@@ -24,17 +30,18 @@ export async function prepareCall(
   log: EventLog,
   progress: Progress,
   asked: ToolUse,
+  tools: readonly Tool[],
 ): Promise<CallWork> {
   const record = progress.records.get(asked.id);
   if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
-  if (record && mayHaveRun(record) && !(await mayBeRepeated(scope, asked)))
+  if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked))
     return () => finish(log, interruptedResult(asked.id, asked.name));
   const verdict = await askHooks(scope, log, asked);
   // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
   const { call } = verdict;
   if (!record) await begin(scope, log, call);
   if (verdict.halt) await haltRun(scope, log, verdict);
-  const work = await workOf(scope, log, progress, verdict);
+  const work = await workOf(scope, log, progress, verdict, tools);
   await withdraw(scope, log, call, record);
   return async () => {
     // Of a call that another process has begun, nobody knows.
@@ -70,8 +77,8 @@ async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
   return result;
 }
 
-async function mayBeRepeated(scope: RunScope, { name }: ToolUse): Promise<boolean> {
-  return (await scope.tools()).find((tool) => tool.name === name)?.idempotent ?? false;
+function mayBeRepeated(tools: readonly Tool[], { name }: ToolUse): boolean {
+  return tools.find((tool) => tool.name === name)?.idempotent ?? false;
 }
 
 async function workOf(
@@ -79,6 +86,7 @@ async function workOf(
   log: EventLog,
   progress: Progress,
   verdict: HookVerdict,
+  tools: readonly Tool[],
 ): Promise<() => Promise<ToolOutput>> {
   const { call, reason } = verdict;
   const refused = (content: string) => async () => refusal(content);
@@ -86,7 +94,6 @@ async function workOf(
   if (scope.signal.aborted) return refused('Interrupted.');
   if (verdict.decision === 'deny')
     return refused(`Permission denied. A hook denied it: ${reason || 'it gave no reason.'}`);
-  const tools = await scope.tools();
   const tool = tools.find(({ name }) => name === call.name);
   if (!tool)
     return refused(`There is no tool ${call.name}; there are: ${tools.map(({ name }) => name).join(', ')}.`);

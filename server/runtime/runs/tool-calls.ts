@@ -47,7 +47,7 @@ async function resultsOf(scope: RunScope, log: EventLog, progress: Progress): Pr
   for (const call of progress.pending) {
     const reads = readers.has(call.name);
     if (!reads || results.length % mostBeside === 0) await Promise.all(results);
-    const run = scope.signal.aborted ? null : await prepareCall(scope, log, progress, call);
+    const run = scope.signal.aborted ? null : await prepareCall(scope, log, progress, call, tools);
     const result = run ? run() : Promise.resolve(interruptedResult(call.id, call.name));
     results.push(result);
     if (!reads) await result;

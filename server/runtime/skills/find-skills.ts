@@ -3,7 +3,9 @@ import { readdir, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { readGuidance } from '../guidance/guidance-file.ts';
 import { type GuidancePlace, namedPlace, personalPlace, projectPlace } from '../guidance/guidance-place.ts';
+import { isThere } from '../guidance/presence.ts';
 import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
+import { rememberLooks } from '../guidance/remembered-look.ts';
 import { type ParsedSkill, parseSkill, type ReadSkill, type Skill } from './skill.ts';
 
 /** Where projects keep skills, as the tools of the field have it; in the working folder and in the repository's root. */
@@ -71,15 +73,30 @@ export function isWhole(skill: ReadSkill): skill is Skill {
   return 'body' in skill;
 }
 
+/** Asked at each step of each run: read again only when something has changed there. */
+const remembered = rememberLooks<readonly ReadSkill[]>();
+
+async function skillsBelow(place: GuidancePlace): Promise<readonly ReadSkill[]> {
+  const { path, within, source } = place;
+  if (!isThere(path)) return [];
+  const key = JSON.stringify([path, within, source]);
+  return remembered(key, path, (dependsOn) => readSkillsBelow(place, dependsOn));
+}
+
 /** Links are followed, as people keep their skills in one place; those of a project not out of it. */
-async function skillsBelow({ path: top, within, source }: GuidancePlace): Promise<readonly ReadSkill[]> {
+async function readSkillsBelow(
+  { path: top, within, source }: GuidancePlace,
+  dependsOn: (path: string) => void,
+): Promise<readonly ReadSkill[]> {
   const found: ReadSkill[] = [];
   const visited = new Set<string>();
   const queue = [{ path: top, depth: 0 }];
   for (let next = queue.shift(); next && visited.size < maxFolders; next = queue.shift()) {
+    dependsOn(next.path);
     const folder = await realpath(next.path).catch(() => null);
     if (folder === null || visited.has(folder) || (within !== null && !liesWithin(within, folder))) continue;
     visited.add(folder);
+    dependsOn(join(folder, 'SKILL.md'));
     const file = await readGuidance(join(folder, 'SKILL.md'), { within, maxBytes: maxSkillBytes });
     // The name is that of the place where it was found: a link may bear another than what it leads to.
     if (file) found.push({ ...inFolder(parseSkill(file, next.path), folder), source });

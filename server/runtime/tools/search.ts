@@ -37,7 +37,11 @@ export async function search(job: SearchJob, timeoutMs: number, signal: AbortSig
 /** How a job came to its end. */
 type End = { readonly truncated: boolean; readonly timedOut: boolean } | { readonly refused: string };
 
+/** How many searches may wait for a thread; one more is refused. */
+export const mostWaitingSearches = 500;
+
 const threads = createThreads({
+  mostWaiting: mostWaitingSearches,
   program: new URL('./search-thread.ts', import.meta.url),
   maxHeapMb: MAX_HEAP_MB,
 });

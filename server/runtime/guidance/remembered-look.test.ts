@@ -1,0 +1,77 @@
+/** A look is remembered as long as nothing that it depends on has changed, and not a moment longer. */
+import { mkdir, mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { rememberLooks } from './remembered-look.ts';
+
+let top: string;
+let looks: number;
+beforeEach(async () => {
+  top = await mkdtemp(join(tmpdir(), 'service-look-'));
+  await mkdir(join(top, 'kept'));
+  await writeFile(join(top, 'kept/a.md'), 'one');
+  looks = 0;
+});
+afterEach(() => rm(top, { recursive: true }));
+
+/** Looks at a folder, a file in it, and a file that is not there. */
+function looker() {
+  const remembered = rememberLooks<number>();
+  return () =>
+    remembered('key', join(top, 'kept'), async (dependsOn) => {
+      for (const path of ['kept', 'kept/a.md', 'kept/b.md']) dependsOn(join(top, path));
+      looks += 1;
+      return looks;
+    });
+}
+
+/** Long enough ago for a clock that counts in steps. */
+const settle = () => sleep(80);
+
+test('what has not changed is not looked at again', async () => {
+  await settle();
+  const look = looker();
+  expect([await look(), await look(), await look()]).toEqual([1, 1, 1]);
+});
+
+test('what has changed just now is looked at again: it could change once more without showing it', async () => {
+  const look = looker();
+  await writeFile(join(top, 'kept/a.md'), 'two');
+  expect([await look(), await look()]).toEqual([1, 2]);
+});
+
+test.each<[string, () => Promise<unknown>]>([
+  ['a file is written', () => writeFile(join(top, 'kept/a.md'), 'two')],
+  [
+    'a file is written whose time and size stay',
+    async () => {
+      await writeFile(join(top, 'kept/a.md'), 'two');
+      await utimes(join(top, 'kept/a.md'), 1, 1);
+    },
+  ],
+  ['a file appears that was looked for', () => writeFile(join(top, 'kept/b.md'), 'new')],
+  ['another file appears in the folder', () => writeFile(join(top, 'kept/c.md'), 'new')],
+  ['a file goes', () => rm(join(top, 'kept/a.md'))],
+  [
+    'a file becomes a link to itself elsewhere',
+    async () => {
+      await rename(join(top, 'kept/a.md'), join(top, 'a.md'));
+      await symlink(join(top, 'a.md'), join(top, 'kept/a.md'));
+    },
+  ],
+  [
+    'the folder becomes a link to itself elsewhere',
+    async () => {
+      await rename(join(top, 'kept'), join(top, 'moved'));
+      await symlink(join(top, 'moved'), join(top, 'kept'));
+    },
+  ],
+])('%s: it is looked at again', async (_, change) => {
+  await settle();
+  const look = looker();
+  await look();
+  await change();
+  expect(await look()).toBe(2);
+});
