@@ -44,6 +44,18 @@ test('both go on, and the question is the same', { timeout: 60_000 }, async () =
 
   const second = await startCrashing(folder);
   const next = clientOf(second, first.key);
+  const waiting = await runThat(
+    next,
+    stream.runId,
+    ({ resumptions, status }) => resumptions === 1 && status === 'waiting_permission',
+  );
+  const open = `/api/v1/sessions/${waiting.session_id}/permissions?status=pending`;
+  const { body: listed } = await next.get<{ data: PermissionRequest[] }>(open);
+  expect(listed.data.map(({ id }) => id).sort()).toEqual(
+    asked()
+      .map(({ id }) => id)
+      .sort(),
+  );
   for (const { reply_path, run_id } of asked()) {
     await runThat(next, run_id, ({ resumptions }) => resumptions === 1);
     const reply = await next.post(reply_path, { decision: 'allow_once' });

@@ -24,6 +24,13 @@ function demonstration(roles: readonly string[]): Script {
       response.write(frame(3, null, delta('The tool answered.')));
       return void response.end(frame(4, 'done', { stop_reason: 'end_turn' }));
     }
+    if (url.startsWith('/api/v1/events')) {
+      openStream(response, null);
+      response.write(frame(7, 'opened', { workspace_id: 'ws_1' }));
+      await granted.promise;
+      const event = { type: 'run_ended', session_id: 'ses_1', status: 'completed' };
+      return void response.write(frame(8, 'workspace', { session_id: 'ses_1', event }));
+    }
     if (method === 'POST') {
       expect([url, body]).toEqual([
         '/api/v1/sessions/ses_1/permissions/prm_1/reply',

@@ -1,11 +1,12 @@
 /**
- * A session with the service from beginning to end: it streams a query, answers the permission request of a tool call
- * and lists the messages. Run it with `node example.ts`; SERVICE_URL and SERVICE_TOKEN say where and as whom, and
+ * A session with the service from beginning to end: it streams a query, answers the permission request of a tool call,
+ * hears from the workspace that the run has ended, and lists the messages. Run it with `node example.ts`; SERVICE_URL and SERVICE_TOKEN say where and as whom, and
  * without a token it registers an account. It ends with an error where the service does not do what it should.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { createServiceClient } from './client.ts';
+import { streamEvents } from './events.ts';
 import { paginate } from './pagination.ts';
 import { replyPermission } from './reply.ts';
 import { streamQuery } from './stream.ts';
@@ -16,6 +17,9 @@ const client = createServiceClient({ baseUrl, token });
 const signal = AbortSignal.timeout(60_000);
 
 const { data: session } = await client.POST('/api/v1/sessions', { body: { title: 'Example' }, signal });
+
+const workspace = streamEvents(client, { sessionId: session.id, types: ['run_ended'], signal });
+await workspace.next(); // It is open: nothing that happens from now on is missed.
 
 let written = '';
 let asked = 0;
@@ -38,6 +42,14 @@ for await (const { event, data } of streamQuery(client, query, { signal })) {
 }
 console.log();
 
+let ended: string | null = null;
+for await (const { event, data } of workspace) {
+  if (event === 'error') throw new Error(`The workspace cannot be followed: ${data.error}`);
+  if (event !== 'workspace' || data.event.type !== 'run_ended') continue;
+  ended = data.event.status;
+  break;
+}
+
 const roles: string[] = [];
 const path = { session_id: session.id };
 const messages = paginate((page) =>
@@ -48,6 +60,7 @@ console.log(`The session holds ${roles.length} messages: ${roles.join(', ')}.`);
 
 assert.equal(asked, 1, 'The tool call should have needed one permission.');
 assert.equal(stopReason, 'end_turn', 'The run should have come to its end.');
+assert.equal(ended, 'completed', 'The workspace should have told so.');
 assert.match(written, /\S/, 'The answer should have a text.');
 assert.deepEqual(
   roles,

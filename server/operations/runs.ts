@@ -59,10 +59,9 @@ async function snapshotOf(
   principal: Principal,
   { store, runtime }: Services,
 ): Promise<ServerEvent<RuntimeEvent>> {
-  const pending = { status: 'pending', limit: 100 } as const;
-  const [permissions, prompts, todos] = await Promise.all([
-    store.permissions.list(principal, run.session_id, pending),
-    store.prompts.list(principal, run.session_id, pending),
+  const [permission_requests, prompt_requests, todos] = await Promise.all([
+    store.permissions.pending(principal, run.id),
+    store.prompts.pending(principal, run.id),
     runtime.todos(run.session_id, run.id),
   ]);
   return {
@@ -72,8 +71,8 @@ async function snapshotOf(
       run_id: run.id,
       session_id: run.session_id,
       run,
-      permission_requests: permissions.data.filter(({ run_id }) => run_id === run.id),
-      prompt_requests: prompts.data.filter(({ run_id }) => run_id === run.id),
+      permission_requests,
+      prompt_requests,
       todos: todos.map((todo) => ({ ...todo })),
     },
   };

@@ -84,6 +84,72 @@ test('asks in the stream of the query, and is answered by its reply_path, by its
   expect(events.find(({ type }) => type === 'permission_resolved')).toMatchObject({ decision: 'allow_once' });
 });
 
+test('waits where the person looks: in the lists, the inspection and the snapshot of the session that they see', async () => {
+  const ask = (name: string, input: object) => ({ tool_calls: [{ name, arguments: input }] });
+  const errand = { description: 'Ask', prompt: 'Ask.', agent_slug: 'coder' };
+  const questions = [{ id: 'colour', type: 'free_text', text: 'Which colour?' }];
+  await upstream.script([
+    { when: { step: 0, last_user: '^Go' }, reply: ask('agent', errand) },
+    { when: { last_user: '^Go' }, reply: { text: 'It said: {{last_tool_result}}' } },
+    { when: { step: 0 }, reply: ask('write', { file_path: 'asked.txt', content: 'x' }) },
+    { when: { step: 1 }, reply: ask('ask_user', { questions }) },
+    { reply: { text: 'Written.' } },
+  ]);
+  const post = (path: string, body: object, token = ada.token) =>
+    app.request('POST', `/api/v1${path}`, { token, body });
+  const seen: string[] = [];
+  const events = await watch(async ({ data }) => {
+    if (data.type !== 'permission_requested' && data.type !== 'prompt_requested') return;
+    const { request } = data;
+    seen.push(data.type);
+    const { parent_id: parent, parent_run_id: run } = await get(`/api/v1/sessions/${request.session_id}`);
+    const [kind, other] = 'questions' in request ? ['prompts', 'permissions'] : ['permissions', 'prompts'];
+    const member = kind === 'prompts' ? 'prompt_requests' : 'permission_requests';
+    const at = `/sessions/${parent}/${kind}`;
+    for (const session of [parent, request.session_id])
+      expect((await get(`/api/v1/sessions/${session}/${kind}?status=pending`)).data).toEqual([request]);
+    expect((await get(`/api/v1/sessions/${parent}/${other}?status=pending`)).data).toEqual([]);
+    expect(await get(`/api/v1/sessions/${parent}/inspect`)).toMatchObject({
+      status: 'waiting',
+      run: { id: run, status: kind === 'prompts' ? 'waiting_prompt' : 'waiting_permission' },
+      [member]: [request],
+    });
+    for (const of of [run, request.run_id]) {
+      const resumed = await app.stream('GET', `/api/v1/runs/${of}/events?after=1&follow=false`, {
+        token: ada.token,
+      });
+      const [snapshot] = await Array.fromAsync(readEvents(resumed));
+      expect(snapshot?.data).toMatchObject({ type: 'snapshot_given', run_id: of, [member]: [request] });
+    }
+    // Whoever knows the session that they see alone can answer there, and nobody else.
+    const answer =
+      kind === 'prompts'
+        ? { answers: [{ question_id: 'colour', fill_in_text: 'green' }] }
+        : { decision: 'allow_once' };
+    const stranger = (await post('/sessions', {}, mallory.token)).body.id;
+    for (const [path, token] of [
+      [at, mallory.token],
+      [`/sessions/${stranger}/${kind}`, mallory.token],
+      [`/sessions/${(await post('/sessions', {})).body.id}/${kind}`, ada.token],
+    ] as const)
+      expect((await post(`${path}/${request.id}/reply`, answer, token)).status).toBe(404);
+    expect((await post(`${at}/${request.id}/reply`, answer)).body).toMatchObject({
+      id: request.id,
+      status: 'answered',
+    });
+    const again = await app.request('POST', request.reply_path, { token: ada.token, body: answer });
+    expect(again.body.code).toBe('already_answered');
+  });
+  expect(seen).toEqual(['permission_requested', 'prompt_requested']);
+  expect(events.at(-1)).toMatchObject({ status: 'completed', content: [{ text: 'It said: Written.' }] });
+  const { session_id, run_id } = events.at(-1);
+  const listed = (await get(`/api/v1/sessions/${session_id}/permissions`)).data;
+  expect(listed).toMatchObject([{ status: 'answered', decision: 'allow_once' }]);
+  const replayed = await app.stream('GET', `/api/v1/runs/${run_id}/events?after=1`, { token: ada.token });
+  const [snapshot] = await Array.fromAsync(readEvents(replayed));
+  expect(snapshot?.data).toMatchObject({ permission_requests: [], prompt_requests: [] });
+});
+
 test('has a session that lists leave out, whose use counts for the one that started it, and once in all', async () => {
   await scriptWriter('two.txt');
   const before = (await get('/api/v1/metrics')).usage;

@@ -5,7 +5,12 @@ import { beginRun, endRun, message, permissionRequest } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 /** An agent of a run, and where it runs. */
-async function startAgent(store: Store, parent: { runId: string; sessionId: string }, call: string) {
+async function startAgent(
+  store: Store,
+  parent: { runId: string; sessionId: string },
+  call: string,
+  rootRunId = parent.runId,
+) {
   const { runId, sessionId } = { runId: newId('run'), sessionId: newId('session') };
   await store.transcript.beginRun({
     id: runId,
@@ -25,7 +30,7 @@ async function startAgent(store: Store, parent: { runId: string; sessionId: stri
       parentSessionId: parent.sessionId,
       parentRunId: parent.runId,
       call,
-      rootRunId: parent.runId,
+      rootRunId,
       depth: 1,
       toolLimits: [['view']],
       title: 'An errand',
@@ -36,6 +41,45 @@ async function startAgent(store: Store, parent: { runId: string; sessionId: stri
 }
 
 describeStores('Sessions of agents', (store) => {
+  it('ask where the person looks, at any depth, and a run of theirs tells its own alone', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const child = await startAgent(store(), parent, '1 call_1');
+    const grandchild = await startAgent(store(), child, '1 call_1', parent.runId);
+    const ask = async (run: { runId: string; sessionId: string }) => {
+      const request = permissionRequest({ ...run, createdAt: new Date() });
+      await store().transcript.openPermission(request, []);
+      return request.id;
+    };
+    const [own, below, deep] = [await ask(parent), await ask(child), await ask(grandchild)];
+    const byOthers = await beginRun(store(), reach, { sessionId: child.sessionId });
+    const later = await ask(byOthers);
+    const listed = async (sessionId: string, status?: 'pending') =>
+      (await store().permissions.list(reach, sessionId, { ...(status && { status }) })).data
+        .map(({ id }) => id)
+        .sort();
+    expect(await listed(parent.sessionId)).toEqual([own, below, deep, later].sort());
+    expect(await listed(child.sessionId, 'pending')).toEqual([below, deep, later].sort());
+    expect(await listed(grandchild.sessionId)).toEqual([deep]);
+    const pending = async (runId: string) =>
+      (await store().permissions.pending(reach, runId)).map(({ id }) => id).sort();
+    expect(await pending(parent.runId)).toEqual([own, below, deep].sort());
+    expect(await pending(child.runId)).toEqual([below, deep].sort());
+    expect(await pending(grandchild.runId)).toEqual([deep]);
+    expect(await pending(byOthers.runId)).toEqual([later]);
+    const deny = { decision: 'deny' } as const;
+    const stranger = await newAccount(store());
+    await expect(store().permissions.pending(stranger, parent.runId)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    // Not from below: what a person sees there is not what is asked above.
+    await expect(store().permissions.answer(reach, grandchild.sessionId, own, deny)).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    await store().permissions.answer(reach, parent.sessionId, deep, deny);
+    expect(await pending(parent.runId)).toEqual([own, below].sort());
+  });
+
   it('have the place and the rules of their parent, and are found by the call that started them', async () => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { insertGrants } from './grants.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { listQuestions, lockQuestion } from './questions.ts';
+import { insertQuestion, listQuestions, lockQuestion, pendingQuestions } from './questions.ts';
 import { notFound, type Reach } from './reach.ts';
 import type { SessionRow } from './session-rows.ts';
 import { nullableTimestamp } from './timestamps.ts';
@@ -16,8 +16,10 @@ export type PermissionQuery = Partial<
 >;
 
 export interface Permissions {
-  /** The newest first. Throws `not_found` for a session out of reach. */
+  /** The newest first, those of the agents below among them. Throws `not_found` for a session out of reach. */
   list(reach: Reach, sessionId: string, query: PermissionQuery): Promise<Page<PermissionRequest>>;
+  /** What the run and the agents below it ask now, the newest first. Throws `not_found` for a run out of reach. */
+  pending(reach: Reach, runId: string): Promise<PermissionRequest[]>;
   /**
    * Stores the decision, and with `allow_session` or `allow_workspace` a grant, unless the input is changed: then the run
    * says what is granted. Throws `not_found`, `already_answered` (also where the run has ended), `request_expired`, or
@@ -59,6 +61,10 @@ export function permissionRepository({ database, clock, cursors }: StoreParts): 
         );
         return { data: data.map(toPermission), next_cursor };
       }),
+    pending: (reach, runId) =>
+      database.read(async (sql) =>
+        (await pendingQuestions<PermissionRow>(sql, reach, 'permission_requests', runId)).map(toPermission),
+      ),
     answer: (reach, sessionId, requestId, reply) =>
       database.write(reach, (sql) =>
         answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime()),
@@ -134,16 +140,7 @@ export async function insertPermission(
   organizationId: string,
   request: PermissionRequest,
 ): Promise<void> {
-  await sql('permission_requests').insert({
-    id: request.id,
-    organization_id: organizationId,
-    session_id: request.session_id,
-    run_id: request.run_id,
-    request: JSON.stringify(request),
-    status: 'pending',
-    created_at: Date.parse(request.created_at),
-    expires_at: Date.parse(request.expires_at),
-  });
+  await insertQuestion(sql, 'permission_requests', organizationId, request);
 }
 
 /** For the process that waits for the answer. */

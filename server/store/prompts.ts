@@ -4,7 +4,7 @@ import type { operations, PromptReply, PromptRequest } from '../contract/api.ts'
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { requireAnswers } from './prompt-answers.ts';
-import { listQuestions, lockQuestion } from './questions.ts';
+import { insertQuestion, listQuestions, lockQuestion, pendingQuestions } from './questions.ts';
 import { notFound, type Reach } from './reach.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
@@ -12,8 +12,10 @@ import { nullableTimestamp } from './timestamps.ts';
 export type PromptQuery = Partial<NonNullable<operations['listPromptRequests']['parameters']['query']>>;
 
 export interface Prompts {
-  /** The newest first. Throws `not_found` for a session out of reach. */
+  /** The newest first, those of the agents below among them. Throws `not_found` for a session out of reach. */
   list(reach: Reach, sessionId: string, query: PromptQuery): Promise<Page<PromptRequest>>;
+  /** What the run and the agents below it ask now, the newest first. Throws `not_found` for a run out of reach. */
+  pending(reach: Reach, runId: string): Promise<PromptRequest[]>;
   /**
    * Stores the answers, or that the person declines. Throws `not_found`, `already_answered` (also where the run has
    * ended), `request_expired`, or `invalid_request` where the answers do not match the questions.
@@ -46,6 +48,10 @@ export function promptRepository({ database, clock, cursors }: StoreParts): Prom
         });
         return { data: data.map(toPrompt), next_cursor };
       }),
+    pending: (reach, runId) =>
+      database.read(async (sql) =>
+        (await pendingQuestions<PromptRow>(sql, reach, 'prompt_requests', runId)).map(toPrompt),
+      ),
     answer: (reach, sessionId, requestId, reply) =>
       database.write(reach, (sql) =>
         answer(sql, reach, { sessionId, requestId, reply }, clock.now().getTime()),
@@ -77,16 +83,7 @@ export async function insertPrompt(
   organizationId: string,
   request: PromptRequest,
 ): Promise<void> {
-  await sql('prompt_requests').insert({
-    id: request.id,
-    organization_id: organizationId,
-    session_id: request.session_id,
-    run_id: request.run_id,
-    request: JSON.stringify(request),
-    status: 'pending',
-    created_at: Date.parse(request.created_at),
-    expires_at: Date.parse(request.expires_at),
-  });
+  await insertQuestion(sql, 'prompt_requests', organizationId, request);
 }
 
 /** For the process that waits for the answers. */

@@ -109,7 +109,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['messages', 'role', (parts, reach, id) => messageRepository(parts).list(reach, id, { role: 'user' })],
     [
       'permission requests',
-      'session_id',
+      'root_session_id',
       (parts, reach, id) => permissionRepository(parts).list(reach, id, {}),
     ],
     [
@@ -126,7 +126,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       'organization_id',
       (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
     ],
-    ['prompt requests', 'session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
+    ['prompt requests', 'root_session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
     [
       'prompt requests',
       'status',
@@ -142,6 +142,17 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const plans = await plansOf((parts) => ask(parts, reach, session.id));
     expectIndexed(plans);
     expect(plans).toMatch(new RegExp(`\\b${column}=\\?`));
+  });
+
+  it('for what a run asks now', async () => {
+    const reach = await newAccount(store());
+    const { runId } = await beginRun(store(), reach);
+    const plans = await plansOf(async (parts) => {
+      await permissionRepository(parts).pending(reach, runId);
+      await promptRepository(parts).pending(reach, runId);
+    });
+    expectIndexed(plans);
+    expect(plans.match(/root_run_id=\?/g)).toHaveLength(2);
   });
 
   it('for the files that a session has changed, whose ends alone are read', async () => {

@@ -227,6 +227,8 @@ function question(request: PermissionRequest | PromptRequest, organizationId: st
     organization_id: organizationId,
     session_id: request.session_id,
     run_id: request.run_id,
+    root_session_id: request.session_id,
+    root_run_id: request.run_id,
     request: JSON.stringify(request),
     status: request.status,
     created_at: at,

@@ -60,6 +60,29 @@ test.each([
   },
 );
 
+test('what an agent that the agent has started asks is asked here, and its answers reach it', async () => {
+  const home = testHome();
+  const errand = { description: 'Touch', prompt: 'Touch it.', agent_slug: 'coder' };
+  const question = { id: 'colour', type: 'free_text', text: 'Which colour?' };
+  const reply = (name: string, input: object) => ({ tool_calls: [{ name, arguments: input }] });
+  await withScriptedModel(home, [
+    { when: { step: 0, last_user: '^go' }, reply: reply('agent', errand) },
+    { when: { last_user: '^go' }, reply: { text: 'The agent said: {{last_tool_result}}' } },
+    { when: { step: 0 }, reply: { tool_calls: [touch('made')] } },
+    { when: { step: 1 }, reply: reply('ask_user', { questions: [question] }) },
+    { reply: { text: 'I was told {{last_tool_result}}' } },
+  ]);
+  const terminal = await runAtTerminal(home, 'go');
+  expect(await terminal.shows('d deny')).toContain('$ touch made');
+  await terminal.press('a');
+  await terminal.shows('Which colour?');
+  await terminal.press('g', 'r', 'e', 'e', 'n', 'Enter');
+  const { screen, code } = await terminal.end();
+  expect(code).toBe(0);
+  expect(screen).toMatch(/The agent said: I was told [\s\S]*green/);
+  expect(existsSync(join(home.project, 'made'))).toBe(true);
+});
+
 test('e puts the command on a line to be changed; what stands there then runs, and the model is told so', async () => {
   const home = testHome();
   await withScriptedModel(home, [calls(touch('one')), said]);

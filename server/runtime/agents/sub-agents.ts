@@ -156,13 +156,16 @@ function count(used: Used, event: RuntimeEvent): void {
 }
 
 /** What a person has to see in the stream of the run that they follow. */
-const bridged: ReadonlySet<RuntimeEvent['type']> = new Set([
-  'permission_requested',
+const settlements = [
   'permission_resolved',
   'permission_expired',
-  'prompt_requested',
   'prompt_resolved',
   'prompt_expired',
+] as const;
+const bridged: ReadonlySet<RuntimeEvent['type']> = new Set([
+  'permission_requested',
+  'prompt_requested',
+  ...settlements,
 ]);
 
 async function bridge(
@@ -184,12 +187,17 @@ async function bridge(
   // A decision that nobody was asked for is nothing to the person.
   else if (!('request_id' in event) || event.request_id === null) return;
   else open.delete(event.request_id);
-  if (told.has(key)) return;
+  if (told.has(key) && !('request' in event && isStillOpen(event.request.id, told))) return;
   // Several agents may wait at once: the run goes on when the last of them does.
   const status = [...open.values()].at(-1) ?? 'running';
-  await log.commit([{ name: 'runtime', data: event }], (events) =>
+  await log.commit(told.has(key) ? [] : [{ name: 'runtime', data: event }], (events) =>
     scope.transcript.changeStatus(scope, status, events),
   );
+}
+
+/** Of what was told before the process died: a run that is resumed waits for it anew. */
+function isStillOpen(requestId: string, told: ReadonlySet<string>): boolean {
+  return !settlements.some((type) => told.has(`${type} ${requestId}`));
 }
 
 function keyOf(event: RuntimeEvent): string {

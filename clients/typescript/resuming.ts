@@ -1,0 +1,138 @@
+/** Reads a stream on across dropped connections: what a run and a workspace have in common. */
+import type { EventSourceMessage } from 'eventsource-parser';
+import type { Answer, ServiceClient } from './client.ts';
+import { type BrokenStreamError, ConnectionError, ServiceError, unexpectedForm } from './errors.ts';
+import { readServerSentEvents } from './event-source.ts';
+import { backOffMs, isPassing, sleep } from './retries.ts';
+
+export interface StreamOptions {
+  /** Closes the connection; a run goes on unless it is interrupted. */
+  readonly signal?: AbortSignal;
+  /** How many connections in a row may bring nothing new before the stream is given up. 8 if absent. */
+  readonly reconnectLimit?: number;
+  /** A connection without any byte for so long counts as lost; the server sends a comment every 15 s. 60 s if absent. */
+  readonly idleTimeoutMs?: number;
+}
+
+export type Connection = ReadableStream<Uint8Array>;
+
+/** How far a stream has been read, and how it is read on. */
+export interface Reading<Event> {
+  readonly client: ServiceClient;
+  readonly follow: boolean;
+  readonly options: StreamOptions;
+  /** Changes with each event that was delivered. */
+  cursor: number | null;
+  /** Whether the last event of all was delivered. */
+  ended: boolean;
+  /** When the last byte came. */
+  heardAt: number;
+  /** Continues behind the cursor; null where nothing can be continued. */
+  readonly connect: (() => Promise<Connection>) | null;
+  /** The event to deliver, with the cursor moved; null for one to pass over. */
+  next(message: EventSourceMessage): Event | null;
+  /** Whether nothing comes any more, where a connection has ended without anything new. */
+  isReadToItsEnd(): Promise<boolean>;
+  broken(what: string, cause?: unknown): BrokenStreamError;
+}
+
+const defaultIdleTimeoutMs = 60_000;
+
+/** Every event once, until the last one or until the stream is given up. */
+export async function* readOn<Event>(
+  reading: Reading<Event>,
+  first: Connection,
+): AsyncGenerator<Event, void, undefined> {
+  const { client, options, connect } = reading;
+  const { reconnectLimit = 8, idleTimeoutMs = defaultIdleTimeoutMs } = options;
+  let open = async (): Promise<Connection> => first;
+  for (let fruitless = 0; ; fruitless += 1) {
+    const before = { cursor: reading.cursor, time: performance.now() };
+    const failure = yield* readOnce(reading, open);
+    if (failure === null) return;
+    // A connection that lived long was no failure: proxies cut what is long, and people think long.
+    const lived = reading.heardAt - before.time > idleTimeoutMs / 2;
+    if (reading.cursor !== before.cursor || lived) fruitless = 0;
+    if (connect === null || fruitless >= reconnectLimit) throw lost(reading, failure.cause);
+    await sleep(backOffMs(fruitless, client.retries), options.signal);
+    open = connect;
+  }
+}
+
+/** Reads one connection. Gives null when the reading is over, else what ended it too early. */
+async function* readOnce<Event>(
+  reading: Reading<Event>,
+  open: () => Promise<Connection>,
+): AsyncGenerator<Event, { readonly cause: unknown } | null, undefined> {
+  const { cursor, follow } = reading;
+  try {
+    yield* readConnection(reading, await open());
+    if (reading.ended || !follow) return null;
+    return reading.cursor === cursor && (await reading.isReadToItsEnd()) ? null : { cause: undefined };
+  } catch (cause) {
+    if (!passes(cause)) throw cause;
+    return { cause };
+  }
+}
+
+async function* readConnection<Event>(
+  reading: Reading<Event>,
+  connection: Connection,
+): AsyncGenerator<Event, void, undefined> {
+  const { idleTimeoutMs = defaultIdleTimeoutMs, signal } = reading.options;
+  const heard = () => {
+    reading.heardAt = performance.now();
+  };
+  for await (const message of readServerSentEvents(connection, { idleTimeoutMs, signal, heard })) {
+    const event = reading.next(message);
+    if (event === null) continue;
+    yield event;
+    if (reading.ended) return;
+  }
+}
+
+/** The stream of an answer that is one, in the version that this client reads. */
+export async function opened(
+  call: string,
+  { data, response }: Answer<Connection | null>,
+): Promise<Connection> {
+  const type = response.headers.get('Content-Type') ?? '';
+  const version = response.headers.get('X-SSE-Version') ?? '1';
+  if (data !== null && /^text\/event-stream\s*(;|$)/i.test(type) && version === '1') return data;
+  await data?.cancel();
+  if (version === '1') throw unexpectedForm(call, response, 'a stream');
+  throw new Error(
+    `The server streams in version ${version}; this client reads version 1. Update the client.`,
+  );
+}
+
+/** The number of an event; null for one that is not stored, and so never comes again. */
+export function numberOf({ id }: EventSourceMessage, { broken }: Pick<Reading<unknown>, 'broken'>) {
+  if (id === undefined) return null;
+  if (!/^\d{1,15}$/.test(id)) throw broken(`An event has the id "${id}", which is no number.`);
+  return Number(id);
+}
+
+/** The data of an event. */
+export function parse({ data }: EventSourceMessage, { broken }: Pick<Reading<unknown>, 'broken'>): unknown {
+  try {
+    return JSON.parse(data);
+  } catch (cause) {
+    throw broken('An event is not JSON.', cause);
+  }
+}
+
+/** As the calls of the client take it. */
+export function signalOf({ signal }: StreamOptions): { signal?: AbortSignal } {
+  return signal ? { signal } : {};
+}
+
+/** Whether a failure is of the kind that the next attempt may not meet. */
+function passes(error: unknown): boolean {
+  return error instanceof ConnectionError || (error instanceof ServiceError && isPassing(error.status));
+}
+
+function lost({ connect, broken }: Pick<Reading<unknown>, 'connect' | 'broken'>, cause: unknown) {
+  const why = connect === null ? 'and the server named no run to continue' : 'and could not be continued';
+  return broken(`The stream was lost, ${why}.`, cause);
+}
