@@ -62,7 +62,7 @@ export function permissionRepository({ database, clock, cursors }: StoreParts): 
         return { data: data.map(toPermission), next_cursor };
       }),
     pending: (reach, runId) =>
-      database.read(async (sql) =>
+      database.read(reach, async (sql) =>
         (await pendingQuestions<PermissionRow>(sql, reach, 'permission_requests', runId)).map(toPermission),
       ),
     answer: (reach, sessionId, requestId, reply) =>

@@ -49,7 +49,7 @@ export function promptRepository({ database, clock, cursors }: StoreParts): Prom
         return { data: data.map(toPrompt), next_cursor };
       }),
     pending: (reach, runId) =>
-      database.read(async (sql) =>
+      database.read(reach, async (sql) =>
         (await pendingQuestions<PromptRow>(sql, reach, 'prompt_requests', runId)).map(toPrompt),
       ),
     answer: (reach, sessionId, requestId, reply) =>

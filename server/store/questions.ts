@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 import { agentSessionsBelow, personsRun, personsSession } from './agent-sessions.ts';
 import type { Cursors } from './cursor.ts';
 import { type Page, readPage } from './page.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Reach, within } from './reach.ts';
 import type { RunRow } from './runs.ts';
 import { lockSession, requireSession, type SessionRow } from './session-rows.ts';
 
@@ -74,10 +74,7 @@ export async function pendingQuestions<Row extends QuestionRow>(
   table: QuestionTable,
   runId: string,
 ): Promise<Row[]> {
-  const run = await sql<RunRow>('runs')
-    .where({ id: runId })
-    .whereIn('organization_id', reach.organizationIds)
-    .first();
+  const run = await within(sql<RunRow>('runs').where({ id: runId }), reach).first();
   const session = run && (await sql<SessionRow>('sessions').where({ id: run.session_id }).first());
   if (!session) throw notFound('run');
   const root = await personsRun(sql, session, run);
