@@ -31,10 +31,9 @@ export async function* followEvents(
         cursor = event.seq;
         if (event.name === 'done' || event.name === 'error') return;
       }
-      // There may be more, also where a few long ones were all that was given.
-      const mayBeMore = events.length === batchSize || events.some(({ name }) => name !== 'message');
-      // Of what is recent all was given: whatever came meanwhile has woken the ticket.
-      if (!recent && mayBeMore) continue;
+      // Few may be given where they are long: only none means that there are none. Of what is recent all was given, and
+      // whatever came meanwhile has woken the ticket.
+      if (!recent && events.length > 0) continue;
       if (!follow) return;
       await ticket.wait(signal);
     } finally {

@@ -48,6 +48,21 @@ test.each([
   expect(recent.after('run_1', last - kept - 1)).toBeNull();
 });
 
+test.each([true, false])(
+  'pages that are short because their events are long are not the last (follow: %s)',
+  async (follow) => {
+    const stored = [chunk(1), chunk(2), chunk(3), { ...end, seq: 4 }];
+    const transcript = {
+      readEvents: async (_runId: string, after: number) => stored.slice(after, after + 1),
+    };
+    const options = { after: 0, follow, signal: new AbortController().signal };
+    const started = performance.now();
+    const seen = await Array.fromAsync(followEvents('run_1', options, transcript, createEventHub()));
+    expect(seen).toEqual(stored);
+    expect(performance.now() - started).toBeLessThan(400);
+  },
+);
+
 test('a reader goes from the store to what is recent and back, and misses nothing', async () => {
   const hub = createEventHub();
   const stored: NumberedEvent[] = Array.from({ length: 40 }, (_, index) => chunk(index + 1));
