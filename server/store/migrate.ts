@@ -9,7 +9,6 @@ import { history } from './migrations/0003-history.ts';
 import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
-import { askedAbove } from './migrations/0013-asked-above.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -17,15 +16,7 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [
-  accounts,
-  sessions,
-  history,
-  agents,
-  workspaceEvents,
-  tenancy,
-  askedAbove,
-];
+const migrations: readonly Migration[] = [accounts, sessions, history, agents, workspaceEvents, tenancy];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

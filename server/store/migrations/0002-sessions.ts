@@ -272,6 +272,9 @@ function addQuestion(table: Knex.CreateTableBuilder): void {
   table.text('organization_id').notNullable();
   table.text('session_id').notNullable().references('sessions.id').onDelete('cascade');
   table.text('run_id').notNullable().references('runs.id').onDelete('cascade');
+  // What an agent asks is listed at the session, and told of the run, that a person sees.
+  table.text('root_session_id');
+  table.text('root_run_id');
   // As it was asked. JSON, since a model wrote parts of it, and JSON text takes whatever a model writes.
   table.text('request').notNullable();
   table.text('status').notNullable();
@@ -282,4 +285,7 @@ function addQuestion(table: Knex.CreateTableBuilder): void {
   table.index(['session_id', 'created_at', 'id']);
   table.index(['session_id', 'status', 'created_at', 'id']);
   table.index(['run_id', 'status']);
+  table.index(['root_session_id', 'created_at', 'id']);
+  table.index(['root_session_id', 'status', 'created_at', 'id']);
+  table.index(['root_run_id', 'status', 'created_at', 'id']);
 }
