@@ -13,7 +13,7 @@ export function describeUse({ input_tokens, output_tokens, cached_input_tokens }
 }
 
 /** With as many places as say anything: `$0`, `$0.00056`, `$1.25`. */
-export function describeCost(cost: Cost): string {
+function describeCost(cost: Cost): string {
   if (cost === null) return 'price not known';
   if (cost === 0) return '$0';
   return `$${cost >= 0.1 ? cost.toFixed(2) : Number(cost.toPrecision(2)).toFixed(Math.min(9, 1 - Math.floor(Math.log10(cost))))}`;
