@@ -42,6 +42,36 @@ test('a reader that leaves in the middle leaves nothing behind', async () => {
   expect(hub.waiting()).toBe(0);
 });
 
+test('a reader of a run that is at work here does not ask the store again and again meanwhile', async () => {
+  const hub = createEventHub();
+  hub.begin('run_1');
+  let asked = 0;
+  const readEvents = async () => {
+    asked += 1;
+    return asked === 1 ? [words] : [];
+  };
+  const stop = new AbortController();
+  const options = { after: 0, follow: true, signal: stop.signal };
+  const reading = Array.fromAsync(followEvents('run_1', options, { readEvents }, hub));
+  setTimeout(() => stop.abort(), 1300);
+  expect(await reading).toEqual([words]);
+  // The page, and once to see that there are no more; a run elsewhere would have been asked for twice more.
+  expect(asked).toBe(2);
+});
+
+test('but once the run has left, it does', async () => {
+  const hub = createEventHub();
+  hub.begin('run_1');
+  hub.forget('run_1');
+  let asked = 0;
+  const readEvents = async () => {
+    asked += 1;
+    return asked < 3 ? [] : [error];
+  };
+  const options = { after: 0, follow: true, signal: new AbortController().signal };
+  expect(await Array.fromAsync(followEvents('run_1', options, { readEvents }, hub))).toEqual([error]);
+});
+
 test('whoever waits again and again does not pile up listeners', async () => {
   const hub = createEventHub();
   const { signal } = new AbortController();

@@ -35,7 +35,7 @@ export async function* followEvents(
       // whatever came meanwhile has woken the ticket.
       if (!recent && events.length > 0) continue;
       if (!follow) return;
-      await ticket.wait(signal);
+      await ticket.wait(signal, hub.silenceMs(runId));
     } finally {
       ticket.drop();
     }

@@ -83,6 +83,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
 
   const work = async (runId: string, lastEventId: number, carryOut: (events: EventLog) => Promise<void>) => {
+    hub.begin(runId);
     const events = createEventLog(runId, transcript, lastEventId, (stored) => hub.stored(runId, stored));
     try {
       await carryOut(events);
