@@ -4,7 +4,7 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import { accessOf, enforceAccess } from './http/access.ts';
 import { shareWithOrigins } from './http/cors.ts';
 import { authenticate } from './http/credential.ts';
-import { abortWithCaller, beginExchange, type Exchange, exchangeOf } from './http/exchange.ts';
+import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } from './http/exchange.ts';
 import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
 import type { AnyCall, Caller, Ports } from './http/ports.ts';
@@ -52,7 +52,9 @@ function serve(path: Path, ports: Ports, validate: Validate, replies: Replies): 
     const body = await readBody(exchange, route);
     const input = await validate(exchange, route, body);
     replies.admit(exchange, input.body, principal);
-    const call = { ...input, principal, requestId: exchange.requestId, signal: abortWithCaller(exchange) };
+    const { requestId } = exchange;
+    const origin = principal?.origin ?? originOf(exchange);
+    const call = { ...input, principal, requestId, origin, signal: abortWithCaller(exchange) };
     await replies.send(exchange, await ports.perform(route, call), principal);
   };
 }
@@ -65,7 +67,8 @@ async function identify(exchange: Exchange, { identity, settings }: Ports): Prom
   if (access.allow === 'public') return null;
   const caller = await authenticate(request, route, identity);
   exchange.userId = caller.userId;
-  return enforceAccess(access, caller);
+  const credential = { kind: caller.credential, id: caller.credentialId };
+  return { ...enforceAccess(access, caller), origin: { ...originOf(exchange), credential } };
 }
 
 const refuseUnknownPath: RequestHandler = () => {

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
-import type { Principal, Services } from './services.ts';
+import type { Origin, Principal, Services } from './services.ts';
 
 export type { Generation, Principal, Profile, Query, Services, StartedRun } from './services.ts';
 
@@ -24,6 +24,8 @@ export interface Call<Id extends OperationId> {
   /** Null only where the operation is public and no credential came. */
   readonly principal: Id extends PublicOperation ? Principal | null : Principal;
   readonly requestId: string;
+  /** Where the request came from, for the audit log; `principal` has it too. */
+  readonly origin: Origin;
   /** Aborts when the caller goes away. */
   readonly signal: AbortSignal;
 }

@@ -17,6 +17,7 @@ const prefixes = {
   agent: 'agt',
   plan: 'plan',
   toolCall: 'call',
+  auditEntry: 'aud',
   request: 'req',
 } as const;
 

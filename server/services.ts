@@ -25,7 +25,7 @@ import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime
 import { openStore, type Store } from './store/store.ts';
 import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
-export type { FirstCredential, Principal } from './identity/identity.ts';
+export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
 export type { Generation, Profile, Query, StartedRun } from './runtime/runtime.ts';
 export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './runtime/runtime.ts';
 

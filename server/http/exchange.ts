@@ -3,6 +3,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { Route } from '../contract/routes.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import type { Origin } from './ports.ts';
 
 /** `native` speaks problem+json, `messages` the vendor's error shape. */
 type Surface = 'native' | 'messages';
@@ -52,6 +53,13 @@ export function exchangeOf(request: Request): Exchange {
   const exchange = exchanges.get(request);
   if (!exchange) throw new Error('beginExchange has not run');
   return exchange;
+}
+
+/** Where a request came from, as the audit log tells it. */
+export function originOf({ request, requestId }: Exchange): Origin {
+  // Node writes an IPv4 address so where the socket listens for both kinds.
+  const address = request.ip?.replace(/^::ffff:(?=\d+\.)/, '') ?? null;
+  return { requestId, address, credential: null };
 }
 
 /** Aborts when the caller goes away before the answer is out. */

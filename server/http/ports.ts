@@ -13,6 +13,17 @@ export interface Caller {
   readonly scopes: ReadonlySet<string>;
   /** The least role that the operation asks for where its object belongs; the query holds the caller to it. */
   readonly needs?: Role;
+  /** Where the request came from, for the audit log. */
+  readonly origin?: Origin | undefined;
+}
+
+/** Where a request came from. */
+export interface Origin {
+  readonly requestId: string;
+  /** Null where the connection was gone before anybody asked. */
+  readonly address: string | null;
+  /** Null where the operation needs none, or none that holds came. */
+  readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
 }
 
 /** The settings that this folder reads. */
@@ -56,6 +67,7 @@ export interface AnyCall {
   readonly body: unknown;
   readonly principal: Caller | null;
   readonly requestId: string;
+  readonly origin: Origin;
   readonly signal: AbortSignal;
 }
 

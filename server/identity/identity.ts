@@ -24,6 +24,7 @@ import { createSigningKeys } from './signing-keys.ts';
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
 export { loadMasterKey } from './master-key.ts';
 export type { Principal } from './principal.ts';
+export type { Origin } from './records.ts';
 
 /** Everything the server knows about who may come in. */
 export interface Identity {

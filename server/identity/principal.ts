@@ -1,6 +1,6 @@
 /** Who acts: a person, through a login or an API key, with what that credential may do. */
 import type { Role, Scope } from '../contract/api.ts';
-import type { CredentialOwner, PrincipalMembership, ReachedWorkspace } from './records.ts';
+import type { CredentialOwner, Origin, PrincipalMembership, ReachedWorkspace } from './records.ts';
 
 /** The caller as every handler and every query sees them; read anew for each request. */
 export interface Principal {
@@ -19,6 +19,8 @@ export interface Principal {
   readonly scopes: ReadonlySet<Scope>;
   /** The least role that the operation asks for where its object belongs. */
   readonly needs?: Role;
+  /** Where the request came from; absent where the server acts by itself. */
+  readonly origin?: Origin | undefined;
 }
 
 /** A record, so that a scope that the contract gains does not compile until it stands here. */

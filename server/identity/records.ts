@@ -110,9 +110,17 @@ export interface SigningKeyRecords {
   add(key: SigningKeyRecord): Promise<void>;
 }
 
+/** Where a request came from, for the audit log. */
+export interface Origin {
+  readonly requestId: string;
+  readonly address: string | null;
+  readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
+}
+
 /** Whose keys: the store's `Reach`. */
 export interface Owner {
   readonly userId: string;
+  readonly origin?: Origin | undefined;
   readonly memberships: readonly PrincipalMembership[];
   readonly organizationIds: readonly string[];
   readonly workspaces: readonly ReachedWorkspace[];

@@ -9,6 +9,7 @@ import { history } from './migrations/0003-history.ts';
 import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
+import { audit } from './migrations/0012-audit.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -16,7 +17,10 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
-const migrations: readonly Migration[] = [accounts, sessions, history, agents, workspaceEvents, tenancy];
+const migrations: readonly Migration[] = [
+  ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
+  ...[audit],
+];
 
 /** The shape that this program brings a database to. */
 export const schemaVersion = migrations.length;

@@ -50,6 +50,9 @@ export async function prepareServiceRole(sql: Knex.Transaction): Promise<void> {
   if (!rows[0].member) await sql.raw(`grant ${serviceRole} to current_user`);
   await sql.raw(`grant usage on schema public to ${serviceRole}`);
   await sql.raw(`grant select, insert, update, delete on all tables in schema public to ${serviceRole}`);
+  // What was recorded stays recorded, whoever gets hold of the service.
+  await sql.raw(`revoke update, delete, truncate on audit_entries from ${serviceRole}`);
+  await sql.raw(`revoke insert, delete, truncate on audit_head from ${serviceRole}`);
   await sql.raw(`grant usage, select on all sequences in schema public to ${serviceRole}`);
 }
 

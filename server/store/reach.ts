@@ -18,6 +18,17 @@ export interface Reach {
   readonly workspaces: readonly ReachedWorkspace[];
   /** The least role that the operation asks for where its object belongs; `viewer` if absent. */
   readonly needs?: Role;
+  /** Where the request came from, for the audit log; absent where the server acts by itself. */
+  readonly origin?: Origin | undefined;
+}
+
+/** Where a request came from. */
+export interface Origin {
+  readonly requestId: string;
+  /** The address of the caller; null where the connection was gone before it was asked. */
+  readonly address: string | null;
+  /** Null where none was needed, or none that holds came. */
+  readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
 }
 
 /** A workspace in which somebody has a role. */

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
+import { writesAudit } from './audit.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
@@ -37,7 +38,7 @@ export type { InvitationKind, Invitations, InvitationToken } from './invitations
 export type { Logins, Rotation } from './logins.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
-export type { Reach } from './reach.ts';
+export type { Origin, Reach } from './reach.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
@@ -92,7 +93,7 @@ export async function openStore(url: string, { clock, log }: StoreOptions): Prom
   const database = await openMigrated(url, { clock, log });
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(database, { database, clock, cursors });
+    return storeOf(database, { database: writesAudit(database, clock), clock, cursors });
   } catch (error) {
     await database.close();
     throw error;

@@ -1,0 +1,99 @@
+/** The audit log: entries that are only ever added, each bound to the one before it, and the head of their chain. */
+import type { Knex } from 'knex';
+import { inScope } from './0006-tenancy.ts';
+
+export const audit = {
+  name: 'audit',
+  async up(sql: Knex.Transaction): Promise<void> {
+    const isPostgres = sql.client.config.client === 'pg';
+    await createEntries(sql);
+    await createHead(sql);
+    if (isPostgres) await guardEntries(sql);
+    await (isPostgres ? forbidChangesOnPostgres(sql) : forbidChangesOnSqlite(sql));
+  },
+};
+
+/** No foreign keys: what somebody did stays known after they, their organization or their target are gone. */
+async function createEntries(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('audit_entries', (table) => {
+    table.bigInteger('sequence').primary();
+    table.text('id').notNullable().unique();
+    // Never before that of the entry before it: the order of the chain is the order of time.
+    table.bigInteger('created_at').notNullable();
+    // Null where it concerns the installation, or nobody who is known.
+    table.text('organization_id');
+    table.text('actor_type').notNullable();
+    table.text('actor_id');
+    table.text('credential_type');
+    table.text('credential_id');
+    table.text('action').notNullable();
+    table.text('target_type').notNullable();
+    table.text('target_id');
+    table.text('outcome').notNullable();
+    // The code of the problem with which it was refused.
+    table.text('reason');
+    table.text('ip');
+    table.text('request_id');
+    table.text('before');
+    table.text('after');
+    table.text('prev_hash').notNullable();
+    table.text('hash').notNullable();
+    for (const column of ['actor_id', 'action', 'target_id', 'ip', 'request_id'])
+      table.index([column, 'created_at', 'sequence']);
+    table.index(['organization_id', 'created_at', 'sequence']);
+    table.index(['created_at', 'sequence']);
+    table.check("actor_type in ('user', 'anonymous', 'system')");
+    table.check("outcome in ('success', 'refused')");
+  });
+}
+
+/** One row: the last entry. Whoever adds to the chain holds it. */
+async function createHead(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('audit_head', (table) => {
+    table.integer('id').primary();
+    table.bigInteger('sequence').notNullable();
+    table.bigInteger('created_at').notNullable();
+    table.text('hash').notNullable();
+  });
+  await sql('audit_head').insert({ id: 1, sequence: 0, created_at: 0, hash: '0'.repeat(64) });
+}
+
+/** Whoever may write at all may record what concerns no organization, and reads it only as the server itself. */
+async function guardEntries(sql: Knex.Transaction): Promise<void> {
+  const within = inScope('organization_id');
+  await sql.raw('alter table audit_entries enable row level security');
+  await sql.raw('alter table audit_entries force row level security');
+  await sql.raw(`create policy seen on audit_entries for select using (${within})`);
+  await sql.raw(
+    `create policy added on audit_entries for insert with check (${within} or organization_id is null)`,
+  );
+}
+
+const refusal = 'the audit log is append-only';
+
+async function forbidChangesOnPostgres(sql: Knex.Transaction): Promise<void> {
+  await sql.raw(
+    `create function refuse_audit_change() returns trigger language plpgsql as
+     $$ begin raise exception '${refusal}'; end $$`,
+  );
+  const refuse = 'execute function refuse_audit_change()';
+  await sql.raw(
+    `create trigger append_only before update or delete or truncate on audit_entries for each statement ${refuse}`,
+  );
+  await sql.raw(`create trigger stays before delete or truncate on audit_head for each statement ${refuse}`);
+  await sql.raw(
+    `create trigger moves_on before update on audit_head for each row
+     when (new.id <> old.id or new.sequence <> old.sequence + 1) ${refuse}`,
+  );
+}
+
+async function forbidChangesOnSqlite(sql: Knex.Transaction): Promise<void> {
+  const refuse = `begin select raise(abort, '${refusal}'); end`;
+  await sql.raw(`create trigger audit_entries_unchanged before update on audit_entries ${refuse}`);
+  await sql.raw(`create trigger audit_entries_kept before delete on audit_entries ${refuse}`);
+  await sql.raw(`create trigger audit_head_kept before delete on audit_head ${refuse}`);
+  await sql.raw(
+    `create trigger audit_head_moves_on before update on audit_head
+     when new.id <> old.id or new.sequence <> old.sequence + 1 ${refuse}`,
+  );
+}
