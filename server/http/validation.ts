@@ -109,7 +109,7 @@ function buildValidator(path: string): readonly RequestHandler[] {
     validateRequests: { allowUnknownQueryParameters: false, coerceTypes: false },
     validateResponses: false,
     // By itself it takes whatever stands for a time, the 31st of June, too.
-    ajvFormats: { mode: 'full', formats: ['date-time'] },
+    ajvFormats: { mode: 'full' },
     validateSecurity: false,
     fileUploader: false,
   }) as readonly RequestHandler[]; // its own handler type differs from Express 5's in name only

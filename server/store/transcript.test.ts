@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Session } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import type { NumberedEvent } from './run-events.ts';
 import type { Reach } from './store.ts';
 import { beginRun, chunk, endRun, message, noUsage, permissionRequest, promptRequest } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -212,7 +213,10 @@ describeStores('A run', (store, engine) => {
     const events = Array.from({ length: 1500 }, (_, index) => chunk(index + 2, `chunk ${index}`));
     const messages = Array.from({ length: 450 }, (_, index) => message('tool', `result ${index}`));
     await store().transcript.commitStep({ ...run, messages, usage, steps: 1, events });
-    expect(await store().transcript.readEvents(run.runId, 1, 2000)).toEqual(events);
+    const read: NumberedEvent[] = [];
+    for (let page: readonly NumberedEvent[] = []; read.length === 0 || page.length > 0; read.push(...page))
+      page = await store().transcript.readEvents(run.runId, read.at(-1)?.seq ?? 1, 2000);
+    expect(read).toEqual(events);
     const stored = await store().transcript.readMessages(run.sessionId);
     expect(stored.slice(1).map(({ id }) => id)).toEqual(messages.map(({ id }) => id));
     expect(stored[0]?.parts).toEqual([{ type: 'text', text: 'x'.repeat(1_000_000) }]);

@@ -155,8 +155,11 @@ function inBackground(job: Job, output: string, call: Command): string {
 
 /** What the kernel refused a command is the likely reason of its failure. */
 function withLimit(end: CommandEnd, { exceeded }: Startable): CommandEnd {
-  if (end.reason !== 'exited' || end.exitCode === 0) return end;
-  return { ...end, reason: exceeded() ?? end.reason };
+  if (end.reason !== 'exited') return end;
+  const limit = exceeded();
+  // A shell tries again what it could not start, but what was killed for its memory is missing, whatever the last part says.
+  if (end.exitCode === 0 && limit !== 'too_much_memory') return end;
+  return { ...end, reason: limit ?? end.reason };
 }
 
 interface Startable extends Pick<WrappedCommand, 'file' | 'args' | 'exceeded' | 'release'> {
