@@ -6,6 +6,8 @@ export default defineConfig({
     include: ['**/*.test.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
+    maxWorkers: 2,
     expect: { poll: { timeout: 10_000 } },
   },
 });

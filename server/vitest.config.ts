@@ -7,6 +7,8 @@ export default defineConfig({
     globalSetup: ['store/test-postgres.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
+    maxWorkers: 2,
     // What is waited for comes from real processes, and the machine may be busy with other tests.
     expect: { poll: { timeout: 5000 } },
   },
