@@ -38,7 +38,7 @@ test('what ran, what fills the context, and what the agent has are shown of a se
     /^ {11}[\d,]+ tokens read, \d+ written, \S/m,
     /^Queue {6}none\nQuestions {2}none\nTo do {6}✓ Look\n {11}▸ Mend\n/m,
     /^Context {4}12,412 tokens at the last step; the next one reads about [\d,]+:\n/m,
-    /^ {13}system prompt +\d+\n {13}tools +[\d,]+\n {13}messages +\d+\n {13}tool results +\d+\n/m,
+    /^ {13}system prompt +\d+\n {13}skills +\d+\n {13}tools +[\d,]+\n {13}messages +\d+\n {13}tool results +\d+\n/m,
     /^Tools {6}\d+ of \d+; \* asks unless a rule lets it pass\n {13}builtin {2}view, .*write\*/m,
     /^ {13}off {6}download: .*options\.disabled_tools/m,
     /^MCP {8}missing {2}failed: its command was not found\n {11}later {4}disabled\n/m,
