@@ -33,6 +33,9 @@ export interface Parameter {
 
 export type Reference = { $ref: string };
 
+/** How often somebody may call, by kind of operation; `none` is never limited. */
+export type RateClass = 'read' | 'write' | 'run' | 'login' | 'none';
+
 export interface Operation {
   operationId: string;
   tags: string[];
@@ -41,6 +44,7 @@ export interface Operation {
   responses: Record<string, ContractResponse | Reference>;
   'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
+  'x-rate-class'?: RateClass;
 }
 
 export const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;

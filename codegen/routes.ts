@@ -1,7 +1,16 @@
 /** Writes the route table: all that the server enforces from the contract before a handler runs. */
 import { join } from 'node:path';
-import { type Contract, type Operation, operationsOf, type PlacedOperation, resolve } from './contract.ts';
+import {
+  type Contract,
+  type Operation,
+  operationsOf,
+  type PlacedOperation,
+  type RateClass,
+  resolve,
+} from './contract.ts';
 import { header, writeIfChanged } from './output.ts';
+
+const rateClasses: readonly RateClass[] = ['read', 'write', 'run', 'login', 'none'];
 
 const declarations = `
 /**
@@ -15,6 +24,9 @@ export interface Access {
   readonly role?: Role;
 }
 
+/** How often somebody may call, by kind of operation; \`none\` is never limited. */
+export type RateClass = ${rateClasses.map((name) => `'${name}'`).join(' | ')};
+
 /** One operation, as the server mounts it. */
 export interface Route {
   readonly operationId: OperationId;
@@ -27,6 +39,8 @@ export interface Route {
   readonly credentials: readonly ('bearerAuth' | 'apiKeyAuth')[];
   /** The most bytes a body may have after inflation; null where the operation takes none. */
   readonly bodyLimit: number | null;
+  /** What it counts as where the server limits how often somebody may call. */
+  readonly rateClass: RateClass;
   /** The media types a body may have. */
   readonly requestTypes: readonly string[];
   /** The media types of the success responses. */
@@ -90,9 +104,17 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
     access,
     credentials: credentialsOf(contract, operation),
     bodyLimit: operation['x-body-limit'] ?? null,
+    rateClass: rateClassOf(operation, method),
     requestTypes: Object.keys(operation.requestBody?.content ?? {}),
     responseTypes: successTypesOf(contract, operation),
   };
+}
+
+/** Only what is neither plain reading nor plain writing says so itself. */
+function rateClassOf(operation: Operation, method: PlacedOperation['method']): RateClass {
+  const named = operation['x-rate-class'] ?? (method === 'get' ? 'read' : 'write');
+  if (rateClasses.includes(named)) return named;
+  throw new Error(`${operation.operationId} has the x-rate-class ${named}, which there is none of`);
 }
 
 function credentialsOf(contract: Contract, operation: Operation): string[] {

@@ -4,7 +4,7 @@ import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Origin, Principal, Services } from './services.ts';
 
-export type { Generation, Principal, Profile, Query, Services, StartedRun } from './services.ts';
+export type { Generation, Principal, Profile, Query, Services, SpentByCall, StartedRun } from './services.ts';
 
 /** One server-sent event before framing; without a name, or with the name `message`, it goes out unnamed. */
 export interface ServerEvent<Data = unknown> {

@@ -1,5 +1,5 @@
 /** Every error that a caller can see. */
-import type { FieldError, ProblemCode } from './contract/api.ts';
+import type { FieldError, ProblemCode, QuotaUse } from './contract/api.ts';
 
 /** The status and the title of each code; the codes themselves are the enum of schemas/problem.yaml. */
 export const problems: Readonly<Record<ProblemCode, { readonly status: number; readonly title: string }>> = {
@@ -44,6 +44,8 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   too_many_streams: { status: 429, title: 'Too many streams.' },
   queue_full: { status: 429, title: 'The queue of the session is full.' },
+  quota_exceeded: { status: 429, title: 'A quota is used up.' },
+  rate_limited: { status: 429, title: 'Too many requests.' },
   internal_error: { status: 500, title: 'Internal server error.' },
   provider_failed: { status: 502, title: 'The model provider failed.' },
   provider_refused: { status: 502, title: 'The model provider refused the request.' },
@@ -60,6 +62,8 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
 export interface ProblemExtras {
   /** Each place that does not match the contract. */
   readonly errors?: readonly FieldError[];
+  /** The limit that is used up. */
+  readonly quota?: QuotaUse;
   /** Response headers, for instance `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
   /** What failed underneath: for the log, never for the caller. */
@@ -70,6 +74,7 @@ export interface ProblemExtras {
 export class Problem extends Error {
   readonly code: ProblemCode;
   readonly errors: readonly FieldError[] | undefined;
+  readonly quota: QuotaUse | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   /** `detail` says what happened here, and what to do about it. */
@@ -78,6 +83,7 @@ export class Problem extends Error {
     this.name = 'Problem';
     this.code = code;
     this.errors = extras.errors;
+    this.quota = extras.quota;
     this.headers = extras.headers ?? {};
   }
 

@@ -26,7 +26,7 @@ import { openStore, type Store } from './store/store.ts';
 import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
-export type { Generation, Profile, Query, StartedRun } from './runtime/runtime.ts';
+export type { Generation, Profile, Query, SpentByCall, StartedRun } from './runtime/runtime.ts';
 export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */

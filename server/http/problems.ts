@@ -79,6 +79,7 @@ function problemBody(problem: Problem, occasion: Occasion): object {
     code: problem.code,
     request_id: occasion.requestId,
     ...(problem.errors ? { errors: problem.errors } : {}),
+    ...(problem.quota ? { quota: problem.quota } : {}),
   };
 }
 

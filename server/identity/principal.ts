@@ -36,6 +36,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'keys:read': true,
   'keys:write': true,
   'metrics:read': true,
+  'quotas:read': true,
+  'quotas:write': true,
 };
 
 /** What a login may do. */

@@ -1,12 +1,18 @@
-/** What the runtime has to know of the session that a query is for. */
+/** What the runtime has to know of who asks, and of the session that a query is for. */
 import type { Session } from '../contract/api.ts';
-import type { Query } from '../handler.ts';
+import type { Principal, Query } from '../handler.ts';
 
 /** The members of a session that count for its runs. */
 export type AskedSession = Pick<
   Session,
   'id' | 'workspace_id' | 'agent_slug' | 'model' | 'system_prompt' | 'permission_rules'
 >;
+
+/** Who asks, as the runtime names them: what a run uses counts for the person, and for the key that they asked with. */
+export function asker(principal: Principal): Pick<Query, 'userId' | 'apiKeyId'> {
+  const { userId, credential, credentialId } = principal;
+  return { userId, ...(credential === 'api_key' && { apiKeyId: credentialId }) };
+}
 
 /** The session as the runtime names it. */
 export function askedSession(session: AskedSession): Query['session'] {

@@ -2,7 +2,7 @@
 import type { CreateMessageRequest, Session } from '../contract/api.ts';
 import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession } from './asked-session.ts';
+import { askedSession, asker } from './asked-session.ts';
 import { histories, newTurns, type Turn } from './messages-history.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
 
@@ -26,12 +26,12 @@ export async function continueConversation(
   const stored = await store.transcript.readMessages(sessionId);
   const fresh = newTurns(histories(stored, found.session), requestTurns(body));
   const session = fresh ? found.session : await fork(found.session);
-  const { runId } = await runtime.start({
+  const { runId, notices } = await runtime.start({
     session: {
       ...askedSession(session),
       systemPrompt: [session.system_prompt, system].filter(Boolean).join('\n\n') || null,
     },
-    userId: principal.userId,
+    ...asker(principal),
     trigger: 'messages',
     messages: fresh ? messages.slice(messages.length - fresh.length) : messages,
     model,
@@ -41,7 +41,7 @@ export async function continueConversation(
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
   if (signal.aborted) await stop(runId);
   else signal.addEventListener('abort', () => void stop(runId), { once: true });
-  return { parts: runParts(runId), sessionId: session.id };
+  return { parts: runParts(runId), sessionId: session.id, notices };
 
   async function fork(parent: Session): Promise<Session> {
     const copy = {

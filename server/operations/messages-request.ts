@@ -11,6 +11,8 @@ export type AnswerPart =
 export interface Answer {
   readonly parts: AsyncIterable<AnswerPart>;
   readonly sessionId: string | null;
+  /** Soft limits that are passed. */
+  readonly notices: readonly string[];
 }
 
 /** Instructions are said once, above the conversation, wherever the client put them. */

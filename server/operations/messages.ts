@@ -6,11 +6,13 @@ import type {
   StopReason,
   Usage,
 } from '../contract/api.ts';
-import type { Call, Handler, ServerEvent, Services } from '../handler.ts';
+import type { Call, Handler, ServerEvent, Services, SpentByCall } from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { asker } from './asked-session.ts';
 import { continueConversation } from './messages-conversation.ts';
 import { type Answer, type AnswerPart, generationOf, spoken } from './messages-request.ts';
+import { quotaNotice } from './quota-notice.ts';
 
 /** How long to wait for the first piece, so that a provider's refusal can still be a status of its own. */
 const firstPieceMs = 2000;
@@ -20,9 +22,10 @@ export const createMessage: Handler<'createMessage'> = async (call, services) =>
   refuseWhatIsNotCarried(call.body);
   const model = await services.runtime.resolveModel(call.body.model);
   const answer = await openAnswer(call, model, services);
-  const headers: Record<string, string> = answer.sessionId
-    ? { 'x-service-session-id': answer.sessionId }
-    : {};
+  const headers: Record<string, string> = {
+    ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
+    ...quotaNotice(answer.notices),
+  };
   if (call.body.stream) {
     const parts = await begun(answer.parts);
     return { status: 200, type: 'text/event-stream', headers, body: frames(call.body, parts) };
@@ -58,8 +61,14 @@ async function openAnswer(call: Call<'createMessage'>, model: string, services: 
   if (sessionId !== undefined)
     return continueConversation(call, sessionId, model, generationOf(call.body), services);
   const { system, messages } = spoken(call.body);
-  const completion = { model, system, messages, generation: generationOf(call.body) };
-  return { parts: answerParts(services.runtime.complete(completion, call.signal)), sessionId: null };
+  const { store, runtime } = services;
+  const metered = await store.meteredCalls.begin(call.principal, model, asker(call.principal).apiKeyId ?? null);
+  const completion = {
+    ...{ model, system, messages, generation: generationOf(call.body) },
+    spent: (spending: SpentByCall) => store.meteredCalls.add(metered, spending),
+  };
+  const parts = answerParts(runtime.complete(completion, call.signal));
+  return { parts, sessionId: null, notices: metered.notices };
 }
 
 async function* answerParts(
@@ -142,6 +151,7 @@ const stopReasons: Readonly<Record<StopReason, MessagesResponse['stop_reason']>>
   step_limit: 'end_turn',
   token_limit: 'end_turn',
   cost_limit: 'end_turn',
+  quota_exceeded: 'end_turn',
   loop_detected: 'end_turn',
   interrupted: 'end_turn',
   error: 'end_turn',

@@ -8,6 +8,7 @@ import * as live from './live.ts';
 import * as messages from './messages.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
+import * as quotas from './quotas.ts';
 import * as questions from './questions.ts';
 import * as runs from './runs.ts';
 import * as sessions from './sessions.ts';
@@ -25,6 +26,7 @@ const families = {
   plans,
   query,
   questions,
+  quotas,
   runs,
   sessions,
   system,

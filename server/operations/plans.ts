@@ -2,7 +2,7 @@
 import type { Plan, PlanApproval } from '../contract/api.ts';
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession } from './asked-session.ts';
+import { askedSession, asker } from './asked-session.ts';
 
 export const listPlans: Handler<'listPlans'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -45,7 +45,7 @@ export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, bod
   const { session } = home;
   const { runId } = await runtime.start({
     session: askedSession(session),
-    userId: principal.userId,
+    ...asker(principal),
     trigger: 'api',
     messages: [{ role: 'user', parts: [{ type: 'text', text: orderOf(found.plan, body) }] }],
     agentSlug: body.agent_slug ?? 'coder',

@@ -2,13 +2,14 @@
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { type AskedSession, askedSession } from './asked-session.ts';
+import { type AskedSession, askedSession, asker } from './asked-session.ts';
+import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 
 export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
-  const { runId } = await startQuery(principal, body, 'deny', services);
+  const { runId, notices } = await startQuery(principal, body, 'deny', services);
   for await (const event of services.runtime.follow(runId, { after: 0, follow: true, signal })) {
-    if (event.name === 'done') return { status: 200, body: event.data };
+    if (event.name === 'done') return { status: 200, headers: quotaNotice(notices), body: event.data };
     if (event.name === 'error') throw await failure(principal, runId, services);
   }
   // The caller has gone; the run goes on, and its result stands in the run.
@@ -16,11 +17,11 @@ export const createQuery: Handler<'createQuery'> = async ({ principal, body, sig
 };
 
 export const streamQuery: Handler<'streamQuery'> = async ({ principal, body, signal }, services) => {
-  const { runId } = await startQuery(principal, body, 'wait', services);
+  const { runId, notices } = await startQuery(principal, body, 'wait', services);
   return {
     status: 200,
     type: 'text/event-stream',
-    headers: { 'X-Run-Id': runId },
+    headers: { 'X-Run-Id': runId, ...quotaNotice(notices) },
     body: services.runtime.follow(runId, { after: 0, follow: true, signal }),
   };
 };
@@ -54,7 +55,8 @@ async function startQuery(
   services: Services,
 ): Promise<StartedRun> {
   const { runtime, store } = services;
-  const { found } = await checkQuery(principal, body, services);
+  const { found, workspaceId } = await checkQuery(principal, body, services);
+  if (!found && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
   const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);
   const query = queryIn(session, principal, body, onUnanswered);
@@ -62,6 +64,14 @@ async function startQuery(
     ...query,
     session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
   });
+}
+
+/** A query that is refused leaves no empty session behind. */
+async function refuseExceeded(principal: Principal, workspaceId: string, { store }: Services): Promise<void> {
+  const workspace = await store.workspaces.find(principal, workspaceId);
+  if (!workspace) return;
+  const place = { organizationId: workspace.organizationId, workspaceId };
+  await store.quotas.refuseExceeded(principal, place, asker(principal).apiKeyId ?? null);
 }
 
 /** The session that the query names, and the workspace of it or of the one to be. */
@@ -96,7 +106,7 @@ function queryIn(
 ): Query {
   return {
     session: askedSession(session),
-    userId: principal.userId,
+    ...asker(principal),
     trigger: 'api',
     messages: [{ role: 'user', parts: [{ type: 'text', text: body.prompt }] }],
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),

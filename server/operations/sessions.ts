@@ -1,7 +1,7 @@
 /** Persisted conversations and their messages. */
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession } from './asked-session.ts';
+import { askedSession, asker } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -73,7 +73,7 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
   await runtime.check({ model: body.model ?? session.model }, session.workspace_id);
   const { runId } = await runtime.start({
     session: askedSession(session),
-    userId: principal.userId,
+    ...asker(principal),
     trigger: 'api',
     messages: [],
     ...(body.model !== undefined && { model: body.model }),

@@ -16,6 +16,8 @@ export interface Query {
     readonly provisionalTitle?: string;
   };
   readonly userId: string;
+  /** The API key that asks; absent where a login does. */
+  readonly apiKeyId?: string;
   readonly trigger: 'api' | 'messages' | 'agent';
   /** The prompt, and before it any history that the caller brought. */
   readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];

@@ -58,6 +58,7 @@ export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
+export type { SpentByCall } from './transcript.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {
@@ -160,11 +161,8 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-export interface Completion {
+export interface Completion extends CompletionRequest {
   readonly model: string;
-  readonly system: string;
-  readonly messages: readonly ModelMessage[];
-  readonly generation: Generation;
 }
 
 const defaultLease: LeaseTimes = { leaseMs: 10_000, renewMs: 3000 };
@@ -270,16 +268,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
     inspect: (session, signal) => inspectSession(session, { parts, openScope, placeOf, transcript }, signal),
     wake,
-    async *complete({ model, system, messages, generation }, signal) {
-      try {
-        yield* parts.now.providers.open(model).stream({ ...generation, system, messages, tools: [] }, signal);
-      } catch (error) {
-        // Here no run keeps the failure: the caller is told, in the words that a run would have used.
-        throw error instanceof ModelFailure
-          ? new Problem(error.code, error.message, { cause: error })
-          : error;
-      }
-    },
+    complete: (call, signal) => completeOnce(parts.now.providers.open(call.model), call, signal),
     async close() {
       await runs.close();
       await titles.close();

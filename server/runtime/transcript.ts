@@ -72,8 +72,10 @@ export interface StartedAgent {
 export interface NewRun {
   readonly id: string;
   readonly sessionId: string;
-  /** The person or key on whose behalf it runs. */
+  /** The person on whose behalf it runs. */
   readonly userId: string;
+  /** The API key that asked; absent where a login did, and for agents, which ask for the run that started them. */
+  readonly apiKeyId?: string;
   readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
   /** `<provider>:<model_id>` */
@@ -227,12 +229,35 @@ export interface Resumption {
   readonly events: readonly NumberedEvent[];
 }
 
+/** What one model call used. */
+export interface SpentByCall {
+  /** `<provider>:<model_id>` */
+  readonly model: string;
+  readonly usage: Usage;
+  readonly cost: Message['cost'];
+}
+
+/** What quotas have to say to a run at work. */
+export interface RunQuotas {
+  /** Why it may not go on, in a sentence; null where it may. */
+  readonly exceeded: string | null;
+  /** Of soft limits that are passed. */
+  readonly warnings: readonly {
+    /** Names the limit. */
+    readonly about: string;
+    /** In a sentence, for a person. */
+    readonly message: string;
+  }[];
+}
+
 export interface Transcript {
   /**
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
-   * Problem `queue_full`.
+   * Problem `queue_full` or `quota_exceeded`. Answers with what is to be told to who asks, in sentences.
    */
-  beginRun(run: NewRun): Promise<{ readonly runNumber: number }>;
+  beginRun(run: NewRun): Promise<{ readonly runNumber: number; readonly notices: readonly string[] }>;
+  /** Whether the run may go on using models: asked before each step. */
+  readQuotas(runId: string): Promise<RunQuotas>;
   /**
    * The messages of a session, run after run in the order in which the runs were queued. With a run named, only what
    * was said up to its end: the prompts of later runs may be stored already.
@@ -274,8 +299,8 @@ export interface Transcript {
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
-  /** Adds what was used for the session outside of its runs: its title. */
-  addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  /** Adds what was used for the session beside one of its runs: its title. */
+  addUsage(run: { readonly runId: string; readonly sessionId: string }, spent: SpentByCall): Promise<void>;
   /** The agent that a call of the run has started, so that a run which goes on elsewhere starts it only once. */
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   /** How many agents were started in all, at whatever depth. */

@@ -3,11 +3,13 @@ import type { Knex } from 'knex';
 import type { PermissionMode } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
-import { noUsage, sessionStatus } from './change-run.ts';
+import { noUsage, sessionStatus, spenderOf } from './change-run.ts';
 import { noCost } from './costs.ts';
 import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
+import { meter } from './meter.ts';
 import { type Approval, approvePlan } from './plans.ts';
+import { type QuotaWarning, quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
 import type { RunRow } from './runs.ts';
@@ -17,6 +19,8 @@ export interface NewRun {
   readonly id: string;
   readonly sessionId: string;
   readonly userId: string;
+  /** The key that asked; absent where a login did. An agent's run counts for whoever asked the run that started it. */
+  readonly apiKeyId?: string | undefined;
   readonly trigger: 'api' | 'messages' | 'agent';
   readonly agentSlug: string;
   readonly model: string;
@@ -35,12 +39,18 @@ export interface NewRun {
   readonly agent?: NewAgentSession;
 }
 
-export async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<RunRow> {
+/** A run that was stored, and what quotas have to say to it. */
+export interface BegunRun {
+  readonly run: RunRow;
+  readonly warnings: readonly QuotaWarning[];
+}
+
+export async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<BegunRun> {
   if (given.agent) await insertAgentSession(sql, { ...given, id: given.sessionId, agent: given.agent }, now);
   const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
   if (!session) throw notFound('session');
   await refuseLongQueue(sql, given);
-  const run = runRow(session, given, now);
+  const run = runRow(session, given, await askingKey(sql, given), now);
   await sql('runs').insert(run);
   if (given.approval) await approvePlan(sql, run, given.approval, now);
   const prompt = given.messages.at(-1);
@@ -57,7 +67,21 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
     message_count: session.message_count + messages.length,
   };
   await saveSession(sql, session, changes, now);
-  return run;
+  return { run, warnings: await countRequest(sql, run, now) };
+}
+
+async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Promise<string | null> {
+  if (!agent) return apiKeyId ?? null;
+  const parent = await sql<RunRow>('runs').where({ id: agent.parentRunId }).first('api_key_id');
+  return parent?.api_key_id ?? null;
+}
+
+/** What an agent does belongs to the request that a person made. Throws `quota_exceeded`. */
+async function countRequest(sql: Knex.Transaction, run: RunRow, now: number): Promise<readonly QuotaWarning[]> {
+  const spender = spenderOf(run);
+  if (run.trigger === 'agent') return refuseExceeded(await quotaStateAtWork(sql, spender, now), now);
+  await meter(sql, spender, { requests: 1, model: run.model, usage: noUsage, cost: 0 }, now);
+  return refuseExceeded(await quotaStateWithin(sql, spender, now), now);
 }
 
 /** Counted under the lock of the session, so that a hundred queries at once do not all find the last place. */
@@ -74,13 +98,14 @@ async function refuseLongQueue(sql: Knex.Transaction, { sessionId, queueLimit }:
   );
 }
 
-function runRow(session: SessionRow, run: NewRun, now: number): RunRow {
+function runRow(session: SessionRow, run: NewRun, apiKeyId: string | null, now: number): RunRow {
   return {
     id: run.id,
     organization_id: session.organization_id,
     workspace_id: session.workspace_id,
     session_id: session.id,
     user_id: run.userId,
+    api_key_id: apiKeyId,
     run_number: session.run_number + 1,
     status: 'queued',
     trigger: run.trigger,

@@ -12,6 +12,7 @@ import type {
 } from '../contract/api.ts';
 import { addCost } from './costs.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
+import { meter, type Spender } from './meter.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
@@ -87,6 +88,32 @@ export async function applyChange(
       last_event_id,
     });
   await followRun(sql, session, change, now);
+  await meterChange(sql, run, { messages, usage, cost }, now);
+}
+
+/** What agents have used was metered when their own runs stored it. */
+async function meterChange(
+  sql: Knex.Transaction,
+  run: RunRow,
+  { messages, usage, cost }: Required<Pick<RunChange, 'messages' | 'usage'>> & Pick<RunEnd, 'cost'>,
+  now: number,
+): Promise<void> {
+  if (usage.input_tokens + usage.output_tokens === 0 && cost === 0) return;
+  // Another model may have stood in for the one that was asked for.
+  const model = messages.findLast((message) => message.model !== null)?.model ?? run.model;
+  await meter(sql, spenderOf(run), { requests: 0, model, usage, cost: cost ?? null }, now);
+}
+
+/** For whom a run uses what it uses. */
+export function spenderOf(
+  run: Pick<RunRow, 'organization_id' | 'workspace_id' | 'user_id' | 'api_key_id'>,
+): Spender {
+  return {
+    organizationId: run.organization_id,
+    workspaceId: run.workspace_id,
+    userId: run.user_id,
+    apiKeyId: run.api_key_id,
+  };
 }
 
 function toldEnd({ runId, sessionId, status, stopReason, interruptReason, error }: RunEnd): Told {

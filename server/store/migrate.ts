@@ -10,6 +10,7 @@ import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
 import { audit } from './migrations/0012-audit.ts';
+import { quotas } from './migrations/0013-quotas.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -19,7 +20,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[audit],
+  ...[audit, quotas],
 ];
 
 /** The shape that this program brings a database to. */

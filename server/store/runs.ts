@@ -39,6 +39,8 @@ export interface RunRow extends CostColumns {
   workspace_id: string;
   session_id: string;
   user_id: string;
+  /** The key that asked; null where a login did. */
+  api_key_id: string | null;
   run_number: number;
   status: RunStatus;
   trigger: Run['trigger'];

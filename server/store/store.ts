@@ -13,6 +13,7 @@ import { type Invitations, invitationRepository } from './invitations.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
+import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { migrate } from './migrate.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
@@ -20,6 +21,7 @@ import { openAsOwner, openPostgres, prepareServiceRole } from './postgres.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Queue, queueRepository } from './queue.ts';
+import { type Quotas, quotaRepository } from './quotas.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
@@ -28,6 +30,7 @@ import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
+import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
 import { type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
@@ -77,6 +80,9 @@ export interface Store {
   readonly permissions: Permissions;
   readonly prompts: Prompts;
   readonly metrics: StoreMetrics;
+  readonly quotas: Quotas;
+  readonly usage: UsageReports;
+  readonly meteredCalls: MeteredCalls;
   readonly transcript: Transcript;
 }
 
@@ -141,6 +147,9 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     load: database.load,
     loadLimits: databaseLimits,
     close: () => database.close(),
+    quotas: quotaRepository(parts),
+    usage: usageRepository(parts),
+    meteredCalls: meteredCallRepository(parts),
     users: userRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),

@@ -20,12 +20,14 @@ import {
 } from './agent-sessions.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { insertRun, type NewRun } from './begin-run.ts';
-import { applyChange, behind, type RunChange, type RunEnd, type RunOfSession } from './change-run.ts';
+import { applyChange, behind, type RunChange, type RunEnd, type RunOfSession, spenderOf } from './change-run.ts';
 import { addCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
+import { meter } from './meter.ts';
+import type { SpentByCall } from './metered-calls.ts';
 import type { StoreParts } from './parts.ts';
 import {
   addGrants,
@@ -36,6 +38,7 @@ import {
 } from './permissions.ts';
 import { endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
+import { type QuotaWarning, quotaStateAtWork, sentenceOf } from './quota-check.ts';
 import { type NumberedEvent, readEvents } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
@@ -62,14 +65,23 @@ interface Resumption extends RunOfSession {
   readonly events: readonly NumberedEvent[];
 }
 
+/** What quotas have to say to a run at work. */
+interface RunQuotas {
+  /** Why it may not go on, in a sentence; null where it may. */
+  readonly exceeded: string | null;
+  readonly warnings: readonly QuotaWarning[];
+}
+
 /**
  * Fits what the runtime asks of a transcript. Writes to a run are for the process that began it or took it over: when
  * another has taken it since, they throw an error named `LeaseLost` and change nothing. This object stands for one
  * process, so each process, and each runtime in a test, opens a store of its own.
  */
 export interface Transcript {
-  /** Throws `queue_full`. */
-  beginRun(run: NewRun): Promise<{ readonly runNumber: number }>;
+  /** Throws `queue_full` or `quota_exceeded`. */
+  beginRun(run: NewRun): Promise<{ readonly runNumber: number; readonly notices: readonly string[] }>;
+  /** What quotas have to say to a run at work. */
+  readQuotas(runId: string): Promise<RunQuotas>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   changeStatus(
@@ -98,8 +110,8 @@ export interface Transcript {
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
-  /** Adds what was used for the session outside of its runs. */
-  addUsage(sessionId: string, usage: Usage, cost: Message['cost']): Promise<void>;
+  /** Adds what was used for the session beside its runs; it counts for whoever asked the run. */
+  addUsage(run: RunOfSession, spent: SpentByCall): Promise<void>;
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
@@ -136,10 +148,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     });
   return {
     beginRun: async (run) => {
-      const { run_number } = await database.write('installation', (sql) => insertRun(sql, run, now()));
+      const begun = await database.write('installation', (sql) => insertRun(sql, run, now()));
       held.hold(run.id, run.owner);
-      return { runNumber: run_number };
+      return {
+        runNumber: begun.run.run_number,
+        notices: begun.warnings.map(({ message }) => message),
+      };
     },
+    readQuotas: (runId) => database.read('installation', (sql) => readQuotas(sql, runId, now())),
     readMessages: (sessionId, throughRunId) =>
       database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
     changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
@@ -189,10 +205,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
           .first();
         if (row) await saveSession(sql, row, { title }, now());
       }),
-    addUsage: (sessionId, usage, cost) =>
+    addUsage: ({ runId, sessionId }, spent) =>
       database.write('installation', async (sql) => {
+        const { usage, cost } = spent;
         const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
-        if (row) await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
+        if (!row) return;
+        await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
+        const run = await sql<RunRow>('runs').where({ id: runId }).first();
+        if (run) await meter(sql, spenderOf(run), { requests: 0, ...spent }, now());
       }),
     findAgent: (parentRunId, call) =>
       database.read('installation', (sql) => findStartedAgent(sql, parentRunId, call)),
@@ -228,6 +248,13 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),
   };
+}
+
+async function readQuotas(sql: Knex, runId: string, now: number): Promise<RunQuotas> {
+  const run = await sql<RunRow>('runs').where({ id: runId }).first();
+  if (!run) return { exceeded: null, warnings: [] };
+  const { exceeded, warnings } = await quotaStateAtWork(sql, spenderOf(run), now);
+  return { exceeded: exceeded && sentenceOf(exceeded, exceeded.hard ?? 0), warnings };
 }
 
 async function hasEarlierRun(sql: Knex, { sessionId, runNumber }: RunPlace): Promise<boolean> {

@@ -102,7 +102,11 @@ export function createMemoryTranscript(): MemoryTranscript {
       const state = { usage: noUsage, cost: 0, interrupted: false, ended: false };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       addMessages(id, sessionId, prompt);
-      return { runNumber };
+      return { runNumber, notices: [] };
+    },
+    async readQuotas() {
+      // Nobody else shares what an embedding program uses; its settings limit each run.
+      return { exceeded: null, warnings: [] };
     },
     async readMessages(sessionId, throughRunId) {
       const runIds = [...runs.keys()];

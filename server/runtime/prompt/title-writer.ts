@@ -46,8 +46,8 @@ export function createTitleWriter(parts: () => Parts, transcript: Transcript, lo
       if (!exchange) return;
       const signal = AbortSignal.any([AbortSignal.timeout(withinMs.usually), closing.signal]);
       const { text, count } = await answerOf(choice, exchange, signal);
-      const { usage, cost } = spendingOf(await choice.model.facts(), count);
-      if (count) await transcript.addUsage(sessionId, usage, cost);
+      const spending = spendingOf(await choice.model.facts(), count);
+      if (count) await transcript.addUsage({ runId, sessionId }, { model: choice.model.name, ...spending });
       const written = titleIn(text);
       if (written) await transcript.replaceTitle(sessionId, title, written);
     } catch (error) {

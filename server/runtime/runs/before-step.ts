@@ -1,4 +1,4 @@
-/** What is looked at before the model is called once more: the limits of the run, whether it turns in circles, its window. */
+/** What is looked at before the model is called once more: the limits of the run, quotas, whether it turns in circles, its window. */
 import type { StopReason } from '../../contract/api.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { isSummarizingInVain, summarizeWhenFull } from '../prompt/summary.ts';
@@ -16,12 +16,24 @@ export async function beforeStep(
 ): Promise<StopReason | null> {
   await warnOfUnknownCost(scope, log, progress);
   const stop = stopBefore(scope, progress, await spentOf(scope, progress));
-  if (stop === null) {
+  const exceeded = stop?.message ?? (await heedQuotas(scope, log, progress));
+  if (exceeded === null) {
     await summarizeWhenFull(scope, log, progress);
     return null;
   }
-  await log.push({ name: 'runtime', data: { type: 'notice_given', message: stop.message } });
-  return stop.stopReason;
+  await log.push({ name: 'runtime', data: { type: 'notice_given', message: exceeded } });
+  return stop?.stopReason ?? 'quota_exceeded';
+}
+
+/** Tells of soft limits, each once. Answers with why the run may not go on, or null. */
+async function heedQuotas(scope: RunScope, log: EventLog, progress: Progress): Promise<string | null> {
+  const { exceeded, warnings } = await scope.transcript.readQuotas(scope.runId);
+  for (const { about, message } of warnings) {
+    if (progress.told.has(about)) continue;
+    progress.told.add(about);
+    await log.push({ name: 'runtime', data: { type: 'notice_given', message } });
+  }
+  return exceeded;
 }
 
 function stopBefore(

@@ -21,6 +21,8 @@ export interface StartedRun {
   readonly runId: string;
   readonly sessionId: string;
   readonly model: string;
+  /** What is to be told to who asks: soft limits that are passed, in sentences. */
+  readonly notices: readonly string[];
 }
 
 /** How many runs there may be before another is refused. */
@@ -119,10 +121,11 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const messages = query.messages.map(newMessage);
     const title = query.session.provisionalTitle ?? null;
     const { sessionId } = scope;
-    const { runNumber } = await transcript.beginRun({
+    const { runNumber, notices } = await transcript.beginRun({
       id: runId,
       sessionId,
       userId: query.userId,
+      ...(query.apiKeyId !== undefined && { apiKeyId: query.apiKeyId }),
       trigger: query.trigger,
       agentSlug: scope.profile.slug,
       model: scope.model.name,
@@ -147,7 +150,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     active.set(runId, { controller, finished });
     // The order to stop was given to those at work while this one was being stored.
     if (closing) interrupt(runId, 'shutdown');
-    return { runId, sessionId, model: scope.model.name };
+    return { runId, sessionId, model: scope.model.name, notices };
   };
 
   /** Goes on with a run that was taken over, or ends it with the reason why not. */

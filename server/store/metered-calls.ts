@@ -1,0 +1,50 @@
+/** Model calls that leave nothing behind but what they used: those of /v1/messages without a session. */
+import type { Message, Usage } from '../contract/api.ts';
+import { meter, type Spender } from './meter.ts';
+import type { StoreParts } from './parts.ts';
+import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
+import { notFound, type Reach, requireRole } from './reach.ts';
+import { findDefaultWorkspace } from './workspaces.ts';
+
+/** A call that was counted when it began. */
+export interface MeteredCall {
+  readonly spender: Spender;
+  /** Of soft limits that are passed: a sentence each. */
+  readonly notices: readonly string[];
+}
+
+export interface MeteredCalls {
+  /** Counts a request in the caller's default workspace. Throws `quota_exceeded`, `not_found` or `role_required`. */
+  begin(reach: Reach, model: string, apiKeyId: string | null): Promise<MeteredCall>;
+  /** Counts what it used. */
+  add(call: MeteredCall, spent: SpentByCall): Promise<void>;
+}
+
+/** What one model call used. */
+export interface SpentByCall {
+  readonly model: string;
+  readonly usage: Usage;
+  readonly cost: Message['cost'];
+}
+
+const nothing: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
+
+// As what a run stores: the quotas of a person may hold in other organizations, too.
+export function meteredCallRepository({ database, clock }: StoreParts): MeteredCalls {
+  const now = (): number => clock.now().getTime();
+  return {
+    begin: (reach, model, apiKeyId) =>
+      database.write('installation', async (sql) => {
+        const workspace = await findDefaultWorkspace(sql, reach);
+        if (!workspace) throw notFound('workspace');
+        const { id: workspaceId, organizationId } = workspace;
+        requireRole(reach, { organization_id: organizationId, workspace_id: workspaceId });
+        const spender = { organizationId, workspaceId, userId: reach.userId, apiKeyId };
+        await meter(sql, spender, { requests: 1, model, usage: nothing, cost: 0 }, now());
+        const warnings = refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
+        return { spender, notices: warnings.map(({ message }) => message) };
+      }),
+    add: ({ spender }, spent) =>
+      database.writeOfRun((sql) => meter(sql, spender, { requests: 0, ...spent }, now())),
+  };
+}

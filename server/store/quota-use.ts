@@ -1,0 +1,85 @@
+/** What is used of a quota: counters added up over its windows, and what there is at this time. */
+import type { Knex } from 'knex';
+import type { QuotaResource, QuotaUse } from '../contract/api.ts';
+import { toDollars } from './costs.ts';
+import { dayOf, groupsOf, type Spender } from './meter.ts';
+import { type Counted, firstDay, limitsOf, type QuotaRow, toUse } from './quota-rows.ts';
+
+/** The quotas that bind somebody, those that hold everywhere among them. */
+export function quotasOf(
+  sql: Knex,
+  spender: Spender,
+): Knex.QueryBuilder<QuotaRow, QuotaRow[]> {
+  const { organizationId, workspaceId, userId, apiKeyId } = spender;
+  const ids = [organizationId, workspaceId, userId, ...(apiKeyId === null ? [] : [apiKeyId])];
+  return sql<QuotaRow>('quotas')
+    .where((bound) => bound.whereIn('subject_id', ids).orWhereIn('subject_id', groupsOf(sql, spender)))
+    .whereIn('scope', ['', organizationId])
+    .select<QuotaRow[]>();
+}
+
+/** Each limit of a quota with what is used of it. */
+export async function usesOf(
+  sql: Knex,
+  row: QuotaRow,
+  now: number,
+  only?: readonly QuotaResource[],
+): Promise<QuotaUse[]> {
+  const limits = limitsOf(row).filter(({ resource }) => !only || only.includes(resource));
+  const count = counters(sql, row, now);
+  const uses: QuotaUse[] = [];
+  for (const limit of limits) {
+    const { resource, window } = limit;
+    const used = window === null ? await atPresent(sql, row, resource) : await count(window, resource as Counted); // has a window
+    uses.push(toUse(row, limit, used, now));
+  }
+  return uses;
+}
+
+interface Totals {
+  requests: number;
+  tokens: number;
+  cost_nanodollars: number;
+}
+
+/** Reads the counters of a window once, whichever of its limits ask. */
+function counters(sql: Knex, { subject_id, organization_id }: QuotaRow, now: number) {
+  const read = new Map<string, Promise<Totals>>();
+  const totals = async (window: 'day' | 'month'): Promise<Totals> => {
+    const rows: Totals[] = await sql('usage_counters')
+      .where({ subject_id, ...(organization_id !== null && { organization_id }) })
+      .whereBetween('day', [firstDay(window, now), dayOf(now)])
+      .select(
+        sql.raw(`coalesce(sum(requests), 0) as requests, coalesce(sum(tokens), 0) as tokens,
+          coalesce(sum(cost_nanodollars), 0) as cost_nanodollars`),
+      );
+    return rows[0] ?? { requests: 0, tokens: 0, cost_nanodollars: 0 };
+  };
+  return async (window: 'day' | 'month', resource: Counted): Promise<number> => {
+    const reading = read.get(window) ?? totals(window);
+    read.set(window, reading);
+    const found = await reading;
+    return resource === 'cost' ? toDollars(found.cost_nanodollars) : found[resource];
+  };
+}
+
+/** Stored files and scheduled jobs are counted by the families that bring them; until then there are none. */
+async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource): Promise<number> {
+  return resource === 'concurrent_runs' ? countRuns(sql, row) : 0;
+}
+
+/** Runs of agents belong to the run that started them. The index holds the runs that have not ended, which are few. */
+async function countRuns(sql: Knex, row: QuotaRow): Promise<number> {
+  const active = sql('runs')
+    .whereNull('ended_at')
+    .whereNot({ trigger: 'agent' })
+    .count<{ count: number }[]>({ count: '*' });
+  if (row.organization_id !== null) active.where({ organization_id: row.organization_id });
+  if (row.workspace_id !== null) active.where({ workspace_id: row.workspace_id });
+  if (row.user_id !== null) active.where({ user_id: row.user_id });
+  if (row.api_key_id !== null) active.where({ api_key_id: row.api_key_id });
+  if (row.group_id !== null)
+    active.whereIn('user_id', sql('group_members').where({ group_id: row.group_id }).select('user_id'));
+  const [found] = await active;
+  return Number(found?.count ?? 0);
+}
