@@ -9,6 +9,7 @@ import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
 import type { AnyCall, Caller, Ports } from './http/ports.ts';
 import { noSuchOperation } from './http/problems.ts';
+import { limitRate } from './http/rate-limits.ts';
 import { recordRequests } from './http/record.ts';
 import { createReplies, type Replies } from './http/replies.ts';
 import { readBody } from './http/request-body.ts';
@@ -48,6 +49,7 @@ function serve(path: Path, ports: Ports, validate: Validate, replies: Replies): 
     const route = operationFor(path, request.method);
     exchange.route = route;
     const principal = await identify(exchange, ports);
+    await limitRate(exchange, route, principal, ports);
     requireAcceptable(request, route);
     const body = await readBody(exchange, route);
     const input = await validate(exchange, route, body);
@@ -81,13 +83,14 @@ function answerFailure(replies: Replies): ErrorRequestHandler {
 }
 
 function portsOf(services: Services, handlers: Operations): Ports {
-  const { settings, log, metrics, identity, draining } = services;
+  const { settings, log, metrics, identity, draining, store } = services;
   return {
     settings,
     log,
     metrics,
     identity,
     draining,
+    rateLimits: { take: (policy, key) => store.rateLimits.take(policy, key) },
     perform(route, call) {
       // The route table and the type of the handlers come from the same contract: family and id fit together.
       const family = handlers[route.family] as unknown as Readonly<Record<string, AnyHandler>>;

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex from 'knex';
 import { expect } from 'vitest';
-import type { Message, QueryResponse, Run } from './contract/api.ts';
+import type { Message, MetricsSnapshot, QueryResponse, Run, UsagePage } from './contract/api.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 import { type ServerProcess, startServer } from './server-process.ts';
 import { type Client, type TestStream, textOf } from './test-client.ts';
@@ -108,6 +108,16 @@ export function expectDone(messages: readonly Message[], events: readonly Number
   expect(messages.map(({ id }) => id)).toContain(done.id);
   const results = messages.flatMap(({ parts }) => parts.filter(({ type }) => type === 'tool_result'));
   expect(done.tool_results).toEqual(results);
+}
+
+/** What was metered is what is stored, neither less nor more, and each run was one request, however often it was resumed. */
+export async function expectMetered(client: Client): Promise<void> {
+  const { body: metrics } = await client.get<MetricsSnapshot>('/api/v1/metrics');
+  const { body: usage } = await client.get<UsagePage>('/api/v1/usage?group_by=user');
+  const { input_tokens, output_tokens } = metrics.usage;
+  const runs = Object.values(metrics.runs).reduce((sum, count) => sum + count);
+  expect(usage.data).toMatchObject([{ requests: runs, usage: { input_tokens, output_tokens } }]);
+  expect(input_tokens).toBeGreaterThan(0);
 }
 
 /** E9, seen by a reader of its own beside the running server. */

@@ -7,6 +7,7 @@ import { startUpstream, type Upstream } from '../contract-tests/upstream/start-u
 import type { Message, Run, Session } from './contract/api.ts';
 import {
   expectDone,
+  expectMetered,
   expectSound,
   expectText,
   hasEnded,
@@ -173,6 +174,7 @@ test(
       }
       hits += (await expectWhole(clientOf(server, key), work, join(folder, 'data/workspaces'))).resumptions;
       expect(await modelCalls(upstream, work.name)).toBeLessThanOrEqual(steps + 1 + killsOfRun);
+      await expectMetered(clientOf(server, key));
       // Otherwise the kills would have met nothing at work, and would prove nothing.
       expect(hits).toBeGreaterThanOrEqual(kills / 2);
     } finally {

@@ -13,8 +13,10 @@ import type {
   PermissionRequest,
   Plan,
   PromptRequest,
+  Quota,
   Run,
   Session,
+  UsagePage,
 } from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import { hashOf } from './identity/opaque-tokens.ts';
@@ -72,6 +74,8 @@ const ids: Readonly<Record<string, string>> = {
   key_id: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
   agent_id: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
+  subject_type: 'user',
+  subject_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -223,6 +227,8 @@ async function seed(file: string): Promise<void> {
     ],
     agents: [answerOf<Agent>('getAgent')],
     plans: plansOf(),
+    quota: answerOf<Quota>('getQuota'),
+    usage: answerOf<UsagePage>('getUsage').data,
   });
   await database.close();
 }

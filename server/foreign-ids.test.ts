@@ -19,6 +19,10 @@ beforeAll(async () => {
     body: { slug: 'reviewer', description: 'Reviews.', instructions: 'You review.' },
   });
   const permission = await askedBy('Write a file named a.txt', 'permission_requested');
+  const quota = await app.request('PUT', `/api/v1/quotas/user/${ada.user.id}`, {
+    token: ada.token,
+    body: { limits: { jobs: { hard: 1 } } },
+  });
   const prompt = await askedBy('Ask me: what is your name?', 'prompt_requested');
   const { body: messages } = await app.request('GET', `/api/v1/sessions/${permission.session_id}/messages`, {
     token: ada.token,
@@ -33,6 +37,8 @@ beforeAll(async () => {
     key_id: key.body.api_key.id,
     agent_id: agent.body.id,
     plan_id: plans.body.data[0].id,
+    subject_type: quota.body.subject_type,
+    subject_id: quota.body.subject_id,
     'permissions/request_id': permission.id,
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
@@ -110,6 +116,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/agents',
     '/api/v1/plans',
     '/api/v1/auth/api-keys',
+    '/api/v1/quotas',
   ];
   const questions = ['permissions', 'prompts'].map((kind) => `/api/v1/sessions/${ids.session_id}/${kind}`);
   const answers = [...paths, ...questions].map((path) => app.request('GET', path, { token: ada.token }));

@@ -313,6 +313,22 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     return refused;
   },
   internal_error: () => sessionsFail(new Error('canary of the inside')),
+  quota_exceeded: async () => {
+    const { token, user } = await app.register('spender');
+    await app.request('PUT', `/api/v1/quotas/user/${user.id}`, {
+      token,
+      body: { limits: { requests: { day: { hard: 0 } } } },
+    });
+    return query({ prompt: 'x' }, app, token);
+  },
+  rate_limited: () =>
+    elsewhere(
+      { settings: { ...app.services.settings, rateLimits: { read: { requests: 1, seconds: 60 } } } },
+      async (url) => {
+        await readFrom(url, '/api/v1/users/me');
+        return readFrom(url, '/api/v1/users/me');
+      },
+    ),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),
   provider_rate_limited: () => failing({ kind: 'status', status: 429 }),

@@ -5,6 +5,7 @@ import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
+import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { systemJourneys } from './system.ts';
@@ -31,6 +32,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   runJourneys(target);
   agentJourneys(target);
   systemJourneys(target);
+  quotaJourneys(target);
 
   test('the journeys came to every operation of the contract', () => {
     const missed = operations.map(({ operationId }) => operationId).filter((id) => !opened.visited.has(id));

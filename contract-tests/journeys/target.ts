@@ -25,6 +25,7 @@ export interface Target {
 
 /** The ids of the contract's examples, which is what the mock knows. */
 export const example = {
+  user: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza',
   session: 'ses_01k9w6r3h2e7xv5q0c8m4b1tza',
   run: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
   key: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',

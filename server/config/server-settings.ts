@@ -2,6 +2,7 @@
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { allowListFault } from '../outbound/outbound.ts';
+import { type RateLimits, readRateLimits } from './rate-limits.ts';
 import { createSettingSource, Fault, type SettingSource, type Variables } from './setting-source.ts';
 
 export { ServerSettingsError } from './setting-source.ts';
@@ -41,6 +42,8 @@ export interface ServerSettings {
   readonly providerSilenceSeconds: number;
   /** How long runs at work may go on once the server is told to stop. */
   readonly drainSeconds: number;
+  /** How often somebody may call; a class that is not named is not limited. */
+  readonly rateLimits: RateLimits;
   readonly streamsPerUser: number;
   readonly streamsTotal: number;
   /** Whether every answer is checked against the contract before it is sent. */
@@ -301,6 +304,14 @@ function readLimits(source: SettingSource) {
       meaning: 'How long runs at work may go on once the server is told to stop.',
       fallback: 20,
       parse: seconds(0, 25),
+    }),
+    rateLimits: source.read<RateLimits>({
+      variable: 'SERVICE_RATE_LIMITS',
+      flag: 'rate-limits',
+      meaning:
+        'How many requests one account may send in how many seconds, by class, as read=600/60,write=120/60,run=30/60,login=20/60; a class that is not named is not limited.',
+      fallback: {},
+      parse: readRateLimits,
     }),
     streamsPerUser: source.read({
       variable: 'SERVICE_STREAMS_PER_USER',

@@ -130,12 +130,14 @@ function readSecret(place: string, file: string, faults: string[]): Found | null
 function describe<Value>(definition: SettingDefinition<Value>, value: Value, found: Found | null): string {
   const names =
     definition.flag === undefined ? definition.variable : `--${definition.flag}, ${definition.variable}`;
-  const shown = definition.secret && value !== null ? '(set, not shown)' : textOf(value);
+  const shown = definition.secret && value !== null ? '(set, not shown)' : textOf(value, found);
   const fallback = definition.fallbackText ? `${shown} ${definition.fallbackText}`.trim() : shown;
   return `  ${names}\n      ${definition.meaning}\n      = ${found ? `${shown} (from ${found.place})` : `${fallback} (default)`}`;
 }
 
-function textOf(value: unknown): string {
+function textOf(value: unknown, found: Found | null): string {
   if (value === null || (Array.isArray(value) && value.length === 0)) return 'none';
+  // What has members is best shown as it was written.
+  if (typeof value === 'object' && !Array.isArray(value)) return found?.text ?? 'none';
   return Array.isArray(value) ? value.join(', ') : String(value);
 }

@@ -1,6 +1,6 @@
 /** What http/ needs of the rest of the server; app.ts hands in the real things. */
 import type { Role } from '../contract/api.ts';
-import type { Route } from '../contract/routes.ts';
+import type { RateClass, Route } from '../contract/routes.ts';
 import type { Log } from '../log.ts';
 import type { AnyReply } from './wire.ts';
 
@@ -34,11 +34,18 @@ export interface HttpSettings {
   readonly keepaliveSeconds: number;
   /** How long the reader of a stream may take nothing. */
   readonly stallSeconds: number;
+  /** How often somebody may call, by class; a class that is not named is not limited. */
+  readonly rateLimits: RatesByClass;
   readonly streamsPerUser: number;
   readonly streamsTotal: number;
   /** Whether every answer is checked against the contract before it is sent. */
   readonly strict: boolean;
 }
+
+/** So many requests in so many seconds, for each class of operations. */
+type RatesByClass = {
+  readonly [Class in Exclude<RateClass, 'none'>]?: { readonly requests: number; readonly seconds: number };
+};
 
 /** One finished request, as the metrics count it. */
 interface RequestRecord {
@@ -79,6 +86,13 @@ export interface Ports {
   readonly identity: {
     authenticate(credential: string): Promise<Caller>;
     stillValid(caller: Caller): Promise<boolean>;
+  };
+  /** Counts how often somebody calls, on this node or on all of them. */
+  readonly rateLimits: {
+    take(
+      policy: { readonly name: string; readonly requests: number; readonly seconds: number },
+      key: string,
+    ): Promise<{ readonly allowed: boolean; readonly remaining: number; readonly resetMs: number }>;
   };
   /** Whether the server is stopping. */
   draining(): boolean;

@@ -115,6 +115,7 @@ const defaults: HttpSettings = {
   metrics: 'public',
   keepaliveSeconds: 15,
   stallSeconds: 60,
+  rateLimits: {},
   streamsPerUser: 100,
   streamsTotal: 1000,
   strict: true,

@@ -62,7 +62,11 @@ async function openAnswer(call: Call<'createMessage'>, model: string, services: 
     return continueConversation(call, sessionId, model, generationOf(call.body), services);
   const { system, messages } = spoken(call.body);
   const { store, runtime } = services;
-  const metered = await store.meteredCalls.begin(call.principal, model, asker(call.principal).apiKeyId ?? null);
+  const metered = await store.meteredCalls.begin(
+    call.principal,
+    model,
+    asker(call.principal).apiKeyId ?? null,
+  );
   const completion = {
     ...{ model, system, messages, generation: generationOf(call.body) },
     spent: (spending: SpentByCall) => store.meteredCalls.add(metered, spending),

@@ -77,7 +77,11 @@ async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Pr
 }
 
 /** What an agent does belongs to the request that a person made. Throws `quota_exceeded`. */
-async function countRequest(sql: Knex.Transaction, run: RunRow, now: number): Promise<readonly QuotaWarning[]> {
+async function countRequest(
+  sql: Knex.Transaction,
+  run: RunRow,
+  now: number,
+): Promise<readonly QuotaWarning[]> {
   const spender = spenderOf(run);
   if (run.trigger === 'agent') return refuseExceeded(await quotaStateAtWork(sql, spender, now), now);
   await meter(sql, spender, { requests: 1, model: run.model, usage: noUsage, cost: 0 }, now);

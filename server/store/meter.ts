@@ -98,7 +98,10 @@ async function addTo(
   places: readonly Readonly<Record<string, unknown>>[],
   added: Readonly<Record<string, number>>,
 ): Promise<void> {
-  const sums = Object.keys(added).map((column) => [column, sql.raw(`?? + excluded.??`, [`${table}.${column}`, column])]);
+  const sums = Object.keys(added).map((column) => [
+    column,
+    sql.raw(`?? + excluded.??`, [`${table}.${column}`, column]),
+  ]);
   await sql(table)
     .insert(places.map((place) => ({ ...place, ...added })))
     .onConflict([...key])

@@ -13,6 +13,7 @@ import { planRepository } from './plans.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
 import { queueRepository } from './queue.ts';
+import { quotaRepository } from './quotas.ts';
 import { runRepository } from './runs.ts';
 import { searchRepository } from './searches.ts';
 import { sessionRepository } from './sessions.ts';
@@ -20,6 +21,7 @@ import type { Reach, Store } from './store.ts';
 import { beginRun } from './test-runs.ts';
 import { describeStore, newAccount, type TestEngine } from './test-stores.ts';
 import { transcriptOf } from './transcript.ts';
+import { usageRepository } from './usage.ts';
 import { userRepository } from './users.ts';
 import { workspaceEventRepository } from './workspace-events.ts';
 
@@ -136,6 +138,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
     ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
+    ['quotas', 'subject_id', (parts, reach) => quotaRepository(parts).effective(reach, 'key')],
   ])('for the %s of one %s', async (_noun, column, ask) => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {});
@@ -207,6 +210,34 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(prunable).toContain('runs_prunable');
     expect(prunable).toContain('workspace_events_created_at_index');
     for (const plans of [abandoned, earlier, operators]) expectIndexed(plans);
+  });
+
+  it('for what somebody used, by whichever way they may see it, and for the quotas of a run at each step', async () => {
+    const reach = await newAccount(store());
+    const person = { ...asMember(reach), operator: false };
+    const { workspaces } = reach;
+    const inWorkspace = {
+      ...person,
+      workspaces: workspaces.map((one) => ({ ...one, role: 'admin' as const })),
+    };
+    for (const [who, index] of [
+      [person, 'user_id=? AND day>? AND day<?'],
+      [{ ...reach, operator: false }, 'organization_id=? AND day>? AND day<?'],
+      [inWorkspace, 'workspace_id=? AND day>? AND day<?'],
+      [{ ...reach, operator: true }, 'day>? AND day<?'],
+    ] as const) {
+      const plans = await plansOf((parts) => usageRepository(parts).sum(who, { group_by: 'model' }));
+      expect(plans).toContain(index);
+      expect(plans).not.toMatch(/\bSCAN /);
+    }
+    const admin = { ...reach, operator: false, needs: 'admin' as const };
+    await store().quotas.put(admin, { type: 'user', id: reach.userId }, { tokens: { month: { hard: 5 } } });
+    const run = await beginRun(store(), reach);
+    const quotas = await plansOf((parts) => transcriptOf(parts).readQuotas(run.runId));
+    expect(quotas).toMatch(
+      /SEARCH usage_counters USING \w+ ?\w* ?\w* ?\w* ?\(subject_id=\? AND day>\? AND day<\?\)/,
+    );
+    expect(quotas).not.toMatch(/\bSCAN /);
   });
 
   it('for the credential of each request, one row of each table after the other', async () => {

@@ -87,9 +87,7 @@ async function usesOfAll(
 
 /** Of several limits that are reached, the one that resets last: before that nothing can be done. */
 function stateOf(uses: readonly QuotaUse[], isReached: (use: QuotaUse) => boolean): QuotaState {
-  const reached = uses
-    .filter(isReached)
-    .sort((a, b) => (a.resets_at ?? '').localeCompare(b.resets_at ?? ''));
+  const reached = uses.filter(isReached).sort((a, b) => (a.resets_at ?? '').localeCompare(b.resets_at ?? ''));
   const warnings = uses
     .filter(({ soft, used }) => soft !== null && used > soft)
     .map((use) => ({

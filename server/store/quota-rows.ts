@@ -68,7 +68,12 @@ export function resetOf(window: QuotaWindow, now: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
 }
 
-export function toUse(row: QuotaRow, { resource, window, soft, hard }: Limit, used: number, now: number): QuotaUse {
+export function toUse(
+  row: QuotaRow,
+  { resource, window, soft, hard }: Limit,
+  used: number,
+  now: number,
+): QuotaUse {
   return {
     subject_type: row.subject_type,
     subject_id: row.subject_id,

@@ -68,7 +68,9 @@ async function placesOf(sql: Knex, { type, id }: QuotaSubject): Promise<readonly
     return key ? membershipsOf(sql, key.user_id) : null;
   }
   const table = type === 'group' ? 'groups' : 'workspaces';
-  const row = await sql<{ id: string; organization_id: string }>(table).where({ id }).first('organization_id');
+  const row = await sql<{ id: string; organization_id: string }>(table)
+    .where({ id })
+    .first('organization_id');
   return row ? [{ organization_id: row.organization_id, workspace_id: type === 'group' ? null : id }] : null;
 }
 
@@ -77,6 +79,9 @@ async function isThere(sql: Knex, table: string, id: string): Promise<boolean> {
 }
 
 async function membershipsOf(sql: Knex, userId: string): Promise<Place[]> {
-  const ids: string[] = await sql('memberships').where({ user_id: userId }).orderBy('created_at').pluck('organization_id');
+  const ids: string[] = await sql('memberships')
+    .where({ user_id: userId })
+    .orderBy('created_at')
+    .pluck('organization_id');
   return ids.map((organization_id) => ({ organization_id, workspace_id: null }));
 }

@@ -6,10 +6,7 @@ import { dayOf, groupsOf, type Spender } from './meter.ts';
 import { type Counted, firstDay, limitsOf, type QuotaRow, toUse } from './quota-rows.ts';
 
 /** The quotas that bind somebody, those that hold everywhere among them. */
-export function quotasOf(
-  sql: Knex,
-  spender: Spender,
-): Knex.QueryBuilder<QuotaRow, QuotaRow[]> {
+export function quotasOf(sql: Knex, spender: Spender): Knex.QueryBuilder<QuotaRow, QuotaRow[]> {
   const { organizationId, workspaceId, userId, apiKeyId } = spender;
   const ids = [organizationId, workspaceId, userId, ...(apiKeyId === null ? [] : [apiKeyId])];
   return sql<QuotaRow>('quotas')
@@ -30,7 +27,8 @@ export async function usesOf(
   const uses: QuotaUse[] = [];
   for (const limit of limits) {
     const { resource, window } = limit;
-    const used = window === null ? await atPresent(sql, row, resource) : await count(window, resource as Counted); // has a window
+    const used =
+      window === null ? await atPresent(sql, row, resource) : await count(window, resource as Counted); // has a window
     uses.push(toUse(row, limit, used, now));
   }
   return uses;

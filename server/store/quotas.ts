@@ -86,7 +86,9 @@ async function boundBy(sql: Knex, reach: Reach, apiKeyId: string | null): Promis
   const ids = [userId, ...(apiKeyId === null ? [] : [apiKeyId]), ...organizationIds];
   return sql<QuotaRow>('quotas')
     .where((bound) =>
-      bound.whereIn('subject_id', [...ids, ...workspaces.map(({ id }) => id)]).orWhereIn('subject_id', groups),
+      bound
+        .whereIn('subject_id', [...ids, ...workspaces.map(({ id }) => id)])
+        .orWhereIn('subject_id', groups),
     )
     .whereIn('scope', ['', ...organizationIds])
     .orderBy(['subject_id', 'scope'])
@@ -111,7 +113,11 @@ async function save(
   const fresh = newRow(subject, await scopeOf(sql, admin, subject), JSON.stringify(limits), now);
   const key = keyOf(fresh);
   // Made first where it is missing, so that two who set it at once come one after the other.
-  const [made] = await sql<QuotaRow>('quotas').insert(fresh).onConflict(['subject_id', 'scope']).ignore().returning('*');
+  const [made] = await sql<QuotaRow>('quotas')
+    .insert(fresh)
+    .onConflict(['subject_id', 'scope'])
+    .ignore()
+    .returning('*');
   const before = made ? null : await sql<QuotaRow>('quotas').where(key).forUpdate().first();
   requireMatch(ifMatch, before ?? { revision: 0 });
   const row = before

@@ -97,7 +97,7 @@ export function partsWithin(reach: Reach, part: (place: Part) => Knex.QueryBuild
 }
 
 /** The role that somebody has where a row belongs; null where it is out of their reach. */
-function roleIn(reach: Reach, { organization_id, workspace_id }: Place): Role | null {
+export function roleIn(reach: Reach, { organization_id, workspace_id }: Place): Role | null {
   const membership = reach.memberships.find(({ organizationId }) => organizationId === organization_id);
   if (membership && (workspace_id === null || covers(membership.role, 'admin'))) return membership.role;
   return reach.workspaces.find(({ id }) => id === workspace_id)?.role ?? null;

@@ -9,12 +9,15 @@ import type {
   PermissionRequest,
   Plan,
   PromptRequest,
+  Quota,
   Run,
   Session,
+  UsageEntry,
 } from '../contract/api.ts';
 import { addCost, noCost, toNanodollars } from './costs.ts';
 import type { Database } from './database.ts';
 import { insertChange, packChange } from './file-changes.ts';
+import { meter } from './meter.ts';
 import type { RunRow } from './runs.ts';
 import { indexMessage, indexTitle } from './search-index.ts';
 
@@ -34,6 +37,8 @@ export interface ExampleSeed {
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
   readonly plans: readonly Plan[];
+  readonly quota: Quota;
+  readonly usage: readonly UsageEntry[];
 }
 
 const at = Date.parse('2026-11-21T08:00:00.000Z');
@@ -76,6 +81,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
         created_at: at,
       });
     }
+    await seedQuota(sql, seed, place);
     for (const { source: _source, tools, ...agent } of seed.agents)
       await sql('agents').insert({
         ...agent,
@@ -219,6 +225,20 @@ async function seedMessage(sql: Knex.Transaction, message: Message, place: Place
     created_at: at,
   });
   await indexMessage(sql, { ...message, ...place });
+}
+
+async function seedQuota(sql: Knex.Transaction, { me, quota, usage }: ExampleSeed, place: Place) {
+  const { use: _use, limits, ...columns } = quota;
+  const user = { scope: quota.organization_id ?? '', user_id: me.id };
+  const stamp = { revision: 1, created_at: at, updated_at: at };
+  await sql('quotas').insert({ ...columns, ...user, limits: JSON.stringify(limits), ...stamp });
+  const spender = {
+    ...{ organizationId: place.organization_id, workspaceId: place.workspace_id },
+    ...{ userId: me.id, apiKeyId: null },
+  };
+  // In the present month, which is what is asked for without a period.
+  for (const { cost, usage: tokens } of usage)
+    await meter(sql, spender, { requests: 1, model: 'demo:demo-1', usage: tokens, cost }, Date.now());
 }
 
 function question(request: PermissionRequest | PromptRequest, organizationId: string) {

@@ -12,8 +12,8 @@ import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
-import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
+import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
@@ -22,6 +22,7 @@ import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
+import { type RateLimits, rateLimits } from './rate-limits.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
@@ -83,6 +84,7 @@ export interface Store {
   readonly quotas: Quotas;
   readonly usage: UsageReports;
   readonly meteredCalls: MeteredCalls;
+  readonly rateLimits: RateLimits;
   readonly transcript: Transcript;
 }
 
@@ -150,6 +152,7 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
     meteredCalls: meteredCallRepository(parts),
+    rateLimits: rateLimits(parts),
     users: userRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),

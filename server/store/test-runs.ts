@@ -25,6 +25,7 @@ export async function beginRun(
     readonly queueLimit?: number;
     readonly prompt?: string;
     readonly trigger?: 'api' | 'messages' | 'agent';
+    readonly apiKeyId?: string;
   } = {},
 ): Promise<{ readonly runId: string; readonly sessionId: string }> {
   const sessionId = options.sessionId ?? (await store.sessions.create(reach, {})).session.id;
@@ -34,6 +35,7 @@ export async function beginRun(
     sessionId,
     userId: reach.userId,
     trigger: options.trigger ?? 'api',
+    apiKeyId: options.apiKeyId,
     agentSlug: 'coder',
     model: 'demo:demo-1',
     permissionMode: 'ask',

@@ -136,7 +136,7 @@ describeStores('A run', (store, engine) => {
         context,
       });
     expect(await readRun(reach, runId)).toMatchObject({ cost: 0.300000001 });
-    await store().transcript.addUsage(sessionId, usage, 0.7);
+    await store().transcript.addUsage(run, { model: 'demo:small', usage, cost: 0.7 });
     expect(await readSession(reach, sessionId)).toMatchObject({
       cost: 1.000000001,
       context,

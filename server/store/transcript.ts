@@ -20,7 +20,14 @@ import {
 } from './agent-sessions.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { insertRun, type NewRun } from './begin-run.ts';
-import { applyChange, behind, type RunChange, type RunEnd, type RunOfSession, spenderOf } from './change-run.ts';
+import {
+  applyChange,
+  behind,
+  type RunChange,
+  type RunEnd,
+  type RunOfSession,
+  spenderOf,
+} from './change-run.ts';
 import { addCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';

@@ -7,8 +7,8 @@ import type { Cursors } from './cursor.ts';
 import { dayOf, startOfDay } from './meter.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import type { QuotaAdmin } from './quota-subjects.ts';
 import { firstDay } from './quota-rows.ts';
+import type { QuotaAdmin } from './quota-subjects.ts';
 import { covers, wholeOrganizations } from './reach.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -94,7 +94,14 @@ function within(seen: Knex.QueryBuilder, reach: QuotaAdmin, period: Period): voi
 
 function sums(sql: Knex): Knex.Raw[] {
   return (
-    ['requests', 'input_tokens', 'output_tokens', 'cached_input_tokens', 'cost_nanodollars', 'unpriced_calls'] as const
+    [
+      'requests',
+      'input_tokens',
+      'output_tokens',
+      'cached_input_tokens',
+      'cost_nanodollars',
+      'unpriced_calls',
+    ] as const
   ).map((column) => sql.raw('sum(??) as ??', [column, column]));
 }
 
@@ -119,9 +126,13 @@ function readDay(text: string, name: 'from' | 'to'): number {
 }
 
 function invalidPeriod(name: 'from' | 'to', message: string): Problem {
-  return new Problem('invalid_request', `The period cannot be: ${name} has to be ${message.charAt(0).toLowerCase()}${message.slice(1)}`, {
-    errors: [{ in: 'query', name, message, code: 'period' }],
-  });
+  return new Problem(
+    'invalid_request',
+    `The period cannot be: ${name} has to be ${message.charAt(0).toLowerCase()}${message.slice(1)}`,
+    {
+      errors: [{ in: 'query', name, message, code: 'period' }],
+    },
+  );
 }
 
 function toEntry(groupBy: GroupBy, row: UsageRow): UsageEntry {
@@ -137,6 +148,9 @@ function toEntry(groupBy: GroupBy, row: UsageRow): UsageEntry {
       output_tokens: Number(row.output_tokens),
       cached_input_tokens: Number(row.cached_input_tokens),
     },
-    cost: toCost({ cost_nanodollars: Number(row.cost_nanodollars), unpriced: Number(row.unpriced_calls) > 0 }),
+    cost: toCost({
+      cost_nanodollars: Number(row.cost_nanodollars),
+      unpriced: Number(row.unpriced_calls) > 0,
+    }),
   };
 }

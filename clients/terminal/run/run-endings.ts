@@ -9,6 +9,7 @@ const ends: Partial<Readonly<Record<QueryResponse['stop_reason'], string>>> = {
   step_limit: '--continue goes on from there.',
   token_limit: '--continue goes on from there.',
   cost_limit: '--continue goes on from there.',
+  quota_exceeded: '--continue goes on from there when there is more.',
   refusal: 'The model declined to answer.',
 };
 /** Where notices are not shown. */
@@ -16,6 +17,7 @@ const endsAlone: typeof ends = {
   step_limit: 'The run took as many steps as it may. --continue goes on from there.',
   token_limit: 'The run used as many tokens as it may. --continue goes on from there.',
   cost_limit: 'The run cost as much as it may. --continue goes on from there.',
+  quota_exceeded: 'A quota is used up. --continue goes on from there when there is more.',
   loop_detected: 'The run was ended because it turned in circles.',
 };
 

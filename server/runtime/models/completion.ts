@@ -1,9 +1,16 @@
 /** One model call that belongs to no run: its answer is passed on, and what it used is told. */
 import { Problem } from '../../problem.ts';
+import { estimateTokens, tokensOf } from '../prompt/context-use.ts';
 import { spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
-import { estimateTokens, tokensOf } from '../prompt/context-use.ts';
-import { type Generation, type Model, ModelFailure, type ModelMessage, type ModelPart, noUsage } from './model.ts';
+import {
+  type Generation,
+  type Model,
+  ModelFailure,
+  type ModelMessage,
+  type ModelPart,
+  noUsage,
+} from './model.ts';
 
 export interface CompletionRequest {
   readonly system: string;
@@ -35,7 +42,8 @@ export async function* completeOnce(
     throw error instanceof ModelFailure ? new Problem(error.code, error.message, { cause: error }) : error;
   } finally {
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    if (!counted && text !== '') await spent?.({ model: model.name, ...(await estimated(model, request, text)) });
+    if (!counted && text !== '')
+      await spent?.({ model: model.name, ...(await estimated(model, request, text)) });
   }
 }
 

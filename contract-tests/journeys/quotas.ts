@@ -1,0 +1,53 @@
+/** Journeys of somebody who limits what may be used, meets the limit, and asks what was used. */
+import { expect, test } from 'vitest';
+import { example, expectShape, newAccount, preferring, refusal, type Target } from './target.ts';
+
+export function quotaJourneys(target: () => Target): void {
+  test('an account limits its requests, uses them up, is told when there are more, and takes the limit away', async () => {
+    const { visitor, clientWith, liveOnly } = target();
+    const { data: pair } = await visitor.POST('/api/v1/auth/register', { body: newAccount() });
+    const client = clientWith(pair.access_token);
+    const url = '/api/v1/quotas/{subject_type}/{subject_id}';
+    const path = { subject_type: 'user' as const, subject_id: example.user };
+    await liveOnly(() => {
+      path.subject_id = pair.user.id;
+    });
+    const limits = { requests: { day: { soft: 0, hard: 1 } } };
+    const put = await client.PUT(url, { params: { path }, body: { limits } });
+    expectShape('Quota', put.data);
+    const body = { prompt: 'Say hello.', model: 'demo:demo-1' };
+    const { response } = await client.POST('/api/v1/query', { body });
+    await liveOnly(() => expect(response.headers.get('X-Quota-Notice')).toContain('1 are used'));
+    const refused = await refusal(client.POST('/api/v1/query', { body, ...preferring(429) }));
+    expect(refused.status).toBe(429);
+    await liveOnly(() => {
+      expect(refused.code).toBe('quota_exceeded');
+      expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(0);
+    });
+    const { data: own } = await client.GET('/api/v1/quotas');
+    expectShape('QuotaUseList', own);
+    await liveOnly(() => expect(own.data).toMatchObject([{ resource: 'requests', used: 1, hard: 1 }]));
+    const read = await client.GET(url, { params: { path } });
+    expectShape('Quota', read.data);
+    const header = { 'If-Match': read.response.headers.get('ETag') ?? '' };
+    expect((await client.DELETE(url, { params: { path, header } })).response.status).toBe(204);
+    const gone = await refusal(client.GET(url, { params: { path }, ...preferring(404) }));
+    expect(gone).toMatchObject({ status: 404, code: 'not_found' });
+    await liveOnly(async () => {
+      expect((await client.POST('/api/v1/query', { body })).response.status).toBe(200);
+    });
+  });
+
+  test('what was used is told by day, model, user and key', async () => {
+    const { client, liveOnly } = target();
+    await client.POST('/api/v1/query', { body: { prompt: 'Say hello.', model: 'demo:demo-1' } });
+    for (const group_by of ['day', 'model', 'user', 'key'] as const) {
+      const { data: page } = await client.GET('/api/v1/usage', { params: { query: { group_by } } });
+      expectShape('UsagePage', page);
+      await liveOnly(() => {
+        const requests = page.data.reduce((sum, entry) => sum + entry.requests, 0);
+        expect(requests).toBeGreaterThan(0);
+      });
+    }
+  });
+}

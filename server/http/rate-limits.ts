@@ -1,0 +1,32 @@
+/** How often somebody may call: counted by the class of the operation, as the route table says. */
+import type { Route } from '../contract/routes.ts';
+import { Problem } from '../problem.ts';
+import { type Exchange, originOf } from './exchange.ts';
+import type { Caller, Ports } from './ports.ts';
+
+/**
+ * Counts the request for its caller, whichever credential they use, or for its address where nobody needs to say who
+ * they are. Every answer tells what is left. Throws `rate_limited`.
+ */
+export async function limitRate(
+  exchange: Exchange,
+  route: Route,
+  caller: Caller | null,
+  { settings, rateLimits }: Pick<Ports, 'settings' | 'rateLimits'>,
+): Promise<void> {
+  const { rateClass } = route;
+  const allowed = rateClass === 'none' ? undefined : settings.rateLimits[rateClass];
+  if (!allowed) return;
+  const key = caller?.userId ?? originOf(exchange).address ?? 'unknown';
+  const left = await rateLimits.take({ name: rateClass, ...allowed }, key);
+  const seconds = Math.ceil(left.resetMs / 1000);
+  const { response } = exchange;
+  response.setHeader('RateLimit-Policy', `"${rateClass}";q=${allowed.requests};w=${allowed.seconds}`);
+  response.setHeader('RateLimit', `"${rateClass}";r=${left.remaining};t=${seconds}`);
+  if (left.allowed) return;
+  throw new Problem(
+    'rate_limited',
+    `More than ${allowed.requests} requests of the class ${rateClass} came in ${allowed.seconds} seconds; try again in ${seconds} seconds.`,
+    { headers: { 'Retry-After': String(Math.max(1, seconds)) } },
+  );
+}
