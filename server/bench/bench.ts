@@ -1,4 +1,4 @@
-/** Measures what the contract costs: CPU and throughput of getSession, beside a bare Express, in turns on the same data. */
+/** Measures what contract and rate limits cost: CPU and throughput of getSession, beside a bare Express, in turns on the same data. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -9,6 +9,10 @@ import autocannon from 'autocannon';
 
 /** The least of the baseline's throughput that we promise. */
 const promisedRatio = 0.6;
+/** The least of the server's own throughput that is left where it counts who calls how often. Quotas cost reads nothing. */
+const promisedLimitedRatio = 0.85;
+/** More than anybody sends in a minute, but counted. */
+const neverReached = ['--rate-limits', 'read=999999999/60'];
 const rounds = 3;
 const secondsPerRound = 4;
 const connections = 16;
@@ -32,24 +36,41 @@ try {
   const subject = await start('contract', 'main.ts');
   const { token, path } = await prepare(subject);
   const baseline = await start('baseline', 'bench/baseline-server.ts');
-  await warmUp([subject, baseline], path, token);
+  const limited = await start('limited', 'main.ts', neverReached);
+  const subjects = [baseline, subject, limited];
+  await warmUp(subjects, path, token);
   const measured = new Map<string, Measure[]>([
     ['contract', []],
     ['baseline', []],
+    ['limited', []],
   ]);
   for (let round = 0; round < rounds; round += 1)
-    for (const one of [baseline, subject]) measured.get(one.name)?.push(await measure(one, path, token));
-  process.exitCode = report(median(measured.get('contract') ?? []), median(measured.get('baseline') ?? []));
+    for (const one of subjects) measured.get(one.name)?.push(await measure(one, path, token));
+  const of = (name: string) => median(measured.get(name) ?? []);
+  process.exitCode = report(of('contract'), of('baseline'), of('limited'));
 } finally {
   for (const child of children) child.kill('SIGTERM');
   await Promise.all(children.map((child) => new Promise((resolve) => child.once('exit', resolve))));
   await rm(folder, { recursive: true });
 }
 
-async function start(name: string, program: string): Promise<Subject & { readonly output: string[] }> {
+async function start(
+  name: string,
+  program: string,
+  more: readonly string[] = [],
+): Promise<Subject & { readonly output: string[] }> {
   const child = spawn(
     process.execPath,
-    [join(import.meta.dirname, '..', program), '--port', '0', '--data-dir', folder, '--mode', 'multi'],
+    [
+      join(import.meta.dirname, '..', program),
+      '--port',
+      '0',
+      '--data-dir',
+      folder,
+      '--mode',
+      'multi',
+      ...more,
+    ],
     { stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: process.env.PATH, HOME: folder } },
   );
   children.push(child);
@@ -57,7 +78,7 @@ async function start(name: string, program: string): Promise<Subject & { readonl
   for await (const line of createInterface({ input: child.stdout })) {
     output.push(line);
     const url = /listening on (http:\S+)/.exec(output[0] ?? '')?.[1];
-    if (url && (name === 'baseline' || /sk-[\w-]{43,}/.test(line)))
+    if (url && (name !== 'contract' || /sk-[\w-]{43,}/.test(line)))
       return { name, url, process: child, output };
   }
   throw new Error(`${name} did not start:\n${output.join('\n')}`);
@@ -113,9 +134,10 @@ function median(measures: readonly Measure[]): Measure {
   return middle;
 }
 
-function report(contract: Measure, baseline: Measure): number {
+function report(contract: Measure, baseline: Measure, limited: Measure): number {
   const cpuRatio = baseline.cpuMsPerRequest / contract.cpuMsPerRequest;
   const throughputRatio = contract.requestsPerSecond / baseline.requestsPerSecond;
+  const limitedRatio = limited.requestsPerSecond / contract.requestsPerSecond;
   const row = (name: string, { cpuMsPerRequest, requestsPerSecond }: Measure) =>
     `  ${name.padEnd(34)} ${cpuMsPerRequest.toFixed(3)} ms CPU a request   ${Math.round(requestsPerSecond)} requests/s\n`;
   process.stdout.write(
@@ -123,8 +145,10 @@ function report(contract: Measure, baseline: Measure): number {
       `getSession of a real row, ${connections} connections, median of ${rounds} rounds\n`,
       row('Express without a contract', baseline),
       row('the server', contract),
+      row('the server with rate limits', limited),
       `  CPU ratio ${cpuRatio.toFixed(2)}, throughput ratio ${throughputRatio.toFixed(2)}; promised ${promisedRatio}\n`,
+      `  rate limits leave ${limitedRatio.toFixed(2)} of the server's throughput; promised ${promisedLimitedRatio}\n`,
     ].join(''),
   );
-  return throughputRatio >= promisedRatio ? 0 : 1;
+  return throughputRatio >= promisedRatio && limitedRatio >= promisedLimitedRatio ? 0 : 1;
 }
