@@ -118,6 +118,7 @@ async function forgetTheOld({ store, clock, log }: OpenServices): Promise<void> 
     const now = clock.now();
     const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
     const logins = await store.logins.prune(now);
+    await store.rateLimits.prune(now);
     if (runs + logins > 0) log.info({ runs, logins }, 'events of old runs and ended logins were deleted');
   } catch (error) {
     log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { Message, Usage } from '../contract/api.ts';
 import { toNanodollars } from './costs.ts';
+import { toUsage } from './session-rows.ts';
 
 /** For whom something is used. */
 export interface Spender {
@@ -54,56 +55,75 @@ export async function meter(
     day: dayOf(now),
     slot: Math.floor(Math.random() * slots[client]),
   };
-  const tokens = usage.input_tokens + usage.output_tokens;
-  await addTo(
-    sql,
-    'usage_counters',
-    ['subject_id', 'day', 'organization_id', 'slot'],
-    (await subjectsOf(sql, spender)).map((subject_id) => ({ subject_id, ...place })),
-    { requests, tokens, cost_nanodollars },
-  );
-  const { workspaceId: workspace_id, userId: user_id, apiKeyId } = spender;
-  await addTo(
-    sql,
-    'usage_days',
-    ['organization_id', 'day', 'workspace_id', 'user_id', 'api_key_id', 'model', 'slot'],
-    [{ ...place, workspace_id, user_id, api_key_id: apiKeyId ?? '', model }],
-    {
-      requests,
-      input_tokens: usage.input_tokens,
-      output_tokens: usage.output_tokens,
-      cached_input_tokens: usage.cached_input_tokens,
-      cost_nanodollars,
-      unpriced_calls: cost === null ? 1 : 0,
-    },
+  await addToCounters(sql, spender, place, {
+    requests,
+    tokens: usage.input_tokens + usage.output_tokens,
+    cost_nanodollars,
+  });
+  await addToDays(sql, spender, place, {
+    model,
+    requests,
+    ...toUsage(usage),
+    cost_nanodollars,
+    unpriced_calls: cost === null ? 1 : 0,
+  });
+}
+
+interface CounterPlace {
+  readonly organization_id: string;
+  readonly day: number;
+  readonly slot: number;
+}
+
+/** Of everybody whom it concerns, always in the same order: two transactions then never wait for each other. */
+async function addToCounters(
+  sql: Knex.Transaction,
+  spender: Spender,
+  { organization_id, day, slot }: CounterPlace,
+  added: { readonly requests: number; readonly tokens: number; readonly cost_nanodollars: number },
+): Promise<void> {
+  const { workspaceId, userId, apiKeyId } = spender;
+  const ids = [organization_id, workspaceId, userId, ...(apiKeyId === null ? [] : [apiKeyId])];
+  await sql.raw(
+    `insert into usage_counters (subject_id, organization_id, day, slot, requests, tokens, cost_nanodollars)
+     select subject_id, ?, cast(? as integer), cast(? as integer), cast(? as bigint), cast(? as bigint), cast(? as bigint)
+     from (${ids.map(() => 'select cast(? as text) as subject_id').join(' union all ')}
+       union all select group_id from group_members where user_id = ? and organization_id = ?) as subjects
+     where true order by subject_id
+     on conflict (subject_id, day, organization_id, slot) do update set
+       requests = usage_counters.requests + excluded.requests,
+       tokens = usage_counters.tokens + excluded.tokens,
+       cost_nanodollars = usage_counters.cost_nanodollars + excluded.cost_nanodollars`,
+    [
+      ...[organization_id, day, slot, added.requests, added.tokens, added.cost_nanodollars],
+      ...ids,
+      ...[userId, organization_id],
+    ],
   );
 }
 
-/** Everything whose counters rise, always in the same order: two transactions then never wait for each other. */
-async function subjectsOf(sql: Knex.Transaction, spender: Spender): Promise<string[]> {
-  const { organizationId, workspaceId, userId, apiKeyId } = spender;
-  const groups: string[] = await groupsOf(sql, spender).pluck('group_id');
-  return [organizationId, workspaceId, userId, ...(apiKeyId === null ? [] : [apiKeyId]), ...groups].sort();
+const measures = [
+  ...['requests', 'input_tokens', 'output_tokens', 'cached_input_tokens'],
+  ...['cost_nanodollars', 'unpriced_calls'],
+];
+
+async function addToDays(
+  sql: Knex.Transaction,
+  { workspaceId: workspace_id, userId: user_id, apiKeyId }: Spender,
+  place: CounterPlace,
+  added: Readonly<Record<string, string | number>>,
+): Promise<void> {
+  await sql('usage_days')
+    .insert({ ...place, workspace_id, user_id, api_key_id: apiKeyId ?? '', ...added })
+    .onConflict(['organization_id', 'day', 'workspace_id', 'user_id', 'api_key_id', 'model', 'slot'])
+    .merge(
+      Object.fromEntries(
+        measures.map((column) => [column, sql.raw('?? + excluded.??', [`usage_days.${column}`, column])]),
+      ),
+    );
 }
 
 /** The groups of the organization that they are in. */
 export function groupsOf(sql: Knex, { userId, organizationId }: Spender): Knex.QueryBuilder {
   return sql('group_members').where({ user_id: userId, organization_id: organizationId }).select('group_id');
-}
-
-async function addTo(
-  sql: Knex.Transaction,
-  table: string,
-  key: readonly string[],
-  places: readonly Readonly<Record<string, unknown>>[],
-  added: Readonly<Record<string, number>>,
-): Promise<void> {
-  const sums = Object.keys(added).map((column) => [
-    column,
-    sql.raw(`?? + excluded.??`, [`${table}.${column}`, column]),
-  ]);
-  await sql(table)
-    .insert(places.map((place) => ({ ...place, ...added })))
-    .onConflict([...key])
-    .merge(Object.fromEntries(sums));
 }

@@ -33,7 +33,7 @@ import { insertChange, type NewFileChange, packChange } from './file-changes.ts'
 import { type Grant, readGrants } from './grants.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
-import { meter } from './meter.ts';
+import { meter, type Spender } from './meter.ts';
 import type { SpentByCall } from './metered-calls.ts';
 import type { StoreParts } from './parts.ts';
 import {
@@ -142,6 +142,8 @@ export interface Transcript {
 export function transcriptOf({ database, clock }: StoreParts): Transcript {
   const now = (): number => clock.now().getTime();
   const held = leases(database);
+  // For whom the runs at work here use what they use: it never changes, and is asked for at each step.
+  const spenders = new Map<string, Spender>();
   const appends = createAppendQueue(database, held, now);
   const change = (
     { runId, sessionId }: RunOfSession,
@@ -162,7 +164,14 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         notices: begun.warnings.map(({ message }) => message),
       };
     },
-    readQuotas: (runId) => database.read('installation', (sql) => readQuotas(sql, runId, now())),
+    readQuotas: (runId) =>
+      database.read('installation', async (sql) => {
+        const spender = spenders.get(runId) ?? (await readSpender(sql, runId));
+        if (!spender) return { exceeded: null, warnings: [] };
+        spenders.set(runId, spender);
+        const { exceeded, warnings } = await quotaStateAtWork(sql, spender, now());
+        return { exceeded: exceeded && sentenceOf(exceeded, exceeded.hard ?? 0), warnings };
+      }),
     readMessages: (sessionId, throughRunId) =>
       database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
     changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
@@ -243,6 +252,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         return { ...end, events: behind(run, end.events), end };
       });
       held.release(end.runId);
+      spenders.delete(end.runId);
     },
     readEvents: (runId, after, limit) =>
       database.read('installation', (sql) => readEvents(sql, runId, after, limit)),
@@ -257,11 +267,9 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
   };
 }
 
-async function readQuotas(sql: Knex, runId: string, now: number): Promise<RunQuotas> {
+async function readSpender(sql: Knex, runId: string): Promise<Spender | null> {
   const run = await sql<RunRow>('runs').where({ id: runId }).first();
-  if (!run) return { exceeded: null, warnings: [] };
-  const { exceeded, warnings } = await quotaStateAtWork(sql, spenderOf(run), now);
-  return { exceeded: exceeded && sentenceOf(exceeded, exceeded.hard ?? 0), warnings };
+  return run ? spenderOf(run) : null;
 }
 
 async function hasEarlierRun(sql: Knex, { sessionId, runNumber }: RunPlace): Promise<boolean> {
