@@ -84,15 +84,15 @@ async function boundBy(sql: Knex, reach: Reach, apiKeyId: string | null): Promis
     .whereIn('organization_id', [...organizationIds])
     .select('group_id');
   const ids = [userId, ...(apiKeyId === null ? [] : [apiKeyId]), ...organizationIds];
-  return sql<QuotaRow>('quotas')
+  const rows = await sql<QuotaRow>('quotas')
     .where((bound) =>
       bound
         .whereIn('subject_id', [...ids, ...workspaces.map(({ id }) => id)])
         .orWhereIn('subject_id', groups),
     )
     .whereIn('scope', ['', ...organizationIds])
-    .orderBy(['subject_id', 'scope'])
     .select<QuotaRow[]>();
+  return rows.sort((a, b) => `${a.subject_id} ${a.scope}`.localeCompare(`${b.subject_id} ${b.scope}`));
 }
 
 async function require(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject): Promise<QuotaRow> {
