@@ -30,7 +30,7 @@ export function createApp(services: Services, handlers: Operations = operations)
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
   app.set('query parser', false); // The contract says how a query is read.
-  app.use(beginExchange);
+  app.use(beginExchange(ports.settings));
   app.use(recordRequests(ports));
   app.use(shareWithOrigins(ports.settings));
   for (const path of paths) app.route(path.pattern).all(serve(path, ports, validate, replies));

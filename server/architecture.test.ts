@@ -18,13 +18,14 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   operations: ['handler', ...open],
   handler: ['services', ...open],
   'mcp-access': ['runtime', 'config', ...open],
-  services: ['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', ...open],
+  services: ['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'mail', ...open],
   runtime: ['outbound', ...open],
   config: ['outbound', ...open],
   identity: ['outbound', ...open],
   store: open,
   maintenance: ['store', 'config', ...open],
   outbound: ['contract'],
+  mail: [],
   workspaces: ['log'],
   problem: ['contract'],
   ids: ['contract'],
@@ -46,6 +47,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   knex: ['store'],
   pg: ['store'],
   sqlite3: ['store'],
+  nodemailer: ['mail'],
   // Whatever speaks to the outside goes through the guard.
   undici: ['outbound'],
 };

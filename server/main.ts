@@ -43,6 +43,8 @@ export interface StartOptions {
 
 /** How long the events of a run are kept after its end. */
 const eventRetentionMs = 7 * 24 * 3_600_000;
+/** Who did not come from an address for so long counts as a stranger there. */
+const loginAddressRetentionMs = 90 * 24 * 3_600_000;
 const housekeepingMs = 3_600_000;
 /** How long open answers may take to end once every run has. */
 const closingMs = 5000;
@@ -119,6 +121,9 @@ async function forgetTheOld({ store, clock, log }: OpenServices): Promise<void> 
     const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
     const logins = await store.logins.prune(now);
     await store.rateLimits.prune(now);
+    await store.loginAddresses.prune(new Date(now.getTime() - loginAddressRetentionMs));
+    await store.passwords.prune(now);
+    await store.attempts.prune(now);
     if (runs + logins > 0) log.info({ runs, logins }, 'events of old runs and ended logins were deleted');
   } catch (error) {
     log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');

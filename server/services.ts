@@ -20,6 +20,7 @@ import {
 } from './config/config.ts';
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
+import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { openStore, type Store } from './store/store.ts';
@@ -34,6 +35,8 @@ export interface Services {
   readonly settings: ServerSettings;
   readonly store: Store;
   readonly identity: Identity;
+  /** Null where the operator named no mail server. */
+  readonly mail: Mail | null;
   readonly runtime: Runtime;
   readonly clock: Clock;
   readonly log: Log;
@@ -204,10 +207,15 @@ async function assemble(
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
   });
   showQueues(input, runtime, store);
+  const { smtpUrl, mailFrom } = settings;
+  const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
   const identity = await createIdentity({
     records: store,
     masterKey: masterKey.key,
     registration: settings.registration,
+    loginAttempts: settings.loginAttempts,
+    mailer: mail,
+    publicUrl: settings.publicUrl,
     clock,
     log,
     onRegistered(accounts) {
@@ -222,6 +230,7 @@ async function assemble(
     ...input,
     store,
     identity,
+    mail,
     runtime,
     clock,
     masterKeyPath: masterKey.path,
@@ -234,6 +243,7 @@ async function assemble(
       followed.close();
       await runtime.close();
       await outbound.close();
+      mail?.close();
       await identity.settled();
       await store.close();
     },

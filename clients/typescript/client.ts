@@ -52,6 +52,8 @@ type Init<Op, As extends ParseAs> = Omit<FetchOptions<Op>, 'parseAs' | 'headers'
 };
 /** The second argument may be left out where nothing in it is needed. */
 type Rest<I> = Record<never, never> extends I ? [init?: I] : [init: I];
+// One operation after the other: all of them at once are more than the compiler takes.
+type RestOf<Op, As extends ParseAs> = Op extends unknown ? Rest<Init<Op, As>> : never;
 
 type Success<Op> = Op extends { responses: infer R } ? R[keyof R & (200 | 201 | 202 | 204)] : never;
 type Json<Response> = Response extends { content: infer C } ? C[keyof C & `${string}json`] : undefined;
@@ -65,7 +67,7 @@ export interface Answer<D> {
 
 type Call<M extends Method> = <P extends PathOf<M> & keyof paths, As extends ParseAs = 'json'>(
   path: P,
-  ...rest: Rest<Init<Operation<P, M>, As>>
+  ...rest: RestOf<Operation<P, M>, As>
 ) => Promise<Answer<Data<Operation<P, M>, As>>>;
 
 /**

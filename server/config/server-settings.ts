@@ -1,6 +1,7 @@
 /** The settings of the server process: flags and SERVICE_* variables, nothing else. */
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import proxyAddr from 'proxy-addr';
 import { allowListFault } from '../outbound/outbound.ts';
 import { type RateLimits, readRateLimits } from './rate-limits.ts';
 import { createSettingSource, Fault, type SettingSource, type Variables } from './setting-source.ts';
@@ -25,6 +26,16 @@ export interface ServerSettings {
   readonly webSearchUrl: string | null;
   readonly debug: boolean;
   readonly registration: 'open' | 'invite';
+  /** How often one address may fail to log in to one account within a quarter of an hour; 0 brakes nothing. */
+  readonly loginAttempts: number;
+  /** Whose X-Forwarded-For counts. */
+  readonly trustedProxies: readonly string[];
+  /** How people reach this server, for links and redirects; null where nobody said it. */
+  readonly publicUrl: string | null;
+  /** The mail server; null where this server sends no mail. */
+  readonly smtpUrl: string | null;
+  /** The sender of its mails; set where `smtpUrl` is. */
+  readonly mailFrom: string | null;
   readonly adminEmail: string | null;
   readonly adminPassword: string | null;
   readonly masterKeyFile: string | null;
@@ -69,6 +80,10 @@ export function readServerSettings(argv: readonly string[], variables: Variables
   const settings = { ...readAll(source, variables), ignoredVariables: source.unread() };
   if ((settings.adminEmail === null) !== (settings.adminPassword === null))
     source.fault('SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD belong together; set both, or neither.');
+  if ((settings.smtpUrl === null) !== (settings.mailFrom === null))
+    source.fault('SERVICE_SMTP_URL and SERVICE_MAIL_FROM belong together; set both, or neither.');
+  if (settings.smtpUrl !== null && settings.publicUrl === null)
+    source.fault('SERVICE_SMTP_URL needs SERVICE_PUBLIC_URL: the mails hold links to this server.');
   if (settings.mode === 'single' && !isLoopback(settings.host))
     source.fault(
       `SERVICE_MODE single is for loopback only; ${settings.host} can be reached by others: use multi.`,
@@ -113,6 +128,7 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
     }),
     ...folders,
     ...readAccess(source, loopback),
+    ...readMail(source),
     ...readLimits(source),
     databaseUrl: source.read({
       variable: 'DATABASE_URL',
@@ -197,6 +213,9 @@ function readFolders(source: SettingSource, variables: Variables) {
 
 type AccessSettings = Pick<
   ServerSettings,
+  | 'loginAttempts'
+  | 'trustedProxies'
+  | 'publicUrl'
   | 'registration'
   | 'adminEmail'
   | 'adminPassword'
@@ -215,12 +234,34 @@ function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
       fallback: loopback ? 'open' : 'invite',
       parse: oneOf('open', 'invite'),
     }),
+    loginAttempts: source.read({
+      variable: 'SERVICE_LOGIN_ATTEMPTS',
+      flag: 'login-attempts',
+      meaning: 'How often one address may fail to log in to one account within 15 minutes; 0 brakes nothing.',
+      fallback: 10,
+      parse: wholeNumber(0, 1_000_000, 10),
+    }),
+    trustedProxies: source.read<readonly string[]>({
+      variable: 'SERVICE_TRUSTED_PROXIES',
+      flag: 'trusted-proxies',
+      meaning:
+        'The proxies whose X-Forwarded-For counts: addresses, ranges as 10.0.0.0/8, loopback, linklocal, uniquelocal; with commas between.',
+      fallback: [],
+      parse: proxies,
+    }),
+    publicUrl: source.read<string | null>({
+      variable: 'SERVICE_PUBLIC_URL',
+      flag: 'public-url',
+      meaning: 'How people reach this server, as https://service.example.com: for links and redirects.',
+      fallback: null,
+      parse: publicAddress,
+    }),
     adminEmail: source.read<string | null>({
       variable: 'SERVICE_ADMIN_EMAIL',
       flag: 'admin-email',
       meaning: 'The operator to make at the first start, with SERVICE_ADMIN_PASSWORD.',
       fallback: null,
-      parse: (text) => (/^[^\s@]+@[^\s@]+$/.test(text) ? text : new Fault('must be an e-mail address.')),
+      parse: emailAddress,
     }),
     adminPassword: source.read<string | null>({
       variable: 'SERVICE_ADMIN_PASSWORD',
@@ -257,6 +298,26 @@ function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
       meaning: 'Who may read /metrics: public, operator, or nobody (off).',
       fallback: 'public',
       parse: oneOf('public', 'operator', 'off'),
+    }),
+  };
+}
+
+function readMail(source: SettingSource): Pick<ServerSettings, 'smtpUrl' | 'mailFrom'> {
+  return {
+    smtpUrl: source.read<string | null>({
+      variable: 'SERVICE_SMTP_URL',
+      meaning:
+        'The mail server, as smtps://user:password@mail.example.com; without it the operator hands links on. SERVICE_SMTP_URL_FILE names a file that holds it.',
+      fallback: null,
+      secret: true,
+      parse: smtpAddress,
+    }),
+    mailFrom: source.read<string | null>({
+      variable: 'SERVICE_MAIL_FROM',
+      flag: 'mail-from',
+      meaning: 'The sender of the mails, as "Service <service@example.com>"; with SERVICE_SMTP_URL.',
+      fallback: null,
+      parse: mailSender,
     }),
   };
 }
@@ -381,6 +442,55 @@ function webAddress(text: string): string | Fault {
   const url = URL.canParse(text) ? new URL(text) : null;
   const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.search && !url.hash;
   return usable ? url.href : new Fault('must be an address as http://localhost:8888.');
+}
+
+function publicAddress(text: string): string | Fault {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.search && !url.hash;
+  return usable
+    ? url.href.replace(/\/$/, '')
+    : new Fault('must be an address as https://service.example.com.');
+}
+
+function smtpAddress(text: string): string | Fault {
+  const usable = URL.canParse(text) && /^smtps?:\/\/[^/]/.test(text) && new URL(text).hostname !== '';
+  return usable
+    ? text
+    : new Fault('must begin with smtp:// or smtps://, as smtps://user:password@mail.example.com.');
+}
+
+/** As the contract has it: in ASCII, so that no address looks like another in foreign letters. */
+const plainEmail = /^[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/;
+
+function emailAddress(text: string): string | Fault {
+  return plainEmail.test(text) && text.length <= 254 ? text : new Fault('must be an e-mail address.');
+}
+
+function mailSender(text: string): string | Fault {
+  const address = /^[^<>\p{Cc}]*<([^<>]+)>$/u.exec(text)?.[1] ?? text;
+  return plainEmail.test(address)
+    ? text
+    : new Fault('must be an e-mail address, or a name and an address as "Service <service@example.com>".');
+}
+
+/** A range of everything would let everybody say where they come from. */
+function proxies(text: string): readonly string[] | Fault {
+  const given = text.split(',').map((proxy) => proxy.trim());
+  const wrong = given.find((proxy) => !isProxy(proxy));
+  if (wrong === undefined) return given;
+  return new Fault(
+    `must list addresses or ranges, as 10.0.0.0/8, with commas between; ${JSON.stringify(wrong)} is none.`,
+  );
+}
+
+function isProxy(text: string): boolean {
+  try {
+    proxyAddr.compile(text);
+    return text !== '';
+  } catch {
+    // The library throws a TypeError for what it cannot read, and has no other way to say so.
+    return false;
+  }
 }
 
 function places(text: string): readonly string[] | Fault {

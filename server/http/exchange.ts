@@ -3,7 +3,8 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { Route } from '../contract/routes.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import type { Origin } from './ports.ts';
+import { type AddressOf, addressReader } from './caller-address.ts';
+import type { HttpSettings, Origin } from './ports.ts';
 
 /** `native` speaks problem+json, `messages` the vendor's error shape. */
 type Surface = 'native' | 'messages';
@@ -17,6 +18,8 @@ export interface Exchange {
   /** The query as it came, without the question mark. */
   readonly search: string;
   readonly surface: Surface;
+  /** Where the request comes from; null where the connection was gone before anybody asked. */
+  readonly address: string | null;
   /** Known once the path and the method are matched. */
   route: Route | null;
   /** Known once the credential is checked. */
@@ -30,7 +33,16 @@ const exchanges = new WeakMap<object, Exchange>();
 const saneRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** The first thing a request meets: it gets its id, and broken HTTP is refused. */
-export const beginExchange: RequestHandler = (request, response, next) => {
+export function beginExchange({ trustedProxies }: Pick<HttpSettings, 'trustedProxies'>): RequestHandler {
+  const addressOf = addressReader(trustedProxies);
+  return (request, response, next) => {
+    begin(request, response, addressOf);
+    refuseDoubtfulHost(request);
+    next();
+  };
+}
+
+function begin(request: Request, response: Response, addressOf: AddressOf): void {
   const target = originForm(request.url);
   // The router, and whoever else reads the target, must see the same one.
   request.url = target;
@@ -42,11 +54,9 @@ export const beginExchange: RequestHandler = (request, response, next) => {
   response.setHeader('X-Request-Id', requestId);
   if (surface === 'messages') response.setHeader('request-id', requestId);
   response.setHeader('X-Content-Type-Options', 'nosniff');
-  const exchange = { request, response, requestId, path, search, surface };
+  const exchange = { request, response, requestId, path, search, surface, address: addressOf(request) };
   exchanges.set(request, { ...exchange, route: null, userId: null, streamed: false });
-  refuseDoubtfulHost(request);
-  next();
-};
+}
 
 /** The exchange that this request belongs to. */
 export function exchangeOf(request: Request): Exchange {
@@ -56,9 +66,7 @@ export function exchangeOf(request: Request): Exchange {
 }
 
 /** Where a request came from, as the audit log tells it. */
-export function originOf({ request, requestId }: Exchange): Origin {
-  // Node writes an IPv4 address so where the socket listens for both kinds.
-  const address = request.ip?.replace(/^::ffff:(?=\d+\.)/, '') ?? null;
+export function originOf({ address, requestId }: Exchange): Origin {
   return { requestId, address, credential: null };
 }
 

@@ -28,6 +28,8 @@ export interface Origin {
 
 /** The settings that this folder reads. */
 export interface HttpSettings {
+  /** Whose X-Forwarded-For counts: addresses, ranges, and the names that proxy-addr has for some. */
+  readonly trustedProxies: readonly string[];
   readonly corsOrigins: readonly string[];
   readonly debug: boolean;
   readonly metrics: 'public' | 'operator' | 'off';

@@ -22,6 +22,7 @@ function record(exchange: Exchange, ms: number, { log, metrics }: Pick<Ports, 'l
     status: response.statusCode,
     ms: Math.round(ms * 10) / 10,
     request_id: exchange.requestId,
+    address: exchange.address,
     user_id: exchange.userId,
     ...(response.writableFinished ? {} : { aborted: true }),
   };

@@ -110,6 +110,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
 }
 
 const defaults: HttpSettings = {
+  trustedProxies: [],
   corsOrigins: [],
   debug: false,
   metrics: 'public',

@@ -94,7 +94,7 @@ function adminOf({ adminEmail, adminPassword }: FirstStart): Account | null {
   if (!adminEmail || !adminPassword) {
     throw new Error('Set SERVICE_ADMIN_EMAIL and SERVICE_ADMIN_PASSWORD both, or neither.');
   }
-  if (!/^[^\s@]+@[^\s@]+$/.test(adminEmail) || adminEmail.length > 254) {
+  if (!/^[\x21-\x3f\x41-\x7e]+@[\x21-\x3f\x41-\x7e]+$/.test(adminEmail) || adminEmail.length > 254) {
     throw new Error('SERVICE_ADMIN_EMAIL is not an e-mail address.');
   }
   if (adminPassword.length < 10 || adminPassword.length > 1024) {

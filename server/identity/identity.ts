@@ -5,24 +5,37 @@ import type {
   ApiKeyCreated,
   ApiKeyUpdate,
   LoginRequest,
+  Mfa,
+  MfaConfirmed,
+  MfaEnrolled,
+  PasswordChange,
+  PasswordReset,
+  PasswordResetLink,
+  PasswordResetRequested,
   RegisterRequest,
   TokenPair,
 } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { createAccessTokens } from './access-tokens.ts';
-import { createAccounts, type Registration } from './accounts.ts';
+import { createAccounts, normalisedEmail, type Registration } from './accounts.ts';
 import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
+import { createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
+import { createNotices, type Mailer } from './notices.ts';
+import { createOwnPasswords } from './own-passwords.ts';
+import { createPasswordResets } from './password-resets.ts';
 import { keepsItsRights, type Principal } from './principal.ts';
 import { createProcessKeys } from './process-key.ts';
-import type { IdentityRecords, TaggedApiKey } from './records.ts';
+import type { IdentityRecords, Origin, TaggedApiKey } from './records.ts';
 import { createSealing } from './sealing.ts';
+import { createSecondFactors } from './second-factor.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
 export { loadMasterKey } from './master-key.ts';
+export type { Mail, Mailer } from './notices.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';
 
@@ -35,10 +48,27 @@ export interface Identity {
    * in the meantime does not count.
    */
   stillValid(principal: Principal): Promise<boolean>;
-  register(body: RegisterRequest): Promise<TokenPair>;
-  login(body: LoginRequest): Promise<TokenPair>;
+  /** Without an origin the server itself asks, from nowhere. */
+  register(body: RegisterRequest, origin?: Origin): Promise<TokenPair>;
+  /** Throws `login_failed`, `otp_required` or `too_many_attempts`. */
+  login(body: LoginRequest, origin?: Origin): Promise<TokenPair>;
   refresh(refreshToken: string): Promise<TokenPair>;
   logout(principal: Principal, allDevices: boolean): Promise<void>;
+  /** Answers the same for every address. Throws `too_many_attempts`. */
+  requestPasswordReset(email: string, origin: Origin): Promise<PasswordResetRequested>;
+  /** Throws `not_found` where no account has the address. */
+  createPasswordResetLink(principal: Principal, email: string): Promise<PasswordResetLink>;
+  /** Throws `reset_link_expired`. */
+  resetPassword(body: PasswordReset, origin: Origin): Promise<void>;
+  /** Throws `password_wrong`. */
+  changePassword(principal: Principal, body: PasswordChange): Promise<void>;
+  mfa(principal: Principal): Promise<Mfa>;
+  /** Throws `password_wrong` or `mfa_conflict`. */
+  enrollMfa(principal: Principal, password: string): Promise<MfaEnrolled>;
+  /** Throws `otp_invalid` or `mfa_conflict`. */
+  confirmMfa(principal: Principal, code: string): Promise<MfaConfirmed>;
+  /** Throws `otp_invalid` or `mfa_conflict`. */
+  disableMfa(principal: Principal, code: string): Promise<void>;
   createApiKey(principal: Principal, body: ApiKeyCreate): Promise<ApiKeyCreated>;
   /** Throws `scope_required` where the change would give the key a right that its changer lacks. */
   updateApiKey(
@@ -61,6 +91,12 @@ export interface IdentityOptions {
   readonly records: IdentityRecords;
   readonly masterKey: Uint8Array;
   readonly registration: Registration;
+  /** How often one address may fail to log in to one account within a quarter of an hour; 0 brakes nothing. */
+  readonly loginAttempts?: number;
+  /** Null or absent where this server sends no mail. */
+  readonly mailer?: Mailer | null;
+  /** How people reach this server, for links. */
+  readonly publicUrl?: string | null;
   readonly clock: Clock;
   /** Milliseconds that have passed, whatever happens to the clock. */
   readonly elapsed?: () => number;
@@ -72,15 +108,28 @@ export interface IdentityOptions {
 /** A longer credential cannot be one of ours; it is refused before anything is computed of it. */
 const longestCredential = 4096;
 
+/** What nobody needs who knows their password, and far too few for guessing one. */
+const defaultLoginAttempts = 10;
+
 /** Throws at once where the master key is not the one that this database was sealed with. */
 export async function createIdentity(options: IdentityOptions): Promise<Identity> {
   const { records, log } = options;
   const clock = steadyClock(options.clock, options.elapsed);
-  const signingKeys = createSigningKeys(records.signingKeys, createSealing(options.masterKey), clock);
+  const sealing = createSealing(options.masterKey);
+  const signingKeys = createSigningKeys(records.signingKeys, sealing, clock);
   const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock);
   const apiKeys = createApiKeys(records, clock, log);
   const processKeys = createProcessKeys(records.principals);
+  const brake = createLoginBrake(
+    records.attempts,
+    records.loginAddresses,
+    options.loginAttempts ?? defaultLoginAttempts,
+  );
+  const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
+  const ownPasswords = createOwnPasswords(records.passwords, brake);
+  const resets = createPasswordResets({ records: records.passwords, brake, notices, clock, log });
+  const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
   await signingKeys.signer();
 
   return {
@@ -97,13 +146,40 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       const now = (await processKeys.principalOf(credentialId)) ?? (await principalOf(credentialId));
       return now !== null && keepsItsRights(principal, now);
     },
-    async register(body) {
+    async register(body, origin = nowhere) {
       const user = await accounts.register(body);
       await options.onRegistered?.(await records.users.count());
+      await brake.welcome(user, origin.address);
       return logins.start(user);
     },
-    async login(body) {
-      return logins.start(await accounts.check(body));
+    async login(body, origin = nowhere) {
+      const attempt = await brake.begin(normalisedEmail(body.email), origin.address);
+      const user = await accounts.check(body);
+      await attempt.takeBack();
+      await secondFactors.require(user, body.otp, origin);
+      await brake.welcome(user, origin.address);
+      return logins.start(user);
+    },
+    requestPasswordReset: resets.request,
+    createPasswordResetLink: resets.createLink,
+    resetPassword: ({ token, password }, origin) => resets.reset(token, password, origin),
+    async changePassword(principal, { current_password, new_password }) {
+      await ownPasswords.change(principal, current_password, new_password);
+      notices.passwordChanged(recipient(principal));
+    },
+    mfa: ({ userId }) => secondFactors.state(userId),
+    async enrollMfa(principal, password) {
+      await ownPasswords.confirm(principal, password);
+      return secondFactors.enroll(principal);
+    },
+    async confirmMfa(principal, code) {
+      const confirmed = await secondFactors.confirm(principal, code);
+      notices.secondFactorChanged(recipient(principal), 'on');
+      return confirmed;
+    },
+    async disableMfa(principal, code) {
+      await secondFactors.disable(principal, code);
+      notices.secondFactorChanged(recipient(principal), 'off');
     },
     refresh: logins.refresh,
     logout: logins.end,
@@ -112,8 +188,17 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     issueProcessKey: processKeys.issue,
     bootstrap: (start) => bootstrap(start, records, apiKeys, clock),
     accounts: () => records.users.count(),
-    settled: apiKeys.settled,
+    async settled() {
+      await resets.settled();
+      await Promise.all([apiKeys.settled(), notices.settled()]);
+    },
   };
+}
+
+const nowhere: Origin = { requestId: '', address: null, credential: null };
+
+function recipient({ userId, email }: Principal) {
+  return { id: userId, email };
 }
 
 function unknownForm(): Problem {

@@ -20,6 +20,11 @@ export function newBootstrapToken(): OpaqueToken {
   return withHash(`bt_${randomText()}`);
 }
 
+/** For the link to a new password. */
+export function newResetToken(): OpaqueToken {
+  return withHash(`pr_${randomText()}`);
+}
+
 /** A password for an account that nobody logs in to. */
 export function newPassword(): string {
   return randomText();

@@ -8,6 +8,10 @@ export interface IdentityRecords {
   readonly signingKeys: SigningKeyRecords;
   readonly apiKeys: ApiKeyRecords;
   readonly invitations: InvitationRecords;
+  readonly loginAddresses: LoginAddressRecords;
+  readonly passwords: PasswordRecords;
+  readonly secondFactors: SecondFactorRecords;
+  readonly attempts: AttemptCounts;
 }
 
 export interface UserRecords {
@@ -150,4 +154,67 @@ export interface InvitationRecords {
   add(token: RegistrationToken & { readonly expiresAt: Date }): Promise<void>;
   /** Ends the unused tokens of a kind. */
   withdraw(kind: RegistrationToken['kind']): Promise<number>;
+}
+
+export interface LoginAddressRecords {
+  /** Whether the account with this e-mail address has logged in from there. */
+  isKnown(email: string, address: string): Promise<boolean>;
+  remember(userId: string, address: string): Promise<void>;
+}
+
+/** Who does something that is recorded: nobody known, or a person. */
+export interface Actor {
+  readonly userId: string | null;
+  readonly origin?: Origin | undefined;
+}
+
+export interface PasswordRecords {
+  /** The hash of the caller's own password. */
+  find(owner: Owner): Promise<string | null>;
+  /** Ends the caller's other logins too. False where the password has another hash by now. */
+  change(
+    owner: Owner,
+    hashes: { readonly from: string; readonly to: string },
+    keepLoginId: string,
+  ): Promise<boolean>;
+  /** Null where the address has no account. */
+  addReset(
+    reset: { readonly email: string; readonly hash: string; readonly expiresAt: Date },
+    actor: Actor,
+  ): Promise<User | null>;
+  noteForgotten(email: string, actor: Actor): Promise<User | null>;
+  isOpen(hash: string): Promise<boolean>;
+  /** Uses the link up and ends every login; null where it is not good. */
+  reset(hash: string, passwordHash: string, actor: Actor): Promise<User | null>;
+}
+
+export interface SecondFactorRecord {
+  readonly sealedSecret: string;
+  /** Null until it was confirmed. */
+  readonly confirmedAt: Date | null;
+  readonly recoveryCodesLeft: number;
+}
+
+export interface SecondFactorRecords {
+  find(userId: string): Promise<SecondFactorRecord | null>;
+  /** Throws `mfa_conflict` where one is on. */
+  enroll(owner: Owner, sealedSecret: string): Promise<void>;
+  /** Throws `mfa_conflict` where no such secret waits. */
+  confirm(owner: Owner, sealedSecret: string, step: number, recoveryHashes: readonly string[]): Promise<void>;
+  /** False where a code of this time step, or of a later one, was taken before. */
+  takeStep(userId: string, sealedSecret: string, step: number): Promise<boolean>;
+  takeRecoveryCode(actor: Actor & { readonly userId: string }, hash: string): Promise<boolean>;
+  remove(owner: Owner): Promise<boolean>;
+}
+
+/** Counts within a time. What has to wait is told in milliseconds; null is: go on. */
+export interface AttemptCounts {
+  counter(limit: { readonly name: string; readonly most: number; readonly seconds: number }): AttemptCounter;
+}
+
+export interface AttemptCounter {
+  count(key: string): Promise<number | null>;
+  look(key: string): Promise<number | null>;
+  giveBack(key: string): Promise<void>;
+  forget(key: string): Promise<void>;
 }

@@ -3,15 +3,26 @@ import type { ApiKey } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
-export const registerUser: Handler<'registerUser'> = async ({ body }, { identity }) => ({
+export const registerUser: Handler<'registerUser'> = async ({ body, origin }, { identity }) => ({
   status: 201,
   headers: { Location: '/api/v1/users/me' },
-  body: await identity.register(body),
+  body: await identity.register(body, origin),
 });
 
-export const login: Handler<'login'> = async ({ body }, { identity }) => ({
+export const login: Handler<'login'> = async ({ body, origin }, { identity }) => ({
   status: 200,
-  body: await identity.login(body),
+  body: await identity.login(body, origin),
+});
+
+export const getAuthConfig: Handler<'getAuthConfig'> = async (_call, { settings, mail }) => ({
+  status: 200,
+  body: {
+    registration: settings.registration,
+    password: true,
+    password_reset: mail ? 'mail' : 'operator',
+    mfa: ['totp'],
+    providers: [],
+  },
 });
 
 export const refreshToken: Handler<'refreshToken'> = async ({ body }, { identity }) => ({

@@ -6,6 +6,7 @@ import * as exports from './exports.ts';
 import * as history from './history.ts';
 import * as live from './live.ts';
 import * as messages from './messages.ts';
+import * as passwords from './passwords.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
 import * as questions from './questions.ts';
@@ -23,6 +24,7 @@ const families = {
   history,
   live,
   messages,
+  passwords,
   plans,
   query,
   questions,

@@ -5,16 +5,19 @@ import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
+import { type AttemptCounts, attemptCounts } from './attempt-counts.ts';
 import { writesAudit } from './audit.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
+import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
+import { type Passwords, passwordRepository } from './passwords.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
 import { openAsOwner, openPostgres, prepareServiceRole } from './postgres.ts';
@@ -25,6 +28,7 @@ import { type Quotas, quotaRepository } from './quotas.ts';
 import { type RateLimits, rateLimits } from './rate-limits.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type Searches, searchRepository } from './searches.ts';
+import { type SecondFactors, secondFactorRepository } from './second-factors.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
 import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
@@ -63,6 +67,10 @@ export interface Store {
   readonly users: Users;
   readonly principals: Principals;
   readonly logins: Logins;
+  readonly loginAddresses: LoginAddresses;
+  readonly passwords: Passwords;
+  readonly secondFactors: SecondFactors;
+  readonly attempts: AttemptCounts;
   readonly signingKeys: SigningKeys;
   readonly apiKeys: ApiKeys;
   readonly invitations: Invitations;
@@ -156,6 +164,10 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     users: userRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),
+    loginAddresses: loginAddressRepository(parts),
+    passwords: passwordRepository(parts),
+    secondFactors: secondFactorRepository(parts),
+    attempts: attemptCounts(parts),
     signingKeys: signingKeyRepository(parts),
     apiKeys: apiKeyRepository(parts),
     invitations: invitationRepository(parts),

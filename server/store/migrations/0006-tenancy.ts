@@ -91,6 +91,10 @@ export function inScope(column: string): string {
   return `${column} = any (string_to_array(${organizations}, ',')) or ${organizations} = '*'`;
 }
 
-function ofUser(column: string): string {
+/** The condition of a policy for what nobody asks for but the server itself. */
+export const forServerAlone = `${organizations} = '*'`;
+
+/** The condition of a policy: rows of the person that the connection asks for. */
+export function ofUser(column: string): string {
   return `${column} = (select current_setting('service.user_id', true)) or ${organizations} = '*'`;
 }

@@ -1,0 +1,134 @@
+/** The brake on guessing: for each account and address, for each address, and for each account from places unknown to it. */
+import { isIPv6 } from 'node:net';
+import { Problem } from '../problem.ts';
+import type { AttemptCounter, AttemptCounts, LoginAddressRecords } from './records.ts';
+
+export interface LoginBrake {
+  /** Counts an attempt to log in, or throws `too_many_attempts`. An unknown account is braked like any other. */
+  begin(email: string, address: string | null): Promise<LoginAttempt>;
+  /** Whoever is in: their address is known from now on, and they begin anew. */
+  welcome(user: Account, address: string | null): Promise<void>;
+  /** The same for who has set a new password: what others tried with the old one counts no more. */
+  restart(user: Account, address: string | null): Promise<void>;
+  /** Counts an attempt of another kind; `forget` once it was right. */
+  guard(kind: 'password' | 'otp' | 'forgot_address' | 'reset_link', key: string): Promise<Guarded>;
+  /** Whether one more may be, without a word to the caller. */
+  quietly(kind: 'forgot_account', key: string): Promise<boolean>;
+}
+
+interface Account {
+  readonly id: string;
+  readonly email: string;
+}
+
+/** An attempt that was counted, and counts as a failure until somebody says otherwise. */
+export interface LoginAttempt {
+  /** The password was right. */
+  takeBack(): Promise<void>;
+}
+
+export interface Guarded {
+  forget(): Promise<void>;
+}
+
+/** The time in which attempts are counted. */
+const windowSeconds = 15 * 60;
+/** How many times as much one address may try on all accounts, and all strangers on one account. */
+const manyTimes = 10;
+const linksAnHour = 3;
+
+const free: LoginAttempt & Guarded = { takeBack: async () => undefined, forget: async () => undefined };
+
+/**
+ * Whoever comes from an address that the account has logged in from is counted apart from everybody else, so that
+ * nobody keeps the owner out from elsewhere. `most` is what one address may try on one account; 0 brakes nothing.
+ */
+export function createLoginBrake(
+  counts: AttemptCounts,
+  addresses: LoginAddressRecords,
+  most: number,
+): LoginBrake {
+  const counter = (name: string, most: number, seconds = windowSeconds) =>
+    counts.counter({ name, most: Math.max(most, 1), seconds });
+  const known = counter('login_known', most);
+  const pair = counter('login_pair', most);
+  const perAddress = counter('login_address', most * manyTimes);
+  const perAccount = counter('login_account', most * manyTimes);
+  const others = {
+    password: counter('password', most),
+    otp: counter('otp', most),
+    reset_link: counter('reset_link', most * manyTimes),
+    forgot_address: counter('forgot_address', most * 2, 3600),
+    forgot_account: counter('forgot_account', linksAnHour, 3600),
+  };
+
+  /** Those that an attempt is counted by: the narrow ones first, so that a closed one spares the wide ones. */
+  async function countersOf(email: string, place: string): Promise<[AttemptCounter, string][]> {
+    const both = `${email}\n${place}`;
+    if (await addresses.isKnown(email, place)) return [[known, both]];
+    return [
+      [pair, both],
+      [perAddress, place],
+      [perAccount, email],
+    ];
+  }
+
+  async function welcome({ id, email }: Account, address: string | null): Promise<void> {
+    if (most === 0) return;
+    const place = placeOf(address);
+    if (!(await addresses.isKnown(email, place))) await addresses.remember(id, place);
+    for (const one of [known, pair]) await one.forget(`${email}\n${place}`);
+  }
+
+  return {
+    welcome,
+    async restart(user, address) {
+      if (most === 0) return;
+      await perAccount.forget(user.email);
+      for (const one of [others.otp, others.password]) await one.forget(user.id);
+      await welcome(user, address);
+    },
+    async begin(email, address) {
+      if (most === 0) return free;
+      const counters = await countersOf(email, placeOf(address));
+      // Looked at first: what is refused anyway must not fill the memory with names that somebody made up.
+      for (const [one, key] of counters) refuse(await one.look(key));
+      for (const [one, key] of counters) refuse(await one.count(key));
+      return {
+        async takeBack() {
+          for (const [one, key] of counters) await one.giveBack(key);
+        },
+      };
+    },
+    async guard(kind, key) {
+      if (most === 0) return free;
+      refuse(await others[kind].count(key));
+      return { forget: () => others[kind].forget(key) };
+    },
+    quietly: async (kind, key) => most === 0 || (await others[kind].count(key)) === null,
+  };
+}
+
+/** Whoever has one address of IPv6 has all of its network. */
+function placeOf(address: string | null): string {
+  if (address === null || !isIPv6(address)) return address ?? 'unknown';
+  const [head = '', tail] = address.toLowerCase().split('::');
+  const left = head === '' ? [] : head.split(':');
+  const right = tail ? tail.split(':') : [];
+  const missing = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
+  const groups = [...left, ...Array<string>(missing).fill('0'), ...right];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}
+
+function refuse(waitMs: number | null): void {
+  if (waitMs === null) return;
+  const seconds = String(Math.max(1, Math.ceil(waitMs / 1000)));
+  throw new Problem(
+    'too_many_attempts',
+    `Too many attempts failed; try again in ${seconds} seconds, or ask for a new password.`,
+    { headers: { 'Retry-After': seconds } },
+  );
+}

@@ -1,0 +1,146 @@
+/** Passwords: changed by who knows the old one, or by who has a link that is good once. */
+import type { Knex } from 'knex';
+import type { User } from '../contract/api.ts';
+import { type AuditActor, recordAudit } from './audit.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+import { toUser, type UserRow } from './users.ts';
+
+/** A link to a new password as the store knows it: only its hash. */
+export interface NewReset {
+  readonly email: string;
+  readonly hash: string;
+  readonly expiresAt: Date;
+}
+
+export interface Passwords {
+  /** The hash of the caller's own password; null where the account is gone. */
+  find(reach: Reach): Promise<string | null>;
+  /**
+   * Sets the caller's own password, and ends their logins but the one that calls. False where the password is not the
+   * one with this hash any more.
+   */
+  change(
+    reach: Reach,
+    hashes: { readonly from: string; readonly to: string },
+    keepLoginId: string,
+  ): Promise<boolean>;
+  /** Answers with the account that the link is for; null where the address has none. */
+  addReset(reset: NewReset, actor: AuditActor): Promise<User | null>;
+  /** Records that somebody asked for a link that nobody here can send. Null where the address has no account. */
+  noteForgotten(email: string, actor: AuditActor): Promise<User | null>;
+  /** Whether the link is good. */
+  isOpen(hash: string): Promise<boolean>;
+  /**
+   * Uses the link up: sets the password, ends every login and every other link of the account. Of several at once one
+   * gets through; null for the others.
+   */
+  reset(hash: string, passwordHash: string, actor: AuditActor): Promise<User | null>;
+  /** Forgets links that expired before; answers with how many there were. */
+  prune(before: Date): Promise<number>;
+}
+
+interface ResetRow {
+  hash: string;
+  user_id: string;
+  created_at: number;
+  expires_at: number;
+}
+
+export function passwordRepository({ database, clock }: StoreParts): Passwords {
+  const now = (): number => clock.now().getTime();
+  return {
+    find: (reach) =>
+      database.read(reach, async (sql) => {
+        const row = await sql<UserRow>('users').where({ id: reach.userId }).first('password_hash');
+        return row?.password_hash ?? null;
+      }),
+    change: (reach, { from, to }, keepLoginId) =>
+      database.write(reach, async (sql) => {
+        if ((await setPassword(sql, { id: reach.userId, password_hash: from }, to)) === 0) return false;
+        await endLogins(sql, reach.userId, now(), keepLoginId);
+        recordAudit(sql, reach, { ...aboutUser(reach.userId), action: 'password.change' });
+        return true;
+      }),
+    addReset: ({ email, hash, expiresAt }, actor) =>
+      database.write('installation', async (sql) => {
+        const user = await findUser(sql, email);
+        if (!user) return null;
+        const times = { created_at: now(), expires_at: expiresAt.getTime() };
+        await sql('password_resets').insert({ hash, user_id: user.id, ...times });
+        recordAudit(sql, actor, { ...aboutUser(user.id), action: 'password_reset.create' });
+        return toUser(user);
+      }),
+    noteForgotten: (email, actor) =>
+      database.write('installation', async (sql) => {
+        const user = await findUser(sql, email);
+        if (!user) return null;
+        recordAudit(sql, actor, { ...aboutUser(user.id), action: 'password_reset.request' });
+        return toUser(user);
+      }),
+    isOpen: (hash) =>
+      database.read('installation', async (sql) => {
+        const row = await sql<ResetRow>('password_resets')
+          .where({ hash })
+          .where('expires_at', '>', now())
+          .first('hash');
+        return row !== undefined;
+      }),
+    reset: (hash, passwordHash, actor) =>
+      database.write('installation', (sql) => reset(sql, hash, passwordHash, actor, now())),
+    prune: (before) =>
+      database.write('installation', (sql) =>
+        sql<ResetRow>('password_resets').where('expires_at', '<', before.getTime()).delete(),
+      ),
+  };
+}
+
+async function reset(
+  sql: Knex.Transaction,
+  hash: string,
+  passwordHash: string,
+  actor: AuditActor,
+  now: number,
+): Promise<User | null> {
+  const link = await sql<ResetRow>('password_resets')
+    .where({ hash })
+    .where('expires_at', '>', now)
+    .forUpdate()
+    .first();
+  if (!link || (await setPassword(sql, { id: link.user_id }, passwordHash)) === 0) return null;
+  await endLogins(sql, link.user_id, now);
+  const row = await sql<UserRow>('users').where({ id: link.user_id }).first();
+  if (!row) return null;
+  recordAudit(sql, { ...actor, userId: row.id }, { ...aboutUser(row.id), action: 'password.reset' });
+  return toUser(row);
+}
+
+/** A link that was made for the old password is good for no other. */
+async function setPassword(
+  sql: Knex.Transaction,
+  which: Pick<UserRow, 'id'> & Partial<Pick<UserRow, 'password_hash'>>,
+  passwordHash: string,
+): Promise<number> {
+  const changed = await sql<UserRow>('users').where(which).update({ password_hash: passwordHash });
+  if (changed > 0) await sql<ResetRow>('password_resets').where({ user_id: which.id }).delete();
+  return changed;
+}
+
+async function endLogins(
+  sql: Knex.Transaction,
+  userId: string,
+  now: number,
+  keepLoginId?: string,
+): Promise<void> {
+  const open = sql('logins').where({ user_id: userId, ended_at: null });
+  if (keepLoginId !== undefined) open.whereNot({ id: keepLoginId });
+  await open.update({ ended_at: now });
+}
+
+async function findUser(sql: Knex, email: string): Promise<UserRow | undefined> {
+  return sql<UserRow>('users').where({ email_key: email.toLowerCase() }).first();
+}
+
+function aboutUser(userId: string) {
+  return { target: { type: 'user', id: userId }, organizationId: null };
+}
