@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { createApp, createHttpServer } from './app.ts';
@@ -57,6 +58,16 @@ const ask = (method: string, path: string, options: RequestOptions = {}) =>
 const query = (body: Record<string, unknown>, on = app, token = ada.token) =>
   on.request('POST', '/api/v1/query', { token, body });
 const missing = 'ses_01k9w6r3h2e7xv5q0c8m4b1tza';
+
+/** Somebody whose login asks for a one-time code. */
+async function withSecondFactor(name: string): Promise<Account> {
+  const account = await app.register(name);
+  const { token, password } = account;
+  const { body } = await app.request('POST', '/api/v1/auth/mfa/enroll', { token, body: { password } });
+  const code = new TOTP({ secret: body.secret }).generate();
+  await app.request('POST', '/api/v1/auth/mfa/confirm', { token, body: { code } });
+  return account;
+}
 
 /** A query whose provider fails as told. */
 async function failing(fail: object, on = app, token = ada.token) {
@@ -153,6 +164,29 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     app.request('POST', '/v1/messages', { token: ada.token, headers: { 'x-api-key': 'sk-other' }, body: {} }),
   login_failed: () =>
     app.request('POST', '/api/v1/auth/login', { body: { email: ada.email, password: 'wrong' } }),
+  otp_required: async () => {
+    const { email, password } = await withSecondFactor('otp-required');
+    return app.request('POST', '/api/v1/auth/login', { body: { email, password } });
+  },
+  otp_invalid: async () => {
+    const { token } = await withSecondFactor('otp-invalid');
+    return app.request('DELETE', '/api/v1/auth/mfa', { token, headers: { 'x-service-otp': '000000' } });
+  },
+  mfa_conflict: async () => {
+    const { token, password } = await withSecondFactor('mfa-conflict');
+    return app.request('POST', '/api/v1/auth/mfa/enroll', { token, body: { password } });
+  },
+  password_wrong: () => ask('POST', '/api/v1/auth/mfa/enroll', { body: { password: 'wrong' } }),
+  reset_link_expired: () =>
+    app.request('POST', '/api/v1/auth/password/reset', {
+      body: { token: 'pr_unknown', password: 'long enough' },
+    }),
+  too_many_attempts: async () => {
+    const body = { email: 'victim@example.com', password: 'wrong' };
+    for (let attempt = 0; attempt < 10; attempt += 1)
+      await app.request('POST', '/api/v1/auth/login', { body });
+    return app.request('POST', '/api/v1/auth/login', { body });
+  },
   refresh_token_invalid: () =>
     app.request('POST', '/api/v1/auth/refresh', { body: { refresh_token: 'rt_unknown' } }),
   role_required: async () => {

@@ -45,15 +45,30 @@ interface Forms {
 }
 type ParseAs = 'json' | keyof Forms;
 
-type Init<Op, As extends ParseAs> = Omit<FetchOptions<Op>, 'parseAs' | 'headers'> & {
+type Options<Op> = Omit<FetchOptions<Op>, 'parseAs' | 'headers'>;
+type OptionsByPath<M extends Method> = { [P in PathOf<M> & keyof paths]: Options<Operation<P, M>> };
+// Interfaces, so that the compiler looks at the path of a call alone: the options of all paths at once are too many.
+interface OptionsOf {
+  get: GetOptions;
+  put: PutOptions;
+  post: PostOptions;
+  patch: PatchOptions;
+  delete: DeleteOptions;
+}
+interface GetOptions extends OptionsByPath<'get'> {}
+interface PutOptions extends OptionsByPath<'put'> {}
+interface PostOptions extends OptionsByPath<'post'> {}
+interface PatchOptions extends OptionsByPath<'patch'> {}
+interface DeleteOptions extends OptionsByPath<'delete'> {}
+
+type Init<Given, As extends ParseAs> = Given & {
   headers?: HeadersOptions;
   /** How the body is read: JSON unless said otherwise; `stream` leaves it unread. */
   parseAs?: As;
 };
 /** The second argument may be left out where nothing in it is needed. */
-type Rest<I> = Record<never, never> extends I ? [init?: I] : [init: I];
-// One operation after the other: all of them at once are more than the compiler takes.
-type RestOf<Op, As extends ParseAs> = Op extends unknown ? Rest<Init<Op, As>> : never;
+type Rest<Given, As extends ParseAs> =
+  Record<never, never> extends Given ? [init?: Init<Given, As>] : [init: Init<Given, As>];
 
 type Success<Op> = Op extends { responses: infer R } ? R[keyof R & (200 | 201 | 202 | 204)] : never;
 type Json<Response> = Response extends { content: infer C } ? C[keyof C & `${string}json`] : undefined;
@@ -65,9 +80,9 @@ export interface Answer<D> {
   readonly response: Response;
 }
 
-type Call<M extends Method> = <P extends PathOf<M> & keyof paths, As extends ParseAs = 'json'>(
+type Call<M extends Method> = <P extends keyof OptionsOf[M] & keyof paths, As extends ParseAs = 'json'>(
   path: P,
-  ...rest: RestOf<Operation<P, M>, As>
+  ...rest: Rest<OptionsOf[M][P], As>
 ) => Promise<Answer<Data<Operation<P, M>, As>>>;
 
 /**

@@ -6,9 +6,14 @@ call, so that the fuzzer never loses what it works with.
 """
 
 import atexit
+import base64
+import hashlib
+import hmac
 import json
 import os
 import re
+import struct
+import time
 from collections import Counter, defaultdict
 
 import requests
@@ -19,6 +24,7 @@ from schemathesis.openapi.checks import RejectedPositiveData
 URL = os.environ["FUZZ_URL"]
 KEY = os.environ["FUZZ_KEY"]
 OWN_KEY_ID = os.environ["FUZZ_KEY_ID"]
+OPERATOR_KEY = os.environ["FUZZ_OPERATOR_KEY"]
 EMAIL = os.environ["FUZZ_EMAIL"]
 PASSWORD = os.environ["FUZZ_PASSWORD"]
 MODEL = os.environ["FUZZ_MODEL"]
@@ -84,6 +90,18 @@ def register():
     body = {"email": f"fuzz-{calls['register']}@example.com", "password": PASSWORD}
     calls["register"] += 1
     return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()["access_token"]
+
+
+def enrolled_account():
+    token = register()
+    return token, post("/api/v1/auth/mfa/enroll", {"password": PASSWORD}, token).json()["secret"]
+
+
+def code_now(secret):
+    """What an authenticator app shows (RFC 6238)."""
+    digest = hmac.new(base64.b32decode(secret), struct.pack(">Q", int(time.time()) // 30), hashlib.sha1).digest()
+    at = digest[19] & 0xF
+    return f"{(struct.unpack('>I', digest[at:at + 4])[0] & 0x7FFFFFFF) % 1_000_000:06d}"
 
 
 def run_asking_permission(token):
@@ -302,7 +320,52 @@ def name_a_real_period(case):
     case.query = {name: value for name, value in (case.query or {}).items() if name not in ("from", "to")}
 
 
+def act_as(case, token):
+    case.headers["Authorization"] = f"Bearer {token}"
+
+
+def change_password_of_newcomer(case):
+    act_as(case, register())
+    case.body = {"current_password": PASSWORD, "new_password": PASSWORD}
+
+
+def make_link(case):
+    act_as(case, OPERATOR_KEY)
+    case.body = {"email": EMAIL}
+
+
+def use_fresh_link(case):
+    register()
+    body = {"email": f"fuzz-{calls['register'] - 1}@example.com"}
+    link = post("/api/v1/auth/password/links", body, OPERATOR_KEY).json()
+    case.body = {**case.body, "token": link["token"]}
+
+
+def enroll_newcomer(case):
+    act_as(case, register())
+    case.body = {"password": PASSWORD}
+
+
+def confirm_newcomer(case):
+    token, secret = enrolled_account()
+    act_as(case, token)
+    case.body = {"code": code_now(secret)}
+
+
+def disable_for_newcomer(case):
+    token, secret = enrolled_account()
+    codes = post("/api/v1/auth/mfa/confirm", {"code": code_now(secret)}, token).json()["recovery_codes"]
+    act_as(case, token)
+    case.headers["x-service-otp"] = codes[0]
+
+
 POINTERS = {
+    "changePassword": change_password_of_newcomer,
+    "createPasswordResetLink": make_link,
+    "resetPassword": use_fresh_link,
+    "enrollMfa": enroll_newcomer,
+    "confirmMfa": confirm_newcomer,
+    "disableMfa": disable_for_newcomer,
     "getSession": point_at_session,
     "updateSession": lambda case: (point_at_session(case), name_real_things(case)),
     "listMessages": point_at_session,

@@ -31,7 +31,7 @@ const root = join(import.meta.dirname, '../..');
 /** The account of the contract's examples, so that the fuzzer's first login succeeds. */
 const account = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
-export async function runFuzzer(url: string): Promise<FuzzResult> {
+export async function runFuzzer(url: string, operatorKey: string): Promise<FuzzResult> {
   const folder = await mkdtemp(join(tmpdir(), 'service-fuzz-'));
   const [report, statuses] = [join(folder, 'report.json'), join(folder, 'statuses.json')];
   // Read from a file, because of the address that it loads the contract from the fuzzer would test nothing.
@@ -44,7 +44,15 @@ export async function runFuzzer(url: string): Promise<FuzzResult> {
       ...['run', contract, '--url', url, '--report', 'json', '--report-json-path', report],
     ],
     // The fuzzer leaves caches where it runs.
-    { cwd: folder, env: { ...process.env, ...(await credentials(url)), FUZZ_STATUSES_FILE: statuses } },
+    {
+      cwd: folder,
+      env: {
+        ...process.env,
+        ...(await credentials(url)),
+        FUZZ_OPERATOR_KEY: operatorKey,
+        FUZZ_STATUSES_FILE: statuses,
+      },
+    },
   );
   let output = '';
   for (const stream of [child.stdout, child.stderr])

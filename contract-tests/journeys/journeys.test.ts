@@ -6,6 +6,7 @@ import { agentJourneys } from './agents.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
 import { quotaJourneys } from './quotas.ts';
+import { passwordJourneys } from './passwords.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { systemJourneys } from './system.ts';
@@ -26,6 +27,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   });
 
   accountJourneys(target);
+  passwordJourneys(target);
   sessionJourneys(target);
   historyJourneys(target);
   liveJourneys(target);

@@ -13,6 +13,8 @@ export interface Target {
   readonly visitor: ServiceClient;
   /** A client with the access token of an account of its own. */
   readonly client: ServiceClient;
+  /** A client with the key of the operator. */
+  readonly operator: ServiceClient;
   clientWith(token: string): ServiceClient;
   /** The operations that were called so far. */
   readonly visited: ReadonlySet<string>;
@@ -47,7 +49,8 @@ export function newAccount() {
 }
 
 export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
-  const { url, stop } = kind === 'mock' ? await startMock() : await startLive();
+  const { url, operatorKey, stop } =
+    kind === 'mock' ? { ...(await startMock()), operatorKey: 'sk-mock' } : await startLive();
   const visited = new Set<string>();
   let asked = 0;
   const make = (options: Partial<ClientOptions>) =>
@@ -58,6 +61,7 @@ export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
     url,
     visitor,
     client: make({ token: data.access_token }),
+    operator: make({ token: operatorKey }),
     clientWith: (token) => make({ token }),
     visited,
     async liveOnly(assertions) {
@@ -74,6 +78,7 @@ async function startLive() {
   const server = await startServer({ upstreamUrl: upstream.url });
   return {
     url: server.url,
+    operatorKey: server.operatorKey,
     async stop() {
       await server.stop();
       await upstream.stop();

@@ -33,6 +33,10 @@ describe('defaults', () => {
       port: 8090,
       mode: 'single',
       registration: 'open',
+      loginAttempts: 10,
+      trustedProxies: [],
+      publicUrl: null,
+      smtpUrl: null,
       dataDirectory: resolve('.data'),
       workspacesDirectory: resolve('.data/workspaces'),
       globalConfigDirectory: '/home/ada/.config/service',
@@ -126,6 +130,53 @@ describe('where a value comes from', () => {
     expect(outboundAllow).toEqual(['ollama:11434', '10.0.0.0/8']);
   });
 
+  test('the mail server, its sender and the address of this server belong together', () => {
+    const variables = {
+      SERVICE_SMTP_URL_FILE: file('smtps://user:hunter2@mail.example.com\n'),
+      SERVICE_MAIL_FROM: 'Service <service@example.com>',
+      SERVICE_PUBLIC_URL: 'https://service.example.com/',
+    };
+    expect(read([], variables)).toMatchObject({
+      smtpUrl: 'smtps://user:hunter2@mail.example.com',
+      mailFrom: 'Service <service@example.com>',
+      publicUrl: 'https://service.example.com',
+    });
+    expect(readServerSettings([], variables).help).not.toContain('hunter2');
+    const { SERVICE_PUBLIC_URL: _, ...unreachable } = variables;
+    expect(faultsOf([], unreachable)).toEqual([
+      'SERVICE_SMTP_URL needs SERVICE_PUBLIC_URL: the mails hold links to this server.',
+    ]);
+    expect(faultsOf([], { SERVICE_MAIL_FROM: 'a@example.com' })).toEqual([
+      'SERVICE_SMTP_URL and SERVICE_MAIL_FROM belong together; set both, or neither.',
+    ]);
+  });
+
+  test('trusted proxies are a list of addresses, ranges and names', () => {
+    const variables = { SERVICE_TRUSTED_PROXIES: 'loopback, 10.0.0.0/8,2001:db8::1' };
+    expect(read([], variables).trustedProxies).toEqual(['loopback', '10.0.0.0/8', '2001:db8::1']);
+    expect(read().trustedProxies).toEqual([]);
+  });
+
+  test.each(['0.0.0.0/0', '::/0', 'proxy.example.com', '10.0.0.1,', '10.0.0.0/33', 'true'])(
+    'nobody trusts %s',
+    (text) => {
+      const [fault] = faultsOf([], { SERVICE_TRUSTED_PROXIES: text });
+      expect(fault).toMatch(/^SERVICE_TRUSTED_PROXIES must list addresses or ranges, as 10\.0\.0\.0\/8/);
+    },
+  );
+
+  test.each([
+    'service@example.com\r\nBcc: eve@example.com',
+    'Eve\n <service@example.com>',
+    'service',
+    'a@example.com, b@example.com',
+    '<a@example.com> <b@example.com>',
+  ])('no mail is sent by %j', (from) => {
+    const others = { SERVICE_SMTP_URL: 'smtp://localhost', SERVICE_PUBLIC_URL: 'https://service.example.com' };
+    const [fault] = faultsOf([], { ...others, SERVICE_MAIL_FROM: from });
+    expect(fault).toMatch(/^SERVICE_MAIL_FROM must be an e-mail address/);
+  });
+
   test('origins are a list', () => {
     const variables = { SERVICE_CORS_ORIGINS: 'https://a.example, http://localhost:3000/' };
     expect(read([], variables).corsOrigins).toEqual(['https://a.example', 'http://localhost:3000']);
@@ -162,6 +213,18 @@ describe('faults', () => {
     [
       { SERVICE_OUTBOUND_ALLOW: 'ollama:11434, *' },
       'SERVICE_OUTBOUND_ALLOW lists what cannot be used: "*" is neither a host (ollama.internal, localhost:11434), an origin (http://10.0.0.5:8080), an address nor a range (10.0.0.0/8, fd00::/8).',
+    ],
+    [
+      { SERVICE_SMTP_URL: 'mail.example.com', SERVICE_MAIL_FROM: 'a@example.com' },
+      'SERVICE_SMTP_URL must begin with smtp:// or smtps://, as smtps://user:password@mail.example.com.',
+    ],
+    [
+      { SERVICE_PUBLIC_URL: 'service.example.com' },
+      'SERVICE_PUBLIC_URL must be an address as https://service.example.com.',
+    ],
+    [
+      { SERVICE_ADMIN_EMAIL: 'аda@example.com', SERVICE_ADMIN_PASSWORD: 'long enough' },
+      'SERVICE_ADMIN_EMAIL must be an e-mail address.',
     ],
     [
       { SERVICE_ADMIN_EMAIL: 'ada@example.com' },
