@@ -1,7 +1,8 @@
 /** Whose word counts about where a request comes from. */
 import type { IncomingMessage } from 'node:http';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { addressReader } from './caller-address.ts';
+import { startTestServer } from './test-server.ts';
 
 /** As much of a request as is read. */
 function from(remoteAddress: string | undefined, forwarded?: string, others: Record<string, string> = {}) {
@@ -47,4 +48,22 @@ test('no other header counts', () => {
 
 test('a connection that is gone has no address', () => {
   expect(addressReader(trusting)(from(undefined, '198.51.100.7'))).toBeNull();
+});
+
+test('the log names the caller, and warns once of a proxy that nobody trusts', async () => {
+  for (const [trustedProxies, named, warnings] of [
+    [[], '127.0.0.1', 1],
+    [['loopback'], '198.51.100.7', 0],
+  ] as const) {
+    const server = await startTestServer({ settings: { trustedProxies } });
+    onTestFinished(server.close);
+    const headers = { 'x-forwarded-for': '198.51.100.7' };
+    for (const _ of [1, 2]) await server.request('GET', '/health', { headers });
+    const requests = () => server.log.filter(({ msg }) => msg === 'request');
+    await expect.poll(() => requests().length).toBe(2);
+    expect(requests().map(({ address }) => address)).toEqual([named, named]);
+    expect(server.log.filter(({ msg }) => String(msg).includes('SERVICE_TRUSTED_PROXIES'))).toHaveLength(
+      warnings,
+    );
+  }
 });

@@ -26,7 +26,7 @@ export function addressReader(trustedProxies: readonly string[]): AddressOf {
 }
 
 /** One spelling for each: IPv4 as such, no zone; some proxies write the port behind. */
-function plainAddress(text: string): string | null {
+export function plainAddress(text: string): string | null {
   const withoutPort = /^(?:\[(?<v6>[^\]]+)\]|(?<v4>\d+(?:\.\d+){3}))(?::\d+)?$/.exec(text)?.groups;
   const address = (withoutPort?.v6 ?? withoutPort?.v4 ?? text)
     .replace(/^::ffff:(?=\d+\.)/i, '')

@@ -1,16 +1,31 @@
 /** Writes each finished request to the log, and counts it. */
 import type { RequestHandler } from 'express';
+import { plainAddress } from './caller-address.ts';
 import { type Exchange, exchangeOf } from './exchange.ts';
 import type { Ports } from './ports.ts';
 
 /** Records when the answer is out, or the caller has gone. */
 export function recordRequests(ports: Pick<Ports, 'log' | 'metrics'>): RequestHandler {
+  let warned = false;
   return (request, response, next) => {
     const startedAt = performance.now();
     const exchange = exchangeOf(request);
+    if (!warned && namesUnheard(exchange)) {
+      warned = true;
+      ports.log.warn(
+        { address: exchange.address },
+        'X-Forwarded-For comes from an address that SERVICE_TRUSTED_PROXIES does not list: all who come from there count as one caller',
+      );
+    }
     response.once('close', () => record(exchange, performance.now() - startedAt, ports));
     next();
   };
+}
+
+/** Whether somebody says for whom they ask, and is not believed. */
+function namesUnheard({ request, address }: Exchange): boolean {
+  if (request.headers['x-forwarded-for'] === undefined) return false;
+  return address === plainAddress(request.socket.remoteAddress ?? '');
 }
 
 function record(exchange: Exchange, ms: number, { log, metrics }: Pick<Ports, 'log' | 'metrics'>): void {
