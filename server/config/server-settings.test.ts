@@ -172,7 +172,10 @@ describe('where a value comes from', () => {
     'a@example.com, b@example.com',
     '<a@example.com> <b@example.com>',
   ])('no mail is sent by %j', (from) => {
-    const others = { SERVICE_SMTP_URL: 'smtp://localhost', SERVICE_PUBLIC_URL: 'https://service.example.com' };
+    const others = {
+      SERVICE_SMTP_URL: 'smtp://localhost',
+      SERVICE_PUBLIC_URL: 'https://service.example.com',
+    };
     const [fault] = faultsOf([], { ...others, SERVICE_MAIL_FROM: from });
     expect(fault).toMatch(/^SERVICE_MAIL_FROM must be an e-mail address/);
   });
@@ -220,7 +223,11 @@ describe('faults', () => {
     ],
     [
       { SERVICE_PUBLIC_URL: 'service.example.com' },
-      'SERVICE_PUBLIC_URL must be an address as https://service.example.com.',
+      'SERVICE_PUBLIC_URL must be an address without a path, as https://service.example.com.',
+    ],
+    [
+      { SERVICE_PUBLIC_URL: 'http://service.example.com' },
+      'SERVICE_PUBLIC_URL must begin with https://: what people send there is secret.',
     ],
     [
       { SERVICE_ADMIN_EMAIL: 'аda@example.com', SERVICE_ADMIN_PASSWORD: 'long enough' },

@@ -446,10 +446,11 @@ function webAddress(text: string): string | Fault {
 
 function publicAddress(text: string): string | Fault {
   const url = URL.canParse(text) ? new URL(text) : null;
-  const usable = url && /^https?:$/.test(url.protocol) && !url.username && !url.search && !url.hash;
-  return usable
-    ? url.href.replace(/\/$/, '')
-    : new Fault('must be an address as https://service.example.com.');
+  const bare = url && /^https?:$/.test(url.protocol) && !url.username && url.pathname === '/';
+  if (!url || !bare || url.search || url.hash)
+    return new Fault('must be an address without a path, as https://service.example.com.');
+  const safe = url.protocol === 'https:' || isLoopback(url.hostname);
+  return safe ? url.origin : new Fault('must begin with https://: what people send there is secret.');
 }
 
 function smtpAddress(text: string): string | Fault {
