@@ -43,7 +43,10 @@ function explainParameter(
 ): FieldError[] {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name;
   const value = given[name];
-  if (value === undefined) return [];
+  if (value === undefined)
+    return parameter.required
+      ? [{ in: parameter.in, name: parameter.name, message: 'is required', code: 'required' }]
+      : [];
   // Types can only be read off a text where the validator can write the result back.
   const wrapper = wrappers.get(parameter) ?? { type: 'object', properties: { value: parameter.schema } };
   wrappers.set(parameter, wrapper);

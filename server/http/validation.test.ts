@@ -220,3 +220,17 @@ describe('bodies', () => {
     expect((await server.request('POST', '/v1/messages', { body })).status).toBe(404);
   });
 });
+
+test.each([
+  ['is missing', {}, 'required'],
+  ['is none', { 'x-service-otp': 'a word' }, 'pattern'],
+])(
+  'a header that an operation needs and that %s is named',
+  async (_, headers: Record<string, string>, code) => {
+    const { status, json } = await server.request('DELETE', '/api/v1/auth/mfa', { headers });
+    expect([status, json.errors]).toEqual([
+      400,
+      [{ in: 'header', name: 'x-service-otp', message: expect.any(String), code }],
+    ]);
+  },
+);
