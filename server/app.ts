@@ -8,9 +8,10 @@ import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } f
 import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
 import type { AnyCall, Caller, Ports } from './http/ports.ts';
-import { noSuchOperation } from './http/problems.ts';
+import { noSuchOperation, toProblem } from './http/problems.ts';
 import { limitRate } from './http/rate-limits.ts';
 import { recordRequests } from './http/record.ts';
+import { refusalOf } from './http/refusals.ts';
 import { createReplies, type Replies } from './http/replies.ts';
 import { readBody } from './http/request-body.ts';
 import { createValidation, type Validate } from './http/validation.ts';
@@ -35,7 +36,7 @@ export function createApp(services: Services, handlers: Operations = operations)
   app.use(shareWithOrigins(ports.settings));
   for (const path of paths) app.route(path.pattern).all(serve(path, ports, validate, replies));
   app.use(refuseUnknownPath);
-  app.use(answerFailure(replies));
+  app.use(answerFailure(replies, ports));
   // http/server.ts tells when; Express types only the one event of its own.
   (app as EventEmitter).on('drain', replies.endStreams);
   return app;
@@ -70,7 +71,8 @@ async function identify(exchange: Exchange, { identity, settings }: Ports): Prom
   const caller = await authenticate(request, route, identity);
   exchange.userId = caller.userId;
   const credential = { kind: caller.credential, id: caller.credentialId };
-  return { ...enforceAccess(access, caller), origin: { ...originOf(exchange), credential } };
+  exchange.caller = { ...caller, origin: { ...originOf(exchange), credential } };
+  return enforceAccess(access, exchange.caller);
 }
 
 const refuseUnknownPath: RequestHandler = () => {
@@ -78,8 +80,13 @@ const refuseUnknownPath: RequestHandler = () => {
 };
 
 /** Express knows a handler of failures by its four parameters. */
-function answerFailure(replies: Replies): ErrorRequestHandler {
-  return (error, request, _response, _next) => replies.fail(exchangeOf(request), error);
+function answerFailure(replies: Replies, ports: Ports): ErrorRequestHandler {
+  return (error, request, _response, _next) => {
+    const exchange = exchangeOf(request);
+    const refusal = refusalOf(exchange, toProblem(error));
+    if (refusal) ports.refused(refusal);
+    replies.fail(exchange, error);
+  };
 }
 
 function portsOf(services: Services, handlers: Operations): Ports {
@@ -91,6 +98,7 @@ function portsOf(services: Services, handlers: Operations): Ports {
     identity,
     draining,
     rateLimits: { take: (policy, key) => store.rateLimits.take(policy, key) },
+    refused: store.auditRefusals.note,
     perform(route, call) {
       // The route table and the type of the handlers come from the same contract: family and id fit together.
       const family = handlers[route.family] as unknown as Readonly<Record<string, AnyHandler>>;

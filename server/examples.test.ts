@@ -8,6 +8,7 @@ import { readServerSettings } from './config/config.ts';
 import type {
   Agent,
   ApiKey,
+  AuditEntry,
   Me,
   Message,
   PermissionRequest,
@@ -76,6 +77,7 @@ const ids: Readonly<Record<string, string>> = {
   plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   subject_type: 'user',
   subject_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza',
+  entry_id: 'aud_01k9w6r3h2e7xv5q0c8m4b1tza',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -95,6 +97,7 @@ const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const queries: Readonly<Record<string, readonly string[]>> = {
   listTools: ['limit=1'],
   listAgents: ['limit=1'],
+  listAuditLogs: ['request_id=req_01k9w6r3h2e7xv5q0c8m4b1tza'],
 };
 /** Registering another account turns the server into one for many, where the demonstration must be named. */
 const last = ['registerUser'];
@@ -229,6 +232,7 @@ async function seed(file: string): Promise<void> {
     plans: plansOf(),
     quota: answerOf<Quota>('getQuota'),
     usage: answerOf<UsagePage>('getUsage').data,
+    auditEntry: answerOf<AuditEntry>('getAuditLog'),
   });
   await database.close();
 }

@@ -30,6 +30,7 @@ beforeAll(async () => {
   const planned = { prompt: 'A better test', agent_slug: 'plan', model: 'demo:demo-1' };
   await app.request('POST', '/api/v1/query', { token: ada.token, body: planned });
   const plans = await app.request('GET', '/api/v1/plans', { token: ada.token });
+  const entries = await app.request('GET', '/api/v1/audit/logs', { token: ada.token });
   ids = {
     message_id: messages.data[0].id,
     session_id: permission.session_id,
@@ -39,6 +40,7 @@ beforeAll(async () => {
     plan_id: plans.body.data[0].id,
     subject_type: quota.body.subject_type,
     subject_id: quota.body.subject_id,
+    entry_id: entries.body.data[0].id,
     'permissions/request_id': permission.id,
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,

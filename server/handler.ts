@@ -95,7 +95,8 @@ type Payload<Type, Data> = Type extends 'text/event-stream'
   ? { readonly type: Type; readonly body: AsyncIterable<ServerEvent> }
   : Type extends 'application/json'
     ? { readonly type?: Type; readonly body: Data }
-    : { readonly type: Type; readonly body: Data };
+    : // A long text may come in pieces.
+      { readonly type: Type; readonly body: Data extends string ? Data | AsyncIterable<Data> : Data };
 
 /** Written by http/ itself, so that no handler need give them. */
 type Automatic = 'X-Request-Id' | 'X-SSE-Version' | 'Cache-Control' | 'request-id';

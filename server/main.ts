@@ -78,7 +78,12 @@ export async function startServer(
     });
     const processKey = options.project ? await services.identity.issueProcessKey() : null;
     opened.resolve();
-    const housekeeping = setInterval(() => void forgetTheOld(services), housekeepingMs);
+    // A command that has the server inside ends before long; whoever serves for long writes the head down every hour.
+    if (!options.project) await services.anchorAuditLog();
+    const housekeeping = setInterval(() => {
+      void forgetTheOld(services);
+      void services.anchorAuditLog();
+    }, housekeepingMs);
     housekeeping.unref();
     return {
       url,

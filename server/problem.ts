@@ -74,6 +74,14 @@ export interface ProblemExtras {
   readonly headers?: Readonly<Record<string, string>>;
   /** What failed underneath: for the log, never for the caller. */
   readonly cause?: unknown;
+  /** Whose account or what else was aimed at: for the audit log, never for the caller. */
+  readonly concerns?: Concern | undefined;
+}
+
+/** What a refused request was aimed at. */
+export interface Concern {
+  readonly type: string;
+  readonly id: string;
 }
 
 /** An error for the caller: throw it where the fact is known; only http/ renders it. */
@@ -82,6 +90,7 @@ export class Problem extends Error {
   readonly errors: readonly FieldError[] | undefined;
   readonly quota: QuotaUse | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  readonly concerns: Concern | undefined;
 
   /** `detail` says what happened here, and what to do about it. */
   constructor(code: ProblemCode, detail: string, extras: ProblemExtras = {}) {
@@ -91,6 +100,7 @@ export class Problem extends Error {
     this.errors = extras.errors;
     this.quota = extras.quota;
     this.headers = extras.headers ?? {};
+    this.concerns = extras.concerns;
   }
 
   get status(): number {

@@ -23,7 +23,7 @@ import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
-import { openStore, type Store } from './store/store.ts';
+import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
 import { workspaceFolder, workspacePlace } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
@@ -43,6 +43,8 @@ export interface Services {
   /** What this server can and cannot do here, for /ready and the start summary. */
   readonly capabilities: Capabilities;
   readonly metrics: Metrics;
+  /** The heads of the audit log that this server has written down outside the database. */
+  readonly auditAnchors: () => Promise<readonly Anchor[]>;
   /** Whether the server is stopping: no new runs, readiness 503. */
   readonly draining: () => boolean;
 }
@@ -122,6 +124,8 @@ export interface OpenServices extends Services {
   readonly providerOrigins: ReadonlyMap<string, ProviderCandidate['origin']>;
   /** What is odd about the settings file: warnings, since errors end the start. */
   readonly diagnostics: readonly Diagnostic[];
+  /** Writes the head of the audit log to the log and beside the database; tells where those before do not hold. */
+  anchorAuditLog(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -236,6 +240,8 @@ async function assemble(
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
     diagnostics: first.diagnostics,
+    auditAnchors: () => readAnchors(anchorFile(settings.dataDirectory)),
+    anchorAuditLog: () => anchorAuditLog(settings.dataDirectory, { store, clock, log }),
     get capabilities() {
       return capabilitiesOf(mode, store, runtime);
     },
@@ -248,6 +254,27 @@ async function assemble(
       await store.close();
     },
   };
+}
+
+async function anchorAuditLog(
+  dataDirectory: string,
+  { store, clock, log }: Pick<Services, 'store' | 'clock' | 'log'>,
+): Promise<void> {
+  try {
+    const file = anchorFile(dataDirectory);
+    const [last] = (await readAnchors(file)).slice(-1);
+    const differing = last && (await store.auditLogs.differs(last));
+    if (differing)
+      log.error({ ...last, fault: differing }, 'the audit log is not the one whose head was written down');
+    const head = await store.auditLogs.head();
+    log.info(head, 'the head of the audit log');
+    await writeAnchor(file, head, clock.now());
+  } catch (error) {
+    log.error(
+      { err: error },
+      'the head of the audit log could not be written down; the next hour tries again',
+    );
+  }
 }
 
 /** Every queue has a bound, and both are to be seen: beyond it requests are refused. */

@@ -139,7 +139,7 @@ function init(method: string, { token, body, headers }: RequestOptions): Request
 
 async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
-  const isJson = /json\b/.test(response.headers.get('content-type') ?? '');
+  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '');
   return {
     status: response.status,
     headers: response.headers,

@@ -227,6 +227,23 @@ def point_at_doomed_plan(case):
         case.body = {**body, "model": "demo:demo-1"} if case.operation.path.endswith("approve") else body
 
 
+def point_at_entry(case):
+    def newest():
+        headers = {"Authorization": f"Bearer {KEY}"}
+        return http.get(f"{URL}/api/v1/audit/logs", headers=headers, timeout=10).json()["data"][0]["id"]
+
+    case.path_parameters["entry_id"] = once("entry", newest)
+
+
+def find_in_own_organization(case):
+    case.query = {name: value for name, value in (case.query or {}).items() if name != "organization_id"}
+
+
+def verify_without_anchor(case):
+    """Every chain differs from a head that was invented; that this is told is tested elsewhere."""
+    case.query = {name: value for name, value in (case.query or {}).items() if name != "anchor"}
+
+
 def name_new_agent(case):
     """A slug that nobody has, in the workspace that everybody has."""
     calls["agent"] += 1
@@ -409,6 +426,10 @@ POINTERS = {
     "putQuota": lambda case: (point_at_quota(case), spare_the_fuzzer(case)),
     "deleteQuota": point_at_quota,
     "getUsage": name_a_real_period,
+    "listAuditLogs": find_in_own_organization,
+    "exportAuditLogs": find_in_own_organization,
+    "verifyAuditChain": verify_without_anchor,
+    "getAuditLog": point_at_entry,
     "createSession": name_real_things,
     "importSession": import_for_this_server,
     "createQuery": name_real_things,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../contract.ts';
 import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
+import { auditJourneys } from './audit.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
 import { passwordJourneys } from './passwords.ts';
@@ -33,6 +34,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   liveJourneys(target);
   runJourneys(target);
   agentJourneys(target);
+  auditJourneys(target);
   systemJourneys(target);
   quotaJourneys(target);
 

@@ -4,7 +4,7 @@ import type { Route } from '../contract/routes.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { type AddressOf, addressReader } from './caller-address.ts';
-import type { HttpSettings, Origin } from './ports.ts';
+import type { Caller, HttpSettings, Origin } from './ports.ts';
 
 /** `native` speaks problem+json, `messages` the vendor's error shape. */
 type Surface = 'native' | 'messages';
@@ -24,6 +24,7 @@ export interface Exchange {
   route: Route | null;
   /** Known once the credential is checked. */
   userId: string | null;
+  caller: Caller | null;
   streamed: boolean;
 }
 
@@ -55,7 +56,7 @@ function begin(request: Request, response: Response, addressOf: AddressOf): void
   if (surface === 'messages') response.setHeader('request-id', requestId);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   const exchange = { request, response, requestId, path, search, surface, address: addressOf(request) };
-  exchanges.set(request, { ...exchange, route: null, userId: null, streamed: false });
+  exchanges.set(request, { ...exchange, route: null, userId: null, caller: null, streamed: false });
 }
 
 /** The exchange that this request belongs to. */

@@ -68,6 +68,15 @@ export interface HttpMetrics {
   openStreamsInAll(): number;
 }
 
+/** A request that was refused, for the audit log. */
+export interface Refusal {
+  readonly actor: { readonly userId: string | null; readonly origin: Origin };
+  readonly action: 'access.refuse' | 'login.refuse';
+  readonly target: { readonly type: string; readonly id: string };
+  readonly reason: string;
+  readonly operation: string;
+}
+
 /** A handler's input before its operation is known to the compiler. */
 export interface AnyCall {
   readonly path: Readonly<Record<string, unknown>>;
@@ -96,6 +105,8 @@ export interface Ports {
       key: string,
     ): Promise<{ readonly allowed: boolean; readonly remaining: number; readonly resetMs: number }>;
   };
+  /** Records that something was refused, without anybody waiting for it. */
+  refused(refusal: Refusal): void;
   /** Whether the server is stopping. */
   draining(): boolean;
   /** Runs the handler of an operation. */

@@ -1,4 +1,5 @@
 /** How answers leave: replies whole, streams event by event, and all of them held to the contract where that is asked. */
+import { chunksOf, sendChunks } from './chunks.ts';
 import type { Exchange } from './exchange.ts';
 import type { Caller, Ports } from './ports.ts';
 import { sendFailure, sendReply } from './reply.ts';
@@ -24,7 +25,9 @@ export function createReplies(ports: Ports): Replies {
     },
     async send(exchange, reply, caller) {
       const events = eventsOf(reply);
+      const chunks = chunksOf(reply);
       if (events && caller) await streams.send(exchange, reply, events, caller);
+      else if (chunks) await sendChunks(exchange, reply, chunks, ports, strict);
       else sendReply(exchange, reply, ports, strict);
     },
     endStreams: streams.endAll,

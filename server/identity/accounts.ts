@@ -3,10 +3,10 @@ import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
-import type { RegistrationToken, UserRecords } from './records.ts';
+import type { Origin, RegistrationToken, UserRecords } from './records.ts';
 
 export interface Accounts {
-  register(body: RegisterRequest): Promise<User>;
+  register(body: RegisterRequest, origin?: Origin): Promise<User>;
   /** The account, if the password is its own. */
   check(body: LoginRequest): Promise<User>;
 }
@@ -16,16 +16,20 @@ export type Registration = 'open' | 'invite';
 
 export function createAccounts(users: UserRecords, registration: Registration): Accounts {
   return {
-    async register(body) {
+    async register(body, origin) {
       const token = tokenOf(body);
       if (!token && registration === 'invite') throw invitationNeeded();
-      return users.createAccount({ ...(await newAccount(body.email, body.password, body.name)), token });
+      const account = await newAccount(body.email, body.password, body.name);
+      return users.createAccount({ ...account, token, origin });
     },
     async check(body) {
-      const account = await users.findForLogin(normalisedEmail(body.email));
+      const email = normalisedEmail(body.email);
+      const account = await users.findForLogin(email);
       const matches = await verifyPassword(account?.passwordHash ?? null, body.password);
       if (!account || !matches)
-        throw new Problem('login_failed', 'The e-mail address or the password is wrong.');
+        throw new Problem('login_failed', 'The e-mail address or the password is wrong.', {
+          concerns: account ? { type: 'user', id: account.user.id } : { type: 'email', id: email },
+        });
       return account.user;
     },
   };

@@ -52,7 +52,7 @@ export interface Identity {
   register(body: RegisterRequest, origin?: Origin): Promise<TokenPair>;
   /** Throws `login_failed`, `otp_required` or `too_many_attempts`. */
   login(body: LoginRequest, origin?: Origin): Promise<TokenPair>;
-  refresh(refreshToken: string): Promise<TokenPair>;
+  refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   logout(principal: Principal, allDevices: boolean): Promise<void>;
   /** Answers the same for every address. Throws `too_many_attempts`. */
   requestPasswordReset(email: string, origin: Origin): Promise<PasswordResetRequested>;
@@ -146,19 +146,20 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       const now = (await processKeys.principalOf(credentialId)) ?? (await principalOf(credentialId));
       return now !== null && keepsItsRights(principal, now);
     },
-    async register(body, origin = nowhere) {
-      const user = await accounts.register(body);
+    async register(body, origin) {
+      const user = await accounts.register(body, origin);
       await options.onRegistered?.(await records.users.count());
-      await brake.welcome(user, origin.address);
-      return logins.start(user);
+      await brake.welcome(user, (origin ?? nowhere).address);
+      return logins.start(user, origin);
     },
-    async login(body, origin = nowhere) {
+    async login(body, given) {
+      const origin = given ?? nowhere;
       const attempt = await brake.begin(normalisedEmail(body.email), origin.address);
       const user = await accounts.check(body);
       await attempt.takeBack();
       await secondFactors.require(user, body.otp, origin);
       await brake.welcome(user, origin.address);
-      return logins.start(user);
+      return logins.start(user, given);
     },
     requestPasswordReset: resets.request,
     createPasswordResetLink: resets.createLink,

@@ -5,11 +5,11 @@ import { Problem } from '../problem.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
 import { allScopes, type Principal, toPrincipal } from './principal.ts';
-import type { IdentityRecords, LoginOwner } from './records.ts';
+import type { IdentityRecords, LoginOwner, Origin } from './records.ts';
 
 export interface Logins {
-  start(user: User): Promise<TokenPair>;
-  refresh(refreshToken: string): Promise<TokenPair>;
+  start(user: User, origin?: Origin): Promise<TokenPair>;
+  refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   end(principal: Principal, allDevices: boolean): Promise<void>;
   /** Who an access token speaks for now. */
   authenticate(accessToken: string): Promise<Principal>;
@@ -36,15 +36,15 @@ export function createLogins(
   }
 
   return {
-    async start(user) {
+    async start(user, origin) {
       const { secret, hash } = newRefreshToken();
       const expiresAt = new Date(clock.now().getTime() + loginDays * 86_400_000);
-      const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt });
+      const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt, origin });
       return pair(user, loginId, secret);
     },
-    async refresh(refreshToken) {
+    async refresh(refreshToken, origin) {
       const next = newRefreshToken();
-      const rotation = await logins.rotate(hashOf(refreshToken), next.hash, clock.now());
+      const rotation = await logins.rotate(hashOf(refreshToken), next.hash, clock.now(), origin);
       if (typeof rotation === 'string') throw notRefreshed(rotation);
       const owner = await principals.byLogin(rotation.loginId, clock.now());
       // Its other half of a race has ended the login in between.
@@ -52,8 +52,8 @@ export function createLogins(
       return pair(owner.user, rotation.loginId, next.secret);
     },
     async end(principal, allDevices) {
-      if (allDevices) await logins.endAll(principal.userId);
-      else await logins.end(principal.credentialId);
+      if (allDevices) await logins.endAll(principal.userId, principal);
+      else await logins.end(principal.credentialId, principal);
     },
     async authenticate(accessToken) {
       const claims = await accessTokens.verify(accessToken);

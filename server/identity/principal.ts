@@ -38,6 +38,7 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'metrics:read': true,
   'quotas:read': true,
   'quotas:write': true,
+  'audit:read': true,
 };
 
 /** What a login may do. */

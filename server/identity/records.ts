@@ -31,6 +31,8 @@ export interface NewAccount {
   readonly name: string;
   readonly passwordHash: string;
   readonly token?: RegistrationToken | undefined;
+  /** Where the request came from; absent where the service makes the account itself. */
+  readonly origin?: Origin | undefined;
 }
 
 /** A token to register with, as the store knows it: only its hash. */
@@ -89,11 +91,18 @@ export interface LoginRecords {
     readonly userId: string;
     readonly refreshHash: string;
     readonly expiresAt: Date;
+    readonly origin?: Origin | undefined;
   }): Promise<string>;
   /** Exchanges a refresh token that was never used; one that was ends its login. */
-  rotate(oldHash: string, newHash: string, now: Date): Promise<Rotation>;
-  end(loginId: string): Promise<void>;
-  endAll(userId: string): Promise<void>;
+  rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
+  end(loginId: string, by: Actor): Promise<void>;
+  endAll(userId: string, by: Actor): Promise<void>;
+}
+
+/** Who does it, for the audit log. */
+export interface Actor {
+  readonly userId: string | null;
+  readonly origin?: Origin | undefined;
 }
 
 export type Rotation =

@@ -9,8 +9,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createIdentity } from '../identity/identity.ts';
 import { createLog } from '../log.ts';
-import { openStore, type Store } from '../store/store.ts';
-import { createInvitation, examineDatabase } from './maintenance.ts';
+import { anchorFile, openStore, type Store, writeAnchor } from '../store/store.ts';
+import { createInvitation, examineDatabase, verifyAuditChain } from './maintenance.ts';
 
 const run = promisify(execFile);
 const command = join(import.meta.dirname, 'invite.ts');
@@ -47,6 +47,29 @@ test('the command prints the token alone, so that a script can take it', async (
   expect(stderr).toContain('invitation_token');
   const identity = await invitingIdentity();
   await identity.register({ ...person, invitation_token: stdout.trim() });
+});
+
+test('the audit log of an installation is held against its chain and the heads beside it', async () => {
+  const identity = await invitingIdentity();
+  const { token } = await createInvitation({ databaseUrl: null, dataDirectory: folder });
+  await identity.register({ ...person, invitation_token: token });
+  const verify = (...flags: string[]) =>
+    run(process.execPath, [join(import.meta.dirname, 'verify-audit.ts'), ...flags], {
+      env: { SERVICE_DATA_DIR: folder },
+    });
+  const whole = await verifyAuditChain({ databaseUrl: null, dataDirectory: folder });
+  expect(whole).toMatchObject({ valid: true, entries: 3, head: { sequence: 3 } });
+  expect((await verify('--anchor', `3:${whole.head?.hash}`)).stdout).toContain(`3:${whole.head?.hash}`);
+  await writeAnchor(anchorFile(folder), { sequence: 4, hash: '0'.repeat(64) }, new Date());
+  await expect(verify()).rejects.toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/broken at entry 4: truncated/),
+  });
+  await expect(verify('--anchor', 'nonsense')).rejects.toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('<sequence>:<hash>'),
+  });
 });
 
 test('a folder without a database stays as it is, and the message says what to do', async () => {

@@ -4,8 +4,16 @@ import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../clock.ts';
 import { readServerSettings, type ServerSettings } from '../config/config.ts';
+import type { AuditVerification } from '../contract/api.ts';
 import { createLog } from '../log.ts';
-import { examineSqlite, openStore, type SchemaVersions } from '../store/store.ts';
+import {
+  type Anchor,
+  anchorFile,
+  examineSqlite,
+  openStore,
+  readAnchors,
+  type SchemaVersions,
+} from '../store/store.ts';
 
 /** A token that lets one person register. It cannot be shown again. */
 export interface Invitation {
@@ -27,6 +35,60 @@ export async function invite(flags: readonly string[]): Promise<void> {
   process.stderr.write(
     `Whoever registers sends it as invitation_token; it works once, until ${expiresAt.toISOString()}.\n`,
   );
+}
+
+/**
+ * Holds the audit log of this installation against its chain, the heads that the server has written down, and those that
+ * are given as `--anchor <sequence>:<hash>`. Answers with whether it holds; the flags are else those of the server.
+ */
+export async function verifyAudit(given: readonly string[]): Promise<boolean> {
+  const { anchors, flags } = takeAnchors(given);
+  const { settings, helpWanted, help } = readServerSettings(flags, process.env);
+  if (helpWanted) {
+    process.stdout.write(
+      `Reads the audit log of this installation, and says whether anything in it was changed or cut off.\n` +
+        `  --anchor <sequence>:<hash>   a head that was written down elsewhere; may be given several times\n${help}`,
+    );
+    return true;
+  }
+  const found = await verifyAuditChain(settings, anchors);
+  process.stdout.write(sentenceOf(found));
+  return found.valid;
+}
+
+/** The same, for whoever has the settings in hand. */
+export async function verifyAuditChain(
+  settings: Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>,
+  anchors: readonly Anchor[] = [],
+): Promise<AuditVerification> {
+  const url = settings.databaseUrl ?? (await sqliteUrl(settings));
+  const store = await openStore(url, { clock: systemClock, log: createLog('warn') });
+  try {
+    const written = await readAnchors(anchorFile(settings.dataDirectory));
+    return await store.auditLogs.verify('installation', [...written, ...anchors]);
+  } finally {
+    await store.close();
+  }
+}
+
+function takeAnchors(given: readonly string[]): { anchors: Anchor[]; flags: string[] } {
+  const flags = [...given];
+  const anchors: Anchor[] = [];
+  for (let at = flags.indexOf('--anchor'); at >= 0; at = flags.indexOf('--anchor')) {
+    const [, text = ''] = flags.splice(at, 2);
+    const [, sequence, hash] = /^(\d{1,15}):([0-9a-f]{64})$/.exec(text) ?? [];
+    if (!sequence || !hash)
+      throw new Error('--anchor takes <sequence>:<hash>, as the log of the server has them.');
+    anchors.push({ sequence: Number(sequence), hash });
+  }
+  return { anchors, flags };
+}
+
+function sentenceOf({ entries, head, first_broken: broken }: AuditVerification): string {
+  if (!broken)
+    return `The audit log holds: ${entries} entries, the last one ${head?.sequence}:${head?.hash}\n`;
+  const entry = broken.entry_id === null ? '' : ` (${broken.entry_id})`;
+  return `The audit log is broken at entry ${broken.sequence}${entry}: ${broken.fault}. Before it ${entries} entries hold.\n`;
 }
 
 /** Makes an invitation in the installation that these settings name; there has to be one. */

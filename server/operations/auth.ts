@@ -25,9 +25,9 @@ export const getAuthConfig: Handler<'getAuthConfig'> = async (_call, { settings,
   },
 });
 
-export const refreshToken: Handler<'refreshToken'> = async ({ body }, { identity }) => ({
+export const refreshToken: Handler<'refreshToken'> = async ({ body, origin }, { identity }) => ({
   status: 200,
-  body: await identity.refresh(body.refresh_token),
+  body: await identity.refresh(body.refresh_token, origin),
 });
 
 export const logout: Handler<'logout'> = async ({ principal, body }, { identity }) => {

@@ -8,6 +8,7 @@ import { exportAsMarkdown } from './export-markdown.ts';
 export const exportSession: Handler<'exportSession'> = async (call, services) => {
   const { format = 'json' } = call.query;
   const document = await documentOf(call, services);
+  await services.store.sessions.recordExport(call.principal, call.path.session_id, format);
   const headers = (ending: string) => ({
     'Content-Disposition': `attachment; filename="session-${call.path.session_id}.${ending}"`,
   });

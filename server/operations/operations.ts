@@ -1,6 +1,7 @@
 /** Every handler of the contract, by family. A missing, stray or doubled one does not compile. */
 import type { Handlers, NoStrays } from '../handler.ts';
 import * as agents from './agents.ts';
+import * as audit from './audit.ts';
 import * as auth from './auth.ts';
 import * as exports from './exports.ts';
 import * as history from './history.ts';
@@ -19,6 +20,7 @@ import * as users from './users.ts';
 
 const families = {
   agents,
+  audit,
   auth,
   exports,
   history,

@@ -57,6 +57,7 @@ export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, bod
       planId: found.plan.id,
       version: body.version ?? found.plan.version,
       comment: body.comment ?? null,
+      origin: principal.origin,
     },
   });
   const begun = await store.runs.find(principal, runId);

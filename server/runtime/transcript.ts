@@ -36,6 +36,15 @@ export interface Approval {
   readonly version: number;
   /** What the person has to say with it. */
   readonly comment: string | null;
+  /** Where the request came from, for those who record what people do. */
+  readonly origin?: ApprovalOrigin | undefined;
+}
+
+/** Where an approval came from. */
+export interface ApprovalOrigin {
+  readonly requestId: string;
+  readonly address: string | null;
+  readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
 }
 
 /** What a run was asked for besides its prompt; null where nothing was. */

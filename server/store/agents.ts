@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { Agent, AgentCreate, AgentUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import type { StoreParts } from './parts.ts';
@@ -61,6 +62,7 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
           requireRole(reach, { organization_id: owner.organizationId, workspace_id: owner.workspaceId });
           const row = agentRow(reach, owner, input, clock.now().getTime());
           await sql('agents').insert(row);
+          recordAudit(sql, reach, { ...changeOf(row, 'create'), after: told(row) });
           return tagged(row);
         })
         .catch((error: unknown) => {
@@ -77,12 +79,15 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
         const row = await lockAgent(sql, reach, id, ifMatch);
         const changes = patched(row, patch, clock.now().getTime());
         await sql<AgentRow>('agents').where({ id }).update(changes);
-        return tagged({ ...row, ...changes });
+        const next = { ...row, ...changes };
+        recordAudit(sql, reach, { ...changeOf(row, 'update'), before: told(row), after: told(next) });
+        return tagged(next);
       }),
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
-        await lockAgent(sql, reach, id, ifMatch);
+        const row = await lockAgent(sql, reach, id, ifMatch);
         await sql<AgentRow>('agents').where({ id }).delete();
+        recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: told(row) });
       }),
     ofWorkspace: (workspaceId, { after = '', limit }) =>
       database.read('installation', async (sql) => {
@@ -95,6 +100,20 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
         return row ? toAgent(row) : null;
       }),
   };
+}
+
+function changeOf<Verb extends string>({ id, organization_id }: AgentRow, verb: Verb) {
+  return {
+    action: `agent.${verb}` as const,
+    target: { type: 'agent', id },
+    organizationId: organization_id,
+  };
+}
+
+/** What the audit log says of a profile. */
+function told(row: AgentRow) {
+  const { slug, workspace_id, name, description, instructions, tools, model, permission_mode } = toAgent(row);
+  return { slug, workspace_id, name, description, instructions, tools, model, permission_mode };
 }
 
 /** The refusal of a slug that is built in or belongs to another profile. */

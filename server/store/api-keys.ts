@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { ApiKey, ApiKeyCreate, ApiKeyUpdate, Scope } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { recordAudit } from './audit.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -52,6 +53,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
       database.write(reach, async (sql) => {
         const row = apiKeyRow(reach, key, clock.now().getTime());
         await sql('api_keys').insert(row);
+        recordAudit(sql, reach, { ...changeOf(reach, row, 'create'), after: told(row) });
         return tagged(row);
       }),
     list: (reach, query) =>
@@ -78,14 +80,32 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         const row = await lockApiKey(sql, reach, id, ifMatch);
         const changed = patched(row, patch, clock.now().getTime());
         await sql<ApiKeyRow>('api_keys').where({ id }).update(changed);
-        return tagged({ ...row, ...changed });
+        const next = { ...row, ...changed };
+        recordAudit(sql, reach, { ...changeOf(reach, row, 'update'), before: told(row), after: told(next) });
+        return tagged(next);
       }),
     revoke: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
-        await lockApiKey(sql, reach, id, ifMatch);
+        const row = await lockApiKey(sql, reach, id, ifMatch);
         await sql<ApiKeyRow>('api_keys').where({ id }).delete();
+        recordAudit(sql, reach, { ...changeOf(reach, row, 'revoke'), before: told(row) });
       }),
   };
+}
+
+/** A key belongs to a person, and what they do with it is seen where they belong the longest. */
+function changeOf<Verb extends string>({ organizationIds }: Reach, { id }: ApiKeyRow, verb: Verb) {
+  return {
+    action: `api_key.${verb}` as const,
+    target: { type: 'api_key', id },
+    organizationId: organizationIds[0] ?? null,
+  };
+}
+
+/** What the audit log says of a key. */
+function told(row: ApiKeyRow) {
+  const { name, prefix, scopes, disabled, expires_at } = toApiKey(row);
+  return { name, prefix, scopes, disabled, expires_at };
 }
 
 async function lockApiKey(

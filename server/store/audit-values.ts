@@ -19,6 +19,7 @@ const urlCredentials = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
 
 const longestText = 500;
 const longestList = 50;
+const mostFields = 100;
 const deepest = 6;
 
 /** The fields of which the two differ, secrets masked; null where there is nothing to say. */
@@ -26,28 +27,43 @@ export function maskedChange(
   before: AuditValues | undefined,
   after: AuditValues | undefined,
 ): { before: string | null; after: string | null } {
-  const differs = (name: string) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]);
-  const side = (values: AuditValues | undefined) => {
-    if (!values) return null;
-    const entries = Object.entries(values).filter(([name, value]) => value !== undefined && differs(name));
-    return JSON.stringify(masked(Object.fromEntries(entries)));
+  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  const side = (fields: Fields, others: Fields) => {
+    const differing = [...fields].filter(([name, { raw }]) => others.get(name)?.raw !== raw);
+    const told = differing.slice(0, mostFields).map(([name, { shown }]) => [name, shown]);
+    return told.length === 0 ? null : JSON.stringify(Object.fromEntries(told));
   };
-  return { before: side(before), after: side(after) };
+  return { before: side(was, is), after: side(is, was) };
 }
 
-function masked(value: unknown, depth = 0): unknown {
-  if (typeof value === 'string') return plainText(value);
-  if (typeof value !== 'object' || value === null) return value;
-  if (depth >= deepest) return '…';
-  if (value instanceof Date) return value.toISOString();
-  if (Array.isArray(value)) return value.slice(0, longestList).map((item) => masked(item, depth + 1));
-  const fields = Object.entries(value).slice(0, longestList);
-  return Object.fromEntries(
-    fields.map(([name, item]) => [
-      plainText(name),
-      secretName.test(name) && item !== null ? mask : masked(item, depth + 1),
-    ]),
-  );
+type Fields = Map<string, { readonly raw: string; readonly shown: unknown }>;
+
+/** One level of fields: what stands in another is named with a dot. */
+function fieldsOf(
+  values: AuditValues | undefined,
+  prefix = '',
+  depth = 0,
+  found: Fields = new Map(),
+): Fields {
+  for (const [name, value] of Object.entries(values ?? {})) {
+    if (value === undefined) continue;
+    const path = `${prefix}${plainText(name)}`;
+    if (isRecord(value) && depth < deepest && !secretName.test(name))
+      fieldsOf(value, `${path}.`, depth + 1, found);
+    else found.set(path, { raw: JSON.stringify(value) ?? '', shown: shownAs(name, value) });
+  }
+  return found;
+}
+
+function shownAs(name: string, value: unknown): unknown {
+  if (value === null || typeof value === 'boolean' || typeof value === 'number') return value;
+  if (secretName.test(name)) return mask;
+  if (Array.isArray(value)) return value.slice(0, longestList).map((item) => shownAs('', item));
+  return plainText(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+function isRecord(value: unknown): value is AuditValues {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
 /**

@@ -127,12 +127,12 @@ describeStores('The audit log', (store, engine) => {
     expect(JSON.parse(entry?.before ?? '')).toEqual({
       name: 'A',
       password: '[masked]',
-      smtp: { smtp_password: '[masked]' },
+      'smtp.smtp_password': '[masked]',
     });
     expect(JSON.parse(entry?.after ?? '')).toEqual({
       name: 'B\\u001b[31m',
       password: '[masked]',
-      smtp: { smtp_password: '[masked]' },
+      'smtp.smtp_password': '[masked]',
       note: 'the key [masked] at https://[masked]@example.com/',
     });
   });

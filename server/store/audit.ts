@@ -64,6 +64,15 @@ export function writesAudit(database: Database, clock: Clock): Database {
   };
 }
 
+/** The organization that somebody has belonged to the longest: its admins see what they do with their own account. */
+export async function homeOf(sql: Knex, userId: string): Promise<string | null> {
+  const oldest = await sql<{ organization_id: string; user_id: string }>('memberships')
+    .where({ user_id: userId })
+    .orderBy('created_at')
+    .first('organization_id');
+  return oldest?.organization_id ?? null;
+}
+
 async function append(sql: Knex.Transaction, entries: readonly Pending[], now: number): Promise<void> {
   let head = await sql<AuditHead & { id: number }>('audit_head').where({ id: 1 }).forUpdate().first();
   if (!head) throw new Error('the audit log has lost its head');

@@ -56,10 +56,10 @@ describeStores('Logins', (store, engine) => {
     const second = await begin(first.userId);
     const third = await begin(first.userId);
     const stranger = await begin();
-    await store().logins.end(first.loginId);
+    await store().logins.end(first.loginId, first);
     expect([await isEnded(first.loginId), await isEnded(second.loginId)]).toEqual([true, false]);
     expect(await store().logins.rotate(first.refreshHash, randomUUID(), minutes(1))).toBe('unknown');
-    await store().logins.endAll(first.userId);
+    await store().logins.endAll(first.userId, first);
     expect([await isEnded(second.loginId), await isEnded(third.loginId)]).toEqual([true, true]);
     expect(await isEnded(stranger.loginId)).toBe(false);
   });

@@ -3,6 +3,8 @@ import type { Knex } from 'knex';
 import type { PermissionRequest } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { personsSession } from './agent-sessions.ts';
+import { recordAudit } from './audit.ts';
+import type { Origin } from './reach.ts';
 import type { SessionRow } from './session-rows.ts';
 
 export interface Grant {
@@ -43,7 +45,12 @@ export async function insertGrants(
   sql: Knex.Transaction,
   session: SessionRow,
   { tool_name, action, grants }: PermissionRequest,
-  given: { readonly forWorkspace: boolean; readonly by: string; readonly at: number },
+  given: {
+    readonly forWorkspace: boolean;
+    readonly by: string;
+    readonly at: number;
+    readonly origin?: Origin | undefined;
+  },
 ): Promise<void> {
   const sessionId = given.forWorkspace ? null : await personsSession(sql, session.id);
   const rows = grants.map(
@@ -60,4 +67,15 @@ export async function insertGrants(
     }),
   );
   if (rows.length > 0) await sql('permission_grants').insert(rows);
+  for (const { id, pattern } of rows)
+    recordAudit(
+      sql,
+      { userId: given.by, origin: given.origin },
+      {
+        action: 'grant.create',
+        target: { type: 'grant', id },
+        organizationId: session.organization_id,
+        after: { workspace_id: session.workspace_id, session_id: sessionId, tool_name, action, pattern },
+      },
+    );
 }

@@ -1,6 +1,7 @@
 /** One-time tokens to register with: the bootstrap token of a new installation, and invitations. */
 import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
+import { recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
 
 /** `bootstrap` makes the operator; `invitation` lets a person in where registration is by invitation. */
@@ -36,6 +37,16 @@ export function invitationRepository({ database, clock }: StoreParts): Invitatio
       database.write('installation', async (sql) => {
         const row = { hash, kind, created_at: now(), expires_at: expiresAt.getTime() };
         await sql('invitations').insert(row);
+        recordAudit(
+          sql,
+          { userId: null },
+          {
+            action: 'invitation.create',
+            target: { type: 'invitation', id: null },
+            organizationId: null,
+            after: { kind, expires_at: expiresAt },
+          },
+        );
       }),
     hasOpenBootstrap: () =>
       database.read('installation', async (sql) => {

@@ -94,7 +94,8 @@ async function answer(
   await sql<PermissionRow>('permission_requests').where({ id: row.id }).update(answered);
   if (lasts(decision) && !updated_input) {
     const forWorkspace = decision === 'allow_workspace';
-    await insertGrants(sql, session, request, { forWorkspace, by: reach.userId, at: now });
+    const { userId: by, origin } = reach;
+    await insertGrants(sql, session, request, { forWorkspace, by, at: now, origin });
   }
   return toPermission({ ...row, ...answered });
 }

@@ -10,10 +10,11 @@ import type {
 } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { recordAudit } from './audit.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, partsWithin, type Reach, requireRole, within } from './reach.ts';
+import { notFound, type Origin, partsWithin, type Reach, requireRole, within } from './reach.ts';
 import type { RunRow } from './runs.ts';
 import { timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
@@ -51,6 +52,8 @@ export interface Approval {
   readonly planId: string;
   readonly version: number;
   readonly comment: string | null;
+  /** Where the approval came from. */
+  readonly origin?: Origin | undefined;
 }
 
 interface PlanRow {
@@ -133,7 +136,9 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
         requireVersion(row, version);
         if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
         const changes = { status: 'rejected', comment, decided_by: reach.userId } as const;
-        return toPlan(await savePlan(sql, row, changes, now()));
+        const saved = await savePlan(sql, row, changes, now());
+        recordAudit(sql, reach, decisionOn(row, saved, 'reject'));
+        return toPlan(saved);
       }),
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
@@ -183,7 +188,7 @@ export async function readPlan(sql: Knex, sessionId: string): Promise<Plan | nul
 export async function approvePlan(
   sql: Knex.Transaction,
   run: { readonly id: string; readonly session_id: string; readonly user_id: string },
-  { planId, version, comment }: Approval,
+  { planId, version, comment, origin }: Approval,
   now: number,
 ): Promise<void> {
   const row = await sql<PlanRow>('plans')
@@ -194,7 +199,19 @@ export async function approvePlan(
   requireVersion(row, version);
   if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
   const changes = { status: 'approved', comment, decided_by: run.user_id, carried_out_by: run.id } as const;
-  await savePlan(sql, row, changes, now);
+  const saved = await savePlan(sql, row, changes, now);
+  recordAudit(sql, { userId: run.user_id, origin }, decisionOn(row, saved, 'approve'));
+}
+
+function decisionOn<Verb extends string>(row: PlanRow, saved: PlanRow, verb: Verb) {
+  const told = ({ status, version, carried_out_by }: PlanRow) => ({ status, version, carried_out_by });
+  return {
+    action: `plan.${verb}` as const,
+    target: { type: 'plan', id: row.id },
+    organizationId: row.organization_id,
+    before: told(row),
+    after: told(saved),
+  };
 }
 
 /** What becomes of the plan that a run has carried out. */

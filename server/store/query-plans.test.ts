@@ -3,6 +3,7 @@ import pg from 'pg';
 import { expect, it } from 'vitest';
 import { agentRepository } from './agents.ts';
 import { apiKeyRepository } from './api-keys.ts';
+import { auditLogs } from './audit-logs.ts';
 import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
 import { fileChangeRepository } from './file-changes.ts';
@@ -19,11 +20,13 @@ import { searchRepository } from './searches.ts';
 import { sessionRepository } from './sessions.ts';
 import type { Reach, Store } from './store.ts';
 import { beginRun } from './test-runs.ts';
-import { describeStore, newAccount, type TestEngine } from './test-stores.ts';
+import { describeStore, newAccount, reachOfNobody, type TestEngine } from './test-stores.ts';
 import { transcriptOf } from './transcript.ts';
 import { usageRepository } from './usage.ts';
 import { userRepository } from './users.ts';
 import { workspaceEventRepository } from './workspace-events.ts';
+
+const theOperator = { ...reachOfNobody(), operator: true };
 
 interface Query {
   readonly sql: string;
@@ -127,6 +130,20 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       'agent profiles',
       'organization_id',
       (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
+    ],
+    ...(['actor', 'action', 'target', 'ip', 'request_id'] as const).map(
+      (filter): [string, string, (parts: StoreParts) => Promise<unknown>] => [
+        `the whole audit log, by ${filter},`,
+        { actor: 'actor_id', target: 'target_id', action: 'action', ip: 'ip', request_id: 'request_id' }[
+          filter
+        ],
+        (parts) => auditLogs(parts).list(theOperator, { [filter]: 'x' }),
+      ],
+    ),
+    [
+      'audit log',
+      'organization_id',
+      (parts, reach) => auditLogs(parts).list({ ...reach, operator: false }, {}),
     ],
     ['prompt requests', 'root_session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
     [

@@ -48,8 +48,13 @@ describeStore('postgresql', 'Row-level security', (store, engine) => {
       const own = await seen(ada);
       expect(own).toMatchObject({ sessions: 1, runs: 1, messages: 1, run_events: 1, users: 1, logins: 1 });
       expect(await seen(mallory)).toEqual({
+        audit_entries: 2,
         ...{ users: 1, organizations: 1, memberships: 1, workspaces: 1, logins: 1, refresh_tokens: 1 },
       });
+      const trail = await database.read(mallory, (sql) =>
+        sql('audit_entries').distinct().pluck('organization_id'),
+      );
+      expect(trail).toEqual(mallory.organizationIds);
       const taken = database.write(mallory, (sql) =>
         sql('sessions').where({ id: sessionId }).update({ title: 'Mine' }),
       );

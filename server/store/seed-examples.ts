@@ -4,6 +4,7 @@ import type { Knex } from 'knex';
 import type {
   Agent,
   ApiKey,
+  AuditEntry,
   Me,
   Message,
   PermissionRequest,
@@ -14,6 +15,7 @@ import type {
   Session,
   UsageEntry,
 } from '../contract/api.ts';
+import { hashOfEntry } from './audit-chain.ts';
 import { addCost, noCost, toNanodollars } from './costs.ts';
 import type { Database } from './database.ts';
 import { insertChange, packChange } from './file-changes.ts';
@@ -39,6 +41,7 @@ export interface ExampleSeed {
   readonly plans: readonly Plan[];
   readonly quota: Quota;
   readonly usage: readonly UsageEntry[];
+  readonly auditEntry: AuditEntry;
 }
 
 const at = Date.parse('2026-11-21T08:00:00.000Z');
@@ -53,6 +56,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
   const place = { organization_id: organizationId, workspace_id: membership.default_workspace_id };
   await database.write('installation', async (sql) => {
     await seedAccount(sql, seed);
+    await seedAuditEntry(sql, seed.auditEntry);
     for (const session of seed.sessions) await seedSession(sql, session, organizationId, seed.me.id);
     for (const run of seed.runs) await seedRun(sql, run, place, seed.me.id);
     for (const [position, message] of seed.messages.entries())
@@ -140,6 +144,28 @@ async function seedAccount(
     disabled: apiKey.disabled,
     revision: 1,
   });
+}
+
+/** As the first of the chain. */
+async function seedAuditEntry(sql: Knex.Transaction, entry: AuditEntry): Promise<void> {
+  const { actor, target, before, after, ...rest } = entry;
+  const content = {
+    ...rest,
+    sequence: 1,
+    created_at: at,
+    actor_type: actor.type,
+    actor_id: actor.id,
+    credential_type: actor.credential_type,
+    credential_id: actor.credential_id,
+    target_type: target.type,
+    target_id: target.id,
+    before: before && JSON.stringify(before),
+    after: after && JSON.stringify(after),
+  };
+  const prev_hash = '0'.repeat(64);
+  const hash = hashOfEntry(prev_hash, content);
+  await sql('audit_entries').insert({ ...content, prev_hash, hash });
+  await sql('audit_head').update({ sequence: 1, created_at: at, hash });
 }
 
 async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {

@@ -1,6 +1,7 @@
 /** Sessions that come from an export: new ones, with what was said in the old. */
 import type { ExportedMessage, SessionExport } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { recordAudit } from './audit.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
@@ -43,6 +44,12 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         }
         const summary_message_id = news.findLast(({ summary }) => summary)?.id ?? null;
         const changes = { message_count: news.length, summary_message_id };
+        recordAudit(sql, reach, {
+          action: 'session.import',
+          target: { type: 'session', id },
+          organizationId: organization_id,
+          after: { workspace_id, messages: news.length },
+        });
         return toTaggedSession(await saveSession(sql, row, changes, now()));
       }),
   };

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { Session, SessionStatus, SessionUpdated, Usage } from '../contract/api.ts';
 import { type CostColumns, noCost, toCost } from './costs.ts';
 import { etagOf } from './etag.ts';
-import { notFound, type Reach, requireRole, within } from './reach.ts';
+import { notFound, type Place, type Reach, requireRole, within } from './reach.ts';
 import { indexTitle } from './search-index.ts';
 import { timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
@@ -84,13 +84,14 @@ export async function lockSession(sql: Knex.Transaction, reach: Reach, id: strin
 }
 
 /** Refuses a session that is not within reach, or where the role of the caller does not do. */
-export async function requireSession(sql: Knex, reach: Reach, id: string): Promise<void> {
+export async function requireSession(sql: Knex, reach: Reach, id: string): Promise<Place> {
   const row = await within(sql<SessionRow>('sessions').where({ id }), reach).first(
     'organization_id',
     'workspace_id',
   );
   if (!row) throw notFound('session');
   requireRole(reach, row);
+  return row;
 }
 
 /**

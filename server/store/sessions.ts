@@ -4,6 +4,7 @@ import type { operations, Session, SessionCreate, SessionUpdate } from '../contr
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { agentSessionsBelow } from './agent-sessions.ts';
+import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { Page, PageQuery } from './page.ts';
@@ -44,6 +45,8 @@ export interface Sessions {
   ): Promise<TaggedSession>;
   /** With its messages, runs and events. Throws `not_found`, `precondition_failed` or `session_busy`. */
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
+  /** Records that the session leaves the service as a document. Throws `not_found`. */
+  recordExport(reach: Reach, id: string, format: string): Promise<void>;
 }
 
 export function sessionRepository({ database, clock, cursors }: StoreParts): Sessions {
@@ -86,6 +89,22 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
           const place = { sessionId, workspaceId: row.workspace_id };
           await tellWorkspace(sql, place, [{ type: event.type, event }], now());
         }
+        recordAudit(sql, reach, {
+          action: 'session.delete',
+          target: { type: 'session', id },
+          organizationId: row.organization_id,
+          before: { workspace_id: row.workspace_id, messages: row.message_count },
+        });
+      }),
+    recordExport: (reach, id, format) =>
+      database.write(reach, async (sql) => {
+        const row = await requireSession(sql, reach, id);
+        recordAudit(sql, reach, {
+          action: 'session.export',
+          target: { type: 'session', id },
+          organizationId: row.organization_id,
+          after: { format },
+        });
       }),
   };
 }

@@ -7,6 +7,8 @@ import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
 import { type AttemptCounts, attemptCounts } from './attempt-counts.ts';
 import { writesAudit } from './audit.ts';
+import { type AuditLogs, auditLogs } from './audit-logs.ts';
+import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
@@ -17,6 +19,7 @@ import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
+import type { StoreParts } from './parts.ts';
 import { type Passwords, passwordRepository } from './passwords.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
@@ -41,6 +44,10 @@ import { type WorkspaceEvents, workspaceEventRepository } from './workspace-even
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
+export { anchorFile, readAnchors, writeAnchor } from './audit-anchors.ts';
+export type { AuditFilters, AuditLogs, AuditReader } from './audit-logs.ts';
+export type { Refusal } from './audit-refusals.ts';
+export type { Anchor } from './audit-verification.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
@@ -88,6 +95,8 @@ export interface Store {
   readonly workspaceEvents: WorkspaceEvents;
   readonly permissions: Permissions;
   readonly prompts: Prompts;
+  readonly auditLogs: AuditLogs;
+  readonly auditRefusals: AuditRefusals;
   readonly metrics: StoreMetrics;
   readonly quotas: Quotas;
   readonly usage: UsageReports;
@@ -109,7 +118,7 @@ export async function openStore(url: string, { clock, log }: StoreOptions): Prom
   const database = await openMigrated(url, { clock, log });
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(database, { database: writesAudit(database, clock), clock, cursors });
+    return storeOf(database, { database: writesAudit(database, clock), clock, cursors }, log);
   } catch (error) {
     await database.close();
     throw error;
@@ -150,17 +159,21 @@ async function readCursorKey(database: Database): Promise<string> {
   return row.cursor_key;
 }
 
-function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]): Store {
+function storeOf(database: Database, parts: StoreParts, log: Log): Store {
+  const refusals = auditRefusals({ ...parts, log });
   return {
     dialect: database.dialect,
     ping: () => ping(database),
     load: database.load,
     loadLimits: databaseLimits,
-    close: () => database.close(),
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
     meteredCalls: meteredCallRepository(parts),
     rateLimits: rateLimits(parts),
+    async close() {
+      await refusals.settled();
+      await database.close();
+    },
     users: userRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),
@@ -185,6 +198,8 @@ function storeOf(database: Database, parts: Parameters<typeof userRepository>[0]
     workspaceEvents: workspaceEventRepository(parts),
     permissions: permissionRepository(parts),
     prompts: promptRepository(parts),
+    auditLogs: auditLogs(parts),
+    auditRefusals: refusals,
     metrics: metricsRepository(parts),
     transcript: transcriptOf(parts),
   };

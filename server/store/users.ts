@@ -3,11 +3,12 @@ import type { Knex } from 'knex';
 import type { MeUpdate, User } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { consumeInvitation, type InvitationToken } from './invitations.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach } from './reach.ts';
+import { notFound, type Origin, type Reach } from './reach.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface NewAccount {
@@ -16,6 +17,8 @@ export interface NewAccount {
   readonly passwordHash: string;
   /** Used up by the account; a bootstrap token makes it the operator. */
   readonly token?: InvitationToken | undefined;
+  /** Where the request came from; absent where the service makes the account itself. */
+  readonly origin?: Origin | undefined;
 }
 
 export interface TaggedUser {
@@ -101,6 +104,16 @@ async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: nu
     is_default: true,
     ...times,
   });
+  recordAudit(
+    sql,
+    { userId: account.origin ? user.id : null, origin: account.origin },
+    {
+      action: 'user.create',
+      target: { type: 'user', id: user.id },
+      organizationId,
+      after: { email: user.email, name: user.name, operator: user.operator, with: account.token?.kind },
+    },
+  );
   return toUser(user);
 }
 
@@ -144,16 +157,24 @@ async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
 
 async function updateUser(
   sql: Knex.Transaction,
-  { userId }: Reach,
+  reach: Reach,
   { name }: MeUpdate,
   ifMatch: string | undefined,
   now: number,
 ): Promise<TaggedUser> {
+  const { userId } = reach;
   const row = await sql<UserRow>('users').where({ id: userId }).forUpdate().first();
   if (!row) throw notFound('account');
   requireMatch(ifMatch, row);
   const changed = { name: name ?? row.name, revision: row.revision + 1, updated_at: now };
   await sql<UserRow>('users').where({ id: userId }).update(changed);
+  recordAudit(sql, reach, {
+    action: 'user.update',
+    target: { type: 'user', id: userId },
+    organizationId: reach.organizationIds[0] ?? null,
+    before: { name: row.name },
+    after: { name: changed.name },
+  });
   return tagged({ ...row, ...changed });
 }
 

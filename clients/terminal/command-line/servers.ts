@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { withExample } from './describe.ts';
 
-/** `serve` and `invite`. */
+/** `serve`, `invite` and `audit`. */
 export function addServer(program: Command): void {
   withExample(
     program
@@ -23,6 +23,17 @@ export function addServer(program: Command): void {
       .argument('[flags...]')
       .action(async (flags: string[]) => (await import('../commands/serve.ts')).invite(flags)),
     'service invite --data-dir /var/lib/service',
+  );
+  const audit = program.command('audit').description('The audit log of the server of this machine.');
+  withExample(
+    audit
+      .command('verify')
+      .description('Say whether anything in the audit log was changed or cut off.')
+      .helpOption(false)
+      .allowUnknownOption()
+      .argument('[flags...]')
+      .action(async (flags: string[]) => (await import('../commands/serve.ts')).verifyAudit(flags)),
+    'service audit verify --data-dir /var/lib/service',
   );
 }
 

@@ -20,6 +20,15 @@ test('serve listens until it is told to stop, and invite lets one person registe
   });
   server.child.kill('SIGTERM');
   expect((await server.ended).code).toBe(0);
+
+  const verified = await home.service(['audit', 'verify'], { variables });
+  expect(verified).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^The audit log holds: \d+ entries/),
+  });
+  const anchor = `99999:${'0'.repeat(64)}`;
+  const cut = await home.service(['audit', 'verify', '--anchor', anchor], { variables });
+  expect(cut).toMatchObject({ code: 1, stdout: expect.stringContaining('truncated') });
 });
 
 test('a port that is taken, and a wrong setting, are told with what to do', async () => {
@@ -31,7 +40,10 @@ test('a port that is taken, and a wrong setting, are told with what to do', asyn
   expect(await serve('--port', 'many')).toMatchObject({ code: 2, stderr: expect.stringContaining('--port') });
 });
 
-test.each(['serve', 'invite'])('%s --help lists the settings of the server', async (command) => {
-  const ended = await testHome().service([command, '--help']);
-  expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('SERVICE_DATA_DIR') });
-});
+test.each(['serve', 'invite', 'audit verify'])(
+  '%s --help lists the settings of the server',
+  async (command) => {
+    const ended = await testHome().service([...command.split(' '), '--help']);
+    expect(ended).toMatchObject({ code: 0, stdout: expect.stringContaining('SERVICE_DATA_DIR') });
+  },
+);

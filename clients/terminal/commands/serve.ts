@@ -1,4 +1,4 @@
-/** `service serve` and `service invite`: the server of this machine. */
+/** `service serve`, `service invite` and `service audit verify`: the server of this machine. */
 import { CommandFailure } from '../failures.ts';
 
 /** Serves until it is told to stop. */
@@ -17,4 +17,11 @@ export async function serve(flags: readonly string[]): Promise<void> {
 export async function invite(flags: readonly string[]): Promise<void> {
   const maintenance = await import('../../../server/maintenance/maintenance.ts');
   await maintenance.invite(flags);
+}
+
+/** Says whether the audit log is what was recorded. */
+export async function verifyAudit(flags: readonly string[]): Promise<void> {
+  const maintenance = await import('../../../server/maintenance/maintenance.ts');
+  if (!(await maintenance.verifyAudit(flags)))
+    throw new CommandFailure('The audit log is not what was recorded.');
 }

@@ -1,0 +1,47 @@
+/** Sends an answer piece by piece, as fast as it is read: a document too long to be held whole. */
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { Exchange } from './exchange.ts';
+import type { Ports } from './ports.ts';
+import { setHeaders } from './reply.ts';
+import type { Strictness } from './strict.ts';
+import { type AnyReply, toWire } from './wire.ts';
+
+/** The pieces of a reply that comes in pieces, and is no stream of events. */
+export function chunksOf({ type, body }: AnyReply): AsyncIterable<string> | null {
+  if (type === undefined || typeof body !== 'object' || body === null) return null;
+  // The contract's types let in no other iterable than one of texts.
+  return Symbol.asyncIterator in body ? (body as AsyncIterable<string>) : null;
+}
+
+/** A reader who stops reading for as long as no stream may, or a failure on the way, cuts the answer off. */
+export async function sendChunks(
+  exchange: Exchange,
+  reply: AnyReply,
+  chunks: AsyncIterable<string>,
+  ports: Ports,
+  strict: Strictness | null,
+): Promise<void> {
+  const { request, response } = exchange;
+  const wire = toWire({ ...reply, body: '' });
+  const violation = strict?.checkReply(exchange, wire) ?? null;
+  if (violation !== null) throw new Error(`The answer breaks the contract: ${violation}`);
+  response.statusCode = wire.status;
+  setHeaders(exchange, wire.headers, ports);
+  if (wire.type !== null) response.setHeader('Content-Type', wire.type);
+  if (request.method === 'HEAD') {
+    response.end();
+    return;
+  }
+  response.setTimeout(ports.settings.stallSeconds * 1000, () => response.destroy());
+  try {
+    await pipeline(Readable.from(chunks, { objectMode: true, highWaterMark: 1 }), response);
+  } catch (error) {
+    if (!isDeparture(error)) throw error;
+  }
+}
+
+/** Whoever asked has gone, or was cut off. */
+function isDeparture(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
+}

@@ -1,0 +1,125 @@
+/** Whether the audit log is what was recorded: every hash anew, every link, and the heads that were written down. */
+import type { Knex } from 'knex';
+import { type AuditRow, hashOfEntry } from './audit-chain.ts';
+import type { Database } from './database.ts';
+
+/** A head of the chain, as it was written down. */
+export interface Anchor {
+  readonly sequence: number;
+  readonly hash: string;
+}
+
+export interface ChainState {
+  /** How many entries hold. */
+  readonly entries: number;
+  readonly head: Anchor;
+  /** The first place where the chain does not hold. */
+  readonly broken: BrokenPlace | null;
+}
+
+interface BrokenPlace {
+  readonly sequence: number;
+  /** Null where there is none. */
+  readonly row: AuditRow | null;
+  readonly fault: 'changed' | 'missing' | 'unlinked' | 'truncated' | 'rewritten';
+}
+
+const chunk = 1000;
+const start: Anchor = { sequence: 0, hash: '0'.repeat(64) };
+
+/** One reading of the whole chain goes on at a time: whoever asks meanwhile gets its result too. */
+export function createVerification(database: Database): {
+  verify(anchors: readonly Anchor[]): Promise<ChainState>;
+} {
+  let underWay: Promise<ChainState> | null = null;
+  return {
+    async verify(anchors) {
+      underWay ??= walk(database).finally(() => {
+        underWay = null;
+      });
+      const state = await underWay;
+      const differing = await database.read('installation', (sql) =>
+        differingAnchor(sql, anchors, state.head),
+      );
+      // What a walk finds comes first: an anchor says no more than that something before it is wrong.
+      return state.broken || !differing ? state : { ...state, broken: differing };
+    },
+  };
+}
+
+export async function readHead(sql: Knex): Promise<Anchor> {
+  const row = await sql<Anchor>('audit_head').first('sequence', 'hash');
+  return row ? { sequence: row.sequence, hash: row.hash } : start;
+}
+
+async function walk(database: Database): Promise<ChainState> {
+  // What is recorded from now on is not looked at.
+  const head = await database.read('installation', readHead);
+  let last = start;
+  for (;;) {
+    const after = last.sequence;
+    const rows = await database.read('installation', (sql) =>
+      sql<AuditRow>('audit_entries')
+        .where('sequence', '>', after)
+        .where('sequence', '<=', head.sequence)
+        .orderBy('sequence')
+        .limit(chunk),
+    );
+    for (const row of rows) {
+      const fault = faultOf(row, last);
+      if (fault) return { entries: last.sequence, head, broken: fault };
+      last = { sequence: row.sequence, hash: row.hash };
+    }
+    if (rows.length < chunk) break;
+  }
+  return { entries: last.sequence, head, broken: await faultOfEnd(database, last, head) };
+}
+
+function faultOf(row: AuditRow, last: Anchor): BrokenPlace | null {
+  const sequence = last.sequence + 1;
+  if (row.sequence !== sequence) return { sequence, row: null, fault: 'missing' };
+  if (hashOfEntry(row.prev_hash, row) !== row.hash) return { sequence, row, fault: 'changed' };
+  return row.prev_hash === last.hash ? null : { sequence, row, fault: 'unlinked' };
+}
+
+async function faultOfEnd(database: Database, last: Anchor, head: Anchor): Promise<BrokenPlace | null> {
+  if (last.sequence < head.sequence) return { sequence: last.sequence + 1, row: null, fault: 'truncated' };
+  if (last.hash !== head.hash) return { sequence: last.sequence, row: null, fault: 'rewritten' };
+  return database.read('installation', strayBeyondHead);
+}
+
+/** Entries that no head knows of: in one query, so that nothing is recorded in between. */
+async function strayBeyondHead(sql: Knex): Promise<BrokenPlace | null> {
+  const head = sql('audit_head').select('sequence').where({ id: 1 });
+  const row = await sql<AuditRow>('audit_entries').where('sequence', '>', head).orderBy('sequence').first();
+  return row ? { sequence: row.sequence, row, fault: 'unlinked' } : null;
+}
+
+/** What is wrong where the chain does not hold this entry. */
+export async function anchorFault(sql: Knex, anchor: Anchor): Promise<'truncated' | 'rewritten' | null> {
+  const row = await sql<AuditRow>('audit_entries').where({ sequence: anchor.sequence }).first('hash');
+  if (row?.hash === anchor.hash) return null;
+  return row ? 'rewritten' : 'truncated';
+}
+
+async function differingAnchor(
+  sql: Knex,
+  anchors: readonly Anchor[],
+  head: Anchor,
+): Promise<BrokenPlace | null> {
+  const sorted = anchors.filter(({ sequence }) => sequence > 0).toSorted((a, b) => a.sequence - b.sequence);
+  for (let first = 0; first < sorted.length; first += chunk) {
+    const part = sorted.slice(first, first + chunk);
+    const rows = await sql<AuditRow>('audit_entries').whereIn(
+      'sequence',
+      part.map(({ sequence }) => sequence),
+    );
+    for (const { sequence, hash } of part) {
+      const row = rows.find((one) => one.sequence === sequence) ?? null;
+      if (row?.hash === hash) continue;
+      if (row) return { sequence, row, fault: 'rewritten' };
+      return { sequence: Math.min(head.sequence + 1, sequence), row: null, fault: 'truncated' };
+    }
+  }
+  return null;
+}
