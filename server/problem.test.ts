@@ -1,6 +1,7 @@
 /** Every problem code has a request that provokes it: the list in the contract, the map in the code, and the server agree. */
-import { writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { TOTP } from 'otpauth';
@@ -19,6 +20,8 @@ let app: TestApp;
 let tight: TestApp;
 let bare: TestApp;
 let ada: Account;
+/** Below it the first server takes folders for workspaces. */
+let root = '';
 let now = new Date();
 
 beforeAll(async () => {
@@ -29,7 +32,11 @@ beforeAll(async () => {
     api_key: 'k',
     models: [{ id: 'm' }],
   };
-  app = await testApp({ config: { providers: { scripted: provider } } });
+  root = await mkdtemp(join(tmpdir(), 'service-roots-'));
+  app = await testApp({
+    config: { providers: { scripted: provider } },
+    settings: { workspaceRoots: [root] },
+  });
   tight = await testApp({
     config: { providers: { scripted: provider } },
     settings: {
@@ -49,6 +56,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([app.close(), tight.close(), bare.close()]);
   await upstream.stop();
+  await rm(root, { recursive: true });
 });
 
 type Provocation = () => Promise<Pick<Answer, 'status' | 'body'>>;
@@ -67,6 +75,12 @@ async function withSecondFactor(name: string): Promise<Account> {
   const code = new TOTP({ secret: body.secret }).generate();
   await app.request('POST', '/api/v1/auth/mfa/confirm', { token, body: { code } });
   return account;
+}
+
+/** The path of the workspace that everybody has from the beginning. */
+async function defaultWorkspace(): Promise<string> {
+  const { body } = await ask('GET', '/api/v1/users/me');
+  return `/api/v1/workspaces/${body.memberships[0].default_workspace_id}`;
 }
 
 /** A query whose provider fails as told. */
@@ -208,6 +222,12 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       body: { email: 'eve@example.com', password: 'long enough' },
     }),
   permission_mode_refused: () => query({ prompt: 'x', permission_mode: 'bypass' }),
+  path_refused: () => ask('POST', '/api/v1/workspaces', { body: { name: 'x', path: '/etc' } }),
+  restricted_section: async () =>
+    ask('PATCH', `${await defaultWorkspace()}/config`, {
+      body: { permissions: { allowed_tools: ['bash'] } },
+      headers: { 'if-match': '*' },
+    }),
   not_found: () => ask('GET', `/api/v1/sessions/${missing}`),
   operation_not_found: () => ask('GET', '/api/v1/nothing'),
   corpus_not_found: () => query({ prompt: 'x', corpus_id: 'none' }),
@@ -261,6 +281,19 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     const { body } = await query({ prompt: 'x' });
     return ask('POST', `/api/v1/runs/${body.run_id}/interrupt`);
   },
+  workspace_is_default: async () => ask('DELETE', await defaultWorkspace()),
+  workspace_unavailable: async () => {
+    const path = join(root, 'short-lived');
+    await mkdir(path);
+    const { body } = await ask('POST', '/api/v1/workspaces', { body: { name: 'x', path } });
+    await rm(path, { recursive: true });
+    return ask('GET', `/api/v1/workspaces/${body.id}/config`);
+  },
+  trust_conflict: async () =>
+    app.request('POST', `${await defaultWorkspace()}/trust`, {
+      token: app.operatorKey,
+      body: { files: [{ path: 'service.json', sha256: '0'.repeat(64) }] },
+    }),
   already_answered: async () => {
     const { replyPath, response } = await pending();
     await ask('POST', replyPath, { body: { decision: 'deny' } });
@@ -317,6 +350,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     const body = { format_version: 1, exported_at: at, session, messages: [message] };
     return ask('POST', '/api/v1/sessions/import', { body });
   },
+  precondition_required: async () =>
+    ask('PATCH', `${await defaultWorkspace()}/config`, { body: { models: null } }),
   headers_too_large: () => raw(`GET /health HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
   too_many_streams: async () => {
     const token = tight.operatorKey;

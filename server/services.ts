@@ -7,6 +7,7 @@ import {
   type Diagnostic,
   discoverLocalProviders,
   expandSetting,
+  findPlaces,
   followProviders,
   followSettings,
   formatDiagnostic,
@@ -17,6 +18,8 @@ import {
   personalGuidance,
   type ResolvedSettings,
   type ServerSettings,
+  type SettingsPlaces,
+  workspacePlaces,
 } from './config/config.ts';
 import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
@@ -24,7 +27,8 @@ import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
-import { workspaceFolder, workspacePlace } from './workspaces.ts';
+import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-settings.ts';
+import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
 export type { Generation, Profile, Query, SpentByCall, StartedRun } from './runtime/runtime.ts';
@@ -38,6 +42,8 @@ export interface Services {
   /** Null where the operator named no mail server. */
   readonly mail: Mail | null;
   readonly runtime: Runtime;
+  readonly workspaceFolders: WorkspaceFolders;
+  readonly workspaceSettings: WorkspaceSettings;
   readonly clock: Clock;
   readonly log: Log;
   /** What this server can and cannot do here, for /ready and the start summary. */
@@ -173,13 +179,21 @@ async function assemble(
     workingDirectory: project?.folder,
   });
   const first = await resolved();
+  const folders = foldersOf(input, store, dataDirectory);
+  const workspaceSettings = createWorkspaceSettings({
+    placesOf: async (workspaceId) => placesOf(input, await folders.open(workspaceId)),
+    own: project !== undefined,
+    records: (workspaceId) => store.workspaceTrust.of(workspaceId),
+    now: () => clock.now(),
+  });
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
     providers: first.providers,
     settings: resolved,
     demo: mode === 'single',
     shared: mode === 'multi',
-    hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory])],
+    // Commands in one of the folders below a root see none of the others.
+    hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots])],
     outbound,
     webSearchUrl: settings.webSearchUrl,
     ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),
@@ -196,10 +210,10 @@ async function assemble(
       find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
       list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),
     },
-    workspacePath: async (workspaceId) =>
-      project?.folder ?? workspaceFolder(settings.workspacesDirectory, workspaceId, log),
-    workspacePlace: async (workspaceId) =>
-      project?.folder ?? workspacePlace(settings.workspacesDirectory, workspaceId),
+    workspacePath: (workspaceId) => folders.open(workspaceId),
+    workspacePlace: (workspaceId) => folders.place(workspaceId),
+    workspaceTerms: async (workspaceId) => (await store.workspaces.terms(workspaceId)) ?? noTerms,
+    workspaceSettings: (workspaceId, config) => workspaceSettings.forRuns(workspaceId, config),
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,
@@ -236,6 +250,8 @@ async function assemble(
     identity,
     mail,
     runtime,
+    workspaceFolders: folders,
+    workspaceSettings,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -275,6 +291,30 @@ async function anchorAuditLog(
       'the head of the audit log could not be written down; the next hour tries again',
     );
   }
+}
+
+/** A workspace that is gone says nothing; its runs are about to stop. */
+const noTerms = { model: null, permissionMode: null, permissionRules: [] };
+
+function foldersOf({ settings, project, log }: ServicesInput, store: Store, keyDirectory: string) {
+  const { workspacesDirectory, workspaceRoots, dataDirectory, globalConfigDirectory } = settings;
+  const rules = {
+    workspacesDirectory,
+    projectFolder: project?.folder ?? null,
+    roots: workspaceRoots,
+    ownFolders: [dataDirectory, workspacesDirectory, globalConfigDirectory, keyDirectory],
+  };
+  const pathOf = async (workspaceId: string) => (await store.workspaces.terms(workspaceId))?.path ?? null;
+  return workspaceFolders(rules, pathOf, log);
+}
+
+/** The settings files of a workspace. In the command they are those that the command itself reads. */
+async function placesOf(
+  { settings, environment, project }: ServicesInput,
+  folder: string,
+): Promise<SettingsPlaces> {
+  if (!project) return workspacePlaces(folder, settings);
+  return { ...(await findPlaces(folder, environment, homedir())), dataHome: project.keyDirectory };
 }
 
 /** Every queue has a bound, and both are to be seen: beyond it requests are refused. */

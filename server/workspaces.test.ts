@@ -1,6 +1,18 @@
 /** Whom the workspaces of a server belong to, and as whom commands run in them. */
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from './log.ts';
@@ -9,7 +21,7 @@ import { bashTool } from './runtime/tools/bash.ts';
 import { createJobs } from './runtime/tools/jobs.ts';
 import { callTool, testWorkspace } from './runtime/tools/test-workspace.ts';
 import { writeTool } from './runtime/tools/write.ts';
-import { workspaceFolder } from './workspaces.ts';
+import { type FolderRules, workspaceFolder, workspaceFolders } from './workspaces.ts';
 
 const asRoot = process.getuid?.() === 0;
 const log = createLog('silent');
@@ -65,3 +77,79 @@ test('commands and tools work in it together, whoever of them made a file; none 
   expect(uid).toBe((await stat(folder)).uid);
   if (asRoot) expect(uid).not.toBe(0);
 }, 30_000);
+
+/** A server whose operator lists one folder, and what it makes of the paths of workspaces. */
+async function rooted(more: Partial<FolderRules> = {}) {
+  const data = await realpath(await dataFolder());
+  const root = join(data, '..', 'projects');
+  await mkdir(join(root, 'website'), { recursive: true });
+  const paths = new Map<string, string>();
+  const rules = {
+    workspacesDirectory: join(data, 'workspaces'),
+    projectFolder: null,
+    roots: [root],
+    ownFolders: [data],
+    ...more,
+  };
+  const folders = workspaceFolders(rules, async (id) => paths.get(id) ?? null, log);
+  return { data, root, paths, folders, website: join(root, 'website') };
+}
+
+test('a path is accepted below a root that the operator lists, by where it really leads, and nowhere else', async () => {
+  const { data, root, folders, website } = await rooted();
+  await writeFile(join(root, 'file'), '');
+  await symlink(website, join(root, 'link'));
+  await symlink(data, join(root, 'out'));
+  await symlink(root, join(data, '..', 'way'));
+  expect(await folders.accept(website)).toBe(website);
+  expect(await folders.accept(join(root, 'link'))).toBe(website);
+  expect(await folders.accept(join(data, '..', 'way/website'))).toBe(website);
+  for (const path of ['', '/other', '/website-2', '/../data', '/out', '/file', '/link/..', '/none'])
+    expect(await folders.accept(root + path), path).toBeNull();
+  for (const path of ['/', '/etc', `${root}-2`]) expect(await folders.accept(path), path).toBeNull();
+});
+
+test('what the server keeps for itself is no workspace, nor what lies in it or around it, whatever the operator lists', async () => {
+  const { data, folders } = await rooted({ roots: ['/'] });
+  for (const path of [data, join(data, 'workspaces'), join(data, '..')])
+    expect(await folders.accept(path), path).toBeNull();
+  const nobody = await rooted({ roots: [] });
+  expect(await nobody.folders.accept(nobody.website)).toBeNull();
+});
+
+test('a workspace is opened only where its path still leads to the very folder that was accepted', async () => {
+  const { root, paths, folders, website } = await rooted();
+  paths.set('ws_1', website);
+  expect(await folders.open('ws_1')).toBe(website);
+  expect(await folders.place('ws_1')).toBe(`${hostname()}:${website}`);
+  await rename(website, join(root, 'elsewhere'));
+  const unavailable = { code: 'workspace_unavailable' };
+  await expect(folders.open('ws_1')).rejects.toMatchObject(unavailable);
+  await symlink(join(root, 'elsewhere'), website);
+  await expect(folders.open('ws_1')).rejects.toMatchObject(unavailable);
+  expect(await folders.place('ws_1')).toBeNull();
+});
+
+test('inside the command any folder of the person is taken, and theirs is never removed', async () => {
+  const { data, root, folders, website, paths } = await rooted({ projectFolder: tmpdir(), roots: [] });
+  expect(await folders.accept(website)).toBe(website);
+  expect(await folders.accept(join(root, 'none'))).toBeNull();
+  expect(await folders.open('ws_1')).toBe(tmpdir());
+  paths.set('ws_2', website);
+  expect(await folders.open('ws_2')).toBe(website);
+  await mkdir(join(data, 'workspaces/ws_1'));
+  await folders.remove('ws_1');
+  expect(await readdir(join(data, 'workspaces'))).toEqual(['ws_1']);
+});
+
+test('the folder of a workspace is removed with what another server has left of one, and no other', async () => {
+  const { data, folders } = await rooted();
+  const directory = join(data, 'workspaces');
+  for (const name of ['ws_1/src', 'ws_2', '.deleted-ws_0-x/src'])
+    await mkdir(join(directory, name), { recursive: true });
+  await folders.remove('ws_1');
+  expect(await readdir(directory)).toEqual(['ws_2']);
+  // It was never used.
+  await folders.remove('ws_3');
+  expect(await readdir(directory)).toEqual(['ws_2']);
+});

@@ -1,16 +1,136 @@
 /** The folders of workspaces on a server, and who owns them. */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chmod, chown, link, mkdir, readFile, realpath, stat, unlink, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import {
+  chmod,
+  chown,
+  link,
+  mkdir,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { Log } from './log.ts';
+import { Problem } from './problem.ts';
 
 /**
  * The user that owns the workspaces of a server that runs as root, and that commands in them run as. Nobody has it on
  * ordinary systems; whoever wants another gives the folder of the workspaces to that one.
  */
 const ordinaryUser = 65_533;
+
+/** Where the folders of workspaces may be. */
+export interface FolderRules {
+  /** Each workspace without a path of its own is a folder in here. */
+  readonly workspacesDirectory: string;
+  /** The folder of every such workspace of a command, which has this server inside; null for a server. */
+  readonly projectFolder: string | null;
+  /** Below these a workspace may have a path; a person's own command takes any. */
+  readonly roots: readonly string[];
+  /** What the server keeps for itself: no workspace lies in it or around it. */
+  readonly ownFolders: readonly string[];
+}
+
+/** The folders of workspaces, wherever they are. */
+export interface WorkspaceFolders {
+  /** The real path that a workspace may use; null where it may not. */
+  accept(path: string): Promise<string | null>;
+  /** The real path of the folder, made if need be. Throws `workspace_unavailable`. */
+  open(workspaceId: string): Promise<string>;
+  /** Names the folder among those of all nodes; null where it is not there. */
+  place(workspaceId: string): Promise<string | null>;
+  /** Removes the folder of a workspace that is gone, if it was its own. */
+  remove(workspaceId: string): Promise<void>;
+}
+
+/** `pathOf` is asked for the path of a workspace, which is null where it has a folder of its own. */
+export function workspaceFolders(
+  rules: FolderRules,
+  pathOf: (workspaceId: string) => Promise<string | null>,
+  log: Log,
+): WorkspaceFolders {
+  const { workspacesDirectory, projectFolder } = rules;
+  // Looked at each time: a link on the way may lead elsewhere by now, and the operator may have thought better of it.
+  const stillAccepted = async (path: string) => (await acceptedFolder(path, rules)) === path;
+  return {
+    accept: (path) => acceptedFolder(path, rules),
+    async open(workspaceId) {
+      const path = await pathOf(workspaceId);
+      if (path === null) return projectFolder ?? workspaceFolder(workspacesDirectory, workspaceId, log);
+      if (await stillAccepted(path)) return path;
+      throw new Problem(
+        'workspace_unavailable',
+        'The folder of this workspace is gone, or leads elsewhere by now, or this server does not accept it any more.',
+      );
+    },
+    async place(workspaceId) {
+      const path = await pathOf(workspaceId);
+      if (path === null) return projectFolder ?? workspacePlace(workspacesDirectory, workspaceId);
+      // Whether another machine has the same files there, nobody has said.
+      return (await stillAccepted(path)) ? `${hostname()}:${path}` : null;
+    },
+    async remove(workspaceId) {
+      if (projectFolder === null) await removeFolder(workspacesDirectory, workspaceId);
+    },
+  };
+}
+
+async function acceptedFolder(
+  path: string,
+  { roots, ownFolders, projectFolder }: FolderRules,
+): Promise<string | null> {
+  const real = await realFolder(path);
+  if (real === null) return null;
+  if (projectFolder !== null) return real;
+  const [above, own] = await Promise.all([realFolders(roots), realFolders(ownFolders)]);
+  const isTaken = own.some((folder) => folder === real || isBelow(folder, real) || isBelow(real, folder));
+  return !isTaken && above.some((root) => isBelow(root, real)) ? real : null;
+}
+
+async function realFolders(paths: readonly string[]): Promise<string[]> {
+  return Promise.all(paths.map(async (path) => (await realFolder(path)) ?? resolve(path)));
+}
+
+async function realFolder(path: string): Promise<string | null> {
+  try {
+    const real = await realpath(path);
+    return (await stat(real)).isDirectory() ? real : null;
+  } catch {
+    // What cannot be looked at is no folder to work in, whatever the reason.
+    return null;
+  }
+}
+
+function isBelow(folder: string, path: string): boolean {
+  return path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
+}
+
+/** What a folder that is to be removed is called first, so that nobody finds half of it under its name. */
+const deleted = '.deleted-';
+
+async function removeFolder(workspacesDirectory: string, workspaceId: string): Promise<void> {
+  const aside = join(workspacesDirectory, `${deleted}${workspaceId}-${randomUUID()}`);
+  await rename(join(workspacesDirectory, workspaceId), aside).catch(unlessGone);
+  // Those that a server left behind which stopped in between as well.
+  const left = await readdir(workspacesDirectory).catch((error: NodeJS.ErrnoException) => {
+    unlessGone(error);
+    return [];
+  });
+  for (const name of left.filter((one) => one.startsWith(deleted)))
+    await rm(join(workspacesDirectory, name), { recursive: true, force: true, maxRetries: 3 });
+}
+
+function unlessGone(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}
 
 /** Makes the folder of a workspace if there is none; its real path. */
 export async function workspaceFolder(

@@ -208,6 +208,49 @@ def point_at_doomed_agent(case):
     case.path_parameters["agent_id"] = new_agent()
 
 
+def new_workspace():
+    return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
+
+
+def own_id():
+    headers = {"Authorization": f"Bearer {KEY}"}
+    return http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=10).json()["id"]
+
+
+def point_at_workspace(case):
+    case.path_parameters["workspace_id"] = once("workspace", new_workspace)
+
+
+def point_at_doomed_workspace(case):
+    case.path_parameters["workspace_id"] = new_workspace()
+
+
+def point_at_own_membership(case):
+    """A workspace of its own each time, of which the caller is made a member who can be removed."""
+    workspace_id, principal_id = new_workspace(), once("own id", own_id)
+    headers = {"Authorization": f"Bearer {KEY}"}
+    member = f"{URL}/api/v1/workspaces/{workspace_id}/members/{principal_id}"
+    http.put(member, json={"role": "viewer"}, headers=headers, timeout=10).raise_for_status()
+    case.path_parameters.update(workspace_id=workspace_id, principal_id=principal_id)
+
+
+def name_real_terms(case):
+    """A model that is there, a mode that is not for operators, no folder and no organization that are not there."""
+    body = {name: value for name, value in case.body.items() if name not in ("organization_id", "path")}
+    if body.get("default_model") is not None:
+        body["default_model"] = MODEL
+    if body.get("permission_mode") == "bypass":
+        body["permission_mode"] = "ask"
+    case.body = body
+
+
+def change_real_settings(case):
+    """What a settings file may hold, its own schema says; there are tests of it elsewhere."""
+    point_at_workspace(case)
+    case.body = {"options": {"debug": True}}
+    case.headers["If-Match"] = "*"
+
+
 def new_plan():
     body = {"prompt": "A better test", "agent_slug": "plan", "model": "demo:demo-1"}
     session_id = post("/api/v1/query", body).json()["session_id"]
@@ -416,6 +459,19 @@ POINTERS = {
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,
+    "listWorkspaces": lambda case: case.query and case.query.pop("organization_id", None),
+    "createWorkspace": name_real_terms,
+    "getWorkspace": point_at_workspace,
+    "updateWorkspace": lambda case: (point_at_workspace(case), name_real_terms(case)),
+    "deleteWorkspace": point_at_doomed_workspace,
+    "listWorkspaceMembers": point_at_workspace,
+    "putWorkspaceMember": point_at_own_membership,
+    "removeWorkspaceMember": point_at_own_membership,
+    "getWorkspaceConfig": point_at_workspace,
+    "updateWorkspaceConfig": change_real_settings,
+    "getWorkspaceTrust": point_at_workspace,
+    "trustWorkspace": point_at_workspace,
+    "revokeWorkspaceTrust": point_at_workspace,
     "getPlan": point_at_plan,
     "updatePlan": point_at_plan,
     "listPlanVersions": point_at_plan,

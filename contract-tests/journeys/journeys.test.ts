@@ -12,6 +12,7 @@ import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { systemJourneys } from './system.ts';
 import { openTarget, type Target } from './target.ts';
+import { workspaceJourneys } from './workspaces.ts';
 
 describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   let opened: Target;
@@ -35,6 +36,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   runJourneys(target);
   agentJourneys(target);
   auditJourneys(target);
+  workspaceJourneys(target);
   systemJourneys(target);
   quotaJourneys(target);
 

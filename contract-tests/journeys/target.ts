@@ -29,6 +29,8 @@ export interface Target {
 export const example = {
   user: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza',
   session: 'ses_01k9w6r3h2e7xv5q0c8m4b1tza',
+  workspace: 'ws_01k9w6r3h2e7xv5q0c8m4b1tzb',
+  member: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
   run: 'run_01k9w6r3h2e7xv5q0c8m4b1tza',
   key: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
   agent: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',

@@ -1,6 +1,7 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
 
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
+export type { PatchedFile } from './editing/edit-patch.ts';
 export type { SettingChange } from './editing/edit-setting.ts';
 export {
   type Explanation,
@@ -13,10 +14,10 @@ export { dataDirectory } from './files/data-directory.ts';
 export { withLock } from './files/file-lock.ts';
 export { operatorGuidance, personalGuidance } from './files/guidance-places.ts';
 export { knownDataFolder, localDataFolder, makeDataFolder } from './files/local-data.ts';
-export { findPlaces, globalPlaces } from './files/places.ts';
+export { findPlaces, globalPlaces, workspacePlaces } from './files/places.ts';
 export { replaceFile } from './files/replace-file.ts';
 export { followSettings } from './live-settings.ts';
-export { loadSettings } from './load.ts';
+export { loadSettings, loadUsable } from './load.ts';
 export type {
   IgnoredSection,
   LiveSettings,
@@ -26,7 +27,14 @@ export type {
   SettingsPlaces,
 } from './loaded-settings.ts';
 export { maskSecrets } from './mask-secrets.ts';
-export { discoverLocalProviders, expandSetting, reviewLayer, setSetting, unsetSetting } from './on-demand.ts';
+export {
+  discoverLocalProviders,
+  expandSetting,
+  patchSettings,
+  reviewLayer,
+  setSetting,
+  unsetSetting,
+} from './on-demand.ts';
 export { pointerKeys } from './pointer.ts';
 export type { ListedProvider } from './providers/provider-list.ts';
 export type { ProviderCandidate } from './providers/providers.ts';
@@ -39,6 +47,8 @@ export {
 } from './providers/providers-on-demand.ts';
 export { checkFile } from './read-layers.ts';
 export type { ResolvedSettings } from './resolved-settings.ts';
+export { RestrictedSettings } from './restricted-settings.ts';
+export { needsTrustAt } from './schema-marks.ts';
 export {
   isLoopback,
   localServerSettings,
@@ -52,6 +62,7 @@ export {
   readTrust,
   recordTrust,
   revokeTrust,
+  type Trust,
   type TrustEntry,
   TrustStoreError,
 } from './trust/trust-store.ts';

@@ -18,6 +18,27 @@ export async function loadSettings(places: SettingsPlaces): Promise<LoadedSettin
   return settle(places, files, [...found.flatMap((layer) => layer.diagnostics), ...diagnostics]);
 }
 
+/**
+ * As `loadSettings`, but what cannot be used is left out, and the diagnostics say so. `trust` is asked instead of the
+ * person's own.
+ */
+export async function loadUsable(
+  places: SettingsPlaces,
+  trust: Trust,
+): Promise<{ readonly loaded: LoadedSettings; readonly broken: readonly string[] }> {
+  const found = await readLayers(places);
+  const files = found.flatMap((layer) =>
+    layer.content && !isBroken(layer)
+      ? [{ content: layer.content, trusted: layer.scope === 'global' || trusts(trust, layer.content) }]
+      : [],
+  );
+  const told = found.flatMap(({ diagnostics }) => diagnostics.map(asWarning));
+  return {
+    loaded: await settle(places, files, told),
+    broken: found.filter(isBroken).map(({ file }) => file),
+  };
+}
+
 /** Whether the file is there and cannot be used. */
 export function isBroken({ diagnostics }: FoundLayer): boolean {
   return diagnostics.some(isError);

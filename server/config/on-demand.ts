@@ -1,4 +1,5 @@
 /** What few callers of this folder need, loaded when one of them calls: each file read costs every start of the command. */
+import type { patchSettings as PatchSettings } from './editing/edit-patch.ts';
 import type { setSetting as SetSetting, unsetSetting as UnsetSetting } from './editing/edit-setting.ts';
 import type { discoverLocalProviders as DiscoverLocalProviders } from './providers/local-providers.ts';
 import type { expandSetting as ExpandSetting } from './templates/expand-setting.ts';
@@ -23,3 +24,7 @@ export const reviewLayer: typeof ReviewLayer = async (...given) =>
 /** One entry of the settings with its variables and commands replaced. Throws ExpansionError, which never shows a value. */
 export const expandSetting: typeof ExpandSetting = async (...given) =>
   (await import('./templates/expand-setting.ts')).expandSetting(...given);
+
+/** Merges a JSON merge patch into the workspace file. Throws SettingsError or RestrictedSettings, and writes nothing then. */
+export const patchSettings: typeof PatchSettings = async (...given) =>
+  (await import('./editing/edit-patch.ts')).patchSettings(...given);

@@ -48,6 +48,11 @@ export function needsTrust(schema: SettingsSchema | null): boolean {
   return schema?.['x-restricted'] === true || schema?.['x-passed-on'] === true;
 }
 
+/** Whether what the keys lead to counts only in files that are trusted, by itself or by what it stands in. */
+export function needsTrustAt(keys: readonly string[]): boolean {
+  return keys.some((_, index) => needsTrust(schemaAt(keys.slice(0, index + 1))));
+}
+
 /** A value with the place that it has in the settings and in the schema. */
 export interface MarkedValue {
   readonly keys: readonly string[];

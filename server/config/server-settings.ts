@@ -45,6 +45,8 @@ export interface ServerSettings {
   readonly stallSeconds: number;
   /** Each workspace is a folder in here; absolute. */
   readonly workspacesDirectory: string;
+  /** Below these, folders that are there already may become workspaces; absolute. */
+  readonly workspaceRoots: readonly string[];
   /** Null takes SQLite in the data directory. */
   readonly databaseUrl: string | null;
   /** How long a person has to answer what a run asks. */
@@ -192,6 +194,14 @@ function readFolders(source: SettingSource, variables: Variables) {
       meaning: 'Each workspace is a folder in here; several nodes need a shared one.',
       fallback: join(dataDirectory, 'workspaces'),
       parse: folder,
+    }),
+    workspaceRoots: source.read<readonly string[]>({
+      variable: 'SERVICE_WORKSPACE_ROOTS',
+      flag: 'workspace-roots',
+      meaning:
+        'Folders of the server that everybody with an account may work below, as /srv/projects, with commas between.',
+      fallback: [],
+      parse: absoluteFolders,
     }),
     globalConfigDirectory: source.read({
       variable: 'SERVICE_GLOBAL_CONFIG',
@@ -424,6 +434,15 @@ function notEmpty(text: string): string | Fault {
 
 function folder(text: string): string | Fault {
   return text.trim() === '' ? new Fault('must name a place in the file system.') : resolve(text);
+}
+
+function absoluteFolders(text: string): readonly string[] | Fault {
+  const given = text.split(',').map((path) => path.trim());
+  const wrong = given.find((path) => !isAbsolute(path) || resolve(path) === '/');
+  if (wrong === undefined) return given.map((path) => resolve(path));
+  return new Fault(
+    `must list absolute paths of folders, with commas between; ${wrong || '(nothing)'} is none.`,
+  );
 }
 
 function databaseUrl(text: string): string | Fault {

@@ -35,6 +35,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'account:write': true,
   'keys:read': true,
   'keys:write': true,
+  'workspaces:read': true,
+  'workspaces:write': true,
   'metrics:read': true,
   'quotas:read': true,
   'quotas:write': true,

@@ -17,6 +17,7 @@ import * as sessions from './sessions.ts';
 import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
+import * as workspaces from './workspaces.ts';
 
 const families = {
   agents,
@@ -36,6 +37,7 @@ const families = {
   system,
   tools,
   users,
+  workspaces,
 };
 
 export const operations = families satisfies Handlers & NoStrays<typeof families>;

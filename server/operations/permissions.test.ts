@@ -155,7 +155,7 @@ describe('over HTTP', () => {
     const { tool_results } = doneOf(await run(app, ada, { session_id: session.body.id }));
     expect(tool_results).toMatchObject([
       { is_error: false },
-      { is_error: true, content: expect.stringContaining('A rule of this session denies write(secret/**)') },
+      { is_error: true, content: expect.stringContaining('A rule denies write(secret/**)') },
     ]);
   });
 

@@ -27,7 +27,7 @@ test('an account reads itself: where it belongs, and what this credential may do
     credential: 'login',
     memberships: [{ organization_name: 'ada', role: 'owner' }],
   });
-  expect(body.scopes).toHaveLength(11);
+  expect(body.scopes).toHaveLength(15);
 });
 
 test('the operator of the first start is told so', async () => {

@@ -33,7 +33,7 @@ export interface LiveParts {
   /** As they were when last looked at. */
   readonly now: Parts;
   /** The commands in the background, whatever the settings are. */
-  readonly jobs: Pick<Jobs, 'list'>;
+  readonly jobs: Pick<Jobs, 'list' | 'endSession'>;
   /** As the settings stand now. */
   refresh(): Promise<Parts>;
   /** From now on many people share these parts. */

@@ -38,6 +38,7 @@ import { listTools } from './tool-listing.ts';
 import { mostWaitingSearches, searchCounts } from './tools/search.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
+import { noTerms, type WorkspaceTerms } from './workspace-terms.ts';
 
 export type { Profile } from './agents/profile.ts';
 export type { ProfileSource } from './agents/profiles.ts';
@@ -59,6 +60,7 @@ export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
 export type { SpentByCall } from './transcript.ts';
+export type { WorkspaceTerms } from './workspace-terms.ts';
 
 /** What a program may hand in; everything has a default that works alone. */
 export interface RuntimeOptions {
@@ -72,6 +74,10 @@ export interface RuntimeOptions {
   readonly demo?: boolean;
   /** The folder that a session's tools work in; the current one if absent. */
   readonly workspacePath?: (workspaceId: string) => Promise<string>;
+  /** What holds for all of a workspace; nothing if absent. Asked at each run and at each tool call. */
+  readonly workspaceTerms?: (workspaceId: string) => Promise<WorkspaceTerms>;
+  /** The settings that count for runs in a workspace, made of those of the runtime; these themselves if absent. */
+  readonly workspaceSettings?: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
   /** Agent profiles besides those that are built in or stand in files. */
   readonly profiles?: ProfileSource;
   /** The folder with the person's own agent profiles as files; none if absent. */
@@ -130,6 +136,8 @@ export interface Runtime {
   todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
   /** What a session's agent has at hand here, and what would fill its model's window. */
   inspect(session: Query['session'], signal: AbortSignal): Promise<Inspection>;
+  /** Ends what sessions that are gone have left at work in the background of this process. */
+  forgetSessions(sessionIds: readonly string[]): Promise<void>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
@@ -200,9 +208,12 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
   const titles = createTitleWriter(() => parts.now, transcript, log);
+  const termsOf = options.workspaceTerms ?? (async () => noTerms);
   const openScope = scopeOpener({
     ...options,
     parts,
+    termsOf,
+    settingsOf: options.workspaceSettings ?? (async (_workspaceId, settings) => settings),
     profiles,
     placeOf,
     start: (query) => runs.begin(query),
@@ -250,7 +261,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
     async check({ agentSlug, model }, workspaceId) {
       if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
-      if (model !== undefined) (await parts.refresh()).providers.resolve(model);
+      if (model === undefined) return;
+      const { providers } = await parts.refresh();
+      providers.resolve(model ?? (await termsOf(workspaceId)).model);
     },
     start: (query) => runs.begin(query),
     estimate: async (query) =>
@@ -267,6 +280,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
     inspect: (session, signal) => inspectSession(session, { parts, openScope, placeOf, transcript }, signal),
+    forgetSessions: async (sessionIds) => {
+      await Promise.all(sessionIds.map((sessionId) => parts.jobs.endSession(sessionId)));
+    },
     wake,
     complete: (call, signal) => completeOnce(parts.now.providers.open(call.model), call, signal),
     async close() {

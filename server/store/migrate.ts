@@ -9,6 +9,7 @@ import { history } from './migrations/0003-history.ts';
 import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
+import { workspaces } from './migrations/0008-workspaces.ts';
 import { passwords } from './migrations/0009-passwords.ts';
 import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
@@ -21,7 +22,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[passwords, audit, quotas],
+  ...[workspaces, passwords, audit, quotas],
 ];
 
 /** The shape that this program brings a database to. */

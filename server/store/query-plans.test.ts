@@ -25,6 +25,9 @@ import { transcriptOf } from './transcript.ts';
 import { usageRepository } from './usage.ts';
 import { userRepository } from './users.ts';
 import { workspaceEventRepository } from './workspace-events.ts';
+import { workspaceMemberRepository } from './workspace-members.ts';
+import { workspaceTrustRepository } from './workspace-trust.ts';
+import { workspaceRepository } from './workspaces.ts';
 
 const theOperator = { ...reachOfNobody(), operator: true };
 
@@ -151,6 +154,21 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       'status',
       (parts, reach, id) => promptRepository(parts).list(reach, id, { status: 'pending' }),
     ],
+    ['workspaces', 'organization_id', (parts, reach) => workspaceRepository(parts).list(reach, {})],
+    [
+      'workspaces',
+      'organization_id',
+      (parts, reach) => workspaceRepository(parts).list(reach, { sort: 'created_at' }),
+    ],
+    [
+      'members of a workspace',
+      'workspace_id',
+      async (parts, reach) => {
+        const { id = '' } = (await workspaceRepository(parts).defaultOf(reach)) ?? {};
+        await workspaceMemberRepository(parts).list(reach, id, {});
+      },
+    ],
+    ['trusted files', 'workspace_id', (parts) => workspaceTrustRepository(parts).of('ws')],
     ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],

@@ -24,7 +24,7 @@ import {
   toTaggedSession,
 } from './session-rows.ts';
 import { tellWorkspace } from './workspace-events.ts';
-import { findDefaultWorkspace, findWorkspace, type Workspace } from './workspaces.ts';
+import { type FoundWorkspace, findDefaultWorkspace, findWorkspace } from './workspaces.ts';
 
 /** `limit`, `cursor`, `sort` and the filters of the contract. */
 export type SessionQuery = Partial<NonNullable<operations['listSessions']['parameters']['query']>>;
@@ -133,7 +133,7 @@ export async function insertSession(
 
 function sessionRow(
   { userId }: Reach,
-  workspace: Workspace,
+  workspace: FoundWorkspace,
   input: SessionCreate,
   parentId: string | null,
   now: number,

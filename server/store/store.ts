@@ -41,6 +41,8 @@ import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
 import { type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
+import { type WorkspaceMembers, workspaceMemberRepository } from './workspace-members.ts';
+import { type WorkspaceTrustRecords, workspaceTrustRepository } from './workspace-trust.ts';
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
@@ -57,7 +59,8 @@ export type { Origin, Reach } from './reach.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
-export type { Workspace } from './workspaces.ts';
+export type { TrustedWorkspaceFile, WorkspaceFilesChange, WorkspaceTrustRecords } from './workspace-trust.ts';
+export type { DeletedWorkspace, FoundWorkspace, WorkspaceTerms } from './workspaces.ts';
 
 /**
  * Every call may also throw the problems `database_unavailable`, `storage_full` and `invalid_encoding`; lists throw
@@ -82,6 +85,8 @@ export interface Store {
   readonly apiKeys: ApiKeys;
   readonly invitations: Invitations;
   readonly workspaces: Workspaces;
+  readonly workspaceMembers: WorkspaceMembers;
+  readonly workspaceTrust: WorkspaceTrustRecords;
   readonly agents: Agents;
   readonly plans: Plans;
   readonly sessions: Sessions;
@@ -185,6 +190,8 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     apiKeys: apiKeyRepository(parts),
     invitations: invitationRepository(parts),
     workspaces: workspaceRepository(parts),
+    workspaceMembers: workspaceMemberRepository(parts),
+    workspaceTrust: workspaceTrustRepository(parts),
     agents: agentRepository(parts),
     plans: planRepository(parts),
     sessions: sessionRepository(parts),

@@ -260,7 +260,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readInterrupt: (runId) =>
       database.read('installation', async (sql) => {
         const row = await sql<RunRow>('runs').where({ id: runId }).first('interrupt_requested');
-        return row?.interrupt_requested ?? null;
+        // One that was deleted with its workspace is nobody's any more.
+        return row ? row.interrupt_requested : 'lease_lost';
       }),
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),

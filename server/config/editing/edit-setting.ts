@@ -133,7 +133,11 @@ function editBytes(
   return { bytes: new TextEncoder().encode(mark + edited.text), edited, content: document.value };
 }
 
-async function writeBeside({ realPath, bytes }: EditableFile, scope: SettingEdit['scope']): Promise<void> {
+/** Makes the folder of the file, with what belongs beside it. */
+export async function writeBeside(
+  { realPath, bytes }: EditableFile,
+  scope: SettingEdit['scope'],
+): Promise<void> {
   const folder = dirname(realPath);
   if (scope === 'workspace') await writeProjectIgnore(folder);
   if (bytes !== null) return;
@@ -156,7 +160,8 @@ async function standingOf(
   return { ...kept, ignored: kept.trusted ? [] : ignored };
 }
 
-async function reviewOf(
+/** What there would be to trust in a file with this content. */
+export async function reviewOf(
   places: SettingsPlaces,
   file: string,
   { written, document }: ParsedSettings,

@@ -43,6 +43,24 @@ export function globalPlaces(environment: Environment, homeDirectory: string): S
   };
 }
 
+/**
+ * The places of a workspace of a server: nothing above its folder is looked at. `dataDirectory` is where the server
+ * keeps what is its own.
+ */
+export function workspacePlaces(
+  folder: string,
+  { globalConfigDirectory, dataDirectory }: { globalConfigDirectory: string; dataDirectory: string },
+): SettingsPlaces {
+  return {
+    workingDirectory: folder,
+    projectRoot: folder,
+    globalFile: join(globalConfigDirectory, 'service.json'),
+    projectFiles: [join(folder, 'service.json'), join(folder, '.service.json')],
+    workspaceFile: join(folder, '.service', 'service.json'),
+    dataHome: dataDirectory,
+  };
+}
+
 function personalPlaces(
   environment: Environment,
   homeDirectory: string,

@@ -256,7 +256,7 @@ describe('what a hook allows', () => {
     for (const [query, reason] of [
       [{ permissionMode: 'read_only' }, 'This run may only read'],
       [{ permissionMode: 'deny_unlisted' }, 'No rule allows the tool write'],
-      [{ session }, 'A rule of this session denies the tool write'],
+      [{ session }, 'A rule denies the tool write'],
     ] as const) {
       const folder = hookFolder();
       const { result } = await attempt(folder, { hooks: all(allowing), call: guarded, query });

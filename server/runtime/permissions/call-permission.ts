@@ -86,7 +86,7 @@ async function decideIn(
   return decide(call, need, {
     workspacePath: scope.workspacePath,
     mode: scope.permissionMode,
-    rules: scope.rules,
+    rules: [...scope.rules, ...(await scope.workspaceRules())],
     allowedTools: permissions?.allowed_tools ?? [],
     hookAllows,
     grants: need ? await scope.transcript.readGrants(scope.sessionId) : [],

@@ -14,7 +14,7 @@ import { coversSubject, type Subject, shown, subjectOf } from './permission-subj
 export interface PermissionContext {
   readonly workspacePath: string;
   readonly mode: PermissionMode;
-  /** The session's own rules. */
+  /** The rules of the session and of its workspace. */
   readonly rules: readonly PermissionRule[];
   /** `permissions.allowed_tools` of the settings. */
   readonly allowedTools: readonly string[];
@@ -65,9 +65,9 @@ const changing: ReadonlySet<PermissionNeed['action']> = new Set(['write', 'execu
 /** Why a rule denies the call; null where none does. */
 function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject): string | null {
   for (const { pattern, words } of rules) {
-    if (pattern === null || !words) return `A rule of this session denies the tool ${toolName}.`;
+    if (pattern === null || !words) return `A rule denies the tool ${toolName}.`;
     if (subject.kind !== 'command') {
-      if (isDenied(pattern, subject)) return `A rule of this session denies ${toolName}(${pattern}).`;
+      if (isDenied(pattern, subject)) return `A rule denies ${toolName}(${pattern}).`;
       continue;
     }
     const { command } = subject;
@@ -75,12 +75,12 @@ function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject
       part.readings.some((reading) => mayMean(words, part.kind, reading)) ||
       part.writes.some(({ file }) => mayMean(words, 'write', [file]));
     if (command.parts.some(meant))
-      return `A rule of this session denies ${toolName}(${pattern}), and a part of this command is or could be that.`;
+      return `A rule denies ${toolName}(${pattern}), and a part of this command is or could be that.`;
     const unclear = command.anything
       ? command.obscure
       : (command.parts.find(({ anything }) => anything)?.obscure ?? null);
     if (unclear)
-      return `A rule of this session denies ${toolName}(${pattern}), and this command could be that: ${unclear}. Write it plainly, in several calls if need be.`;
+      return `A rule denies ${toolName}(${pattern}), and this command could be that: ${unclear}. Write it plainly, in several calls if need be.`;
   }
   return null;
 }

@@ -12,10 +12,12 @@ import type { LiveParts } from '../live-parts.ts';
 import { chooseModel } from '../models/model-choice.ts';
 import { patienceOf } from '../models/model-patience.ts';
 import { meansTool } from '../permissions/permission-rules.ts';
+import type { Providers } from '../providers/providers.ts';
 import type { Query } from '../query.ts';
 import { agentTool } from '../tools/agent.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Transcript } from '../transcript.ts';
+import type { WorkspaceTerms } from '../workspace-terms.ts';
 import { limitsOf } from './run-limits.ts';
 import type { RunScope } from './run-scope.ts';
 
@@ -23,6 +25,9 @@ export interface ScopeParts {
   readonly parts: LiveParts;
   readonly profiles: Profiles;
   readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
+  readonly termsOf: (workspaceId: string) => Promise<WorkspaceTerms>;
+  /** The settings that count in the workspace, made of those of the runtime. */
+  readonly settingsOf: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
   readonly transcript: Transcript;
   readonly hub: EventHub;
   readonly clock: Clock;
@@ -53,12 +58,20 @@ export function scopeOpener(given: ScopeParts): OpenScope {
 
   return async (query, runId, controller) => {
     const { session } = query;
-    const { config, providers, toolset, extensions } = await parts.refresh();
-    const place = await given.placeOf(session.workspaceId);
+    const { workspaceId } = session;
+    const place = await given.placeOf(workspaceId);
+    const settings = async () => given.settingsOf(workspaceId, (await parts.refresh()).config);
+    const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);
+    const { providers, toolset, extensions } = parts.now;
     const { workspacePath } = place;
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
-    const named = query.model ?? session.model ?? modelOf(profile, config);
-    const models = chooseModel(providers, config, providers.resolve(named), query.generation);
+    const named = query.model ?? session.model ?? modelOf(profile, config) ?? terms.model;
+    const models = chooseModel(
+      providers,
+      config,
+      named === null ? defaultModel(providers, config) : providers.resolve(named),
+      query.generation,
+    );
     const rootRunId = query.agent?.rootRunId ?? runId;
     const depth = query.agent?.depth ?? 0;
     const isLeft = ({ name }: Tool) =>
@@ -78,14 +91,22 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       patience: patienceOf(config, query.trigger !== 'messages', given.retryPauseMs),
       profile,
       systemPrompt: session.systemPrompt,
-      permissionMode: stricterMode(query.permissionMode ?? 'ask', profile.permission_mode),
+      permissionMode: stricterMode(
+        query.permissionMode ?? terms.permissionMode ?? 'ask',
+        profile.permission_mode,
+      ),
       rules: session.permissionRules,
-      settings: async () => (await parts.refresh()).config,
+      workspaceRules: async () => (await given.termsOf(workspaceId)).permissionRules,
+      settings,
       onUnanswered: query.onUnanswered,
       tools: async () => {
         const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
-        const { max_agent_depth } = agentLimits(parts.now.config);
-        const left = toolsFor(query, all).filter(isLeft);
+        const config = await settings();
+        const { max_agent_depth } = agentLimits(config);
+        const disabled = config.options?.disabled_tools ?? [];
+        const left = toolsFor(query, terms, all).filter(
+          (tool) => isLeft(tool) && !disabled.includes(tool.name),
+        );
         return depth < max_agent_depth
           ? withAgents(left, given.profiles, place)
           : left.filter(({ name }) => name !== 'agent');
@@ -93,13 +114,12 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       agents: {
         depth,
         rootRunId,
-        workspaceId: session.workspaceId,
+        workspaceId,
         userId: query.userId,
         toolLimits: limitsBelow(query, profile),
         asked: query.request?.limits ?? null,
-        limit: async () => agentLimits((await parts.refresh()).config).max_agents,
-        modelOf: async (slug) =>
-          modelOf(await given.profiles.find(slug, place), (await parts.refresh()).config),
+        limit: async () => agentLimits(await settings()).max_agents,
+        modelOf: async (slug) => modelOf(await given.profiles.find(slug, place), await settings()),
         start: given.start,
         wake: given.wake,
         open: new Map(),
@@ -127,12 +147,14 @@ export function abort(controller: AbortController | undefined, reason: Interrupt
   controller?.abort(Object.assign(new Error(`interrupted: ${reason}`), { reason }));
 }
 
-/** Behind the Messages API only those tools work that the session allows without asking: a gateway is clean by default. */
-function toolsFor({ trigger, session }: Query, tools: readonly Tool[]) {
+/**
+ * Behind the Messages API only those tools work that the session allows without asking, or, where it says nothing, its
+ * workspace: a gateway is clean by default.
+ */
+function toolsFor({ trigger, session }: Query, terms: WorkspaceTerms, tools: readonly Tool[]) {
   if (trigger !== 'messages') return tools;
-  const allowed = session.permissionRules
-    .filter(({ decision }) => decision === 'allow')
-    .map(({ tool }) => tool);
+  const rules = session.permissionRules.length > 0 ? session.permissionRules : terms.permissionRules;
+  const allowed = rules.filter(({ decision }) => decision === 'allow').map(({ tool }) => tool);
   return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
 }
 
@@ -146,6 +168,12 @@ async function withAgents(
   // A plan that nobody sees would wait for ever.
   const offered = (await profiles.list(place)).filter((profile) => !leavesTool(profile, 'plan'));
   return tools.map((tool) => (tool.name === 'agent' ? agentTool(offered) : tool));
+}
+
+/** The large model of the settings that count here, where its provider is there; else that of the runtime. */
+function defaultModel(providers: Providers, { models }: ClientConfig): string {
+  const chosen = models?.large && providers.chosen(`${models.large.provider}:${models.large.model}`);
+  return chosen ?? providers.resolve(null);
 }
 
 /** The model that a profile names; null for the default. */

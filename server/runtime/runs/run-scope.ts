@@ -29,7 +29,10 @@ export interface RunScope {
   /** Added to the profile's instructions. */
   readonly systemPrompt: string | null;
   readonly permissionMode: PermissionMode;
+  /** The session's own. */
   readonly rules: readonly PermissionRule[];
+  /** Those of its workspace as they are now: asked at each tool call, so that a right that went counts no more. */
+  readonly workspaceRules: () => Promise<readonly PermissionRule[]>;
   /** The settings as they count now: asked at each tool call, so that a guard or a right that went counts no more. */
   readonly settings: () => Promise<ClientConfig>;
   readonly onUnanswered: 'wait' | 'deny';

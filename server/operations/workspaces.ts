@@ -1,0 +1,166 @@
+/** Workspaces: where sessions and files live, who may work there, and the settings of the folder. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
+import { Problem } from '../problem.ts';
+
+export const listWorkspaces: Handler<'listWorkspaces'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.workspaces.list(principal, query),
+});
+
+export const createWorkspace: Handler<'createWorkspace'> = async ({ principal, body }, services) => {
+  await requireTerms(principal, body, services);
+  const { path, ...rest } = body;
+  const { workspace, etag } = await services.store.workspaces.create(principal, {
+    ...rest,
+    ...(path !== undefined && { path: await services.workspaceFolders.accept(path) }),
+  });
+  const headers = { Location: `/api/v1/workspaces/${workspace.id}`, ETag: etag };
+  return { status: 201, headers, body: workspace };
+};
+
+export const getWorkspace: Handler<'getWorkspace'> = async ({ principal, path, headers }, { store }) => {
+  const found = await store.workspaces.get(principal, path.workspace_id);
+  if (!found) throw missing();
+  const { workspace, etag } = found;
+  if (isCurrent(headers['If-None-Match'], etag)) return { status: 304, headers: { ETag: etag } };
+  return { status: 200, headers: { ETag: etag }, body: workspace };
+};
+
+export const updateWorkspace: Handler<'updateWorkspace'> = async (call, services) => {
+  const { principal, path, headers, body } = call;
+  await requireTerms(principal, body, services);
+  const { workspaces } = services.store;
+  const { workspace, etag } = await workspaces.update(
+    principal,
+    path.workspace_id,
+    body,
+    headers['If-Match'],
+  );
+  return { status: 200, headers: { ETag: etag }, body: workspace };
+};
+
+/** How long runs may take to stop before their workspace goes without them. */
+const stopMs = 4000;
+const pollMs = 100;
+
+export const deleteWorkspace: Handler<'deleteWorkspace'> = async ({ principal, path, headers }, services) => {
+  const { store, runtime, workspaceFolders } = services;
+  const which = [principal, path.workspace_id, headers['If-Match']] as const;
+  // A run that ends by itself stores what it has done, and leaves nobody waiting for it.
+  const until = performance.now() + stopMs;
+  for (let runs = await store.workspaces.stopRuns(...which); runs.length > 0; ) {
+    for (const runId of runs) runtime.wake(runId);
+    if (performance.now() > until) break;
+    await sleep(pollMs);
+    runs = await store.workspaces.stopRuns(...which);
+  }
+  const gone = await store.workspaces.delete(...which);
+  for (const runId of gone.runIds) runtime.wake(runId);
+  await runtime.forgetSessions(gone.sessionIds);
+  if (gone.path === null) await workspaceFolders.remove(path.workspace_id).catch(leftBehind(services));
+  return { status: 204 };
+};
+
+/** The workspace is gone; the next one that is deleted takes what is left of its files along. */
+function leftBehind({ log }: Services) {
+  return (error: unknown) =>
+    log.error({ err: error }, 'the files of a deleted workspace could not be removed');
+}
+
+export const listWorkspaceMembers: Handler<'listWorkspaceMembers'> = async (
+  { principal, path, query },
+  { store },
+) => ({
+  status: 200,
+  body: await store.workspaceMembers.list(principal, path.workspace_id, query),
+});
+
+export const putWorkspaceMember: Handler<'putWorkspaceMember'> = async (
+  { principal, path, body },
+  { store },
+) => {
+  const { workspace_id, principal_id } = path;
+  const member = await store.workspaceMembers.put(principal, workspace_id, principal_id, body.role);
+  return { status: 200, body: member };
+};
+
+export const removeWorkspaceMember: Handler<'removeWorkspaceMember'> = async (
+  { principal, path },
+  { store },
+) => {
+  await store.workspaceMembers.remove(principal, path.workspace_id, path.principal_id);
+  return { status: 204 };
+};
+
+export const getWorkspaceConfig: Handler<'getWorkspaceConfig'> = async (
+  call,
+  { store, workspaceSettings },
+) => {
+  const { principal, path, headers } = call;
+  if (!(await store.workspaces.get(principal, path.workspace_id))) throw missing();
+  const { config, etag } = await workspaceSettings.read(path.workspace_id, principal);
+  if (isCurrent(headers['If-None-Match'], etag)) return { status: 304, headers: { ETag: etag } };
+  return { status: 200, headers: { ETag: etag }, body: config };
+};
+
+export const updateWorkspaceConfig: Handler<'updateWorkspaceConfig'> = async (call, services) => {
+  const { principal, path, headers, body } = call;
+  const { store, workspaceSettings } = services;
+  const ifMatch = headers['If-Match'];
+  if (ifMatch === undefined)
+    throw new Problem(
+      'precondition_required',
+      'Send the ETag of the settings that you have read as If-Match.',
+    );
+  // Their own right to the workspace counts for operators, too.
+  const reach = { ...principal, operator: false };
+  const { config, etag } = await store.workspaceTrust.change(reach, path.workspace_id, (trusted) =>
+    workspaceSettings.patch(path.workspace_id, principal, { patch: body, ifMatch }, trusted),
+  );
+  return { status: 200, headers: { ETag: etag }, body: config };
+};
+
+export const getWorkspaceTrust: Handler<'getWorkspaceTrust'> = async ({ principal, path }, services) => {
+  const { workspaces } = services.store;
+  const { workspace_id } = path;
+  const found = principal.operator
+    ? await workspaces.terms(workspace_id)
+    : await workspaces.get(principal, workspace_id);
+  if (!found) throw missing();
+  return { status: 200, body: await services.workspaceSettings.trust(workspace_id) };
+};
+
+export const trustWorkspace: Handler<'trustWorkspace'> = async ({ principal, path, body }, services) => {
+  const { store, workspaceSettings } = services;
+  const trust = await store.workspaceTrust.change(principal, path.workspace_id, (trusted) =>
+    workspaceSettings.addTrust(path.workspace_id, body.files, trusted),
+  );
+  return { status: 200, body: trust };
+};
+
+export const revokeWorkspaceTrust: Handler<'revokeWorkspaceTrust'> = async (
+  { principal, path },
+  services,
+) => {
+  const { store, workspaceSettings } = services;
+  await store.workspaceTrust.change(principal, path.workspace_id, (trusted) =>
+    workspaceSettings.removeTrust(path.workspace_id, trusted),
+  );
+  return { status: 204 };
+};
+
+/** What a workspace says has to be there, and has to be the caller's to say. */
+async function requireTerms(
+  principal: Principal,
+  terms: { readonly default_model?: string | null; readonly permission_mode?: string | null },
+  { runtime }: Services,
+): Promise<void> {
+  if (terms.permission_mode === 'bypass' && !principal.operator)
+    throw new Problem('permission_mode_refused', 'Only an operator may set the permission mode bypass.');
+  if (terms.default_model != null) await runtime.resolveModel(terms.default_model);
+}
+
+function missing(): Problem {
+  return new Problem('not_found', 'No workspace has this id, or it is not yours.');
+}
