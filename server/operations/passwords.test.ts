@@ -1,4 +1,5 @@
 /** Forgotten and changed passwords and the second factor over HTTP: anonymous, stranger, wrong input, happy. */
+import { createHash } from 'node:crypto';
 import { TOTP } from 'otpauth';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -171,6 +172,11 @@ describe('a forgotten password', () => {
     const policy = page.headers.get('content-security-policy') ?? '';
     expect(policy).toMatch(/default-src 'none'.*script-src 'sha256-.*frame-ancestors 'none'/);
     expect(policy).not.toContain('unsafe');
+    for (const part of ['style', 'script']) {
+      const [, text = ''] = new RegExp(`<${part}>([^]*?)</${part}>`).exec(page.body) ?? [];
+      const hash = createHash('sha256').update(text).digest('base64');
+      expect(policy).toContain(`${part}-src 'sha256-${hash}'`);
+    }
     expect(page.body).toContain('api/v1/auth/password/reset');
   });
 });

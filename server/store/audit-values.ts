@@ -12,7 +12,7 @@ const secretName =
 
 /** Keys and tokens of ours, JSON web tokens, and what most vendors' keys look like, wherever they stand. */
 const secretText =
-  /\b(sk|pk|rt|bt|inv|ghp|gho|xox[a-z])[-_][A-Za-z0-9_-]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bbearer\s+\S+/gi;
+  /\b(sk|pk|rt|bt|pr|inv|ghp|gho|xox[a-z])[-_][A-Za-z0-9_-]{12,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bbearer\s+\S+/gi;
 
 /** The user part of a URL. */
 const urlCredentials = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
