@@ -291,19 +291,16 @@ describe('a document of the audit log', () => {
   });
 
   test('as CSV is quoted, and starts no formula in a spreadsheet; nor does any line obey a terminal', async () => {
-    for (const name of [
-      '=HYPERLINK("http://x";"y")',
-      '+1',
-      '-1',
-      '@SUM(A1)',
-      '\t=1',
-      'a\r\nb,"c"\u001b[31m\u009b2J',
-    ])
-      await app.request('PATCH', '/api/v1/users/me', {
+    // Names hold no control characters; instructions may.
+    const texts = ['=HYPERLINK("http://x";"y")', '@SUM(A1)', 'a, "b"; c', '\u0085\u2028\u202e\u009b2J'];
+    for (const [index, instructions] of [...texts, 'a\r\nb\u001b[31m'].entries()) {
+      const answer = await app.request('POST', '/api/v1/agents', {
         token: ada.token,
-        body: { name },
-        headers: { 'content-type': 'application/merge-patch+json' },
+        body: { slug: `hostile-${index}`, description: 'x', instructions },
+        headers: { 'x-request-id': '-2-3' },
       });
+      expect(answer.status).toBe(201);
+    }
     const { body, headers } = await app.request('GET', `${path}/export?format=csv`, { token: ada.token });
     expect(headers.get('content-type')).toBe('text/csv; charset=utf-8');
     const lines: string[] = body.trimEnd().split('\r\n');
@@ -318,6 +315,7 @@ describe('a document of the audit log', () => {
     // biome-ignore lint/suspicious/noControlCharactersInRegex: what a terminal would obey
     expect(body.replaceAll('\r\n', '')).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
     expect(body).toContain('\\\\u001b[31m');
+    expect(body).toContain(",'-2-3,");
   });
 
   test('comes in pieces, and of the oldest to the newest none is missing', async () => {
