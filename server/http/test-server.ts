@@ -85,6 +85,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       },
       stillValid: async (known: Caller) => [...callers.values()].includes(known),
     },
+    // What is refused here is recorded nowhere; the operations are tested with a store that does.
+    store: { auditRefusals: { note: () => undefined } },
   } as unknown as Services;
   const app = createApp(services, handlersOf(options.handlers ?? {}));
   const { server, drain } = createHttpServer(app, options.limits);
