@@ -193,7 +193,7 @@ describeStores('Quotas', (store, engine) => {
         .where({ target_id: admin.userId, action: 'quota.put' })
         .orderBy('sequence');
       expect(entries).toMatchObject([{ before: null }, { actor_id: admin.userId, outcome: 'success' }]);
-      expect(JSON.parse(entries[1].before)).toEqual({ limits: { requests: { day: { hard: 1 } } } });
+      expect(JSON.parse(entries[1].before)).toEqual({ 'limits.requests.day.hard': 1 });
     });
   });
 });
