@@ -148,10 +148,7 @@ export async function workspaceFolder(
  * Names the folder among those of all nodes: two that name it alike share its files, on a mount or on one machine. Null
  * where it is not there.
  */
-export async function workspacePlace(
-  workspacesDirectory: string,
-  workspaceId: string,
-): Promise<string | null> {
+async function workspacePlace(workspacesDirectory: string, workspaceId: string): Promise<string | null> {
   const isThere = await stat(join(workspacesDirectory, workspaceId)).then(
     (stats) => stats.isDirectory(),
     () => false,

@@ -108,11 +108,14 @@ export const updateWorkspaceConfig: Handler<'updateWorkspaceConfig'> = async (ca
   const { principal, path, headers, body } = call;
   const { store, workspaceSettings } = services;
   const ifMatch = headers['If-Match'];
-  if (ifMatch === undefined)
+  if (ifMatch === undefined) {
+    // Whoever may not know of it is told nothing else.
+    if (!(await store.workspaces.get(principal, path.workspace_id))) throw missing();
     throw new Problem(
       'precondition_required',
       'Send the ETag of the settings that you have read as If-Match.',
     );
+  }
   // Their own right to the workspace counts for operators, too.
   const reach = { ...principal, operator: false };
   const { config, etag } = await store.workspaceTrust.change(reach, path.workspace_id, (trusted) =>
