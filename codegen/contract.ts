@@ -45,6 +45,7 @@ export interface Operation {
   'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
   'x-rate-class'?: RateClass;
+  'x-idempotent'?: 'resource' | 'run' | 'answer';
 }
 
 export const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;

@@ -42,6 +42,41 @@ test('every body has its limit, and only a body has one', () => {
   expect(names(wrong)).toEqual([]);
 });
 
+test('every POST that creates something or begins a run takes an Idempotency-Key', () => {
+  const without = operations.filter(
+    ({ method, operation }) => method === 'post' && !operation['x-idempotent'],
+  );
+  expect(names(without).sort()).toEqual(Object.keys(noKeyNeeded).sort());
+  const half = operations.filter(
+    ({ operation }) => takesKey(operation) !== (operation['x-idempotent'] !== undefined),
+  );
+  expect(names(half)).toEqual([]);
+});
+
+/** Why a POST takes no key. */
+const noKeyNeeded: Readonly<Record<string, string>> = {
+  registerUser: 'nobody is known yet by whom to keep it; the address is taken once',
+  login: 'nobody is known yet; a login that nobody has heard of ends by itself',
+  refreshToken: 'nobody is known yet; the token works once',
+  logout: 'does the same again',
+  interruptRun: 'does the same again',
+  interruptSession: 'does the same again',
+  revertSession: 'does the same again',
+  requestPasswordReset: 'nobody is known yet; the last mail counts',
+  resetPassword: 'nobody is known yet; the link works once',
+  changePassword: 'does the same again',
+  confirmMfa: 'the code works once',
+  replyPermission: 'the first answer stands',
+  replyPrompt: 'the first answer stands',
+  rejectPlan: 'the first answer stands',
+  estimateQuery: 'looks only',
+  searchSessions: 'looks only',
+};
+
+function takesKey({ parameters = [] }: PlacedOperation['operation']): boolean {
+  return parameters.some((one) => resolve(contract, one).name === 'Idempotency-Key');
+}
+
 test('every request and every success is shown by an example', () => {
   const unseen = operations.flatMap((place) =>
     [...requestsOf(place), ...successesOf(place)]

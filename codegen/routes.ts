@@ -41,6 +41,11 @@ export interface Route {
   readonly bodyLimit: number | null;
   /** What it counts as where the server limits how often somebody may call. */
   readonly rateClass: RateClass;
+  /**
+   * What an \`Idempotency-Key\` guards: a resource, made in one transaction; a run; an answer that is kept once it is there.
+   * Null where the operation takes none.
+   */
+  readonly idempotent: 'resource' | 'run' | 'answer' | null;
   /** The media types a body may have. */
   readonly requestTypes: readonly string[];
   /** The media types of the success responses. */
@@ -105,6 +110,7 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
     credentials: credentialsOf(contract, operation),
     bodyLimit: operation['x-body-limit'] ?? null,
     rateClass: rateClassOf(operation, method),
+    idempotent: operation['x-idempotent'] ?? null,
     requestTypes: Object.keys(operation.requestBody?.content ?? {}),
     responseTypes: successTypesOf(contract, operation),
   };

@@ -5,6 +5,7 @@ import { accessOf, enforceAccess } from './http/access.ts';
 import { shareWithOrigins } from './http/cors.ts';
 import { authenticate } from './http/credential.ts';
 import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } from './http/exchange.ts';
+import { createIdempotency, type PerformOnce } from './http/idempotency.ts';
 import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
 import type { AnyCall, Caller, Ports } from './http/ports.ts';
@@ -28,13 +29,15 @@ export function createApp(services: Services, handlers: Operations = operations)
   const ports = portsOf(services, handlers);
   const replies = createReplies(ports);
   const validate = createValidation();
+  const performOnce = createIdempotency(ports);
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
   app.set('query parser', false); // The contract says how a query is read.
   app.use(beginExchange(ports.settings));
   app.use(recordRequests(ports));
   app.use(shareWithOrigins(ports.settings));
-  for (const path of paths) app.route(path.pattern).all(serve(path, ports, validate, replies));
+  for (const path of paths)
+    app.route(path.pattern).all(serve(path, { ports, validate, performOnce, replies }));
   app.use(refuseUnknownPath);
   app.use(answerFailure(replies, ports));
   // http/server.ts tells when; Express types only the one event of its own.
@@ -42,8 +45,15 @@ export function createApp(services: Services, handlers: Operations = operations)
   return app;
 }
 
+interface Steps {
+  readonly ports: Ports;
+  readonly validate: Validate;
+  readonly performOnce: PerformOnce;
+  readonly replies: Replies;
+}
+
 /** One path: what is meant, who calls, may they, what do they say, and what is the answer. */
-function serve(path: Path, ports: Ports, validate: Validate, replies: Replies): RequestHandler {
+function serve(path: Path, { ports, validate, performOnce, replies }: Steps): RequestHandler {
   return async (request) => {
     const exchange = exchangeOf(request);
     if (request.method === 'OPTIONS') return answerOptions(path, exchange);
@@ -57,8 +67,9 @@ function serve(path: Path, ports: Ports, validate: Validate, replies: Replies): 
     replies.admit(exchange, input.body, principal);
     const { requestId } = exchange;
     const origin = principal?.origin ?? originOf(exchange);
-    const call = { ...input, principal, requestId, origin, signal: abortWithCaller(exchange) };
-    await replies.send(exchange, await ports.perform(route, call), principal);
+    const signal = abortWithCaller(exchange);
+    const call = { ...input, principal, requestId, earlierRun: null, origin, signal };
+    await replies.send(exchange, await performOnce(exchange, route, call), principal);
   };
 }
 
@@ -99,6 +110,7 @@ function portsOf(services: Services, handlers: Operations): Ports {
     draining,
     rateLimits: { take: (policy, key) => store.rateLimits.take(policy, key) },
     refused: store.auditRefusals.note,
+    requests: identity.requests,
     perform(route, call) {
       // The route table and the type of the handlers come from the same contract: family and id fit together.
       const family = handlers[route.family] as unknown as Readonly<Record<string, AnyHandler>>;

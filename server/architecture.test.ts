@@ -26,7 +26,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   config: ['outbound', ...open],
   identity: ['outbound', ...open],
   store: open,
-  maintenance: ['store', 'config', ...open],
+  maintenance: ['store', 'config', 'identity', ...open],
   outbound: ['contract'],
   mail: [],
   workspaces: ['log', 'problem'],

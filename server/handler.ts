@@ -24,6 +24,8 @@ export interface Call<Id extends OperationId> {
   /** Null only where the operation is public and no credential came. */
   readonly principal: Id extends PublicOperation ? Principal | null : Principal;
   readonly requestId: string;
+  /** The run that the same request, by its Idempotency-Key, has begun before: it is to be answered from that. */
+  readonly earlierRun: string | null;
   /** Where the request came from, for the audit log; `principal` has it too. */
   readonly origin: Origin;
   /** Aborts when the caller goes away. */

@@ -81,7 +81,7 @@ export async function startServer(
     // A command that has the server inside ends before long; whoever serves for long writes the head down every hour.
     if (!options.project) await services.anchorAuditLog();
     const housekeeping = setInterval(() => {
-      void forgetTheOld(services);
+      void forgetTheOld(services, settings);
       void services.anchorAuditLog();
     }, housekeepingMs);
     housekeeping.unref();
@@ -120,7 +120,10 @@ function listen({ server }: HttpServer, { host, port }: ServerSettings): Promise
 }
 
 /** What nobody can use any more: the events of runs that ended long ago, and logins that are over. */
-async function forgetTheOld({ store, clock, log }: OpenServices): Promise<void> {
+async function forgetTheOld(
+  { store, clock, log }: OpenServices,
+  { idempotencyHours }: ServerSettings,
+): Promise<void> {
   try {
     const now = clock.now();
     const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
@@ -129,6 +132,7 @@ async function forgetTheOld({ store, clock, log }: OpenServices): Promise<void> 
     await store.loginAddresses.prune(new Date(now.getTime() - loginAddressRetentionMs));
     await store.passwords.prune(now);
     await store.attempts.prune(now);
+    await store.keptRequests.prune(new Date(now.getTime() - idempotencyHours * 3_600_000));
     if (runs + logins > 0) log.info({ runs, logins }, 'events of old runs and ended logins were deleted');
   } catch (error) {
     log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');

@@ -158,6 +158,17 @@ function sessionsFail(error: Error) {
   return elsewhere({ store: { ...store, sessions } }, (url) => readFrom(url, '/api/v1/sessions'));
 }
 
+/** The same key for two requests, the second of which comes while the first is at work. */
+async function keyTwice(second: object) {
+  const token = ada.token;
+  const headers = { 'idempotency-key': `twice-${Math.random()}` };
+  await upstream.script([{ reply: { text: 'Slowly. ', repeat: 10, chunk_delay_ms: 20 } }]);
+  const first = await app.stream('POST', '/api/v1/query/stream', { token, headers, body: { prompt: 'x' } });
+  const answer = await ask('POST', '/api/v1/query/stream', { headers, body: second });
+  await first.body?.cancel();
+  return answer;
+}
+
 const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_request: () => ask('POST', '/api/v1/query', { body: { prompt: 5 } }),
   invalid_json: () => ask('POST', '/api/v1/query', { body: '{"prompt": ' }),
@@ -300,6 +311,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await response.text();
     return ask('POST', replyPath, { body: { decision: 'allow_once' } });
   },
+  idempotency_key_in_use: () => keyTwice({ prompt: 'x' }),
+  idempotency_key_reused: () => keyTwice({ prompt: 'y' }),
   request_expired: async () => {
     const token = tight.operatorKey;
     const { replyPath, response } = await pending(tight, token);

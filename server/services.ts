@@ -21,7 +21,7 @@ import {
   type SettingsPlaces,
   workspacePlaces,
 } from './config/config.ts';
-import { createIdentity, type Identity, loadMasterKey } from './identity/identity.ts';
+import { createIdentity, followMasterKey, type Identity, loadMasterKey } from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
@@ -148,7 +148,11 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
   const followed = input.project?.settings ?? (await followGlobalSettings(input));
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
-  const store = await openStore(databaseUrl, { clock, log });
+  const store = await openStore(databaseUrl, {
+    clock,
+    log,
+    ...(settings.migrationBackup && { backups: join(settings.dataDirectory, 'backups') }),
+  });
   try {
     return await assemble(input, followed, store, clock);
   } catch (error) {
@@ -229,7 +233,7 @@ async function assemble(
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
   const identity = await createIdentity({
     records: store,
-    masterKey: masterKey.key,
+    masterKey: followMasterKey(masterKey),
     registration: settings.registration,
     loginAttempts: settings.loginAttempts,
     mailer: mail,

@@ -40,6 +40,8 @@ export interface ServerSettings {
   readonly adminPassword: string | null;
   readonly masterKeyFile: string | null;
   readonly metrics: 'public' | 'operator' | 'off';
+  /** Whether an older database is copied before it is migrated. */
+  readonly migrationBackup: boolean;
   readonly leaseSeconds: number;
   readonly keepaliveSeconds: number;
   readonly stallSeconds: number;
@@ -57,6 +59,8 @@ export interface ServerSettings {
   readonly drainSeconds: number;
   /** How often somebody may call; a class that is not named is not limited. */
   readonly rateLimits: RateLimits;
+  /** How long the answers to requests with an Idempotency-Key are kept. */
+  readonly idempotencyHours: number;
   readonly streamsPerUser: number;
   readonly streamsTotal: number;
   /** Whether every answer is checked against the contract before it is sent. */
@@ -334,6 +338,13 @@ function readMail(source: SettingSource): Pick<ServerSettings, 'smtpUrl' | 'mail
 
 function readLimits(source: SettingSource) {
   return {
+    migrationBackup: source.read({
+      variable: 'SERVICE_MIGRATION_BACKUP',
+      flag: 'migration-backup',
+      meaning: 'Copies an older database into backups of the data directory before it is migrated.',
+      fallback: true,
+      parse: yesOrNo,
+    }),
     leaseSeconds: source.read({
       variable: 'SERVICE_LEASE_SECONDS',
       flag: 'lease-seconds',
@@ -383,6 +394,13 @@ function readLimits(source: SettingSource) {
         'How many requests one account may send in how many seconds, by class, as read=600/60,write=120/60,run=30/60,login=20/60; a class that is not named is not limited.',
       fallback: {},
       parse: readRateLimits,
+    }),
+    idempotencyHours: source.read({
+      variable: 'SERVICE_IDEMPOTENCY_HOURS',
+      flag: 'idempotency-hours',
+      meaning: 'How long the answer to a request with an Idempotency-Key is kept.',
+      fallback: 24,
+      parse: wholeNumber(1, 8760, 24),
     }),
     streamsPerUser: source.read({
       variable: 'SERVICE_STREAMS_PER_USER',

@@ -2,6 +2,7 @@
 import type { Role } from '../contract/api.ts';
 import type { RateClass, Route } from '../contract/routes.ts';
 import type { Log } from '../log.ts';
+import type { KeptRequests } from './idempotency.ts';
 import type { AnyReply } from './wire.ts';
 
 /** Who calls, as far as the access table asks. */
@@ -85,6 +86,8 @@ export interface AnyCall {
   readonly body: unknown;
   readonly principal: Caller | null;
   readonly requestId: string;
+  /** The run that the same request has begun before. */
+  readonly earlierRun: string | null;
   readonly origin: Origin;
   readonly signal: AbortSignal;
 }
@@ -107,6 +110,8 @@ export interface Ports {
   };
   /** Records that something was refused, without anybody waiting for it. */
   refused(refusal: Refusal): void;
+  /** What becomes of requests with an Idempotency-Key. */
+  readonly requests: KeptRequests;
   /** Whether the server is stopping. */
   draining(): boolean;
   /** Runs the handler of an operation. */

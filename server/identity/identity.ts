@@ -22,6 +22,7 @@ import { createAccounts, normalisedEmail, type Registration } from './accounts.t
 import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
 import { createLoginBrake } from './login-brake.ts';
+import { createKeptRequests, type KeptRequests } from './kept-requests.ts';
 import { createLogins } from './logins.ts';
 import { createNotices, type Mailer } from './notices.ts';
 import { createOwnPasswords } from './own-passwords.ts';
@@ -29,15 +30,16 @@ import { createPasswordResets } from './password-resets.ts';
 import { keepsItsRights, type Principal } from './principal.ts';
 import { createProcessKeys } from './process-key.ts';
 import type { IdentityRecords, Origin, TaggedApiKey } from './records.ts';
-import { createSealing } from './sealing.ts';
+import { createSealing, type MasterKeys } from './sealing.ts';
 import { createSecondFactors } from './second-factor.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
-export { loadMasterKey } from './master-key.ts';
+export { beginRotation, endRotation, followMasterKey, loadMasterKey } from './master-key.ts';
 export type { Mail, Mailer } from './notices.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';
+export { createSealing, idOf } from './sealing.ts';
 
 /** Everything the server knows about who may come in. */
 export interface Identity {
@@ -81,6 +83,8 @@ export interface Identity {
   issueProcessKey(): Promise<string>;
   /** Makes the operator, or a token to become it; null once there is one. Call it once at each start. */
   bootstrap(start: FirstStart): Promise<FirstCredential | null>;
+  /** Requests with an Idempotency-Key, and what they were answered. */
+  readonly requests: KeptRequests;
   /** How many accounts there are: a second one turns `single` into `multi`. */
   accounts(): Promise<number>;
   /** Waits for what goes on behind answers that were given; call it before the store closes. */
@@ -89,7 +93,7 @@ export interface Identity {
 
 export interface IdentityOptions {
   readonly records: IdentityRecords;
-  readonly masterKey: Uint8Array;
+  readonly masterKey: Uint8Array | MasterKeys;
   readonly registration: Registration;
   /** How often one address may fail to log in to one account within a quarter of an hour; 0 brakes nothing. */
   readonly loginAttempts?: number;
@@ -133,6 +137,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   await signingKeys.signer();
 
   return {
+    requests: createKeptRequests(records.keptRequests, sealing),
     async authenticate(credential) {
       if (credential.length > longestCredential) throw unknownForm();
       if (credential.startsWith('sk-'))

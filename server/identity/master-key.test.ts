@@ -17,16 +17,16 @@ const inFolder = () => ({ dataDirectory: join(folder, 'data'), database: 'sqlite
 test('the first start makes a key of 32 bytes that only its owner can read, the second finds it', async () => {
   const first = await loadMasterKey(inFolder());
   expect(first).toMatchObject({ created: true, path: join(folder, 'data', 'master.key') });
-  expect(first.key).toHaveLength(32);
+  expect(first.keys[0]).toHaveLength(32);
   expect((await stat(first.path)).mode & 0o777).toBe(0o600);
-  expect(await readFile(first.path, 'utf8')).toBe(`${first.key.toString('base64')}\n`);
+  expect(await readFile(first.path, 'utf8')).toBe(`${first.keys[0]?.toString('base64')}\n`);
   expect(await loadMasterKey(inFolder())).toEqual({ ...first, created: false });
 });
 
 test('of twenty starts at once one makes the key, all get the same, and no draft stays behind', async () => {
   const starts = await Promise.all(Array.from({ length: 20 }, () => loadMasterKey(inFolder())));
   expect(starts.filter((start) => start.created)).toHaveLength(1);
-  expect(new Set(starts.map((start) => start.key.toString('hex'))).size).toBe(1);
+  expect(new Set(starts.map((start) => start.keys[0]?.toString('hex'))).size).toBe(1);
   expect(await readdir(join(folder, 'data'))).toEqual(['master.key']);
 });
 

@@ -1,6 +1,7 @@
 /** The master key: where it lies, how it is made at the first start, and when it is refused. */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, rm, stat } from 'node:fs/promises';
+import { readFileSync, statSync } from 'node:fs';
+import { link, mkdir, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 
 /** What decides where the master key lies. */
@@ -12,7 +13,8 @@ export interface MasterKeyPlace {
 }
 
 export interface MasterKey {
-  readonly key: Buffer;
+  /** The first one seals; while another takes over, a second one still opens. */
+  readonly keys: readonly Buffer[];
   /** For the start summary. */
   readonly path: string;
   /** Whether this start made it. */
@@ -34,15 +36,77 @@ export async function loadMasterKey(place: MasterKeyPlace): Promise<MasterKey> {
 /** Several servers may share the database, and none of their data directories is the one that lasts. */
 const missingBesidePostgresql = `With PostgreSQL the master key is not made by itself: set SERVICE_MASTER_KEY_FILE to a file that every server of this database can read. Make it once with: umask 077; ${recipe} > master.key`;
 
-async function existing(path: string): Promise<{ key: Buffer; path: string }> {
-  const text = await readPrivate(path);
-  const key = Buffer.from(text.trim(), 'base64');
-  if (key.length !== keyBytes || key.toString('base64') !== text.trim()) {
+async function existing(path: string): Promise<{ keys: readonly Buffer[]; path: string }> {
+  return { keys: keysIn(await readPrivate(path), path), path: resolve(path) };
+}
+
+/** One key a line. */
+function keysIn(text: string, path: string): readonly Buffer[] {
+  const lines = text.trim().split(/\s*\n\s*/);
+  const keys = lines.map((line) => Buffer.from(line, 'base64'));
+  const sound = keys.every((key, at) => key.length === keyBytes && key.toString('base64') === lines[at]);
+  if (!sound || keys.length > 2)
     throw new Error(
       `${path} does not hold a master key: ${keyBytes} bytes in base64, as "${recipe}" writes them.`,
     );
+  return keys;
+}
+
+/**
+ * The keys of a file that may be replaced while the server is at work: each time they are wanted, it is looked whether
+ * it was. A file that is away or broken for a moment changes nothing.
+ */
+export function followMasterKey({ keys, path }: Pick<MasterKey, 'keys' | 'path'>): {
+  readonly current: () => readonly Buffer[];
+} {
+  let held = { mark: '', keys };
+  return {
+    current() {
+      try {
+        const { mtimeMs, ino, size } = statSync(path);
+        const mark = `${mtimeMs} ${ino} ${size}`;
+        if (mark !== held.mark) held = { mark, keys: keysIn(readFileSync(path, 'utf8'), path) };
+      } catch {
+        return held.keys;
+      }
+      return held.keys;
+    },
+  };
+}
+
+/** Makes another key the one that seals; the one before it still opens. One that has begun to take over goes on. */
+export async function beginRotation(path: string): Promise<readonly Buffer[]> {
+  const { keys } = await existing(path);
+  if (keys.length === 2) return keys;
+  await replaceKeys(path, [randomBytes(keyBytes), ...keys]);
+  return (await existing(path)).keys;
+}
+
+/** Forgets the key that only opened. */
+export async function endRotation(path: string, [first]: readonly Buffer[]): Promise<void> {
+  if (first) await replaceKeys(path, [first]);
+}
+
+/** The file is whole, old or new, whatever is interrupted; what it belongs to, and who may read it, stays. */
+async function replaceKeys(path: string, keys: readonly Buffer[]): Promise<void> {
+  const place = await realpath(path);
+  const { mode, uid, gid } = await stat(place);
+  const draft = `${place}.${randomBytes(6).toString('hex')}`;
+  await writeDurably(draft, keys.map((key) => `${key.toString('base64')}\n`).join(''));
+  try {
+    const file = await open(draft, 'r+');
+    try {
+      await file.chmod(mode & 0o770);
+      const own = await file.stat();
+      if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid);
+    } finally {
+      await file.close();
+    }
+    await rename(draft, place);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
   }
-  return { key, path: resolve(path) };
 }
 
 /** Checks the opened file itself, so that nothing can be put in its place between check and read. */

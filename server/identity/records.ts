@@ -1,7 +1,9 @@
 /** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
 import type { ApiKey, ApiKeyUpdate, Role, Scope, User } from '../contract/api.ts';
+import type { RequestRecords } from './kept-requests.ts';
 
 export interface IdentityRecords {
+  readonly keptRequests: RequestRecords;
   readonly users: UserRecords;
   readonly principals: PrincipalRecords;
   readonly logins: LoginRecords;

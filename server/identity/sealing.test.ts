@@ -52,3 +52,17 @@ function flipped(base64url: string, at: number): string {
   bytes[index] = (bytes[index] ?? 0) ^ 1;
   return bytes.toString('base64url');
 }
+
+test('while one key takes over, the first seals and both open; then the first alone', () => {
+  const [old, next] = [randomBytes(32), randomBytes(32)];
+  let keys = [old];
+  const both = createSealing({ current: () => keys });
+  const before = both.seal(secret, 'a');
+  keys = [next, old];
+  const after = both.seal(secret, 'a');
+  expect([both.open(before, 'a'), both.open(after, 'a')]).toEqual([secret, secret]);
+  keys = [next];
+  expect(both.open(after, 'a')).toEqual(secret);
+  expect(() => both.open(before, 'a')).toThrow(/give it the master key/);
+  expect(() => createSealing(old).open(after, 'a')).toThrow(/give it the master key/);
+});

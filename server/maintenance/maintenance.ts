@@ -1,7 +1,6 @@
 /** What is done to an installation from the command line, beside a server that may be running. */
 import { createHash, randomBytes } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
-import { join } from 'node:path';
 import { systemClock } from '../clock.ts';
 import { readServerSettings, type ServerSettings } from '../config/config.ts';
 import type { AuditVerification } from '../contract/api.ts';
@@ -14,6 +13,16 @@ import {
   readAnchors,
   type SchemaVersions,
 } from '../store/store.ts';
+import { databaseUrlOf, sqliteFileOf } from './installation.ts';
+
+export {
+  backupCommand,
+  createBackup,
+  restoreBackup,
+  restoreCommand,
+  rotateMasterKeyCommand,
+} from './backup.ts';
+export { rotateMasterKey } from './rotate-master-key.ts';
 
 /** A token that lets one person register. It cannot be shown again. */
 export interface Invitation {
@@ -61,7 +70,7 @@ export async function verifyAuditChain(
   settings: Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>,
   anchors: readonly Anchor[] = [],
 ): Promise<AuditVerification> {
-  const url = settings.databaseUrl ?? (await sqliteUrl(settings));
+  const url = settings.databaseUrl ?? (await databaseUrlOf(settings));
   const store = await openStore(url, { clock: systemClock, log: createLog('warn') });
   try {
     const written = await readAnchors(anchorFile(settings.dataDirectory));
@@ -96,7 +105,7 @@ export async function createInvitation(
   settings: Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>,
 ): Promise<Invitation> {
   const log = createLog('warn');
-  const store = await openStore(settings.databaseUrl ?? (await sqliteUrl(settings)), {
+  const store = await openStore(await databaseUrlOf(settings), {
     clock: systemClock,
     log,
   });
@@ -117,7 +126,7 @@ export async function createInvitation(
  * the file is no database, or cannot be read.
  */
 export async function examineDatabase(dataDirectory: string): Promise<SchemaVersions | null> {
-  const file = join(dataDirectory, 'service.db');
+  const file = sqliteFileOf({ dataDirectory });
   try {
     await access(file, constants.F_OK);
   } catch (error) {
@@ -125,18 +134,4 @@ export async function examineDatabase(dataDirectory: string): Promise<SchemaVers
     throw error;
   }
   return await examineSqlite(file, createLog('silent'));
-}
-
-/** A mistyped folder must not become a new and empty installation. */
-async function sqliteUrl({ dataDirectory }: Pick<ServerSettings, 'dataDirectory'>): Promise<string> {
-  const file = join(dataDirectory, 'service.db');
-  try {
-    await access(file);
-  } catch (cause) {
-    throw new Error(
-      `There is no database in ${dataDirectory}: start the server there once, or name its folder with SERVICE_DATA_DIR.`,
-      { cause },
-    );
-  }
-  return `sqlite:${file}`;
 }

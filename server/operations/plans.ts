@@ -1,6 +1,6 @@
 /** Plans: what an agent proposes, and a person approves or rejects. */
 import type { Plan, PlanApproval } from '../contract/api.ts';
-import { type Handler, isCurrent } from '../handler.ts';
+import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, asker } from './asked-session.ts';
 
@@ -34,8 +34,10 @@ export const listPlanVersions: Handler<'listPlanVersions'> = async (
   body: await store.plans.versions(principal, path.plan_id, query),
 });
 
-export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, body = {} }, services) => {
+export const approvePlan: Handler<'approvePlan'> = async (call, services) => {
+  const { principal, path, body = {}, earlierRun } = call;
   const { store, runtime, draining } = services;
+  if (earlierRun !== null) return begunRun(principal, earlierRun, store);
   if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   if (body.permission_mode === 'bypass' && !principal.operator)
     throw new Problem('permission_mode_refused', 'Only an operator may use the permission mode bypass.');
@@ -60,10 +62,18 @@ export const approvePlan: Handler<'approvePlan'> = async ({ principal, path, bod
       origin: principal.origin,
     },
   });
-  const begun = await store.runs.find(principal, runId);
+  return begunRun(principal, runId, store);
+};
+
+async function begunRun(
+  principal: Principal,
+  runId: string,
+  { runs }: Services['store'],
+): Promise<Reply<'approvePlan'>> {
+  const begun = await runs.find(principal, runId);
   if (!begun) throw missing();
   return { status: 202, headers: { Location: `/api/v1/runs/${runId}` }, body: begun.run };
-};
+}
 
 export const rejectPlan: Handler<'rejectPlan'> = async ({ principal, path, body = {} }, { store }) => ({
   status: 200,

@@ -1,13 +1,14 @@
 /** Ask an agent: one answer, or a stream of what it does. */
 import type { QueryRequest, Session } from '../contract/api.ts';
-import type { Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
+import type { Call, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { type AskedSession, askedSession, asker } from './asked-session.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 
-export const createQuery: Handler<'createQuery'> = async ({ principal, body, signal }, services) => {
-  const { runId, notices } = await startQuery(principal, body, 'deny', services);
+export const createQuery: Handler<'createQuery'> = async (call, services) => {
+  const { principal, signal } = call;
+  const { runId, notices } = await runOf(call, 'deny', services);
   for await (const event of services.runtime.follow(runId, { after: 0, follow: true, signal })) {
     if (event.name === 'done') return { status: 200, headers: quotaNotice(notices), body: event.data };
     if (event.name === 'error') throw await failure(principal, runId, services);
@@ -16,8 +17,9 @@ export const createQuery: Handler<'createQuery'> = async ({ principal, body, sig
   throw new Problem('request_timeout', 'The connection closed before the run had ended.');
 };
 
-export const streamQuery: Handler<'streamQuery'> = async ({ principal, body, signal }, services) => {
-  const { runId, notices } = await startQuery(principal, body, 'wait', services);
+export const streamQuery: Handler<'streamQuery'> = async (call, services) => {
+  const { signal } = call;
+  const { runId, notices } = await runOf(call, 'wait', services);
   return {
     status: 200,
     type: 'text/event-stream',
@@ -45,6 +47,18 @@ async function sessionToBe(
     return (await sessions.create(principal, { title: titleOf(prompt) })).session;
   const nothing = { agent_slug: 'coder', model: null, system_prompt: null, permission_rules: [] };
   return { id: '', workspace_id: workspaceId, ...nothing };
+}
+
+/** The run of the query; of one that came before, the run that it began then. */
+async function runOf(
+  { principal, body, earlierRun }: Pick<Call<'createQuery'>, 'principal' | 'body' | 'earlierRun'>,
+  onUnanswered: 'wait' | 'deny',
+  services: Services,
+): Promise<Pick<StartedRun, 'runId' | 'notices'>> {
+  if (earlierRun === null) return startQuery(principal, body, onUnanswered, services);
+  if (!(await services.store.runs.find(principal, earlierRun)))
+    throw new Problem('not_found', 'The run that this query began is gone, or it is not yours.');
+  return { runId: earlierRun, notices: [] };
 }
 
 /** Everything that can be refused is refused before anything is stored. */

@@ -1,5 +1,5 @@
 /** Persisted conversations and their messages. */
-import { type Handler, isCurrent } from '../handler.ts';
+import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, asker } from './asked-session.ts';
 
@@ -61,7 +61,8 @@ export const interruptSession: Handler<'interruptSession'> = async (
 };
 
 export const summarizeSession: Handler<'summarizeSession'> = async (call, { store, runtime, draining }) => {
-  const { principal, path, body = {} } = call;
+  const { principal, path, body = {}, earlierRun } = call;
+  if (earlierRun !== null) return begunRun(principal, earlierRun, store);
   if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   const active = await store.runs.activeOf(principal, path.session_id);
   if (active.length > 0)
@@ -80,10 +81,18 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
     request: { limits: null, summary: { wishes: body.instructions ?? null } },
     onUnanswered: 'deny',
   });
-  const run = (await store.runs.find(principal, runId))?.run;
+  return begunRun(principal, runId, store);
+};
+
+async function begunRun(
+  principal: Principal,
+  runId: string,
+  { runs }: Services['store'],
+): Promise<Reply<'summarizeSession'>> {
+  const run = (await runs.find(principal, runId))?.run;
   if (!run) throw missing();
   return { status: 202, headers: { Location: `/api/v1/runs/${runId}` }, body: run };
-};
+}
 
 export const listMessages: Handler<'listMessages'> = async ({ principal, path, query }, { store }) => {
   return { status: 200, body: await store.messages.list(principal, path.session_id, query) };

@@ -13,6 +13,7 @@ import { workspaces } from './migrations/0008-workspaces.ts';
 import { passwords } from './migrations/0009-passwords.ts';
 import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
+import { idempotency } from './migrations/0014-idempotency.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -22,7 +23,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[workspaces, passwords, audit, quotas],
+  ...[workspaces, passwords, audit, quotas, idempotency],
 ];
 
 /** The shape that this program brings a database to. */
@@ -34,6 +35,8 @@ const lockNumber = 7_318_349_394_477;
 interface MigrateOptions {
   readonly clock: Clock;
   readonly log: Log;
+  /** Copies a database that has something in it, before anything of it is changed. */
+  readonly copy?: (version: number) => Promise<void>;
   /** Done under the same lock, whether or not anything was migrated. */
   readonly prepare?: (sql: Knex.Transaction) => Promise<void>;
 }
@@ -42,13 +45,17 @@ interface MigrateOptions {
  * Not the migrator of knex: that one leaves a lock row behind when it is killed, and the next start refuses. Here the
  * engine's own lock ends with the transaction, so that a database is either old or new, never between.
  */
-export async function migrate(database: Database, { clock, log, prepare }: MigrateOptions): Promise<void> {
+export async function migrate(
+  database: Database,
+  { clock, log, copy, prepare }: MigrateOptions,
+): Promise<void> {
   const applied = await database.write('installation', async (sql) => {
     // On SQLite the transaction itself holds the only write lock.
     if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
     const version = await readVersion(sql);
-    if (version > migrations.length) throw newerDatabase(version);
+    refuseNewer(version);
     await requireSameSteps(sql);
+    if (version > 0 && version < migrations.length) await copy?.(version);
     for (const [index, migration] of migrations.entries()) {
       if (index < version) continue;
       await migration.up(sql);
@@ -87,8 +94,10 @@ async function requireSameSteps(sql: Knex.Transaction): Promise<void> {
   );
 }
 
-function newerDatabase(version: number): Error {
-  return Object.assign(
+/** Throws where a database is newer than this program. */
+export function refuseNewer(version: number): void {
+  if (version <= migrations.length) return;
+  throw Object.assign(
     new Error(
       `The database was written by a newer version of service: its schema is ${version}, this program knows ` +
         `${migrations.length}. Start that newer version, or restore a backup that was made before it.`,

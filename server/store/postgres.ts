@@ -70,6 +70,11 @@ function become(organizations: string) {
   };
 }
 
+/** As `confine`, or back to all rows, for the rest of a transaction. */
+export async function nameScope(sql: Knex.Transaction, scope: Scope): Promise<void> {
+  await confine(sql, scope === 'installation' ? { userId: '', organizationIds: ['*'] } : scope);
+}
+
 async function confine(sql: Knex.Transaction, scope: Exclude<Scope, 'installation'>): Promise<void> {
   const { userId, organizationIds } = scope;
   await sql.raw(

@@ -1,4 +1,5 @@
 /** All that the server remembers, on SQLite or PostgreSQL: opened once, migrated, one repository for each noun. */
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
@@ -9,11 +10,14 @@ import { type AttemptCounts, attemptCounts } from './attempt-counts.ts';
 import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
+import { backUp } from './backup.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
+import { joinsHeld } from './held-transaction.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
+import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
@@ -30,6 +34,7 @@ import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
 import { type RateLimits, rateLimits } from './rate-limits.ts';
 import { type Runs, runRepository } from './runs.ts';
+import { type SealedValues, sealedValues } from './sealed-values.ts';
 import { type Searches, searchRepository } from './searches.ts';
 import { type SecondFactors, secondFactorRepository } from './second-factors.ts';
 import { type SessionHistory, sessionHistory } from './session-history.ts';
@@ -50,12 +55,15 @@ export { anchorFile, readAnchors, writeAnchor } from './audit-anchors.ts';
 export type { AuditFilters, AuditLogs, AuditReader } from './audit-logs.ts';
 export type { Refusal } from './audit-refusals.ts';
 export type { Anchor } from './audit-verification.ts';
+export { backUp, restore } from './backup.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
+export { refuseNewer } from './migrate.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export type { Origin, Reach } from './reach.ts';
+export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
@@ -84,6 +92,8 @@ export interface Store {
   readonly signingKeys: SigningKeys;
   readonly apiKeys: ApiKeys;
   readonly invitations: Invitations;
+  readonly keptRequests: KeptRequests;
+  readonly sealedValues: SealedValues;
   readonly workspaces: Workspaces;
   readonly workspaceMembers: WorkspaceMembers;
   readonly workspaceTrust: WorkspaceTrustRecords;
@@ -113,17 +123,20 @@ export interface Store {
 export interface StoreOptions {
   readonly clock: Clock;
   readonly log: Log;
+  /** Where an older database is copied to before it is migrated; absent, it is not. */
+  readonly backups?: string;
 }
 
 /**
  * Opens `sqlite:<absolute file>` or `postgres://…` and migrates it. A database of a newer version is refused with an
  * error named `NewerDatabase`.
  */
-export async function openStore(url: string, { clock, log }: StoreOptions): Promise<Store> {
-  const database = await openMigrated(url, { clock, log });
+export async function openStore(url: string, options: StoreOptions): Promise<Store> {
+  const { clock } = options;
+  const database = await openMigrated(url, options);
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(database, { database: writesAudit(database, clock), clock, cursors }, log);
+    return storeOf(database, { database: writesAudit(joinsHeld(database), clock), clock, cursors }, log);
   } catch (error) {
     await database.close();
     throw error;
@@ -138,7 +151,7 @@ async function openMigrated(url: string, options: StoreOptions): Promise<Databas
     throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
   const owner = openAsOwner(url, options.log);
   try {
-    await migrate(owner, { ...options, prepare: prepareServiceRole });
+    await migrate(owner, { ...migrationOptions(url, options), prepare: prepareServiceRole });
   } finally {
     await owner.close();
   }
@@ -148,12 +161,31 @@ async function openMigrated(url: string, options: StoreOptions): Promise<Databas
 async function openMigratedSqlite(file: string, options: StoreOptions): Promise<Database> {
   const database = openSqlite(file, options.log);
   try {
-    await migrate(database, options);
+    await migrate(database, migrationOptions(`sqlite:${file}`, options));
     return database;
   } catch (error) {
     await database.close();
     throw error;
   }
+}
+
+function migrationOptions(url: string, { clock, log, backups }: StoreOptions) {
+  if (backups === undefined) return { clock, log };
+  const copy = async (version: number): Promise<void> => {
+    const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
+    const moment = clock.now().toISOString().replaceAll(/[-:.]/g, '');
+    const file = join(backups, `before-migration-from-${version}-${moment}.${ending}`);
+    await backUp(url, file, log).catch(refuseMigration);
+    log.info({ file }, 'the database was copied before its migration');
+  };
+  return { clock, log, copy };
+}
+
+function refuseMigration(cause: Error): never {
+  throw new Error(
+    `The database has to be migrated, and could not be copied before (${cause.message}): nothing was changed. Copy it yourself, and start with SERVICE_MIGRATION_BACKUP=false.`,
+    { cause },
+  );
 }
 
 async function readCursorKey(database: Database): Promise<string> {
@@ -189,6 +221,8 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     signingKeys: signingKeyRepository(parts),
     apiKeys: apiKeyRepository(parts),
     invitations: invitationRepository(parts),
+    keptRequests: keptRequestRepository(parts, database),
+    sealedValues: sealedValues(database),
     workspaces: workspaceRepository(parts),
     workspaceMembers: workspaceMemberRepository(parts),
     workspaceTrust: workspaceTrustRepository(parts),

@@ -31,6 +31,7 @@ import {
 import { addCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
+import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
@@ -157,7 +158,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     });
   return {
     beginRun: async (run) => {
-      const begun = await database.write('installation', (sql) => insertRun(sql, run, now()));
+      const begun = await database.write('installation', async (sql) => {
+        await noteRun(sql, run.id);
+        return insertRun(sql, run, now());
+      });
+      await commitBeginning();
       held.hold(run.id, run.owner);
       return {
         runNumber: begun.run.run_number,

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { withExample } from './describe.ts';
 
-/** `serve`, `invite` and `audit`. */
+/** `serve`, `invite`, `audit`, and what is done to the data of an installation. */
 export function addServer(program: Command): void {
   withExample(
     program
@@ -35,6 +35,40 @@ export function addServer(program: Command): void {
       .action(async (flags: string[]) => (await import('../commands/serve.ts')).verifyAudit(flags)),
     'service audit verify --data-dir /var/lib/service',
   );
+  withExample(
+    maintenance(
+      program,
+      'backup',
+      'Copy the database of an installation to a file, while its servers are at work.',
+    ).action(async (words: string[]) => (await import('../commands/serve.ts')).backup(words)),
+    'service backup /backups/monday.db --data-dir /var/lib/service',
+  );
+  withExample(
+    maintenance(
+      program,
+      'restore',
+      'Put a backup in the place of the database; stop its servers first.',
+    ).action(async (words: string[]) => (await import('../commands/serve.ts')).restore(words)),
+    'service restore /backups/monday.db --data-dir /var/lib/service',
+  );
+  withExample(
+    maintenance(
+      program,
+      'rotate-master-key',
+      'Seal all stored secrets with a new master key, while servers are at work.',
+    ).action(async (words: string[]) => (await import('../commands/serve.ts')).rotateMasterKey(words)),
+    'service rotate-master-key --data-dir /var/lib/service',
+  );
+}
+
+/** Takes the flags of the server, which knows them. */
+function maintenance(program: Command, name: string, description: string): Command {
+  return program
+    .command(name)
+    .description(description)
+    .helpOption(false)
+    .allowUnknownOption()
+    .argument('[words...]');
 }
 
 /** `login` and `logout`. */

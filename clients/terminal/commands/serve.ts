@@ -1,4 +1,4 @@
-/** `service serve`, `service invite` and `service audit verify`: the server of this machine. */
+/** `service serve`, and what is done to the data of an installation on this machine. */
 import { CommandFailure } from '../failures.ts';
 
 /** Serves until it is told to stop. */
@@ -24,4 +24,22 @@ export async function verifyAudit(flags: readonly string[]): Promise<void> {
   const maintenance = await import('../../../server/maintenance/maintenance.ts');
   if (!(await maintenance.verifyAudit(flags)))
     throw new CommandFailure('The audit log is not what was recorded.');
+}
+
+/** Copies the database to a file. */
+export async function backup(words: readonly string[]): Promise<void> {
+  const maintenance = await import('../../../server/maintenance/maintenance.ts');
+  await maintenance.backupCommand(words);
+}
+
+/** Puts a copy in the place of the database. */
+export async function restore(words: readonly string[]): Promise<void> {
+  const maintenance = await import('../../../server/maintenance/maintenance.ts');
+  await maintenance.restoreCommand(words);
+}
+
+/** Seals all that is stored with a new master key. */
+export async function rotateMasterKey(words: readonly string[]): Promise<void> {
+  const maintenance = await import('../../../server/maintenance/maintenance.ts');
+  await maintenance.rotateMasterKeyCommand(words);
 }

@@ -1,0 +1,126 @@
+/** Requests with an Idempotency-Key: sent again, they have no second effect and get the answer of the first. */
+import { createHash } from 'node:crypto';
+import type { Route } from '../contract/routes.ts';
+import { Problem } from '../problem.ts';
+import type { Exchange } from './exchange.ts';
+import type { AnyCall, Caller, Ports } from './ports.ts';
+import { type AnyReply, eventsOf } from './wire.ts';
+
+/** A request that is to have one effect. */
+export interface IdempotentRequest {
+  readonly principalId: string;
+  readonly userId: string;
+  readonly key: string;
+  /** Of all that it says: another request with its key is a mistake. */
+  readonly fingerprint: string;
+}
+
+/** What became of an earlier request with a key. */
+export interface EarlierRequest {
+  readonly fingerprint: string;
+  /** The run that it began. */
+  readonly runId: string | null;
+  readonly reply: AnyReply | null;
+}
+
+export interface KeptRequests {
+  find(request: IdempotentRequest): Promise<EarlierRequest | null>;
+  /** Null where another process was faster, and nothing was done here. */
+  once(request: IdempotentRequest, work: () => Promise<AnyReply>): Promise<AnyReply | null>;
+  add(request: IdempotentRequest, reply: AnyReply): Promise<void>;
+}
+
+export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => Promise<AnyReply>;
+
+/** Performs operations, those with a key once. */
+export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): PerformOnce {
+  const answering = new Map<string, string>();
+  return async (exchange, route, call) => {
+    const request = requestOf(route, call);
+    if (!request) return ports.perform(route, call);
+    const name = `${request.principalId} ${request.key}`;
+    const under = answering.get(name);
+    if (under !== undefined) throw under === request.fingerprint ? inUse() : reused();
+    answering.set(name, request.fingerprint);
+    const leave = () => answering.delete(name);
+    // A run goes on when its caller has gone: whoever asks again gets to it.
+    if (route.idempotent === 'run') call.signal.addEventListener('abort', leave);
+    try {
+      const reply = await answer(request, route, call, ports);
+      if (eventsOf(reply)) exchange.response.once('close', leave);
+      else leave();
+      return reply;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+}
+
+async function answer(
+  request: IdempotentRequest,
+  route: Route,
+  call: AnyCall,
+  { requests, perform }: Pick<Ports, 'perform' | 'requests'>,
+): Promise<AnyReply> {
+  const repeat = (earlier: EarlierRequest): AnyReply | Promise<AnyReply> => {
+    if (earlier.fingerprint !== request.fingerprint) throw reused();
+    if (earlier.reply) return earlier.reply;
+    if (earlier.runId !== null) return perform(route, { ...call, earlierRun: earlier.runId });
+    throw inUse();
+  };
+  const earlier = await requests.find(request);
+  if (earlier) return repeat(earlier);
+  if (route.idempotent === 'answer') {
+    const reply = await perform(route, call);
+    // A stream of the vendor's surface cannot be read again: it is kept from running twice at once only.
+    if (!eventsOf(reply)) await requests.add(request, reply);
+    return reply;
+  }
+  const reply = await requests.once(request, () => perform(route, call));
+  if (reply) return reply;
+  const faster = await requests.find(request);
+  if (!faster) throw inUse();
+  return repeat(faster);
+}
+
+function requestOf(route: Route, call: AnyCall): IdempotentRequest | null {
+  const key = call.headers['Idempotency-Key'];
+  if (route.idempotent === null || typeof key !== 'string' || !call.principal) return null;
+  const { 'Idempotency-Key': _, ...headers } = call.headers;
+  const said = [route.operationId, call.path, call.query, headers, call.body];
+  return {
+    principalId: principalOf(call.principal),
+    userId: call.principal.userId,
+    key,
+    fingerprint: createHash('sha256').update(inOrder(said)).digest('base64url'),
+  };
+}
+
+/** Whoever logs in again is the same; two API keys of one account are not. */
+function principalOf({ credential, credentialId, userId }: Caller): string {
+  return credential === 'login' ? userId : credentialId;
+}
+
+/** The same text for the same content, in whatever order its members came. */
+function inOrder(value: unknown): string {
+  return JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([one], [other]) => (one < other ? -1 : 1)))
+      : member,
+  );
+}
+
+function inUse(): Problem {
+  return new Problem(
+    'idempotency_key_in_use',
+    'The first request with this Idempotency-Key has not been answered yet; wait for its answer, or ask again in a moment.',
+  );
+}
+
+function reused(): Problem {
+  return new Problem(
+    'idempotency_key_reused',
+    'Another request came with this Idempotency-Key; take a new key for each new request.',
+  );
+}

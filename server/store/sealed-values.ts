@@ -1,0 +1,58 @@
+/** Every place where the store keeps what somebody has sealed, for the day on which the master key changes. */
+import type { Database } from './database.ts';
+
+/** A sealed value, and the row that it is bound to. */
+export interface SealedValue {
+  readonly rowId: string;
+  readonly sealed: string;
+}
+
+export interface SealedValues {
+  /** Some of those that were not sealed with this key; none when all were. */
+  notUnder(keyId: string): Promise<readonly SealedValue[]>;
+  /** Puts another one in the place of this value, unless somebody has changed it meanwhile. */
+  replace(value: SealedValue, sealed: string): Promise<void>;
+}
+
+interface Column {
+  readonly table: string;
+  readonly column: string;
+  /** The columns whose values, in this order, make the id that a value is bound to. */
+  readonly key: readonly string[];
+}
+
+/** A new column with sealed values has its line here; a test looks through the database for those that have none. */
+export const sealedColumns: readonly Column[] = [
+  { table: 'signing_keys', column: 'sealed_private_key', key: ['kid'] },
+  { table: 'kept_requests', column: 'reply', key: ['principal_id', 'idempotency_key'] },
+];
+
+const page = 200;
+
+export function sealedValues(database: Database): SealedValues {
+  return {
+    notUnder: (keyId) =>
+      database.read('installation', async (sql) => {
+        for (const { table, column, key } of sealedColumns) {
+          const rows: Record<string, string>[] = await sql(table)
+            .whereNotNull(column)
+            .whereNot(column, 'like', `v1.${keyId}.%`)
+            .limit(page)
+            .select([...key, column]);
+          if (rows.length > 0)
+            return rows.map((row) => ({
+              rowId: [table, ...key.map((name) => row[name])].join('/'),
+              sealed: row[column] ?? '',
+            }));
+        }
+        return [];
+      }),
+    replace: ({ rowId, sealed }, other) =>
+      database.write('installation', async (sql) => {
+        const [table = ''] = rowId.split('/', 1);
+        const place = sealedColumns.find((one) => one.table === table);
+        // The value itself tells its row: it holds a nonce that no other has.
+        if (place) await sql(table).where(place.column, sealed).update(place.column, other);
+      }),
+  };
+}
