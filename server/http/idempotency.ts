@@ -3,32 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
-import type { AnyCall, Caller, Ports } from './ports.ts';
+import type { AnyCall, Caller, EarlierRequest, IdempotentRequest, Ports } from './ports.ts';
 import { type AnyReply, eventsOf } from './wire.ts';
-
-/** A request that is to have one effect. */
-export interface IdempotentRequest {
-  readonly principalId: string;
-  readonly userId: string;
-  readonly key: string;
-  /** Of all that it says: another request with its key is a mistake. */
-  readonly fingerprint: string;
-}
-
-/** What became of an earlier request with a key. */
-export interface EarlierRequest {
-  readonly fingerprint: string;
-  /** The run that it began. */
-  readonly runId: string | null;
-  readonly reply: AnyReply | null;
-}
-
-export interface KeptRequests {
-  find(request: IdempotentRequest): Promise<EarlierRequest | null>;
-  /** Null where another process was faster, and nothing was done here. */
-  once(request: IdempotentRequest, work: () => Promise<AnyReply>): Promise<AnyReply | null>;
-  add(request: IdempotentRequest, reply: AnyReply): Promise<void>;
-}
 
 export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => Promise<AnyReply>;
 

@@ -2,7 +2,6 @@
 import type { Role } from '../contract/api.ts';
 import type { RateClass, Route } from '../contract/routes.ts';
 import type { Log } from '../log.ts';
-import type { KeptRequests } from './idempotency.ts';
 import type { AnyReply } from './wire.ts';
 
 /** Who calls, as far as the access table asks. */
@@ -90,6 +89,30 @@ export interface AnyCall {
   readonly earlierRun: string | null;
   readonly origin: Origin;
   readonly signal: AbortSignal;
+}
+
+/** A request that is to have one effect. */
+export interface IdempotentRequest {
+  readonly principalId: string;
+  readonly userId: string;
+  readonly key: string;
+  /** Of all that it says: another request with its key is a mistake. */
+  readonly fingerprint: string;
+}
+
+/** What became of an earlier request with a key. */
+export interface EarlierRequest {
+  readonly fingerprint: string;
+  /** The run that it began. */
+  readonly runId: string | null;
+  readonly reply: AnyReply | null;
+}
+
+export interface KeptRequests {
+  find(request: IdempotentRequest): Promise<EarlierRequest | null>;
+  /** Null where another process was faster, and nothing was done here. */
+  once(request: IdempotentRequest, work: () => Promise<AnyReply>): Promise<AnyReply | null>;
+  add(request: IdempotentRequest, reply: AnyReply): Promise<void>;
 }
 
 /** All that a request meets outside this folder. */

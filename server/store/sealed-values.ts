@@ -24,6 +24,7 @@ interface Column {
 /** A new column with sealed values has its line here; a test looks through the database for those that have none. */
 export const sealedColumns: readonly Column[] = [
   { table: 'signing_keys', column: 'sealed_private_key', key: ['kid'] },
+  { table: 'second_factors', column: 'sealed_secret', key: ['user_id'] },
   { table: 'kept_requests', column: 'reply', key: ['principal_id', 'idempotency_key'] },
 ];
 

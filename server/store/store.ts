@@ -16,8 +16,8 @@ import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from '
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { joinsHeld } from './held-transaction.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
-import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
+import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
@@ -132,7 +132,7 @@ export interface StoreOptions {
  * error named `NewerDatabase`.
  */
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
-  const { clock } = options;
+  const { clock, log } = options;
   const database = await openMigrated(url, options);
   try {
     const cursors = createCursors(await readCursorKey(database));
