@@ -62,6 +62,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   interruptRun: 'does the same again',
   interruptSession: 'does the same again',
   revertSession: 'does the same again',
+  trustWorkspace: 'does the same again',
   requestPasswordReset: 'nobody is known yet; the last mail counts',
   resetPassword: 'nobody is known yet; the link works once',
   changePassword: 'does the same again',
