@@ -20,8 +20,8 @@ export function refusalOf(exchange: Exchange, problem: Problem): Refusal | null 
 
 function isRefusal({ status, code, concerns }: Problem, { caller }: Exchange, route: Route): boolean {
   if (concerns !== undefined || status === 403) return true;
-  // Who sends no credential tries nothing.
-  if (status === 401) return code !== 'credential_missing';
+  // Who sends no credential, or not yet the second one, tries nothing.
+  if (status === 401) return code !== 'credential_missing' && code !== 'otp_required';
   return code === 'not_found' && caller !== null && parameterOf(route.path) !== null;
 }
 

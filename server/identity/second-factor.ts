@@ -108,6 +108,7 @@ export function createSecondFactors(
       throw new Problem(
         'otp_required',
         'The one-time code is wrong, too old, or was used before; send the next one, or a recovery code.',
+        { concerns: { type: 'user', id: userId } },
       );
     },
   };
