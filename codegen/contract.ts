@@ -27,7 +27,7 @@ export interface Header {
 export interface Parameter {
   required?: boolean;
   name: string;
-  in: 'path' | 'query' | 'header';
+  in: 'path' | 'query' | 'header' | 'cookie';
   schema: Schema;
 }
 
@@ -46,6 +46,7 @@ export interface Operation {
   'x-body-limit'?: number;
   'x-rate-class'?: RateClass;
   'x-idempotent'?: 'resource' | 'run' | 'answer';
+  'x-open-query'?: boolean;
 }
 
 export const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;

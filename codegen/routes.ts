@@ -48,6 +48,8 @@ export interface Route {
   readonly idempotent: 'resource' | 'run' | 'answer' | null;
   /** The media types a body may have. */
   readonly requestTypes: readonly string[];
+  /** Whether parameters pass unseen that the contract does not know: others write the query. */
+  readonly openQuery: boolean;
   /** The media types of the success responses. */
   readonly responseTypes: readonly string[];
 }
@@ -112,6 +114,7 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
     rateClass: rateClassOf(operation, method),
     idempotent: operation['x-idempotent'] ?? null,
     requestTypes: Object.keys(operation.requestBody?.content ?? {}),
+    openQuery: operation['x-open-query'] ?? false,
     responseTypes: successTypesOf(contract, operation),
   };
 }

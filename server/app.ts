@@ -79,10 +79,11 @@ async function identify(exchange: Exchange, { identity, settings }: Ports): Prom
   if (!route) return null;
   const access = accessOf(route, settings);
   if (access.allow === 'public') return null;
-  const caller = await authenticate(request, route, identity);
+  const from = originOf(exchange);
+  const caller = await authenticate(request, route, identity, from.address);
   exchange.userId = caller.userId;
   const credential = { kind: caller.credential, id: caller.credentialId };
-  exchange.caller = { ...caller, origin: { ...originOf(exchange), credential } };
+  exchange.caller = { ...caller, origin: { ...from, credential } };
   return enforceAccess(access, exchange.caller);
 }
 

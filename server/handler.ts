@@ -20,6 +20,8 @@ export interface Call<Id extends OperationId> {
   readonly query: Part<Id, 'query'>;
   /** The declared header parameters, by the names of the contract. */
   readonly headers: Part<Id, 'header'>;
+  /** The declared cookies; they come from a browser, and may hold anything. */
+  readonly cookies: Part<Id, 'cookie'>;
   readonly body: Body<operations[Id]>;
   /** Null only where the operation is public and no credential came. */
   readonly principal: Id extends PublicOperation ? Principal | null : Principal;

@@ -55,7 +55,7 @@ export async function startServer(
   options: StartOptions = {},
 ): Promise<RunningServer> {
   const log = options.log ?? createLog(settings.debug ? 'debug' : 'info');
-  const state = { draining: false };
+  const state = { draining: false, url: '' };
   const services = await openServices({
     settings,
     environment: options.environment ?? process.env,
@@ -64,6 +64,7 @@ export async function startServer(
     ...(options.clock && { clock: options.clock }),
     ...(options.project && { project: options.project }),
     draining: () => state.draining,
+    listensAt: () => state.url,
   });
   const opened = Promise.withResolvers<void>();
   const http = createHttpServer(createApp(services), undefined, opened.promise);
@@ -71,6 +72,8 @@ export async function startServer(
     // The port first: a start that fails for want of it must not use up a credential that is shown once. The operator
     // next, before anybody is answered: it is made by its start, and by nobody who is faster.
     const url = await listen(http, settings);
+    // Listening everywhere is no address that one could go to; where it matters SERVICE_PUBLIC_URL says one.
+    state.url = url.replace(/\/\/(0\.0\.0\.0|\[::\]):/, '//localhost:');
     const firstCredential = await services.identity.bootstrap({
       ...settings,
       loopback: isLoopback(settings.host),
@@ -133,7 +136,12 @@ async function forgetTheOld(
     await store.passwords.prune(now);
     await store.attempts.prune(now);
     await store.keptRequests.prune(new Date(now.getTime() - idempotencyHours * 3_600_000));
-    if (runs + logins > 0) log.info({ runs, logins }, 'events of old runs and ended logins were deleted');
+    const unfinished = (await store.oidc.prune(now)) + (await store.deviceLogins.prune(now));
+    if (runs + logins + unfinished > 0)
+      log.info(
+        { runs, logins, unfinished_logins: unfinished },
+        'events of old runs and ended logins were deleted',
+      );
   } catch (error) {
     log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');
   }

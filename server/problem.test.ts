@@ -6,8 +6,10 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openIdVariables } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { createApp, createHttpServer } from './app.ts';
+import { readServerSettings } from './config/config.ts';
 import { type ProblemCode, problemCodeValues } from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import { Problem, problems } from './problem.ts';
@@ -49,7 +51,9 @@ beforeAll(async () => {
     },
     clock: { now: () => now },
   });
-  bare = await testApp({ settings: { mode: 'multi', metrics: 'operator' } });
+  const oidcProviders = readServerSettings([], openIdVariables('http://127.0.0.1:1', 'gone')).settings
+    .oidcProviders;
+  bare = await testApp({ settings: { mode: 'multi', metrics: 'operator', oidcProviders } });
   ada = await app.register('ada');
 });
 
@@ -65,6 +69,9 @@ const ask = (method: string, path: string, options: RequestOptions = {}) =>
   app.request(method, path, { token: ada.token, ...options });
 const query = (body: Record<string, unknown>, on = app, token = ada.token) =>
   on.request('POST', '/api/v1/query', { token, body });
+const startDevice = async () => (await app.request('POST', '/api/v1/auth/device/code', { body: {} })).body;
+const poll = (device_code: string) =>
+  app.request('POST', '/api/v1/auth/device/token', { body: { device_code } });
 const missing = 'ses_01k9w6r3h2e7xv5q0c8m4b1tza';
 
 /** Somebody whose login asks for a one-time code. */
@@ -175,6 +182,19 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_encoding: () => ask('POST', '/api/v1/query', { body: Buffer.from('{"prompt": "\xff"}', 'latin1') }),
   invalid_cursor: () => ask('GET', '/api/v1/sessions?cursor=forged'),
   malformed_http: () => raw('GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n'),
+  oidc_login_invalid: () => bare.request('GET', '/api/v1/auth/oidc/gone/callback?state=x&code=y'),
+  authorization_pending: async () => poll((await startDevice()).device_code),
+  slow_down: async () => {
+    const { device_code } = await startDevice();
+    await poll(device_code);
+    return poll(device_code);
+  },
+  access_denied: async () => {
+    const { device_code, user_code } = await startDevice();
+    await ask('POST', '/api/v1/auth/device/reply', { body: { user_code, decision: 'deny' } });
+    return poll(device_code);
+  },
+  expired_token: () => poll('dc_unknown'),
   credential_missing: () => app.request('GET', '/api/v1/users/me'),
   credential_invalid: () => app.request('GET', '/api/v1/users/me', { token: 'sk-nobody' }),
   credential_expired: async () => {
@@ -415,6 +435,7 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   provider_refused: () => failing({ kind: 'status', status: 401 }),
   provider_rate_limited: () => failing({ kind: 'status', status: 429 }),
   provider_timeout: () => failing({ kind: 'hang' }, tight, tight.operatorKey),
+  oidc_provider_failed: () => bare.request('GET', '/api/v1/auth/oidc/gone/authorize'),
   no_provider_configured: () => query({ prompt: 'x' }, bare, bare.operatorKey),
   draining: () => elsewhere({ draining: () => true }, (url) => readFrom(url, '/ready')),
   overloaded: () =>

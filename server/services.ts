@@ -46,6 +46,8 @@ export interface Services {
   readonly workspaceSettings: WorkspaceSettings;
   readonly clock: Clock;
   readonly log: Log;
+  /** The address that people reach this server by, without a path. */
+  readonly baseUrl: () => string;
   /** What this server can and cannot do here, for /ready and the start summary. */
   readonly capabilities: Capabilities;
   readonly metrics: Metrics;
@@ -100,6 +102,8 @@ export interface ServicesInput {
   readonly log: Log;
   readonly clock?: Clock;
   readonly draining: () => boolean;
+  /** Where this process listens, once it does. */
+  readonly listensAt: () => string;
   readonly project?: LocalProject;
 }
 
@@ -137,6 +141,9 @@ export interface OpenServices extends Services {
 
 /** As many agent profiles of an organization as a model is told of. */
 const mostProfiles = 50;
+
+/** Metadata, keys and tokens of an identity provider: a few kilobytes. */
+const mostProviderBytes = 1024 * 1024;
 
 /** How long local model servers may take to say that they are there. */
 const discoveryMs = 500;
@@ -231,6 +238,7 @@ async function assemble(
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
+  const baseUrl = () => settings.publicUrl ?? input.listensAt();
   const identity = await createIdentity({
     records: store,
     masterKey: followMasterKey(masterKey),
@@ -238,6 +246,9 @@ async function assemble(
     loginAttempts: settings.loginAttempts,
     mailer: mail,
     publicUrl: settings.publicUrl,
+    oidcProviders: settings.oidcProviders,
+    baseUrl,
+    fetch: outbound.fetchFor('operator', { maxBytes: mostProviderBytes }),
     clock,
     log,
     onRegistered(accounts) {
@@ -250,6 +261,7 @@ async function assemble(
   });
   return {
     ...input,
+    baseUrl,
     store,
     identity,
     mail,

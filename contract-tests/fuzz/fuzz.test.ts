@@ -2,18 +2,22 @@
 import { createServiceClient } from '@service/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../contract.ts';
+import { type OpenId, openIdVariables, startOpenId } from '../openid/start-openid.ts';
 import { type Server, startServer } from '../start-server.ts';
 import { startUpstream, type Upstream } from '../upstream/start-upstream.ts';
 import { type FuzzResult, runFuzzer } from './run-fuzzer.ts';
 
 let upstream: Upstream;
+let openid: OpenId;
 let server: Server;
 let result: FuzzResult;
 
 beforeAll(async () => {
   upstream = await startUpstream();
+  openid = await startOpenId();
+  await openid.person({ sub: 'fuzz', email: 'fuzz@corp.example', email_verified: true });
   // The brake on guessing would answer in the place of what is tried here.
-  const variables = { SERVICE_LOGIN_ATTEMPTS: '100000' };
+  const variables = { SERVICE_LOGIN_ATTEMPTS: '100000', ...openIdVariables(openid.url) };
   server = await startServer({ upstreamUrl: upstream.url, variables });
   result = await runFuzzer(server.url, server.operatorKey);
   console.log(shares(result));
@@ -21,6 +25,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(async () => {
   await server?.stop();
+  await openid?.stop();
   await upstream?.stop();
 });
 

@@ -15,6 +15,7 @@ import re
 import struct
 import time
 from collections import Counter, defaultdict
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import requests
 import schemathesis
@@ -419,6 +420,72 @@ def disable_for_newcomer(case):
     case.headers["x-service-otp"] = codes[0]
 
 
+def start_device():
+    return http.post(f"{URL}/api/v1/auth/device/code", json={}, timeout=10).json()
+
+
+def reply_to_device(user_code, decision):
+    post("/api/v1/auth/device/reply", {"user_code": user_code, "decision": decision}, log_in()["access_token"])
+
+
+def point_at_allowed_device(case):
+    device = start_device()
+    reply_to_device(device["user_code"], "allow")
+    case.body = {"device_code": device["device_code"]}
+
+
+def as_new_person(case):
+    """Whoever tries codes is held up: the next one is somebody else."""
+    case.headers["Authorization"] = f"Bearer {register()}"
+
+
+def look_at_device(case):
+    as_new_person(case)
+    case.query = {"user_code": start_device()["user_code"]}
+
+
+def reply_as_new_person(case):
+    as_new_person(case)
+    case.body = {**case.body, "user_code": start_device()["user_code"]}
+
+
+def go_to_provider():
+    """The page of the provider, and the cookie by which the server knows this browser."""
+    path = f"{URL}/api/v1/auth/oidc/corp/authorize"
+    response = http.get(path, allow_redirects=False, timeout=10)
+    return response.headers["Location"], response.cookies["service_oidc"]
+
+
+def refuse_at_provider(case):
+    page, cookie = go_to_provider()
+    case.path_parameters["provider"] = "corp"
+    case.query = {"state": parse_qs(urlsplit(page).query)["state"][0], "error": "access_denied"}
+    case.cookies = {"service_oidc": cookie}
+
+
+def come_back_with_code(case):
+    page, cookie = go_to_provider()
+    browser = requests.Session()
+    while not page.startswith(URL):
+        page = urljoin(page, browser.get(page, allow_redirects=False, timeout=10).headers["Location"])
+    cookies = {"service_oidc": cookie}
+    response = http.get(page, cookies=cookies, allow_redirects=False, timeout=10)
+    case.body = {"login_code": response.headers["Location"].split("login_code=")[1]}
+    case.cookies = cookies
+
+
+def link_as_ourselves(case):
+    use_fresh_login(case)
+    case.path_parameters["provider"] = "corp"
+
+
+def point_at_doomed_login(case):
+    log_in()
+    headers = {"Authorization": f"Bearer {KEY}"}
+    logins = http.get(f"{URL}/api/v1/auth/logins", headers=headers, timeout=10).json()["data"]
+    case.path_parameters["login_id"] = logins[0]["id"]
+
+
 POINTERS = {
     "changePassword": change_password_of_newcomer,
     "createPasswordResetLink": make_link,
@@ -496,6 +563,14 @@ POINTERS = {
     "login": log_in_as_ourselves,
     "refreshToken": use_fresh_refresh_token,
     "logout": use_fresh_login,
+    "revokeLogin": point_at_doomed_login,
+    "pollDeviceLogin": point_at_allowed_device,
+    "getDeviceLogin": look_at_device,
+    "replyDeviceLogin": reply_as_new_person,
+    "startOidcLogin": lambda case: case.path_parameters.update(provider="corp"),
+    "completeOidcLogin": refuse_at_provider,
+    "linkOidcLogin": link_as_ourselves,
+    "redeemLoginCode": come_back_with_code,
 }
 
 
@@ -531,6 +606,8 @@ def schema_of(case, parameter):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     name = operation_id(case)
+    # Where a browser is sent belongs to somebody else's contract.
+    kwargs["allow_redirects"] = False
     if case.path_parameters and case.path_parameters.get("key_id") == OWN_KEY_ID:
         point_at_doomed_key(case)
     if name == "streamEvents":
@@ -573,7 +650,19 @@ def period_cannot_be(case, response):
     return operation_id(case) == "getUsage" and b"The period cannot be" in response.content
 
 
-NO_FAILURES = (period_cannot_be, cursor_is_invented, event_is_yet_to_come, moment_has_passed, unknown_member_holds_nul)
+def code_is_invented(case, response):
+    """A code is opaque: one that nobody was given lets nobody in."""
+    return b'"code":"expired_token"' in response.content or b'"code":"oidc_login_invalid"' in response.content
+
+
+NO_FAILURES = (
+    code_is_invented,
+    cursor_is_invented,
+    event_is_yet_to_come,
+    moment_has_passed,
+    period_cannot_be,
+    unknown_member_holds_nul,
+)
 
 
 @schemathesis.hook
@@ -590,6 +679,9 @@ def after_call(context, case, response):
         statuses[name][response.status_code] += 1
     if name == "refreshToken" and response.status_code == 200:
         kept["refresh_token"] = response.json()["refresh_token"]
+    # Only so many devices may wait at once.
+    if name == "startDeviceLogin" and response.status_code == 200:
+        reply_to_device(response.json()["user_code"], "deny")
 
 
 @atexit.register

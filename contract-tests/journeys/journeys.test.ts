@@ -10,6 +10,7 @@ import { passwordJourneys } from './passwords.ts';
 import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
+import { signInJourneys } from './sign-in.ts';
 import { systemJourneys } from './system.ts';
 import { openTarget, type Target } from './target.ts';
 import { workspaceJourneys } from './workspaces.ts';
@@ -30,6 +31,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
 
   accountJourneys(target);
   passwordJourneys(target);
+  signInJourneys(target);
   sessionJourneys(target);
   historyJourneys(target);
   liveJourneys(target);

@@ -3,12 +3,15 @@ import { type ClientOptions, createServiceClient, type ServiceClient } from '@se
 import { ServiceError } from '@service/client/errors';
 import { expect } from 'vitest';
 import { faults, operations } from '../contract.ts';
+import { type OpenId, openIdVariables, startOpenId } from '../openid/start-openid.ts';
 import { startMock } from '../start-mock.ts';
 import { startServer } from '../start-server.ts';
 import { startUpstream } from '../upstream/start-upstream.ts';
 
 export interface Target {
   readonly url: string;
+  /** The provider that people of the live server log in through; null where there is none. */
+  readonly openid: OpenId | null;
   /** A client without a credential. */
   readonly visitor: ServiceClient;
   /** A client with the access token of an account of its own. */
@@ -52,8 +55,8 @@ export function newAccount() {
 }
 
 export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
-  const { url, operatorKey, stop } =
-    kind === 'mock' ? { ...(await startMock()), operatorKey: 'sk-mock' } : await startLive();
+  const { url, operatorKey, openid, stop } =
+    kind === 'mock' ? { ...(await startMock()), operatorKey: 'sk-mock', openid: null } : await startLive();
   const visited = new Set<string>();
   let asked = 0;
   const make = (options: Partial<ClientOptions>) =>
@@ -62,6 +65,7 @@ export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
   const { data } = await visitor.POST('/api/v1/auth/register', { body: newAccount() });
   return {
     url,
+    openid,
     visitor,
     client: make({ token: data.access_token }),
     operator: make({ token: operatorKey }),
@@ -78,12 +82,16 @@ export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
 
 async function startLive() {
   const upstream = await startUpstream();
-  const server = await startServer({ upstreamUrl: upstream.url });
+  const openid = await startOpenId();
+  const variables = openIdVariables(openid.url);
+  const server = await startServer({ upstreamUrl: upstream.url, variables });
   return {
     url: server.url,
     operatorKey: server.operatorKey,
+    openid,
     async stop() {
       await server.stop();
+      await openid.stop();
       await upstream.stop();
     },
   };
@@ -98,7 +106,8 @@ function recording(visited: Set<string>): (request: Request) => Promise<Response
     const label = `${request.method} ${new URL(request.url).pathname}`;
     const found = known.find(({ pattern }) => pattern.test(label));
     if (found) visited.add(found.operationId);
-    return fetch(request);
+    // Where a browser would be sent is for the journey to see.
+    return fetch(request, { redirect: 'manual' });
   };
 }
 

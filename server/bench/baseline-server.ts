@@ -14,6 +14,7 @@ const services = await openServices({
   metrics: createMetrics(),
   log,
   draining: () => false,
+  listensAt: () => '',
 });
 
 const app = express();

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import proxyAddr from 'proxy-addr';
 import { allowListFault } from '../outbound/outbound.ts';
+import { type OidcProviderSettings, readOidcProviders } from './oidc-settings.ts';
 import { type RateLimits, readRateLimits } from './rate-limits.ts';
 import { createSettingSource, Fault, type SettingSource, type Variables } from './setting-source.ts';
 
@@ -25,6 +26,8 @@ export interface ServerSettings {
   /** Where a SearXNG answers the searches of agents; null for none. */
   readonly webSearchUrl: string | null;
   readonly debug: boolean;
+  /** Through whom people log in besides. */
+  readonly oidcProviders: readonly OidcProviderSettings[];
   readonly registration: 'open' | 'invite';
   /** How often one address may fail to log in to one account within a quarter of an hour; 0 brakes nothing. */
   readonly loginAttempts: number;
@@ -123,6 +126,7 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
   const bind = readBind(source);
   const loopback = isLoopback(bind.host);
   const folders = readFolders(source, variables);
+  const access = readAccess(source, loopback);
   return {
     ...bind,
     mode: source.read({
@@ -133,7 +137,8 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
       parse: oneOf('single', 'multi'),
     }),
     ...folders,
-    ...readAccess(source, loopback),
+    ...access,
+    oidcProviders: readOidcProviders(source, { loopback, publicUrl: access.publicUrl }),
     ...readMail(source),
     ...readLimits(source),
     databaseUrl: source.read({
@@ -266,7 +271,8 @@ function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
     publicUrl: source.read<string | null>({
       variable: 'SERVICE_PUBLIC_URL',
       flag: 'public-url',
-      meaning: 'How people reach this server, as https://service.example.com: for links and redirects.',
+      meaning:
+        'How people reach this server, as https://service.example.com: for links, device logins, and the way back from OIDC providers.',
       fallback: null,
       parse: publicAddress,
     }),

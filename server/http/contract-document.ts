@@ -27,19 +27,28 @@ export function operationOf(route: Pick<Route, 'path' | 'method'>): Node {
   return child(pathItem(route.path), route.method);
 }
 
-/** Every parameter of the operation, those of its path included. */
+/** Every parameter of the operation but its cookies, those of its path included. */
 export function parametersOf(route: Pick<Route, 'path' | 'method'>): readonly DeclaredParameter[] {
-  return [...list(pathItem(route.path), 'parameters'), ...list(operationOf(route), 'parameters')].map(
-    (declared) => {
-      const parameter = follow(declared);
-      return {
-        name: String(parameter.name),
-        in: parameter.in as DeclaredParameter['in'], // OpenAPI's own enumeration; cookies are not used
-        required: parameter.required === true,
-        schema: follow(child(parameter, 'schema')),
-      };
-    },
-  );
+  return declaredFor(route)
+    .filter((parameter) => parameter.in !== 'cookie')
+    .map((parameter) => ({
+      name: String(parameter.name),
+      in: parameter.in as DeclaredParameter['in'], // OpenAPI's own enumeration, without cookies
+      required: parameter.required === true,
+      schema: follow(child(parameter, 'schema')),
+    }));
+}
+
+/** The names of the cookies that the operation looks at. */
+export function cookieNamesOf(route: Pick<Route, 'path' | 'method'>): readonly string[] {
+  return declaredFor(route)
+    .filter((parameter) => parameter.in === 'cookie')
+    .map(({ name }) => String(name));
+}
+
+function declaredFor(route: Pick<Route, 'path' | 'method'>): readonly Node[] {
+  const declared = [...list(pathItem(route.path), 'parameters'), ...list(operationOf(route), 'parameters')];
+  return declared.map(follow);
 }
 
 /** Whether the operation asks for a body, or merely takes one. */

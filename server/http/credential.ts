@@ -9,6 +9,7 @@ export async function authenticate(
   request: IncomingMessage,
   route: Route,
   identity: Pick<Ports['identity'], 'authenticate'>,
+  address: string | null,
 ): Promise<Caller> {
   const given = new Set(credentialsOf(request, route));
   if (given.size > 1)
@@ -18,7 +19,7 @@ export async function authenticate(
     );
   const [credential] = given;
   if (credential === undefined) throw new Problem('credential_missing', howTo(route));
-  return identity.authenticate(credential);
+  return identity.authenticate(credential, address);
 }
 
 function credentialsOf(request: IncomingMessage, route: Route): string[] {

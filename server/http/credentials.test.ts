@@ -71,8 +71,10 @@ describe('where keys have a header of their own', () => {
 
 /** What asks for no credential; a new one is thought about before it stands here. */
 const everybodys = [
+  'completeOidcLogin',
   'getAuthConfig',
   'getConfigSchema',
+  'getDevicePage',
   'getDocs',
   'getHealth',
   'getOpenapiJson',
@@ -83,10 +85,14 @@ const everybodys = [
   'getSdkOpenapi',
   'getVersion',
   'login',
+  'pollDeviceLogin',
+  'redeemLoginCode',
   'refreshToken',
   'registerUser',
   'requestPasswordReset',
   'resetPassword',
+  'startDeviceLogin',
+  'startOidcLogin',
 ];
 
 describe('the access table', () => {

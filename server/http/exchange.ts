@@ -67,8 +67,9 @@ export function exchangeOf(request: Request): Exchange {
 }
 
 /** Where a request came from, as the audit log tells it. */
-export function originOf({ address, requestId }: Exchange): Origin {
-  return { requestId, address, credential: null };
+export function originOf({ request, address, requestId }: Exchange): Origin {
+  const { 'user-agent': agent = '' } = request.headers;
+  return { requestId, address, userAgent: agent === '' ? null : agent.slice(0, 200), credential: null };
 }
 
 /** Aborts when the caller goes away before the answer is out. */

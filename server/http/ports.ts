@@ -22,6 +22,8 @@ export interface Origin {
   readonly requestId: string;
   /** Null where the connection was gone before anybody asked. */
   readonly address: string | null;
+  /** What the caller calls itself. */
+  readonly userAgent?: string | null;
   /** Null where the operation needs none, or none that holds came. */
   readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
 }
@@ -82,6 +84,7 @@ export interface AnyCall {
   readonly path: Readonly<Record<string, unknown>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, unknown>>;
+  readonly cookies: Readonly<Record<string, unknown>>;
   readonly body: unknown;
   readonly principal: Caller | null;
   readonly requestId: string;
@@ -121,7 +124,7 @@ export interface Ports {
   readonly log: Log;
   readonly metrics: HttpMetrics;
   readonly identity: {
-    authenticate(credential: string): Promise<Caller>;
+    authenticate(credential: string, address: string | null): Promise<Caller>;
     stillValid(caller: Caller): Promise<boolean>;
   };
   /** Counts how often somebody calls, on this node or on all of them. */

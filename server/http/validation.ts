@@ -12,6 +12,7 @@ import {
   operationOf,
   parametersOf,
 } from './contract-document.ts';
+import { cookiesOf } from './cookies.ts';
 import type { Exchange } from './exchange.ts';
 import { createExplanation, type Explanation } from './explanation.ts';
 import { invalidRequest } from './field-errors.ts';
@@ -22,6 +23,7 @@ interface ValidInput {
   readonly path: Readonly<Record<string, unknown>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, unknown>>;
+  readonly cookies: Readonly<Record<string, unknown>>;
   readonly body: unknown;
 }
 
@@ -34,7 +36,7 @@ export function createValidation(): Validate {
   let explanation: Explanation | undefined;
   return async (exchange, route, body) => {
     const parameters = remember(declared, route, () => parametersOf(route));
-    const query = readQuery(exchange.search, parameters, exchange.surface === 'messages');
+    const query = readQuery(exchange.search, parameters, route.openQuery || exchange.surface === 'messages');
     const view = viewOf(exchange, route, parameters, query.values, body);
     const validator = remember(validators, route.path, () => buildValidator(route.path));
     // The validator misses an absent body where no member of it is required.
@@ -44,7 +46,7 @@ export function createValidation(): Validate {
       throw explain(explanation, { exchange, route, parameters, query, body });
     }
     if (query.errors.length > 0) throw invalidRequest(query.errors);
-    return inputOf(view, parameters);
+    return { ...inputOf(view, parameters), cookies: cookiesOf(exchange.request, route) };
   };
 }
 
@@ -95,6 +97,7 @@ interface RequestView {
   readonly app: { enabled(): boolean; param(): void };
   readonly headers: Record<string, unknown>;
   readonly query: Record<string, unknown>;
+  readonly cookies: Record<string, unknown>;
   readonly params: Record<string, unknown>;
   readonly body: unknown;
   /** Written by the validator once it has found the operation. */
@@ -139,6 +142,8 @@ function viewOf(
     app: { enabled: () => true, param: () => undefined },
     headers: Object.fromEntries([...headers, ...type]),
     query: Object.fromEntries(query),
+    // Whatever a browser keeps for us is none of its person's fault: handlers look at it.
+    cookies: {},
     params: { ...exchange.request.params },
     body,
   };
@@ -165,7 +170,7 @@ function take(step: RequestHandler, view: RequestView): Promise<void> {
   });
 }
 
-function inputOf(view: RequestView, parameters: readonly DeclaredParameter[]): ValidInput {
+function inputOf(view: RequestView, parameters: readonly DeclaredParameter[]): Omit<ValidInput, 'cookies'> {
   const headers = parameters
     .filter((one) => one.in === 'header' && view.headers[one.name.toLowerCase()] !== undefined)
     .map((one) => [one.name, view.headers[one.name.toLowerCase()]]);

@@ -16,15 +16,19 @@ import type {
   TokenPair,
 } from '../contract/api.ts';
 import type { Log } from '../log.ts';
+import type { OutboundFetch } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 import { createAccessTokens } from './access-tokens.ts';
 import { createAccounts, normalisedEmail, type Registration } from './accounts.ts';
 import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
+import { createDeviceLogins, type DeviceLogins } from './device-logins.ts';
 import { createKeptRequests, type KeptRequests } from './kept-requests.ts';
 import { createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
 import { createNotices, type Mailer } from './notices.ts';
+import { createOidcLogins, type OidcLogins } from './oidc.ts';
+import { createOidcProviders, type OidcProvider } from './oidc-providers.ts';
 import { createOwnPasswords } from './own-passwords.ts';
 import { createPasswordResets } from './password-resets.ts';
 import { keepsItsRights, type Principal } from './principal.ts';
@@ -44,7 +48,7 @@ export { createSealing, idOf } from './sealing.ts';
 /** Everything the server knows about who may come in. */
 export interface Identity {
   /** By its form, an access token or an `sk-` key. Throws `credential_invalid` or `credential_expired`. */
-  authenticate(credential: string): Promise<Principal>;
+  authenticate(credential: string, address?: string | null): Promise<Principal>;
   /**
    * For open streams: false once the credential was revoked or lost a right. That an access token has expired
    * in the meantime does not count.
@@ -55,6 +59,10 @@ export interface Identity {
   /** Throws `login_failed`, `otp_required` or `too_many_attempts`. */
   login(body: LoginRequest, origin?: Origin): Promise<TokenPair>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
+  /** Logging in through OpenID Connect. */
+  readonly oidc: OidcLogins;
+  /** Logging in by a code that a person confirms elsewhere. */
+  readonly devices: DeviceLogins;
   logout(principal: Principal, allDevices: boolean): Promise<void>;
   /** Answers the same for every address. Throws `too_many_attempts`. */
   requestPasswordReset(email: string, origin: Origin): Promise<PasswordResetRequested>;
@@ -105,6 +113,11 @@ export interface IdentityOptions {
   /** Milliseconds that have passed, whatever happens to the clock. */
   readonly elapsed?: () => number;
   readonly log: Log;
+  /** The address that browsers reach this server by. */
+  readonly baseUrl: () => string;
+  readonly oidcProviders?: readonly OidcProvider[];
+  /** Reaches what the operator names. */
+  readonly fetch: OutboundFetch;
   /** Called with the new count before an account that registered gets its first token. */
   readonly onRegistered?: (accounts: number) => void | Promise<void>;
 }
@@ -122,7 +135,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const sealing = createSealing(options.masterKey);
   const signingKeys = createSigningKeys(records.signingKeys, sealing, clock);
   const accounts = createAccounts(records.users, options.registration);
-  const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock);
+  const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock, log);
   const apiKeys = createApiKeys(records, clock, log);
   const processKeys = createProcessKeys(records.principals);
   const brake = createLoginBrake(
@@ -134,15 +147,18 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const ownPasswords = createOwnPasswords(records.passwords, brake);
   const resets = createPasswordResets({ records: records.passwords, brake, notices, clock, log });
   const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
+  const onRegistered = async () => options.onRegistered?.(await records.users.count());
+  const { baseUrl, fetch, oidcProviders = [] } = options;
+  const providers = createOidcProviders({ providers: oidcProviders, baseUrl, fetch, log });
   await signingKeys.signer();
 
   return {
     requests: createKeptRequests(records.keptRequests, sealing),
-    async authenticate(credential) {
+    async authenticate(credential, address = null) {
       if (credential.length > longestCredential) throw unknownForm();
       if (credential.startsWith('sk-'))
         return (await processKeys.authenticate(credential)) ?? apiKeys.authenticate(credential);
-      if (credential.split('.').length === 3) return logins.authenticate(credential);
+      if (credential.split('.').length === 3) return logins.authenticate(credential, address);
       throw unknownForm();
     },
     async stillValid(principal) {
@@ -153,9 +169,9 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     },
     async register(body, origin) {
       const user = await accounts.register(body, origin);
-      await options.onRegistered?.(await records.users.count());
+      await onRegistered();
       await brake.welcome(user, (origin ?? nowhere).address);
-      return logins.start(user, origin);
+      return logins.start(user, { method: 'registration', device: origin?.userAgent ?? null, origin });
     },
     async login(body, given) {
       const origin = given ?? nowhere;
@@ -164,7 +180,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       await attempt.takeBack();
       await secondFactors.require(user, body.otp, origin);
       await brake.welcome(user, origin.address);
-      return logins.start(user, given);
+      return logins.start(user, { method: 'password', device: origin.userAgent ?? null, origin: given });
     },
     requestPasswordReset: resets.request,
     createPasswordResetLink: resets.createLink,
@@ -187,6 +203,8 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       await secondFactors.disable(principal, code);
       notices.secondFactorChanged(recipient(principal), 'off');
     },
+    oidc: createOidcLogins({ records: records.oidc, providers, logins, clock, onRegistered }),
+    devices: createDeviceLogins(records.deviceLogins, { logins, clock, baseUrl }),
     refresh: logins.refresh,
     logout: logins.end,
     createApiKey: apiKeys.create,
@@ -196,7 +214,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     accounts: () => records.users.count(),
     async settled() {
       await resets.settled();
-      await Promise.all([apiKeys.settled(), notices.settled()]);
+      await Promise.all([apiKeys.settled(), logins.settled(), notices.settled()]);
     },
   };
 }

@@ -1,21 +1,36 @@
 /** Logins: one is a chain of refresh tokens that lasts until logout, expiry, or a token that comes twice. */
 import type { Clock } from '../clock.ts';
-import type { TokenPair, User } from '../contract/api.ts';
+import type { LoginMethod, TokenPair, User } from '../contract/api.ts';
+import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
 import { allScopes, type Principal, toPrincipal } from './principal.ts';
 import type { IdentityRecords, LoginOwner, Origin } from './records.ts';
 
+/** How a login begins, and where. */
+export interface LoginBeginning {
+  readonly method: LoginMethod;
+  /** What it calls itself. */
+  readonly device: string | null;
+  /** Absent where the server itself begins it. */
+  readonly origin?: Origin | undefined;
+}
+
 export interface Logins {
-  start(user: User, origin?: Origin): Promise<TokenPair>;
+  start(user: User, beginning: LoginBeginning): Promise<TokenPair>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   end(principal: Principal, allDevices: boolean): Promise<void>;
-  /** Who an access token speaks for now. */
-  authenticate(accessToken: string): Promise<Principal>;
+  /** Who an access token speaks for now; notes where it came from. */
+  authenticate(accessToken: string, address: string | null): Promise<Principal>;
   /** The same by the login's id; null once it is over. */
   principalOf(loginId: string): Promise<Principal | null>;
+  /** Waits for the notes of last use that are under way. */
+  settled(): Promise<void>;
 }
+
+/** When a login was last seen is noted once in this time. */
+const noteUseEveryMs = 60_000;
 
 /** So long after its beginning a login is over, however often it was refreshed. */
 const loginDays = 30;
@@ -24,7 +39,23 @@ export function createLogins(
   { logins, principals }: Pick<IdentityRecords, 'logins' | 'principals'>,
   accessTokens: AccessTokens,
   clock: Clock,
+  log: Log,
 ): Logins {
+  const notes = new Map<string, Promise<void>>();
+
+  /** The caller does not wait for it, and a failure costs only the note. */
+  function noteUse({ id, lastSeenAt }: LoginOwner['login'], address: string | null): void {
+    const now = clock.now();
+    if (notes.has(id) || (lastSeenAt && now.getTime() - lastSeenAt.getTime() < noteUseEveryMs)) return;
+    const note = logins
+      .touch(id, address, now)
+      .catch((error: unknown) =>
+        log.error({ err: error, login_id: id }, 'when a login was last seen is not noted'),
+      )
+      .finally(() => notes.delete(id));
+    notes.set(id, note);
+  }
+
   async function pair(user: User, loginId: string, refreshToken: string): Promise<TokenPair> {
     return {
       access_token: await accessTokens.issue({ userId: user.id, loginId }),
@@ -36,10 +67,10 @@ export function createLogins(
   }
 
   return {
-    async start(user, origin) {
+    async start(user, beginning) {
       const { secret, hash } = newRefreshToken();
       const expiresAt = new Date(clock.now().getTime() + loginDays * 86_400_000);
-      const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt, origin });
+      const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt, ...beginning });
       return pair(user, loginId, secret);
     },
     async refresh(refreshToken, origin) {
@@ -55,7 +86,7 @@ export function createLogins(
       if (allDevices) await logins.endAll(principal.userId, principal);
       else await logins.end(principal.credentialId, principal);
     },
-    async authenticate(accessToken) {
+    async authenticate(accessToken, address) {
       const claims = await accessTokens.verify(accessToken);
       const owner = await principals.byLogin(claims.loginId, clock.now());
       if (!owner || owner.login.ended || owner.user.id !== claims.userId) {
@@ -63,11 +94,15 @@ export function createLogins(
       }
       if (owner.login.expired)
         throw new Problem('credential_expired', 'This login has expired; log in again.');
+      noteUse(owner.login, address);
       return principalFrom(owner);
     },
     async principalOf(loginId) {
       const owner = await principals.byLogin(loginId, clock.now());
       return !owner || owner.login.ended || owner.login.expired ? null : principalFrom(owner);
+    },
+    async settled() {
+      await Promise.all(notes.values());
     },
   };
 }

@@ -25,6 +25,25 @@ export function newResetToken(): OpaqueToken {
   return withHash(`pr_${randomText()}`);
 }
 
+export function newDeviceCode(): OpaqueToken {
+  return withHash(`dc_${randomText()}`);
+}
+
+/** What a browser comes back with from a provider, and gets its tokens for. */
+export function newLoginCode(): OpaqueToken {
+  return withHash(`lc_${randomText()}`);
+}
+
+/** Names one attempt to log in through a provider. */
+export function newState(): OpaqueToken {
+  return withHash(randomText());
+}
+
+/** By which a browser is known again; only it has it. */
+export function newBrowserSecret(): string {
+  return randomText();
+}
+
 /** A password for an account that nobody logs in to. */
 export function newPassword(): string {
   return randomText();

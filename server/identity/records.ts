@@ -1,5 +1,5 @@
 /** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
-import type { ApiKey, ApiKeyUpdate, Role, Scope, User } from '../contract/api.ts';
+import type { ApiKey, ApiKeyUpdate, DeviceLogin, LoginMethod, Role, Scope, User } from '../contract/api.ts';
 import type { RequestRecords } from './kept-requests.ts';
 
 export interface IdentityRecords {
@@ -7,6 +7,8 @@ export interface IdentityRecords {
   readonly users: UserRecords;
   readonly principals: PrincipalRecords;
   readonly logins: LoginRecords;
+  readonly oidc: OidcRecords;
+  readonly deviceLogins: DeviceLoginRecords;
   readonly signingKeys: SigningKeyRecords;
   readonly apiKeys: ApiKeyRecords;
   readonly invitations: InvitationRecords;
@@ -75,7 +77,12 @@ export interface PrincipalMembership {
 }
 
 export interface LoginOwner extends CredentialOwner {
-  readonly login: { readonly id: string; readonly ended: boolean; readonly expired: boolean };
+  readonly login: {
+    readonly id: string;
+    readonly ended: boolean;
+    readonly expired: boolean;
+    readonly lastSeenAt: Date | null;
+  };
 }
 
 export interface ApiKeyOwner extends CredentialOwner {
@@ -89,12 +96,9 @@ export interface ApiKeyOwner extends CredentialOwner {
 }
 
 export interface LoginRecords {
-  create(login: {
-    readonly userId: string;
-    readonly refreshHash: string;
-    readonly expiresAt: Date;
-    readonly origin?: Origin | undefined;
-  }): Promise<string>;
+  create(login: NewLogin): Promise<string>;
+  /** Notes that a login was used, and from where; at most once a minute. */
+  touch(loginId: string, address: string | null, now: Date): Promise<void>;
   /** Exchanges a refresh token that was never used; one that was ends its login. */
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
   end(loginId: string, by: Actor): Promise<void>;
@@ -104,6 +108,18 @@ export interface LoginRecords {
 /** Who does it, for the audit log. */
 export interface Actor {
   readonly userId: string | null;
+  readonly origin?: Origin | undefined;
+}
+
+/** How a login begins, and where. */
+export interface NewLogin {
+  readonly userId: string;
+  readonly refreshHash: string;
+  readonly expiresAt: Date;
+  readonly method: LoginMethod;
+  /** What it calls itself. */
+  readonly device: string | null;
+  /** Absent where the server itself begins it. */
   readonly origin?: Origin | undefined;
 }
 
@@ -129,6 +145,8 @@ export interface SigningKeyRecords {
 export interface Origin {
   readonly requestId: string;
   readonly address: string | null;
+  /** What the caller calls itself. */
+  readonly userAgent?: string | null;
   readonly credential: { readonly kind: 'login' | 'api_key'; readonly id: string } | null;
 }
 
@@ -228,4 +246,83 @@ export interface AttemptCounter {
   look(key: string): Promise<number | null>;
   giveBack(key: string): Promise<void>;
   forget(key: string): Promise<void>;
+}
+
+/** See the store, which fits. */
+export interface OidcRecords {
+  begin(attempt: {
+    readonly stateHash: string;
+    readonly browserHash: string;
+    readonly provider: string;
+    readonly returnTo: string;
+    readonly userId: string | null;
+    readonly expiresAt: Date;
+  }): Promise<void>;
+  /** Uses an attempt up; null where there is none of this browser and provider, or it has expired. */
+  take(
+    which: { readonly stateHash: string; readonly browserHash: string; readonly provider: string },
+    now: Date,
+  ): Promise<{ readonly returnTo: string; readonly userId: string | null } | null>;
+  userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
+  /** Throws `email_taken`, `registration_refused`. */
+  createAccount(
+    account: NewAccount & { readonly joins: { readonly organizationId: string; readonly role: Role } | null },
+    identity: OidcIdentity,
+    origin: Origin,
+  ): Promise<User>;
+  /** False where it is linked to another account. */
+  link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  issueCode(code: {
+    readonly codeHash: string;
+    readonly browserHash: string;
+    readonly userId: string;
+    readonly expiresAt: Date;
+  }): Promise<void>;
+  /** Uses a code up; null where there is none of this browser, or it has expired. */
+  takeCode(
+    which: { readonly codeHash: string; readonly browserHash: string },
+    now: Date,
+  ): Promise<User | null>;
+}
+
+/** Who somebody is at a provider. */
+export interface OidcIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+}
+
+/** See the store, which fits. */
+export interface DeviceLoginRecords {
+  open(device: OpenDeviceLogin, most: number, now: Date): Promise<'opened' | 'taken' | 'too_many'>;
+  poll(
+    deviceHash: string,
+    now: Date,
+  ): Promise<
+    | 'authorization_pending'
+    | 'slow_down'
+    | 'access_denied'
+    | 'expired_token'
+    | { readonly user: User; readonly clientName: string | null }
+  >;
+  find(owner: Owner, userCode: string, now: Date): Promise<DeviceLogin | HeldUp | null>;
+  reply(
+    owner: Owner,
+    userCode: string,
+    decision: 'allow' | 'deny',
+    now: Date,
+  ): Promise<'replied' | 'answered' | HeldUp | null>;
+}
+
+export interface OpenDeviceLogin {
+  readonly deviceHash: string;
+  readonly userCode: string;
+  readonly clientName: string | null;
+  readonly address: string | null;
+  readonly intervalSeconds: number;
+  readonly expiresAt: Date;
+}
+
+/** Somebody tries codes, and has to wait. */
+interface HeldUp {
+  readonly waitSeconds: number;
 }

@@ -27,7 +27,12 @@ export async function testIdentity(options: Partial<IdentityOptions> = {}): Prom
   const masterKey = randomBytes(32);
   const store = await openStore(`sqlite:${join(folder, 'service.db')}`, { clock, log });
   const another = (others: Partial<IdentityOptions> = {}) =>
-    createIdentity({ records: store, masterKey, registration: 'open', clock, log, ...options, ...others });
+    createIdentity({
+      ...{ records: store, masterKey, registration: 'open', clock, log },
+      ...{ baseUrl: () => 'http://127.0.0.1:8090', fetch },
+      ...options,
+      ...others,
+    });
   const identity = await another();
   onTestFinished(async () => {
     await identity.settled();

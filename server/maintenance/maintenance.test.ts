@@ -91,6 +91,8 @@ function invitingIdentity() {
     registration: 'invite',
     clock: systemClock,
     log: createLog('silent'),
+    baseUrl: () => 'http://127.0.0.1:8090',
+    fetch,
   });
 }
 

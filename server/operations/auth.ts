@@ -21,7 +21,7 @@ export const getAuthConfig: Handler<'getAuthConfig'> = async (_call, { settings,
     password: true,
     password_reset: mail ? 'mail' : 'operator',
     mfa: ['totp'],
-    providers: [],
+    providers: settings.oidcProviders.map(({ name, label }) => ({ id: name, name: label })),
   },
 });
 

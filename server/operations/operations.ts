@@ -3,10 +3,13 @@ import type { Handlers, NoStrays } from '../handler.ts';
 import * as agents from './agents.ts';
 import * as audit from './audit.ts';
 import * as auth from './auth.ts';
+import * as devices from './devices.ts';
 import * as exports from './exports.ts';
 import * as history from './history.ts';
 import * as live from './live.ts';
+import * as logins from './logins.ts';
 import * as messages from './messages.ts';
+import * as oidc from './oidc.ts';
 import * as passwords from './passwords.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
@@ -23,11 +26,14 @@ const families = {
   agents,
   audit,
   auth,
+  devices,
   exports,
   history,
   live,
+  logins,
   messages,
   passwords,
+  oidc,
   plans,
   query,
   questions,

@@ -47,7 +47,7 @@ describeStores('Logins', (store, engine) => {
     const { loginId, refreshHash } = await begin();
     expect(await store().logins.rotate(refreshHash, randomUUID(), minutes(10))).toBe('expired');
     const owner = await store().principals.byLogin(loginId, minutes(10));
-    expect(owner?.login).toEqual({ id: loginId, ended: false, expired: true });
+    expect(owner?.login).toMatchObject({ id: loginId, ended: false, expired: true });
     expect(await store().principals.byLogin('lgn_unknown', minutes(0))).toBeNull();
   });
 

@@ -1,9 +1,12 @@
 /** Logins and their refresh tokens: each token is good for one use, and a second use ends the login. */
 import type { Knex } from 'knex';
+import type { Login, LoginMethod } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { type AuditActor, homeOf, recordAudit } from './audit.ts';
+import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import type { Origin } from './reach.ts';
+import { notFound, type Origin, type Reach } from './reach.ts';
+import { timestamp } from './timestamps.ts';
 
 /** What became of a refresh token. `reused`: somebody has a copy, so the whole login has ended. */
 export type Rotation =
@@ -12,14 +15,28 @@ export type Rotation =
   | 'reused'
   | { readonly loginId: string; readonly userId: string };
 
+/** How a login begins, and where. */
+export interface NewLogin {
+  readonly userId: string;
+  readonly refreshHash: string;
+  readonly expiresAt: Date;
+  /** `password` if absent. */
+  readonly method?: LoginMethod;
+  /** What it calls itself. */
+  readonly device?: string | null;
+  /** Absent where the server itself begins it. */
+  readonly origin?: Origin | undefined;
+}
+
 export interface Logins {
   /** Begins a login with its first refresh token; answers with the id of the login. */
-  create(login: {
-    readonly userId: string;
-    readonly refreshHash: string;
-    readonly expiresAt: Date;
-    readonly origin?: Origin | undefined;
-  }): Promise<string>;
+  create(login: NewLogin): Promise<string>;
+  /** The caller's own logins that are neither over nor ended, the newest first; `currentId` is the one that asks. */
+  list(reach: Reach, currentId: string, query: PageQuery): Promise<Page<Login>>;
+  /** Ends a login of the caller's own. Throws `not_found`. */
+  revoke(reach: Reach, loginId: string): Promise<void>;
+  /** Remembers that a login was used, and from where; at most once a minute. */
+  touch(loginId: string, address: string | null, now: Date): Promise<void>;
   /** Exchanges a refresh token for the next one. Of two at once, one gets it. */
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
   /** Ends one login: nothing of it is good from the next request on. */
@@ -36,6 +53,10 @@ interface LoginRow {
   created_at: number;
   expires_at: number;
   ended_at: number | null;
+  method: LoginMethod;
+  device: string | null;
+  address: string | null;
+  last_seen_at: number | null;
 }
 
 interface TokenRow {
@@ -45,29 +66,33 @@ interface TokenRow {
   used_at: number | null;
 }
 
-export function loginRepository({ database, clock }: StoreParts): Logins {
+const touchIntervalMs = 60_000;
+
+export function loginRepository({ database, clock, cursors }: StoreParts): Logins {
   const now = (): number => clock.now().getTime();
   return {
-    create: ({ userId, refreshHash, expiresAt, origin }) =>
+    create: (login) => database.write('installation', (sql) => insertLogin(sql, login, now())),
+    list: (reach, currentId, query) =>
+      database.read(reach, async (sql) => {
+        const parts = [openLogins(sql, reach, now())];
+        const columns = ['created_at', 'id'];
+        const listing = { name: 'logins', reach, filters: {}, columns, direction: 'desc', parts } as const;
+        const { data, next_cursor } = await readPage<LoginRow>(sql, cursors, listing, query);
+        return { data: data.map((row) => toLogin(row, currentId)), next_cursor };
+      }),
+    revoke: (reach, loginId) =>
+      database.write(reach, async (sql) => {
+        if (!(await openLogins(sql, reach, now()).where({ id: loginId }).first('id')))
+          throw notFound('login');
+        await endWhere(sql, { id: loginId }, { by: reach, at: now() });
+      }),
+    touch: (loginId, address, at) =>
       database.write('installation', async (sql) => {
-        const id = newId('login');
-        await sql('logins').insert({
-          id,
-          user_id: userId,
-          created_at: now(),
-          expires_at: expiresAt.getTime(),
-        });
-        await sql('refresh_tokens').insert({ hash: refreshHash, login_id: id, created_at: now() });
-        recordAudit(
-          sql,
-          { userId, origin },
-          {
-            action: 'login.create',
-            target: { type: 'login', id },
-            organizationId: await homeOf(sql, userId),
-          },
-        );
-        return id;
+        const minuteAgo = at.getTime() - touchIntervalMs;
+        await sql<LoginRow>('logins')
+          .where({ id: loginId })
+          .where((stale) => stale.whereNull('last_seen_at').orWhere('last_seen_at', '<=', minuteAgo))
+          .update({ last_seen_at: at.getTime(), address });
       }),
     rotate: (oldHash, newHash, at, origin) =>
       database.write('installation', (sql) => rotate(sql, { oldHash, newHash, origin }, at.getTime())),
@@ -80,6 +105,37 @@ export function loginRepository({ database, clock }: StoreParts): Logins {
         sql<LoginRow>('logins').where('expires_at', '<', before.getTime()).delete(),
       ),
   };
+}
+
+async function insertLogin(sql: Knex.Transaction, login: NewLogin, now: number): Promise<string> {
+  const { userId, method = 'password', device = null, origin } = login;
+  const id = newId('login');
+  await sql('logins').insert({
+    id,
+    user_id: userId,
+    created_at: now,
+    expires_at: login.expiresAt.getTime(),
+    method,
+    device,
+    address: origin?.address ?? null,
+    last_seen_at: now,
+  });
+  await sql('refresh_tokens').insert({ hash: login.refreshHash, login_id: id, created_at: now });
+  recordAudit(
+    sql,
+    { userId, origin },
+    {
+      action: 'login.create',
+      target: { type: 'login', id },
+      organizationId: await homeOf(sql, userId),
+      after: { method, device },
+    },
+  );
+  return id;
+}
+
+function openLogins(sql: Knex, { userId }: Reach, now: number) {
+  return sql<LoginRow>('logins').where({ user_id: userId, ended_at: null }).where('expires_at', '>', now);
 }
 
 async function rotate(
@@ -123,4 +179,17 @@ async function endWhere(
       organizationId: await homeOf(sql, user_id),
       ...(reason !== undefined && { after: { reason } }),
     });
+}
+
+function toLogin(row: LoginRow, currentId: string): Login {
+  return {
+    id: row.id,
+    method: row.method,
+    device: row.device,
+    address: row.address,
+    current: row.id === currentId,
+    created_at: timestamp(row.created_at),
+    last_seen_at: timestamp(row.last_seen_at ?? row.created_at),
+    expires_at: timestamp(row.expires_at),
+  };
 }

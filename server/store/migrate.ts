@@ -11,6 +11,7 @@ import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
 import { workspaces } from './migrations/0008-workspaces.ts';
 import { passwords } from './migrations/0009-passwords.ts';
+import { signIn } from './migrations/0010-sign-in.ts';
 import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
@@ -23,7 +24,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[workspaces, passwords, audit, quotas, idempotency],
+  ...[workspaces, passwords, signIn, audit, quotas, idempotency],
 ];
 
 /** The shape that this program brings a database to. */

@@ -21,7 +21,13 @@ export interface CredentialOwner {
 }
 
 export interface LoginOwner extends CredentialOwner {
-  readonly login: { readonly id: string; readonly ended: boolean; readonly expired: boolean };
+  readonly login: {
+    readonly id: string;
+    readonly ended: boolean;
+    readonly expired: boolean;
+    /** Call `touch` of the logins only where this is more than a minute ago. */
+    readonly lastSeenAt: Date | null;
+  };
 }
 
 export interface ApiKeyOwner extends CredentialOwner {
@@ -61,6 +67,7 @@ interface LoginColumns {
   login_id: string;
   login_expires_at: number;
   login_ended_at: number | null;
+  login_last_seen_at: number | null;
 }
 
 interface ApiKeyColumns {
@@ -99,6 +106,7 @@ async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginO
     login_id: 'logins.id',
     login_expires_at: 'logins.expires_at',
     login_ended_at: 'logins.ended_at',
+    login_last_seen_at: 'logins.last_seen_at',
   });
   const [row] = rows;
   return row ? { ...toOwner(row, rows), login: toLogin(row, now) } : null;
@@ -212,6 +220,7 @@ function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {
     id: row.login_id,
     ended: row.login_ended_at !== null,
     expired: row.login_expires_at <= now.getTime(),
+    lastSeenAt: row.login_last_seen_at === null ? null : new Date(row.login_last_seen_at),
   };
 }
 

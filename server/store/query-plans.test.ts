@@ -6,8 +6,11 @@ import { apiKeyRepository } from './api-keys.ts';
 import { auditLogs } from './audit-logs.ts';
 import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
+import { deviceLoginRepository } from './device-logins.ts';
 import { fileChangeRepository } from './file-changes.ts';
+import { loginRepository } from './logins.ts';
 import { messageRepository } from './messages.ts';
+import { oidcRepository } from './oidc.ts';
 import type { StoreParts } from './parts.ts';
 import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
@@ -56,6 +59,34 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     expect(plans).not.toMatch(/\bSCAN (?!\w+ USING (COVERING )?INDEX (runs_active|users_operators))/);
     expect(plans).not.toContain('TEMP B-TREE');
   };
+
+  it('in the list of logins, and wherever somebody is let in', async () => {
+    const reach = await newAccount(store());
+    const now = engine.clock.now();
+    const user = { userId: reach.userId, expiresAt: now };
+    const code = { codeHash: 'c', browserHash: 'b' };
+    const state = { stateHash: 's', browserHash: 'b', provider: 'corp' };
+    const device = { deviceHash: 'd', userCode: 'BBBB-BBBB', clientName: null, address: '192.0.2.7' };
+    const asked: ((parts: StoreParts) => Promise<unknown>)[] = [
+      (parts) => loginRepository(parts).list(reach, 'lgn_x', {}),
+      (parts) => loginRepository(parts).touch('lgn_x', null, now),
+      (parts) =>
+        loginRepository(parts)
+          .revoke(reach, 'lgn_x')
+          .catch(() => undefined),
+      (parts) => oidcRepository(parts).take(state, now),
+      (parts) => oidcRepository(parts).userOf({ issuer: 'i', subject: 's' }, now),
+      (parts) => oidcRepository(parts).issueCode({ ...code, ...user }),
+      (parts) => oidcRepository(parts).takeCode(code, now),
+      (parts) => oidcRepository(parts).prune(now),
+      (parts) =>
+        deviceLoginRepository(parts).open({ ...device, intervalSeconds: 5, expiresAt: now }, 20, now),
+      (parts) => deviceLoginRepository(parts).find(reach, 'BBBB-BBBB', now),
+      (parts) => deviceLoginRepository(parts).poll('d', now),
+      (parts) => deviceLoginRepository(parts).prune(now),
+    ];
+    for (const ask of asked) expectIndexed(await plansOf(ask));
+  });
 
   it('in the list of sessions, for each filter, each order and each page', async () => {
     const reach = await newAccount(store());

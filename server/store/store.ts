@@ -13,6 +13,7 @@ import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
 import { backUp } from './backup.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
+import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { joinsHeld } from './held-transaction.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
@@ -23,6 +24,7 @@ import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
+import { type Oidc, oidcRepository } from './oidc.ts';
 import type { StoreParts } from './parts.ts';
 import { type Passwords, passwordRepository } from './passwords.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
@@ -89,6 +91,8 @@ export interface Store {
   readonly passwords: Passwords;
   readonly secondFactors: SecondFactors;
   readonly attempts: AttemptCounts;
+  readonly oidc: Oidc;
+  readonly deviceLogins: DeviceLogins;
   readonly signingKeys: SigningKeys;
   readonly apiKeys: ApiKeys;
   readonly invitations: Invitations;
@@ -218,6 +222,8 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     passwords: passwordRepository(parts),
     secondFactors: secondFactorRepository(parts),
     attempts: attemptCounts(parts),
+    oidc: oidcRepository(parts),
+    deviceLogins: deviceLoginRepository(parts),
     signingKeys: signingKeyRepository(parts),
     apiKeys: apiKeyRepository(parts),
     invitations: invitationRepository(parts),

@@ -1,6 +1,6 @@
 /** Accounts: a person with an organization and a workspace of their own, made together or not at all. */
 import type { Knex } from 'knex';
-import type { MeUpdate, User } from '../contract/api.ts';
+import type { MeUpdate, Role, User } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
@@ -19,6 +19,8 @@ export interface NewAccount {
   readonly token?: InvitationToken | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
   readonly origin?: Origin | undefined;
+  /** The organization that it joins; without it the account gets one of its own. */
+  readonly joins?: { readonly organizationId: string; readonly role: Role } | null | undefined;
 }
 
 export interface TaggedUser {
@@ -82,15 +84,53 @@ export function userRepository({ database, clock }: StoreParts): Users {
   };
 }
 
-async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
+/** See `createAccount`; for what else happens in the same transaction. */
+export async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
   const user = userRow(account, now);
   // The token first: who has none learns nothing about addresses.
   if (account.token) await consumeInvitation(sql, account.token, user.id, now);
   if (user.operator) await refuseSecondOperator(sql);
   await insertUser(sql, user);
+  const organizationId = account.joins
+    ? await joinOrganization(sql, user.id, account.joins, now)
+    : await insertOrganization(sql, user, now);
+  recordAudit(
+    sql,
+    { userId: account.origin ? user.id : null, origin: account.origin },
+    {
+      action: 'user.create',
+      target: { type: 'user', id: user.id },
+      organizationId,
+      after: { email: user.email, name: user.name, operator: user.operator, with: account.token?.kind },
+    },
+  );
+  return toUser(user);
+}
+
+async function joinOrganization(
+  sql: Knex.Transaction,
+  userId: string,
+  { organizationId, role }: NonNullable<NewAccount['joins']>,
+  now: number,
+): Promise<string> {
+  if (!(await sql('organizations').where({ id: organizationId }).first('id')))
+    throw new Problem(
+      'registration_refused',
+      'The organization that new accounts join is not there any more.',
+    );
+  await sql('memberships').insert({
+    organization_id: organizationId,
+    user_id: userId,
+    role,
+    created_at: now,
+  });
+  return organizationId;
+}
+
+async function insertOrganization(sql: Knex.Transaction, user: UserRow, now: number): Promise<string> {
   const organizationId = newId('organization');
   const times = { created_at: now, updated_at: now };
-  await sql('organizations').insert({ id: organizationId, name: account.name, ...times });
+  await sql('organizations').insert({ id: organizationId, name: user.name, ...times });
   await sql('memberships').insert({
     organization_id: organizationId,
     user_id: user.id,
@@ -104,17 +144,7 @@ async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: nu
     is_default: true,
     ...times,
   });
-  recordAudit(
-    sql,
-    { userId: account.origin ? user.id : null, origin: account.origin },
-    {
-      action: 'user.create',
-      target: { type: 'user', id: user.id },
-      organizationId,
-      after: { email: user.email, name: user.name, operator: user.operator, with: account.token?.kind },
-    },
-  );
-  return toUser(user);
+  return organizationId;
 }
 
 /** Two servers that start at once may each have a bootstrap token out: the lock lets one account through. */

@@ -77,22 +77,27 @@ export function addLogin(program: Command): void {
     program
       .command('login')
       .description(
-        'Log in to a server, for --server. The login is kept in the keyring of the system, or in a file that only you can read.',
+        'Log in to a server, for --server: in the browser, by a code. The login is kept in the keyring of the system, or in a file that only you can read.',
       )
-      .argument('<server>', 'its address, as https://service.example.com')
+      .argument('[server]', 'its address, as https://service.example.com')
+      .option('--server <url>', 'the same')
       .option('-e, --email <email>', 'your account; the password is asked for, or read from standard input')
+      .option('--password', 'log in with e-mail address and password instead, which are asked for')
       .option('--api-key', 'read an API key from standard input instead')
-      .action(async (server: string, options) =>
+      .action(async (server: string | undefined, options) =>
         (await import('../commands/login.ts')).login(server, options),
       ),
-    'service login https://service.example.com --email you@example.com',
+    'service login https://service.example.com',
   );
   withExample(
     program
       .command('logout')
       .description('End the login to a server, there and here.')
       .argument('[server]', 'its address; may be left out where there is one login')
-      .action(async (server: string | undefined) => (await import('../commands/login.ts')).logout(server)),
+      .option('--server <url>', 'the same')
+      .action(async (server: string | undefined, options) =>
+        (await import('../commands/login.ts')).logout(server, options),
+      ),
     'service logout https://service.example.com',
   );
 }

@@ -41,10 +41,48 @@ test('after a login runs and sessions are those of the server; after the logout 
   expect(await home.service(['sessions', 'list', '--server', server.url])).toMatchObject({ code: 4 });
 });
 
+/** What the command prints to be confirmed. */
+const codeIn = (stderr: string) => /code ([B-Z]{4}-[B-Z]{4}):\nhttp/.exec(stderr)?.[1] ?? '';
+
+test('a login by code is confirmed in a browser, is that of the person, and is kept as any other', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const login = home.start(['login', '--server', server.url]);
+  await login.until(() => codeIn(login.stderr()) !== '');
+  const user_code = codeIn(login.stderr());
+  expect(login.stderr()).toContain(`${server.url}/device?user_code=${user_code}`);
+  const body = { user_code, decision: 'allow' as const };
+  await server.client.POST('/api/v1/auth/device/reply', { body });
+  const ended = await login.ended;
+  expect(ended).toMatchObject({ code: 0, stdout: `Logged in to ${server.url} as ${server.email}\n` });
+  expect(`${ended.stdout}${ended.stderr}`).not.toMatch(/eyJ|rt_|dc_/);
+  expect(statSync(loginsOf(home)).mode & 0o777).toBe(0o600);
+  const list = await home.service(['sessions', 'list', '--server', server.url]);
+  expect(list).toMatchObject({ code: 0 });
+  const { data } = await server.client.GET('/api/v1/auth/logins');
+  expect(data.data[0]).toMatchObject({ method: 'device', device: expect.stringMatching(/^service on /) });
+  expect(await home.service(['logout', '--server', server.url])).toMatchObject({ code: 0 });
+  const after = await server.client.GET('/api/v1/auth/logins');
+  expect(after.data.data.map(({ method }) => method)).not.toContain('device');
+}, 20_000);
+
+test('a login by code that is refused in the browser ends with 4', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const login = home.start(['login', server.url]);
+  await login.until(() => codeIn(login.stderr()) !== '');
+  const body = { user_code: codeIn(login.stderr()), decision: 'deny' as const };
+  await server.client.POST('/api/v1/auth/device/reply', { body });
+  expect(await login.ended).toMatchObject({
+    code: 4,
+    stdout: '',
+    stderr: expect.stringContaining('refused'),
+  });
+  expect(await home.service(['login'])).toMatchObject({ code: 2 });
+}, 20_000);
+
 test('at a terminal address and password are asked for, and the password is not shown', async () => {
   const [home, server] = [testHome(), await startTestServer()];
   const options = { cwd: home.project, environment: home.environment };
-  const terminal = await openTestTerminal([launcher, 'login', server.url], options);
+  const terminal = await openTestTerminal([launcher, 'login', server.url, '--password'], options);
   await terminal.shows('E-mail address:');
   await terminal.press(server.email, 'Enter');
   await terminal.shows('Password:');

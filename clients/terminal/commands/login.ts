@@ -7,6 +7,7 @@ import { askLine } from '../ask.ts';
 import { connectTo } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { assertKey, loginOf } from '../logins/credentials.ts';
+import { logInByCode } from '../logins/device-login.ts';
 import { type Login, type Logins, openLogins } from '../logins/logins.ts';
 import { serverOrigin } from '../logins/server-address.ts';
 import { displayPath, isTerminal, notice, print, printable } from '../output.ts';
@@ -16,21 +17,24 @@ import { failureOf } from '../service-failures.ts';
 /** How to log in. */
 export interface LoginWishes {
   readonly email?: string;
-  /** Takes an API key instead of e-mail address and password. */
+  /** Takes e-mail address and password instead of a code; so does an e-mail address. */
+  readonly password?: boolean;
+  /** Takes an API key instead. */
   readonly apiKey?: boolean;
 }
 
 /** Proves to the server who it is, and keeps what the server gives for it. Secrets come from the terminal or standard input. */
-export async function login(server: string, wishes: LoginWishes): Promise<void> {
-  const origin = serverOrigin(server);
+export async function login(
+  named: string | undefined,
+  wishes: LoginWishes & { readonly server?: string },
+): Promise<void> {
+  const origin = serverOrigin(theServer(named, wishes.server));
   const logins = openLogins((await currentPlaces()).dataHome);
   // What could not be kept must not be asked for.
   await logins.origins();
-  const { login, name } = await (wishes.apiKey ? withKey(origin) : withPassword(origin, wishes.email)).catch(
-    (error: unknown) => {
-      throw failureOf(error);
-    },
-  );
+  const { login, name } = await proofOf(origin, wishes).catch((error: unknown) => {
+    throw failureOf(error);
+  });
   const kept = await logins.locked(() => logins.keep(origin, login));
   print(`Logged in to ${origin} as ${printable(name)}`);
   notice(
@@ -41,8 +45,9 @@ export async function login(server: string, wishes: LoginWishes): Promise<void> 
 }
 
 /** Ends the login at the server, and removes it here whatever the server says. */
-export async function logout(server: string | undefined): Promise<void> {
+export async function logout(named: string | undefined, wishes: { readonly server?: string }): Promise<void> {
   const logins = openLogins((await currentPlaces()).dataHome);
+  const server = named ?? wishes.server;
   const origin = server === undefined ? await theOnly(logins) : serverOrigin(server);
   const login = await logins.find(origin);
   if (!login) throw new CommandFailure(`There is no login to ${origin}.`);
@@ -55,6 +60,19 @@ interface Proved {
   readonly login: Login;
   /** Whom the server takes us for. */
   readonly name: string;
+}
+
+function theServer(named: string | undefined, option: string | undefined): string {
+  const server = named ?? option;
+  if (server !== undefined) return server;
+  throw new CommandFailure('Name the server: service login https://service.example.com', exitCodes.usage);
+}
+
+async function proofOf(origin: string, { apiKey, email, password }: LoginWishes): Promise<Proved> {
+  if (apiKey) return await withKey(origin);
+  if (email !== undefined || password) return await withPassword(origin, email);
+  const pair = await logInByCode(clientOf(origin), origin);
+  return { login: loginOf(pair), name: pair.user.email };
 }
 
 async function withPassword(origin: string, given: string | undefined): Promise<Proved> {

@@ -1,7 +1,7 @@
 /** `service mcp login` and `service mcp logout`. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { openBrowser } from '../browser.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { openMcpLogins } from '../logins/mcp-logins.ts';
 import { notice } from '../output.ts';
@@ -80,13 +80,4 @@ async function listenForAnswer(port: number) {
       server.close();
     },
   };
-}
-
-/** The page's address was printed, so that nothing is lost where there is no browser. */
-function openBrowser(url: string): void {
-  if (!process.stderr.isTTY) return;
-  const [command, ...args] = process.platform === 'darwin' ? ['open', url] : ['xdg-open', url];
-  const child = spawn(command ?? 'xdg-open', args, { stdio: 'ignore', detached: true });
-  child.on('error', () => undefined);
-  child.unref();
 }

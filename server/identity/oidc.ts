@@ -1,0 +1,161 @@
+/** Logging in through OpenID Connect: one attempt of one browser, from its first page to its tokens. */
+import type { Clock } from '../clock.ts';
+import type { TokenPair, User } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+import { newAccount } from './accounts.ts';
+import type { Logins } from './logins.ts';
+import type { OidcPerson, OidcProvider, OidcProviders } from './oidc-providers.ts';
+import { hashOf, newBrowserSecret, newLoginCode, newPassword, newState } from './opaque-tokens.ts';
+import type { OidcRecords, Origin } from './records.ts';
+
+/** Where a browser is sent, and by what it will be known when it comes back. */
+export interface OidcStart {
+  readonly page: string;
+  /** The secret for its cookie. */
+  readonly browser: string;
+}
+
+/** What the provider sent the browser back with; `error` in place of `code` where it refuses. */
+export interface OidcReturn {
+  readonly state: string;
+  readonly code?: string | undefined;
+  readonly iss?: string | undefined;
+  readonly error?: string | undefined;
+}
+
+export interface OidcLogins {
+  /** Begins an attempt; with a user, to link a provider to their account. */
+  start(provider: string, returnTo: string, userId: string | null): Promise<OidcStart>;
+  /**
+   * Ends an attempt: the path to send the browser to, with its outcome in the fragment. Throws `oidc_login_invalid`,
+   * `oidc_provider_failed`.
+   */
+  complete(provider: string, back: OidcReturn, browser: string | undefined, origin: Origin): Promise<string>;
+  /** The tokens for the code that the browser was sent away with. Throws `oidc_login_invalid`. */
+  redeem(code: string, browser: string | undefined, origin: Origin): Promise<TokenPair>;
+}
+
+export interface OidcOptions {
+  readonly records: OidcRecords;
+  readonly providers: OidcProviders;
+  readonly logins: Logins;
+  readonly clock: Clock;
+  /** Called before an account that was made gets its first token. */
+  readonly onRegistered: () => Promise<void>;
+}
+
+/** So long may a person be at the provider. */
+export const attemptSeconds = 600;
+/** So long has the page that they come back to. */
+const codeSeconds = 60;
+
+/** How an attempt ended, for the page. */
+type Refusal = 'access_denied' | 'registration_refused' | 'email_taken' | 'identity_taken';
+
+export function createOidcLogins({
+  records,
+  providers,
+  logins,
+  clock,
+  onRegistered,
+}: OidcOptions): OidcLogins {
+  const inSeconds = (seconds: number) => new Date(clock.now().getTime() + seconds * 1000);
+
+  async function userFor(
+    provider: OidcProvider,
+    person: OidcPerson,
+    origin: Origin,
+  ): Promise<User | Refusal> {
+    const known = await records.userOf(person, clock.now());
+    if (known) return known;
+    const account = await accountFor(provider, person);
+    if (!account) return 'registration_refused';
+    try {
+      const { organizationId, role } = provider;
+      const joins = organizationId === null ? null : { organizationId, role };
+      const user = await records.createAccount({ ...account, joins }, person, origin);
+      await onRegistered();
+      return user;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.code === 'email_taken' || error.code === 'registration_refused') return error.code;
+      throw error;
+    }
+  }
+
+  async function outcome(
+    provider: OidcProvider,
+    person: OidcPerson,
+    { userId, browser, origin }: { userId: string | null; browser: string; origin: Origin },
+  ): Promise<string> {
+    if (userId !== null) {
+      const linked = await records.link(person, userId, origin);
+      return linked ? `linked=${provider.name}` : refusal('identity_taken');
+    }
+    const user = await userFor(provider, person, origin);
+    if (typeof user === 'string') return refusal(user);
+    const { secret, hash } = newLoginCode();
+    await records.issueCode({
+      codeHash: hash,
+      browserHash: hashOf(browser),
+      userId: user.id,
+      expiresAt: inSeconds(codeSeconds),
+    });
+    return `login_code=${secret}`;
+  }
+
+  return {
+    async start(name, returnTo, userId) {
+      const provider = providers.find(name);
+      const [state, browser] = [newState(), newBrowserSecret()];
+      const page = await providers.pageFor(provider, { state: state.secret, browser });
+      await records.begin({
+        stateHash: state.hash,
+        browserHash: hashOf(browser),
+        provider: name,
+        returnTo,
+        userId,
+        expiresAt: inSeconds(attemptSeconds),
+      });
+      return { page, browser };
+    },
+    async complete(name, { state, code, iss, error }, browser, origin) {
+      const provider = providers.find(name);
+      if (browser === undefined) throw unknownAttempt();
+      // Used up before anything else: whatever becomes of it, it comes no second time.
+      const which = { stateHash: hashOf(state), browserHash: hashOf(browser), provider: name };
+      const attempt = await records.take(which, clock.now());
+      if (!attempt) throw unknownAttempt();
+      const { returnTo, userId } = attempt;
+      if (error !== undefined) return `${returnTo}#${refusal('access_denied')}`;
+      if (code === undefined) throw unknownAttempt();
+      const person = await providers.personOf(provider, browser, { state, code, iss });
+      return `${returnTo}#${await outcome(provider, person, { userId, browser, origin })}`;
+    },
+    async redeem(code, browser, origin) {
+      const which = { codeHash: hashOf(code), browserHash: hashOf(browser ?? '') };
+      const user = await records.takeCode(which, clock.now());
+      if (!user) throw unknownAttempt();
+      return logins.start(user, { method: 'oidc', device: origin.userAgent ?? null, origin });
+    },
+  };
+}
+
+/** Null where the provider does not vouch for enough to make an account of. */
+async function accountFor(provider: OidcProvider, { email, emailVerified, name }: OidcPerson) {
+  if (provider.registration !== 'open' || email === null || !/^[^\s@]+@[^\s@]+$/.test(email)) return null;
+  if (!emailVerified && !provider.trustEmail) return null;
+  // Nobody logs in with it; the person can set one by mail.
+  return await newAccount(email, newPassword(), name ?? undefined);
+}
+
+function refusal(code: Refusal): string {
+  return `login_error=${code}`;
+}
+
+function unknownAttempt(): Problem {
+  return new Problem(
+    'oidc_login_invalid',
+    'This login is unknown, used or expired, or was begun in another browser; begin it again.',
+  );
+}

@@ -1,0 +1,202 @@
+/** Logins through OpenID Connect providers: attempts, the codes that end them, and who is who at which provider. */
+import type { Knex } from 'knex';
+import type { User } from '../contract/api.ts';
+import { homeOf, recordAudit } from './audit.ts';
+import type { StoreParts } from './parts.ts';
+import type { Origin } from './reach.ts';
+import { insertAccount, type NewAccount, toUser, type UserRow } from './users.ts';
+
+/** Who somebody is at a provider. */
+export interface OidcIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+}
+
+/** One attempt of one browser, as the store knows it: hashes of what only the browser has. */
+export interface OidcAttempt {
+  readonly stateHash: string;
+  readonly browserHash: string;
+  readonly provider: string;
+  readonly returnTo: string;
+  /** Whose account the answer is to be linked to; null for a login. */
+  readonly userId: string | null;
+  readonly expiresAt: Date;
+}
+
+export interface OidcCode {
+  readonly codeHash: string;
+  readonly browserHash: string;
+  readonly userId: string;
+  readonly expiresAt: Date;
+}
+
+export interface Oidc {
+  begin(attempt: OidcAttempt): Promise<void>;
+  /** Uses an attempt up; null where there is none of this browser and provider, or it has expired. */
+  take(
+    which: Pick<OidcAttempt, 'stateHash' | 'browserHash' | 'provider'>,
+    now: Date,
+  ): Promise<Pick<OidcAttempt, 'returnTo' | 'userId'> | null>;
+  /** Notes that they came. */
+  userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
+  /** Makes an account and links it, all or nothing. Throws `email_taken`, `registration_refused`. */
+  createAccount(account: NewAccount, identity: OidcIdentity, origin: Origin): Promise<User>;
+  /** False where it is linked to another account. */
+  link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  issueCode(code: OidcCode): Promise<void>;
+  /** Uses a code up; null where there is none of this browser, or it has expired. */
+  takeCode(which: Pick<OidcCode, 'codeHash' | 'browserHash'>, now: Date): Promise<User | null>;
+  /** Forgets attempts and codes that expired before; answers with how many there were. */
+  prune(before: Date): Promise<number>;
+}
+
+interface AttemptRow {
+  state_hash: string;
+  browser_hash: string;
+  provider: string;
+  return_to: string;
+  user_id: string | null;
+  expires_at: number;
+}
+
+interface CodeRow {
+  code_hash: string;
+  browser_hash: string;
+  user_id: string;
+  expires_at: number;
+}
+
+interface IdentityRow extends OidcIdentity {
+  user_id: string;
+  created_at: number;
+  last_login_at: number;
+}
+
+// All of it before anybody is known, or by the secret of a browser alone.
+export function oidcRepository({ database, clock }: StoreParts): Oidc {
+  const now = (): number => clock.now().getTime();
+  return {
+    begin: (attempt) =>
+      database.write('installation', async (sql) => {
+        await sql('oidc_attempts').insert({
+          state_hash: attempt.stateHash,
+          browser_hash: attempt.browserHash,
+          provider: attempt.provider,
+          return_to: attempt.returnTo,
+          user_id: attempt.userId,
+          expires_at: attempt.expiresAt.getTime(),
+        });
+      }),
+    take: ({ stateHash, browserHash, provider }, at) =>
+      database.write('installation', async (sql) => {
+        const which = { state_hash: stateHash, browser_hash: browserHash, provider };
+        const taken = await takeRow<AttemptRow>(sql, 'oidc_attempts', which);
+        if (!taken || taken.expires_at <= at.getTime()) return null;
+        return { returnTo: taken.return_to, userId: taken.user_id };
+      }),
+    userOf: ({ issuer, subject }, at) =>
+      database.write('installation', async (sql) => {
+        const [known]: IdentityRow[] = await sql<IdentityRow>('oidc_identities')
+          .where({ issuer, subject })
+          .update({ last_login_at: at.getTime() })
+          .returning('*');
+        return known ? await userBy(sql, known.user_id) : null;
+      }),
+    createAccount: (account, identity, origin) =>
+      database.write('installation', async (sql) => {
+        const user = await insertAccount(sql, { ...account, origin }, now());
+        await insertIdentity(sql, identity, user.id, now());
+        await recordLink(sql, identity, user.id, origin);
+        return user;
+      }),
+    link: (identity, userId, origin) =>
+      database.write('installation', async (sql) => {
+        const owner = await ownerAfterLinking(sql, identity, userId, now());
+        if (owner === 'linked') await recordLink(sql, identity, userId, origin);
+        return owner !== 'other';
+      }),
+    issueCode: ({ codeHash, browserHash, userId, expiresAt }) =>
+      database.write('installation', async (sql) => {
+        await sql('login_codes').insert({
+          code_hash: codeHash,
+          browser_hash: browserHash,
+          user_id: userId,
+          expires_at: expiresAt.getTime(),
+        });
+      }),
+    takeCode: ({ codeHash, browserHash }, at) =>
+      database.write('installation', async (sql) => {
+        const which = { code_hash: codeHash, browser_hash: browserHash };
+        const taken = await takeRow<CodeRow>(sql, 'login_codes', which);
+        return taken && taken.expires_at > at.getTime() ? await userBy(sql, taken.user_id) : null;
+      }),
+    prune: (before) =>
+      database.write('installation', async (sql) => {
+        const attempts = await sql('oidc_attempts').where('expires_at', '<', before.getTime()).delete();
+        return attempts + (await sql('login_codes').where('expires_at', '<', before.getTime()).delete());
+      }),
+  };
+}
+
+/** Of many at once one gets the row: it is locked before it goes. */
+async function takeRow<Row extends object>(
+  sql: Knex.Transaction,
+  table: string,
+  which: Readonly<Record<string, string>>,
+): Promise<Row | undefined> {
+  const row: Row | undefined = await sql(table).where(which).forUpdate().first();
+  if (row) await sql(table).where(which).delete();
+  return row;
+}
+
+async function userBy(sql: Knex, id: string): Promise<User | null> {
+  const row = await sql<UserRow>('users').where({ id }).first();
+  return row ? toUser(row) : null;
+}
+
+async function ownerAfterLinking(
+  sql: Knex.Transaction,
+  identity: OidcIdentity,
+  userId: string,
+  now: number,
+): Promise<'linked' | 'same' | 'other'> {
+  const inserted = await insertIdentity(sql, identity, userId, now);
+  if (inserted) return 'linked';
+  const { issuer, subject } = identity;
+  const row = await sql<IdentityRow>('oidc_identities').where({ issuer, subject }).first();
+  return row?.user_id === userId ? 'same' : 'other';
+}
+
+/** Of two at once one links it. */
+async function insertIdentity(
+  sql: Knex.Transaction,
+  { issuer, subject }: OidcIdentity,
+  userId: string,
+  now: number,
+): Promise<boolean> {
+  const row = { issuer, subject, user_id: userId, created_at: now, last_login_at: now };
+  const rows = await sql('oidc_identities')
+    .insert(row)
+    .onConflict(['issuer', 'subject'])
+    .ignore()
+    .returning('subject');
+  return rows.length > 0;
+}
+
+async function recordLink(
+  sql: Knex.Transaction,
+  identity: OidcIdentity,
+  userId: string,
+  origin: Origin,
+): Promise<void> {
+  recordAudit(
+    sql,
+    { userId, origin },
+    {
+      action: 'oidc_identity.create',
+      target: { type: 'user', id: userId },
+      organizationId: await homeOf(sql, userId),
+      after: { issuer: identity.issuer, subject: identity.subject },
+    },
+  );
+}
