@@ -9,8 +9,14 @@ import type {
   Agent,
   ApiKey,
   AuditEntry,
+  Group,
+  GroupMember,
+  Invitation,
   Me,
+  Membership,
   Message,
+  Organization,
+  OrganizationMember,
   PermissionRequest,
   Plan,
   PromptRequest,
@@ -78,6 +84,9 @@ const ids: Readonly<Record<string, string>> = {
   subject_type: 'user',
   subject_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza',
   entry_id: 'aud_01k9w6r3h2e7xv5q0c8m4b1tza',
+  org_id: 'org_01k9w6r3h2e7xv5q0c8m4b1tza',
+  group_id: 'grp_01k9w6r3h2e7xv5q0c8m4b1tza',
+  user_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzc',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -99,8 +108,8 @@ const queries: Readonly<Record<string, readonly string[]>> = {
   listAgents: ['limit=1'],
   listAuditLogs: ['request_id=req_01k9w6r3h2e7xv5q0c8m4b1tza'],
 };
-/** Registering another account turns the server into one for many, where the demonstration must be named. */
-const last = ['registerUser'];
+/** What turns a server for one into one for many, or gives the account of the examples another organization. */
+const last = ['registerUser', 'createOrganization', 'acceptInvitation'];
 
 const examples = Object.entries(contract.paths)
   // The document is our own bundle, whose shape the linter has checked.
@@ -154,6 +163,10 @@ function answerOf<T>(title: string): T {
   return found.answer as T; // the linter has held the example against its schema
 }
 
+function requestOf<T>(title: string): T {
+  return examples.find((example) => example.title.startsWith(`${title}:`))?.body as T; // held against its schema, too
+}
+
 let folder: string;
 let server: RunningServer;
 let token: string;
@@ -187,6 +200,27 @@ function plansOf(): Plan[] {
     session_id: ownIds.interruptSession?.session_id ?? '',
   }));
   return [shown, ...others];
+}
+
+/** The organization that is shown, with its people and groups, and another that waits for the account. */
+function organizationOf() {
+  const joined = answerOf<Membership>('acceptInvitation');
+  const { token } = requestOf<{ token: string }>('acceptInvitation');
+  return {
+    organization: answerOf<Organization>('getOrganization'),
+    members: answerOf<{ data: OrganizationMember[] }>('listOrgMembers').data.slice(1),
+    invitations: answerOf<{ data: Invitation[] }>('listInvitations').data,
+    group: answerOf<Group>('getGroup'),
+    groupMembers: answerOf<{ data: GroupMember[] }>('listGroupMembers').data,
+    waiting: {
+      organization: {
+        id: joined.organization_id,
+        name: joined.organization_name,
+        default_workspace_id: joined.default_workspace_id,
+      },
+      tokenHash: hashOf(token),
+    },
+  };
 }
 
 async function seed(file: string): Promise<void> {
@@ -233,6 +267,7 @@ async function seed(file: string): Promise<void> {
     quota: answerOf<Quota>('getQuota'),
     usage: answerOf<UsagePage>('getUsage').data,
     auditEntry: answerOf<AuditEntry>('getAuditLog'),
+    ...organizationOf(),
   });
   await database.close();
 }
@@ -271,7 +306,9 @@ function steady(value: unknown, schema: Schema, created: boolean): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([key, member]) => [
       key,
-      created && key === 'id' ? 'new' : steady(member, known.properties?.[key] ?? {}, created),
+      created && ['id', 'default_workspace_id'].includes(key)
+        ? 'new'
+        : steady(member, known.properties?.[key] ?? {}, created),
     ]),
   );
 }

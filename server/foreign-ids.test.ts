@@ -53,6 +53,7 @@ beforeAll(async () => {
     subject_type: quota.body.subject_type,
     subject_id: quota.body.subject_id,
     entry_id: entries.body.data[0].id,
+    ...(await organizationOf()),
     'permissions/request_id': permission.id,
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
@@ -97,6 +98,28 @@ test('there are such operations, and their owner gets through', async () => {
     ).toBe(200);
 });
 
+/** Her organization, with an invitation and a group in it. */
+async function organizationOf(): Promise<Record<string, string>> {
+  const { body: me } = await app.request('GET', '/api/v1/users/me', ada);
+  const [{ organization_id }] = me.memberships;
+  const invitations = `/api/v1/organizations/${organization_id}/invitations`;
+  const invitation = await app.request('POST', invitations, {
+    token: ada.token,
+    body: { email: 'grace@example.com' },
+  });
+  const group = await app.request('POST', '/api/v1/groups', {
+    token: ada.token,
+    body: { organization_id, name: 'Readers' },
+  });
+  await app.request('PUT', `/api/v1/groups/${group.body.id}/members/${ada.user.id}`, ada);
+  return {
+    org_id: organization_id,
+    user_id: ada.user.id,
+    invitation_id: invitation.body.invitation.id,
+    group_id: group.body.id,
+  };
+}
+
 /** Streams a query of Ada's until it asks her something, and leaves it waiting. */
 async function askedBy(prompt: string, type: string): Promise<Json> {
   const response = await app.stream('POST', '/api/v1/query/stream', {
@@ -135,6 +158,11 @@ async function owned(): Promise<Json[]> {
     '/api/v1/plans',
     '/api/v1/auth/api-keys',
     '/api/v1/quotas',
+    '/api/v1/organizations',
+    `/api/v1/organizations/${ids.org_id}/members`,
+    `/api/v1/organizations/${ids.org_id}/invitations`,
+    '/api/v1/groups',
+    `/api/v1/groups/${ids.group_id}/members`,
   ];
   const questions = ['permissions', 'prompts'].map((kind) => `/api/v1/sessions/${ids.session_id}/${kind}`);
   const answers = [...paths, ...questions].map((path) => app.request('GET', path, { token: ada.token }));

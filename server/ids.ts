@@ -6,6 +6,7 @@ const prefixes = {
   organization: 'org',
   workspace: 'ws',
   group: 'grp',
+  invitation: 'ivt',
   session: 'ses',
   message: 'msg',
   run: 'run',

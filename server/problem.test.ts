@@ -176,6 +176,22 @@ async function keyTwice(second: object) {
   return answer;
 }
 
+/** The path of somebody's first organization. */
+async function organizationOf(token: string): Promise<string> {
+  const { body } = await app.request('GET', '/api/v1/users/me', { token });
+  return `/api/v1/organizations/${body.memberships[0].organization_id}`;
+}
+
+async function deleted(token: string) {
+  const path = await organizationOf(token);
+  const { headers } = await app.request('GET', path, { token });
+  return app.request('DELETE', path, { token, headers: { 'if-match': headers.get('etag') ?? '' } });
+}
+
+async function invited(body: object) {
+  return ask('POST', `${await organizationOf(ada.token)}/invitations`, { body });
+}
+
 const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_request: () => ask('POST', '/api/v1/query', { body: { prompt: 5 } }),
   invalid_json: () => ask('POST', '/api/v1/query', { body: '{"prompt": ' }),
@@ -278,6 +294,45 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     }),
   slug_taken: () =>
     ask('POST', '/api/v1/agents', { body: { slug: 'coder', description: 'x', instructions: 'x' } }),
+  only_organization: () => deleted(ada.token),
+  organization_limit: async () => {
+    const { token } = await app.register('founder');
+    for (let made = 1; made < 100; made += 1)
+      expect(
+        (await app.request('POST', '/api/v1/organizations', { token, body: { name: 'x' } })).status,
+      ).toBe(201);
+    return app.request('POST', '/api/v1/organizations', { token, body: { name: 'x' } });
+  },
+  last_owner: async () => ask('DELETE', `${await organizationOf(ada.token)}/members/${ada.user.id}`),
+  already_member: async () => invited({ email: ada.email }),
+  already_invited: async () => {
+    await invited({ email: 'grace@example.com' });
+    return invited({ email: 'grace@example.com' });
+  },
+  name_taken: async () => {
+    const body = { organization_id: (await organizationOf(ada.token)).split('/').at(-1), name: 'Twins' };
+    await ask('POST', '/api/v1/groups', { body });
+    return ask('POST', '/api/v1/groups', { body });
+  },
+  runs_active: async () => {
+    const { token } = await app.register('busy');
+    await app.request('POST', '/api/v1/organizations', { token, body: { name: 'Another' } });
+    const { path, response } = await pending(app, token);
+    const answer = await deleted(token);
+    await app.request('POST', `${path}/interrupt`, { token });
+    await response.text();
+    return answer;
+  },
+  invitation_gone: () => ask('POST', '/api/v1/invitations/accept', { body: { token: 'inv_unknown' } }),
+  email_domain_refused: async () => {
+    const headers = { 'content-type': 'application/merge-patch+json' };
+    const only = (email_domains: string[]) => ({ headers, body: { settings: { email_domains } } });
+    const path = await organizationOf(ada.token);
+    await ask('PATCH', path, only(['example.org']));
+    const answer = await invited({ email: 'late@example.com' });
+    await ask('PATCH', path, only([]));
+    return answer;
+  },
   session_busy: async () => {
     const { path, response } = await pending();
     const answer = await ask('DELETE', path);

@@ -57,7 +57,8 @@ export interface TestApp {
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   /** The bare response, for streams and bytes. */
   stream(method: string, path: string, options?: RequestOptions): Promise<Response>;
-  register(name: string): Promise<Account>;
+  /** `more` goes into the body: a token of an invitation, say. */
+  register(name: string, more?: object): Promise<Account>;
   close(): Promise<void>;
 }
 
@@ -96,9 +97,11 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
     operatorKey: firstCredential?.kind === 'operator' ? firstCredential.apiKey : '',
     request,
     stream,
-    async register(name) {
+    async register(name, more = {}) {
       const account = { email: `${name}@example.com`, password: `the password of ${name}` };
-      const { status, body } = await request('POST', '/api/v1/auth/register', { body: { ...account, name } });
+      const { status, body } = await request('POST', '/api/v1/auth/register', {
+        body: { ...account, name, ...more },
+      });
       if (status !== 201) throw new Error(`${name} could not register: ${JSON.stringify(body)}`);
       return { ...account, user: body.user, token: body.access_token, refreshToken: body.refresh_token };
     },

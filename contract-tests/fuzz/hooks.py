@@ -87,10 +87,49 @@ def waiting_run(prompt, question, token=KEY):
     raise RuntimeError(f"The run ended without {question}")
 
 
-def register():
-    body = {"email": f"fuzz-{calls['register']}@example.com", "password": PASSWORD}
+def register(**more):
+    return new_account(**more)["access_token"]
+
+
+def new_account(**more):
+    body = {"email": f"fuzz-{calls['register']}@example.com", "password": PASSWORD, **more}
     calls["register"] += 1
-    return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()["access_token"]
+    return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()
+
+
+def new_organization():
+    """Its path, and the tag to delete it with."""
+    response = post("/api/v1/organizations", {"name": "Made for the fuzzer"})
+    return response.json()["id"], response.headers["ETag"]
+
+
+def team():
+    """An organization that stays as it is."""
+    return once("team", lambda: new_organization()[0])
+
+
+def new_invitation(email=None):
+    calls["invitation"] += 1
+    body = {"email": email or f"invited-{calls['invitation']}@example.com"}
+    return post(f"/api/v1/organizations/{team()}/invitations", body).json()
+
+
+def new_member():
+    email = f"fuzz-{calls['register']}@example.com"
+    return new_account(invitation_token=new_invitation(email)["token"])["user"]["id"]
+
+
+def new_group():
+    calls["group"] += 1
+    body = {"organization_id": team(), "name": f"Made for the fuzzer {calls['group']}"}
+    return post("/api/v1/groups", body).json()["id"]
+
+
+def new_group_member():
+    group_id, user_id = new_group(), once("member", new_member)
+    headers = {"Authorization": f"Bearer {KEY}"}
+    http.put(f"{URL}/api/v1/groups/{group_id}/members/{user_id}", headers=headers, timeout=10).raise_for_status()
+    return {"group_id": group_id, "user_id": user_id}
 
 
 def enrolled_account():
@@ -252,6 +291,69 @@ def change_real_settings(case):
     case.headers["If-Match"] = "*"
 
 
+def found_for_somebody_else(case):
+    """Each request of somebody reads all of their organizations: those of the fuzzer stay few."""
+    case.headers["Authorization"] = f"Bearer {register()}"
+
+
+def point_at_organization(case):
+    case.path_parameters["org_id"] = team()
+
+
+def point_at_changing_organization(case):
+    case.path_parameters["org_id"] = once("changing organization", lambda: new_organization()[0])
+
+
+def point_at_doomed_organization(case):
+    case.path_parameters["org_id"], case.headers["If-Match"] = new_organization()
+
+
+def point_at_member(case):
+    case.path_parameters.update(org_id=team(), user_id=once("member with roles", new_member))
+
+
+def point_at_doomed_member(case):
+    case.path_parameters.update(org_id=team(), user_id=new_member())
+
+
+def invite_somebody_new(case):
+    point_at_organization(case)
+    calls["invitation"] += 1
+    case.body = {name: value for name, value in case.body.items() if name != "expires_at"}
+    case.body["email"] = f"invited-{calls['invitation']}@example.com"
+
+
+def point_at_invitation(case):
+    case.path_parameters.update(org_id=team(), invitation_id=new_invitation()["invitation"]["id"])
+
+
+def accept_own_invitation(case):
+    account = new_account()
+    case.headers["Authorization"] = f"Bearer {account['access_token']}"
+    case.body = {"token": new_invitation(account["user"]["email"])["token"]}
+
+
+def name_new_group(case):
+    calls["group"] += 1
+    case.body = {"organization_id": team(), "name": f"Fuzz {calls['group']}"}
+
+
+def point_at_group(case):
+    case.path_parameters["group_id"] = once("group", new_group)
+
+
+def point_at_doomed_group(case):
+    case.path_parameters["group_id"] = new_group()
+
+
+def point_at_group_member(case):
+    case.path_parameters.update(new_group_member())
+
+
+def list_all_groups(case):
+    case.query = {name: value for name, value in (case.query or {}).items() if name != "organization_id"}
+
+
 def new_plan():
     body = {"prompt": "A better test", "agent_slug": "plan", "model": "demo:demo-1"}
     session_id = post("/api/v1/query", body).json()["session_id"]
@@ -356,8 +458,14 @@ def new_quota(limits=None):
     user = once("quota user", lambda: me()["id"])
     headers = {"Authorization": f"Bearer {KEY}"}
     body = {"limits": {"jobs": {"hard": 1}}}
-    http.put(f"{URL}/api/v1/quotas/user/{user}", json=body, headers=headers, timeout=10).raise_for_status()
+    url = f"{URL}/api/v1/quotas/user/{user}?organization_id={home()}"
+    http.put(url, json=body, headers=headers, timeout=10).raise_for_status()
     return user
+
+
+def home():
+    """The fuzzer owns several organizations: which one is meant has to be said."""
+    return once("home", lambda: me()["memberships"][0]["organization_id"])
 
 
 def me():
@@ -366,7 +474,7 @@ def me():
 
 def point_at_quota(case):
     case.path_parameters.update(subject_type="user", subject_id=new_quota())
-    case.query = {}
+    case.query = {"organization_id": home()}
     case.headers.pop("If-Match", None)
 
 
@@ -521,6 +629,25 @@ POINTERS = {
     "getApiKey": point_at_key,
     "updateApiKey": point_at_key,
     "revokeApiKey": point_at_doomed_key,
+    "createOrganization": found_for_somebody_else,
+    "getOrganization": point_at_organization,
+    "updateOrganization": point_at_changing_organization,
+    "deleteOrganization": point_at_doomed_organization,
+    "listOrgMembers": point_at_organization,
+    "putOrgMember": point_at_member,
+    "removeOrgMember": point_at_doomed_member,
+    "listInvitations": point_at_organization,
+    "createInvitation": invite_somebody_new,
+    "revokeInvitation": point_at_invitation,
+    "acceptInvitation": accept_own_invitation,
+    "listGroups": list_all_groups,
+    "createGroup": name_new_group,
+    "getGroup": point_at_group,
+    "updateGroup": point_at_group,
+    "deleteGroup": point_at_doomed_group,
+    "listGroupMembers": point_at_group,
+    "addGroupMember": point_at_group_member,
+    "removeGroupMember": point_at_group_member,
     "listAgents": list_in_default_workspace,
     "createAgent": name_new_agent,
     "getAgent": point_at_agent,
@@ -641,8 +768,8 @@ def unknown_member_holds_nul(case, response):
 
 
 def moment_has_passed(case, response):
-    """A key expires in the future: the contract cannot say what time it is."""
-    return operation_id(case) in ("createApiKey", "updateApiKey") and b"a moment in the future" in response.content
+    """A key or an invitation expires in the future: the contract cannot say what time it is."""
+    return operation_id(case) in ("createApiKey", "updateApiKey", "createInvitation") and b"a moment in the future" in response.content
 
 
 def period_cannot_be(case, response):

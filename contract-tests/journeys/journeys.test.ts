@@ -6,6 +6,7 @@ import { agentJourneys } from './agents.ts';
 import { auditJourneys } from './audit.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
+import { organizationJourneys } from './organizations.ts';
 import { passwordJourneys } from './passwords.ts';
 import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
@@ -39,6 +40,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   agentJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);
+  organizationJourneys(target);
   systemJourneys(target);
   quotaJourneys(target);
 

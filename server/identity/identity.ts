@@ -23,6 +23,7 @@ import { createAccounts, normalisedEmail, type Registration } from './accounts.t
 import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
 import { createDeviceLogins, type DeviceLogins } from './device-logins.ts';
+import { createInvitations, type Invitations } from './invitations.ts';
 import { createKeptRequests, type KeptRequests } from './kept-requests.ts';
 import { createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
@@ -87,6 +88,10 @@ export interface Identity {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
+  /** Into an organization. The token is sent by e-mail, or answered once where that cannot be. */
+  invite: Invitations['create'];
+  /** Joins the organization of the invitation. Throws `invitation_gone` or `already_member`. */
+  acceptInvitation: Invitations['accept'];
   /** A key that acts for the operator until this process ends, for the command that has the server inside. */
   issueProcessKey(): Promise<string>;
   /** Makes the operator, or a token to become it; null once there is one. Call it once at each start. */
@@ -137,6 +142,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock, log);
   const apiKeys = createApiKeys(records, clock, log);
+  const invitations = createInvitations({ ...options, clock });
   const processKeys = createProcessKeys(records.principals);
   const brake = createLoginBrake(
     records.attempts,
@@ -209,6 +215,8 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     logout: logins.end,
     createApiKey: apiKeys.create,
     updateApiKey: apiKeys.update,
+    invite: invitations.create,
+    acceptInvitation: invitations.accept,
     issueProcessKey: processKeys.issue,
     bootstrap: (start) => bootstrap(start, records, apiKeys, clock),
     accounts: () => records.users.count(),

@@ -44,6 +44,10 @@ export function newBrowserSecret(): string {
   return randomText();
 }
 
+export function newInvitationToken(): OpaqueToken {
+  return withHash(`inv_${randomText()}`);
+}
+
 /** A password for an account that nobody logs in to. */
 export function newPassword(): string {
   return randomText();

@@ -31,6 +31,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'sessions:write': true,
   'agents:read': true,
   'agents:write': true,
+  'organizations:read': true,
+  'organizations:write': true,
   'account:read': true,
   'account:write': true,
   'keys:read': true,

@@ -1,5 +1,16 @@
 /** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
-import type { ApiKey, ApiKeyUpdate, DeviceLogin, LoginMethod, Role, Scope, User } from '../contract/api.ts';
+import type {
+  ApiKey,
+  ApiKeyUpdate,
+  DeviceLogin,
+  Invitation,
+  InvitationCreate,
+  LoginMethod,
+  Membership,
+  Role,
+  Scope,
+  User,
+} from '../contract/api.ts';
 import type { RequestRecords } from './kept-requests.ts';
 
 export interface IdentityRecords {
@@ -25,7 +36,7 @@ export interface UserRecords {
   findForLogin(email: string): Promise<{ readonly user: User; readonly passwordHash: string } | null>;
   /**
    * Makes the account with its organization and workspace and uses up its token, all or nothing. With a bootstrap
-   * token it is the operator. Throws `registration_refused` or `email_taken`.
+   * token it is the operator; with an invitation into an organization it joins that one instead. Throws `registration_refused` or `email_taken`.
    */
   createAccount(account: NewAccount): Promise<User>;
 }
@@ -157,6 +168,8 @@ export interface Owner {
   readonly memberships: readonly PrincipalMembership[];
   readonly organizationIds: readonly string[];
   readonly workspaces: readonly ReachedWorkspace[];
+  /** The least role that the operation asks for. */
+  readonly needs?: Role;
 }
 
 export interface ApiKeyRecords {
@@ -181,6 +194,14 @@ export interface TaggedApiKey {
 
 export interface InvitationRecords {
   add(token: RegistrationToken & { readonly expiresAt: Date }): Promise<void>;
+  /** Into an organization. Throws `not_found`, `role_required`, or what speaks against the address. */
+  create(
+    owner: Owner,
+    organizationId: string,
+    invitation: InvitationCreate & { readonly hash: string },
+  ): Promise<{ readonly invitation: Invitation; readonly organizationName: string }>;
+  /** Joins the organization. Throws `invitation_gone` or `already_member`. */
+  accept(owner: Owner, hash: string): Promise<Membership>;
   /** Ends the unused tokens of a kind. */
   withdraw(kind: RegistrationToken['kind']): Promise<number>;
 }

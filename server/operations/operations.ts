@@ -5,11 +5,14 @@ import * as audit from './audit.ts';
 import * as auth from './auth.ts';
 import * as devices from './devices.ts';
 import * as exports from './exports.ts';
+import * as groups from './groups.ts';
 import * as history from './history.ts';
+import * as invitations from './invitations.ts';
 import * as live from './live.ts';
 import * as logins from './logins.ts';
 import * as messages from './messages.ts';
 import * as oidc from './oidc.ts';
+import * as organizations from './organizations.ts';
 import * as passwords from './passwords.ts';
 import * as plans from './plans.ts';
 import * as query from './query.ts';
@@ -28,12 +31,15 @@ const families = {
   auth,
   devices,
   exports,
+  groups,
   history,
+  invitations,
   live,
   logins,
   messages,
   passwords,
   oidc,
+  organizations,
   plans,
   query,
   questions,

@@ -113,8 +113,8 @@ describeStores('The database', (store, engine) => {
 
   it('undoes a transaction that throws, also when it has written before', async () => {
     const database = openDatabase();
-    const insert = (sql: Knex) =>
-      sql('invitations').insert({ hash: 'undone', kind: 'invitation', created_at: 0, expires_at: 0 });
+    const invitation = { kind: 'invitation', created_at: 0, expires_at: 0 };
+    const insert = (sql: Knex) => sql('invitations').insert({ ...invitation, id: 'undone', hash: 'undone' });
     const failed = database.write('installation', async (sql) => {
       await insert(sql);
       throw new TypeError('after the write');
@@ -133,7 +133,7 @@ describeStores('The database', (store, engine) => {
 
   it('quotes no bound value when a statement fails: it may be a secret', async () => {
     const database = openDatabase();
-    const row = { hash: 'a-secret', kind: 'unknown kind', created_at: 0, expires_at: 0 };
+    const row = { id: 'i', hash: 'a-secret', kind: 'unknown kind', created_at: 0, expires_at: 0 };
     const failure = await database
       .write('installation', (sql) => sql('invitations').insert(row))
       .catch((error: Error) => error);

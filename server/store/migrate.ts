@@ -9,6 +9,7 @@ import { history } from './migrations/0003-history.ts';
 import { agents } from './migrations/0004-agents.ts';
 import { workspaceEvents } from './migrations/0005-workspace-events.ts';
 import { tenancy } from './migrations/0006-tenancy.ts';
+import { organizations } from './migrations/0007-organizations.ts';
 import { workspaces } from './migrations/0008-workspaces.ts';
 import { passwords } from './migrations/0009-passwords.ts';
 import { signIn } from './migrations/0010-sign-in.ts';
@@ -24,7 +25,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[workspaces, passwords, signIn, audit, quotas, idempotency],
+  ...[organizations, workspaces, passwords, signIn, audit, quotas, idempotency],
 ];
 
 /** The shape that this program brings a database to. */

@@ -8,9 +8,13 @@ import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
 import { deviceLoginRepository } from './device-logins.ts';
 import { fileChangeRepository } from './file-changes.ts';
+import { groupRepository } from './groups.ts';
+import { invitationRepository } from './invitations.ts';
 import { loginRepository } from './logins.ts';
+import { memberRepository } from './members.ts';
 import { messageRepository } from './messages.ts';
 import { oidcRepository } from './oidc.ts';
+import { organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
@@ -200,6 +204,23 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       },
     ],
     ['trusted files', 'workspace_id', (parts) => workspaceTrustRepository(parts).of('ws')],
+    ['organizations', 'user_id', (parts, reach) => organizationRepository(parts).list(reach, {})],
+    [
+      'members',
+      'organization_id',
+      (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { limit: 1 }),
+    ],
+    [
+      'members',
+      'role',
+      (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { role: 'owner' }),
+    ],
+    [
+      'invitations',
+      'organization_id',
+      (parts, reach) => invitationRepository(parts).list(reach, homeOf(reach), {}),
+    ],
+    ['groups', 'organization_id', (parts, reach) => groupRepository(parts).list(reach, {})],
     ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
@@ -211,6 +232,15 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const plans = await plansOf((parts) => ask(parts, reach, session.id));
     expectIndexed(plans);
     expect(plans).toMatch(new RegExp(`\\b${column}=\\?`));
+  });
+
+  it('for the members of a group', async () => {
+    const reach = await newAccount(store());
+    const group = { organization_id: homeOf(reach), name: 'Readers' };
+    const { id } = (await store().groups.create(reach, group)).group;
+    const plans = await plansOf((parts) => groupRepository(parts).listMembers(reach, id, {}));
+    expectIndexed(plans);
+    expect(plans).toMatch(/group_members USING .*\(group_id=\?\)/);
   });
 
   it('for what a run asks now', async () => {
@@ -400,4 +430,8 @@ function asMember(reach: Reach): Reach {
     role: 'member' as const,
   }));
   return { ...reach, memberships };
+}
+
+function homeOf({ organizationIds }: Reach): string {
+  return organizationIds[0] ?? '';
 }

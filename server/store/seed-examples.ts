@@ -5,8 +5,13 @@ import type {
   Agent,
   ApiKey,
   AuditEntry,
+  Group,
+  GroupMember,
+  Invitation,
   Me,
   Message,
+  Organization,
+  OrganizationMember,
   PermissionRequest,
   Plan,
   PromptRequest,
@@ -42,6 +47,17 @@ export interface ExampleSeed {
   readonly quota: Quota;
   readonly usage: readonly UsageEntry[];
   readonly auditEntry: AuditEntry;
+  readonly organization: Organization;
+  /** Whom the organization has besides. */
+  readonly members: readonly OrganizationMember[];
+  readonly invitations: readonly Invitation[];
+  readonly group: Group;
+  readonly groupMembers: readonly GroupMember[];
+  /** An invitation into another organization, from the last of the members, that waits for the account. */
+  readonly waiting: {
+    readonly organization: Pick<Organization, 'id' | 'name' | 'default_workspace_id'>;
+    readonly tokenHash: string;
+  };
 }
 
 const at = Date.parse('2026-11-21T08:00:00.000Z');
@@ -57,6 +73,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
   await database.write('installation', async (sql) => {
     await seedAccount(sql, seed);
     await seedAuditEntry(sql, seed.auditEntry);
+    await seedOrganization(sql, seed);
     for (const session of seed.sessions) await seedSession(sql, session, organizationId, seed.me.id);
     for (const run of seed.runs) await seedRun(sql, run, place, seed.me.id);
     for (const [position, message] of seed.messages.entries())
@@ -107,7 +124,7 @@ interface Place {
 
 async function seedAccount(
   sql: Knex.Transaction,
-  { me, passwordHash, refreshTokenHash, apiKey }: ExampleSeed,
+  { me, passwordHash, refreshTokenHash, apiKey, organization }: ExampleSeed,
 ) {
   const times = { created_at: at, updated_at: at };
   await sql('users').insert({
@@ -121,7 +138,8 @@ async function seedAccount(
     revision: 1,
   });
   for (const { organization_id, organization_name, role, default_workspace_id } of me.memberships) {
-    await sql('organizations').insert({ ...times, id: organization_id, name: organization_name });
+    const { slug } = organization;
+    await sql('organizations').insert({ ...times, id: organization_id, name: organization_name, slug });
     await sql('memberships').insert({ organization_id, user_id: me.id, role, created_at: at });
     await sql('workspaces').insert({
       ...times,
@@ -166,6 +184,54 @@ async function seedAuditEntry(sql: Knex.Transaction, entry: AuditEntry): Promise
   const hash = hashOfEntry(prev_hash, content);
   await sql('audit_entries').insert({ ...content, prev_hash, hash });
   await sql('audit_head').update({ sequence: 1, created_at: at, hash });
+}
+
+async function seedOrganization(sql: Knex.Transaction, seed: ExampleSeed) {
+  const { organization, members, invitations, group, groupMembers, waiting } = seed;
+  const organization_id = organization.id;
+  for (const { user_id, email, name, role } of members) {
+    await sql('users').insert({
+      id: user_id,
+      email,
+      email_key: email,
+      name,
+      password_hash: '',
+      operator: false,
+      revision: 1,
+      created_at: at,
+      updated_at: at,
+    });
+    await sql('memberships').insert({ organization_id, user_id, role, created_at: at });
+  }
+  for (const { status: _status, ...invitation } of invitations)
+    await sql('invitations').insert(invitationRow(invitation, `of ${invitation.id}`));
+  await sql('groups').insert({ ...group, revision: 1, created_at: at, updated_at: at });
+  for (const { user_id } of groupMembers)
+    await sql('group_members').insert({ organization_id, group_id: group.id, user_id, created_at: at });
+  await seedWaiting(sql, seed, waiting);
+}
+
+async function seedWaiting(
+  sql: Knex.Transaction,
+  { me, members }: ExampleSeed,
+  { organization: { id, name, default_workspace_id }, tokenHash }: ExampleSeed['waiting'],
+) {
+  const times = { created_at: at, updated_at: at };
+  const user_id = members.at(-1)?.user_id ?? '';
+  await sql('organizations').insert({ ...times, id, name, slug: 'another' });
+  await sql('memberships').insert({ organization_id: id, user_id, role: 'owner', created_at: at });
+  const workspace = { id: default_workspace_id, organization_id: id, name: 'Default', is_default: true };
+  await sql('workspaces').insert({ ...times, ...workspace });
+  const invitation = { organization_id: id, email: me.email, role: 'member', invited_by: user_id } as const;
+  await sql('invitations').insert(invitationRow({ ...invitation, id: 'ivt_waiting' }, tokenHash));
+}
+
+function invitationRow(
+  { id, organization_id, email, role, invited_by }: Omit<Invitation, 'status' | 'created_at' | 'expires_at'>,
+  hash: string,
+) {
+  const row = { id, organization_id, email, email_key: email, role, invited_by, hash };
+  return { ...row, kind: 'invitation', created_at: at, expires_at: later };
 }
 
 async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {

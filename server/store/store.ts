@@ -15,16 +15,19 @@ import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
+import { type Groups, groupRepository } from './groups.ts';
 import { joinsHeld } from './held-transaction.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
+import { type Members, memberRepository } from './members.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
 import { type Oidc, oidcRepository } from './oidc.ts';
+import { type Organizations, organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { type Passwords, passwordRepository } from './passwords.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
@@ -98,6 +101,9 @@ export interface Store {
   readonly invitations: Invitations;
   readonly keptRequests: KeptRequests;
   readonly sealedValues: SealedValues;
+  readonly organizations: Organizations;
+  readonly members: Members;
+  readonly groups: Groups;
   readonly workspaces: Workspaces;
   readonly workspaceMembers: WorkspaceMembers;
   readonly workspaceTrust: WorkspaceTrustRecords;
@@ -229,6 +235,9 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     invitations: invitationRepository(parts),
     keptRequests: keptRequestRepository(parts, database),
     sealedValues: sealedValues(database),
+    organizations: organizationRepository(parts),
+    members: memberRepository(parts),
+    groups: groupRepository(parts),
     workspaces: workspaceRepository(parts),
     workspaceMembers: workspaceMemberRepository(parts),
     workspaceTrust: workspaceTrustRepository(parts),

@@ -5,8 +5,10 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
+import { emailKey } from './email-key.ts';
 import { etagOf, requireMatch } from './etag.ts';
-import { consumeInvitation, type InvitationToken } from './invitations.ts';
+import { consumeInvitation, type InvitationToken, joinOrganization } from './invitations.ts';
+import { insertOrganization } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach } from './reach.ts';
 import { timestamp } from './timestamps.ts';
@@ -30,7 +32,8 @@ export interface TaggedUser {
 
 export interface Users {
   /**
-   * Makes the account, its organization (role owner) and its default workspace.
+   * Makes the account, and its organization (role owner) with a default workspace; with an invitation that leads into an
+   * organization the account joins that one instead.
    * Throws `registration_refused` if the token is not good, `email_taken` if the address is, in that order.
    */
   createAccount(account: NewAccount): Promise<User>;
@@ -88,12 +91,16 @@ export function userRepository({ database, clock }: StoreParts): Users {
 export async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
   const user = userRow(account, now);
   // The token first: who has none learns nothing about addresses.
-  if (account.token) await consumeInvitation(sql, account.token, user.id, now);
+  const invitation = account.token && (await consumeInvitation(sql, account.token, user, now));
   if (user.operator) await refuseSecondOperator(sql);
   await insertUser(sql, user);
+  const actor = { userId: user.id, origin: account.origin };
+  const own = { name: account.name, ownerId: user.id };
   const organizationId = account.joins
-    ? await joinOrganization(sql, user.id, account.joins, now)
-    : await insertOrganization(sql, user, now);
+    ? await joinAtOnce(sql, user.id, account.joins, now)
+    : invitation?.organization_id
+      ? (await joinOrganization(sql, actor, invitation, now)).organization_id
+      : await insertOrganization(sql, own, now);
   recordAudit(
     sql,
     { userId: account.origin ? user.id : null, origin: account.origin },
@@ -107,7 +114,8 @@ export async function insertAccount(sql: Knex.Transaction, account: NewAccount, 
   return toUser(user);
 }
 
-async function joinOrganization(
+/** The organization that whoever comes through a provider belongs to. */
+async function joinAtOnce(
   sql: Knex.Transaction,
   userId: string,
   { organizationId, role }: NonNullable<NewAccount['joins']>,
@@ -123,26 +131,6 @@ async function joinOrganization(
     user_id: userId,
     role,
     created_at: now,
-  });
-  return organizationId;
-}
-
-async function insertOrganization(sql: Knex.Transaction, user: UserRow, now: number): Promise<string> {
-  const organizationId = newId('organization');
-  const times = { created_at: now, updated_at: now };
-  await sql('organizations').insert({ id: organizationId, name: user.name, ...times });
-  await sql('memberships').insert({
-    organization_id: organizationId,
-    user_id: user.id,
-    role: 'owner',
-    created_at: now,
-  });
-  await sql('workspaces').insert({
-    id: newId('workspace'),
-    organization_id: organizationId,
-    name: 'Default',
-    is_default: true,
-    ...times,
   });
   return organizationId;
 }
@@ -206,10 +194,6 @@ async function updateUser(
     after: { name: changed.name },
   });
   return tagged({ ...row, ...changed });
-}
-
-function emailKey(email: string): string {
-  return email.toLowerCase();
 }
 
 function tagged(row: UserRow): TaggedUser {

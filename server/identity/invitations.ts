@@ -1,0 +1,86 @@
+/** Invitations into organizations: a secret that goes to the person who is meant, and what they do with it. */
+import type { Clock } from '../clock.ts';
+import type { InvitationAccept, InvitationCreate, InvitationCreated, Membership } from '../contract/api.ts';
+import type { Log } from '../log.ts';
+import { Problem } from '../problem.ts';
+import { normalisedEmail } from './accounts.ts';
+import type { Mail, Mailer } from './notices.ts';
+import { hashOf, newInvitationToken } from './opaque-tokens.ts';
+import type { Principal } from './principal.ts';
+import type { IdentityRecords } from './records.ts';
+
+export interface Invitations {
+  create(principal: Principal, organizationId: string, body: InvitationCreate): Promise<InvitationCreated>;
+  accept(principal: Principal, body: InvitationAccept): Promise<Membership>;
+}
+
+interface InvitationOptions {
+  readonly records: Pick<IdentityRecords, 'invitations'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly mailer?: Mailer | null | undefined;
+  readonly publicUrl?: string | null | undefined;
+}
+
+/** An invitation that waits longer is one that nobody remembers. */
+const mostDays = 90;
+
+export function createInvitations(options: InvitationOptions): Invitations {
+  const { records, clock, log, mailer = null } = options;
+
+  /** Where the letter does not go out, whoever invites has the token, and can give it on. */
+  async function sent(mail: Mail): Promise<boolean> {
+    try {
+      await mailer?.send(mail);
+      return mailer !== null;
+    } catch (error) {
+      log.error({ err: error }, 'an invitation could not be sent by mail');
+      return false;
+    }
+  }
+
+  return {
+    async create(principal, organizationId, body) {
+      requireTimely(body.expires_at, clock);
+      const { secret, hash } = newInvitationToken();
+      const { invitation, organizationName } = await records.invitations.create(principal, organizationId, {
+        ...body,
+        email: normalisedEmail(body.email),
+        hash,
+      });
+      const gone = await sent({
+        to: invitation.email,
+        subject: 'An invitation',
+        text: letterText(options.publicUrl ?? 'this server', principal.email, organizationName, secret),
+      });
+      return { invitation, sent: gone, token: gone ? null : secret };
+    },
+    accept: (principal, { token }) => records.invitations.accept(principal, hashOf(token)),
+  };
+}
+
+/** What others have written stands on lines of its own, and on one line each. */
+function letterText(here: string, invitedBy: string, organizationName: string, token: string): string {
+  return `You are invited into an organization at ${here}.
+
+Organization: ${organizationName.replaceAll(/\s+/g, ' ')}
+Invited by: ${invitedBy}
+
+If you have an account with this address, log in and accept the invitation with this token; if you have none, register
+with it. It can be used once.
+
+${token}
+
+If you do not know who invites you, leave it.
+`;
+}
+
+function requireTimely(expiresAt: string | undefined, clock: Clock): void {
+  if (expiresAt === undefined) return;
+  const ahead = Date.parse(expiresAt) - clock.now().getTime();
+  if (ahead > 0 && ahead <= mostDays * 86_400_000) return;
+  const message = `must be a moment in the future, at most ${mostDays} days from now`;
+  throw new Problem('invalid_request', `body/expires_at: ${message}`, {
+    errors: [{ in: 'body', pointer: '/expires_at', message, code: 'future' }],
+  });
+}

@@ -1,0 +1,24 @@
+/** Invitations to organizations. */
+import type { Handler } from '../handler.ts';
+
+export const listInvitations: Handler<'listInvitations'> = async ({ principal, path, query }, { store }) => ({
+  status: 200,
+  body: await store.invitations.list(principal, path.org_id, query),
+});
+
+export const createInvitation: Handler<'createInvitation'> = async (call, { identity }) => {
+  const { principal, path, body } = call;
+  const created = await identity.invite(principal, path.org_id, body);
+  const Location = `/api/v1/organizations/${path.org_id}/invitations/${created.invitation.id}`;
+  return { status: 201, headers: { Location }, body: created };
+};
+
+export const revokeInvitation: Handler<'revokeInvitation'> = async ({ principal, path }, { store }) => {
+  await store.invitations.revoke(principal, path.org_id, path.invitation_id);
+  return { status: 204 };
+};
+
+export const acceptInvitation: Handler<'acceptInvitation'> = async ({ principal, body }, { identity }) => ({
+  status: 200,
+  body: await identity.acceptInvitation(principal, body),
+});

@@ -1,0 +1,330 @@
+/** Organizations: made with a default workspace and an owner, and deleted with all that they own. */
+import type { Knex } from 'knex';
+import type { Organization, OrganizationCreate, OrganizationUpdate, Role } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+import { recordAudit } from './audit.ts';
+import { isDuplicate } from './database-errors.ts';
+import { etagOf, requireMatch } from './etag.ts';
+import { organizationSettings, settingsText } from './organization-settings.ts';
+import { type Page, type PageQuery, readPage } from './page.ts';
+import type { StoreParts } from './parts.ts';
+import { notFound, type Reach, requireRole } from './reach.ts';
+import { timestamp } from './timestamps.ts';
+
+export interface TaggedOrganization {
+  readonly organization: Organization;
+  readonly etag: string;
+}
+
+export interface Organizations {
+  /** Those that the caller belongs to, the oldest membership first. */
+  list(reach: Reach, query: PageQuery): Promise<Page<Organization>>;
+  /** The caller becomes its owner. Throws `slug_taken` or `organization_limit`. */
+  create(reach: Reach, input: OrganizationCreate): Promise<TaggedOrganization>;
+  find(reach: Reach, id: string): Promise<TaggedOrganization | null>;
+  /** A merge patch. Throws `not_found`, `precondition_failed` or `slug_taken`. */
+  update(
+    reach: Reach,
+    id: string,
+    patch: OrganizationUpdate,
+    ifMatch?: string | undefined,
+  ): Promise<TaggedOrganization>;
+  /**
+   * With all that belongs to it. Throws `not_found`, `precondition_required`, `precondition_failed`,
+   * `only_organization` or `runs_active`.
+   */
+  delete(reach: Reach, id: string, ifMatch: string | undefined): Promise<void>;
+}
+
+export interface OrganizationRow {
+  id: string;
+  name: string;
+  slug: string;
+  settings: string;
+  revision: number;
+  created_at: number;
+  updated_at: number;
+}
+
+interface NewOrganization {
+  readonly name: string;
+  readonly ownerId: string;
+  /** Made from the name if absent. */
+  readonly slug?: string;
+  /** The column. */
+  readonly settings?: string;
+}
+
+/** An organization as one of its members sees it; `created_at` is when they came. */
+interface OwnRow {
+  organization_id: string;
+  name: string;
+  slug: string;
+  settings: string;
+  revision: number;
+  role: Role;
+  default_workspace_id: string;
+  created_at: number;
+  made_at: number;
+  updated_at: number;
+}
+
+/** Each request reads all memberships of its caller: what one person makes of them has an end. */
+const mostOwned = 100;
+
+export function organizationRepository({ database, clock, cursors }: StoreParts): Organizations {
+  const now = (): number => clock.now().getTime();
+  return {
+    list: (reach, query) =>
+      database.read(reach, async (sql) => {
+        const listing = {
+          name: 'organizations',
+          reach,
+          filters: {},
+          columns: ['memberships.created_at', 'memberships.organization_id'],
+          direction: 'asc',
+          parts: [ownOrganizations(sql, reach)],
+        } as const;
+        const { data, next_cursor } = await readPage<OwnRow>(sql, cursors, listing, query);
+        return { data: data.map(toOrganization), next_cursor };
+      }),
+    // The caller does not belong to it yet, so that no scope of theirs holds it.
+    create: (reach, input) =>
+      database.write('installation', (sql) => createOrganization(sql, reach, input, now())),
+    find: (reach, id) =>
+      database.read(reach, async (sql) => {
+        if (!reach.organizationIds.includes(id)) return null;
+        const row = await findOwn(sql, reach, id);
+        return row ? tagged(row) : null;
+      }),
+    update: (reach, id, patch, ifMatch) =>
+      database
+        .write(reach, async (sql) => {
+          const row = await lockOrganization(sql, reach, id);
+          requireMatch(ifMatch, row);
+          const changes = patchedColumns(row, patch, now());
+          await sql<OrganizationRow>('organizations').where({ id }).update(changes);
+          const { name, slug, settings } = { ...row, ...changes };
+          recordAudit(sql, reach, {
+            action: 'organization.update',
+            target: { type: 'organization', id },
+            organizationId: id,
+            before: { name: row.name, slug: row.slug, settings: organizationSettings(row) },
+            after: { name, slug, settings: organizationSettings({ settings }) },
+          });
+          return tagged(await requireOwn(sql, reach, id));
+        })
+        .catch((error: unknown) => {
+          throw isDuplicate(error) ? slugTaken(patch.slug) : error;
+        }),
+    delete: (reach, id, ifMatch) =>
+      database.write(reach, async (sql) => {
+        const row = await lockOrganization(sql, reach, id);
+        if (ifMatch === undefined) throw ifMatchRequired();
+        requireMatch(ifMatch, row);
+        if (reach.organizationIds.length === 1) throw onlyOrganization();
+        await refuseWhileRunning(sql, id);
+        const gone = await contentsOf(sql, id);
+        await sql<OrganizationRow>('organizations').where({ id }).delete();
+        recordAudit(sql, reach, {
+          action: 'organization.delete',
+          target: { type: 'organization', id },
+          organizationId: id,
+          before: { name: row.name, slug: row.slug, ...gone },
+        });
+      }),
+  };
+}
+
+/** Refuses whoever does not belong to the organization, or lacks there the role that the operation asks for. */
+export function requireOrganization(reach: Reach, id: string): void {
+  if (!reach.organizationIds.includes(id)) throw notFound('organization');
+  requireRole(reach, { organization_id: id, workspace_id: null });
+}
+
+/**
+ * The organization until the transaction ends: who may do what in it changes one after the other. Rows that refer to it
+ * can be written meanwhile.
+ */
+export async function lockOrganization(
+  sql: Knex.Transaction,
+  reach: Reach,
+  id: string,
+): Promise<OrganizationRow> {
+  requireOrganization(reach, id);
+  const row = await sql<OrganizationRow>('organizations').where({ id }).forNoKeyUpdate().first();
+  if (!row) throw notFound('organization');
+  return row;
+}
+
+/** Makes an organization with its owner and its default workspace. Throws `slug_taken` where it was given one. */
+export async function insertOrganization(
+  sql: Knex.Transaction,
+  { name, ownerId, slug, settings = '{}' }: NewOrganization,
+  now: number,
+): Promise<string> {
+  const id = newId('organization');
+  const times = { created_at: now, updated_at: now };
+  const row = { ...times, id, name, settings, revision: 1 };
+  if (!(await insertWithSlug(sql, row, slug ?? slugFrom(name)))) {
+    if (slug !== undefined) throw slugTaken(slug);
+    // The end of its own id, which nobody else has.
+    await insertWithSlug(sql, row, `${slugFrom(name)}-${id.slice(-8)}`);
+  }
+  await sql('memberships').insert({
+    organization_id: id,
+    user_id: ownerId,
+    role: 'owner',
+    revision: 1,
+    created_at: now,
+  });
+  await sql('workspaces').insert({
+    ...times,
+    id: newId('workspace'),
+    organization_id: id,
+    name: 'Default',
+    is_default: true,
+  });
+  return id;
+}
+
+/** A refusal would end the whole transaction on PostgreSQL: false where another organization has the slug. */
+async function insertWithSlug(sql: Knex.Transaction, row: object, slug: string): Promise<boolean> {
+  const made = await sql('organizations')
+    .insert({ ...row, slug })
+    .onConflict('slug')
+    .ignore()
+    .returning('id');
+  return made.length > 0;
+}
+
+async function createOrganization(
+  sql: Knex.Transaction,
+  reach: Reach,
+  { settings = {}, ...given }: OrganizationCreate,
+  now: number,
+): Promise<TaggedOrganization> {
+  await refuseTooMany(sql, reach);
+  const made = { ...given, ownerId: reach.userId, settings: settingsText('{}', settings) };
+  const id = await insertOrganization(sql, made, now);
+  const own = await requireOwn(sql, reach, id);
+  recordAudit(sql, reach, {
+    action: 'organization.create',
+    target: { type: 'organization', id },
+    organizationId: id,
+    after: { name: own.name, slug: own.slug, settings: organizationSettings(own) },
+  });
+  return tagged(own);
+}
+
+function slugFrom(name: string): string {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .slice(0, 50);
+  return slug.replaceAll(/^-+|-+$/g, '') || 'organization';
+}
+
+async function refuseTooMany(sql: Knex.Transaction, { userId }: Reach): Promise<void> {
+  const owned = await sql('memberships')
+    .where({ user_id: userId, role: 'owner' })
+    .limit(mostOwned)
+    .select('organization_id');
+  if (owned.length < mostOwned) return;
+  throw new Problem('organization_limit', `You own ${mostOwned} organizations already; delete one first.`);
+}
+
+async function refuseWhileRunning(sql: Knex.Transaction, organizationId: string): Promise<void> {
+  const [row] = await sql('runs')
+    .where({ organization_id: organizationId, ended_at: null })
+    .count<{ count: number }[]>({ count: '*' });
+  const count = Number(row?.count ?? 0);
+  if (count === 0) return;
+  const subject = count === 1 ? '1 run is' : `${count} runs are`;
+  throw new Problem(
+    'runs_active',
+    `${subject} at work in the organization; interrupt them first, or wait until they end.`,
+  );
+}
+
+/** What goes with an organization, in numbers: for the audit log, which outlives it. */
+async function contentsOf(sql: Knex.Transaction, organizationId: string): Promise<Record<string, number>> {
+  const counted: Record<string, number> = {};
+  for (const table of ['memberships', 'workspaces', 'groups', 'sessions']) {
+    const [row] = await sql(table)
+      .where({ organization_id: organizationId })
+      .count<{ count: number }[]>({ count: '*' });
+    counted[table] = Number(row?.count ?? 0);
+  }
+  return counted;
+}
+
+function ownOrganizations(sql: Knex, { userId }: Reach) {
+  return sql('memberships')
+    .join('organizations', 'organizations.id', 'memberships.organization_id')
+    .join('workspaces', (join) =>
+      join.on('workspaces.organization_id', 'organizations.id').onVal('workspaces.is_default', true),
+    )
+    .where('memberships.user_id', userId)
+    .select('memberships.organization_id', 'memberships.role', 'memberships.created_at')
+    .select('organizations.name', 'organizations.slug', 'organizations.settings', 'organizations.revision')
+    .select('organizations.updated_at')
+    .select({ made_at: 'organizations.created_at', default_workspace_id: 'workspaces.id' });
+}
+
+async function findOwn(sql: Knex, reach: Reach, id: string): Promise<OwnRow | undefined> {
+  return ownOrganizations(sql, reach).where('memberships.organization_id', id).first();
+}
+
+async function requireOwn(sql: Knex, reach: Reach, id: string): Promise<OwnRow> {
+  const row = await findOwn(sql, reach, id);
+  if (!row) throw notFound('organization');
+  return row;
+}
+
+function patchedColumns(row: OrganizationRow, { settings, ...columns }: OrganizationUpdate, now: number) {
+  return {
+    ...columns,
+    ...(settings && { settings: settingsText(row.settings, settings) }),
+    revision: row.revision + 1,
+    updated_at: now,
+  };
+}
+
+function slugTaken(slug: string | undefined): Problem {
+  return new Problem('slug_taken', `There is an organization ${slug} already; choose another slug.`);
+}
+
+function ifMatchRequired(): Problem {
+  return new Problem(
+    'precondition_required',
+    'This deletes all that the organization owns: read the organization, and send its ETag in If-Match.',
+  );
+}
+
+function onlyOrganization(): Problem {
+  return new Problem(
+    'only_organization',
+    'This is your only organization; create another first, so that you have a place to work in.',
+  );
+}
+
+function tagged(row: OwnRow): TaggedOrganization {
+  return { organization: toOrganization(row), etag: etagOf(row) };
+}
+
+function toOrganization(row: OwnRow): Organization {
+  return {
+    id: row.organization_id,
+    name: row.name,
+    slug: row.slug,
+    role: row.role,
+    default_workspace_id: row.default_workspace_id,
+    settings: organizationSettings(row),
+    created_at: timestamp(row.made_at),
+    updated_at: timestamp(row.updated_at),
+  };
+}
