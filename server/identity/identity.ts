@@ -41,7 +41,7 @@ import { createSigningKeys } from './signing-keys.ts';
 
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
 export { beginRotation, endRotation, followMasterKey, loadMasterKey } from './master-key.ts';
-export type { Mail, Mailer } from './notices.ts';
+export type { Mailer } from './notices.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';
 export { createSealing, idOf } from './sealing.ts';

@@ -45,7 +45,7 @@ export interface OidcOptions {
 }
 
 /** So long may a person be at the provider. */
-export const attemptSeconds = 600;
+const attemptSeconds = 600;
 /** So long has the page that they come back to. */
 const codeSeconds = 60;
 

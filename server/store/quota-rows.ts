@@ -62,7 +62,7 @@ export function firstDay(window: QuotaWindow, now: number): number {
 }
 
 /** When the next window begins. */
-export function resetOf(window: QuotaWindow, now: number): number {
+function resetOf(window: QuotaWindow, now: number): number {
   if (window === 'day') return startOfDay(dayOf(now) + 1);
   const date = new Date(now);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
