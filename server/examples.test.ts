@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from './clock.ts';
 import { readServerSettings } from './config/config.ts';
 import type {
+  Account,
   Agent,
   ApiKey,
   AuditEntry,
@@ -19,6 +20,7 @@ import type {
   OrganizationMember,
   PermissionRequest,
   Plan,
+  Preferences,
   PromptRequest,
   Quota,
   Run,
@@ -30,7 +32,7 @@ import { hashOf } from './identity/opaque-tokens.ts';
 import { hashPassword } from './identity/passwords.ts';
 import { createLog } from './log.ts';
 import { type RunningServer, startServer } from './main.ts';
-import { seedExamples } from './store/seed-examples.ts';
+import { seedExamples, seedPerson } from './store/seed-examples.ts';
 import { openSqlite } from './store/sqlite.ts';
 import { openStore } from './store/store.ts';
 
@@ -98,6 +100,8 @@ const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     request_id: 'prm_01k9w6r3h2e7xv5q0c8m4b1tzb',
   },
   approvePlan: { plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tzb' },
+  getUser: { user_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb' },
+  updateUser: { user_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb' },
   updatePlan: { plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tzc' },
   rejectPlan: { plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tzd' },
   replyPrompt: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzb', request_id: 'prq_01k9w6r3h2e7xv5q0c8m4b1tzb' },
@@ -109,7 +113,7 @@ const queries: Readonly<Record<string, readonly string[]>> = {
   listAuditLogs: ['request_id=req_01k9w6r3h2e7xv5q0c8m4b1tza'],
 };
 /** What turns a server for one into one for many, or gives the account of the examples another organization. */
-const last = ['registerUser', 'createOrganization', 'acceptInvitation'];
+const last = ['createUser', 'registerUser', 'createOrganization', 'acceptInvitation'];
 
 const examples = Object.entries(contract.paths)
   // The document is our own bundle, whose shape the linter has checked.
@@ -180,6 +184,9 @@ beforeAll(async () => {
   flags.push('--lease-seconds', '300', '--drain-seconds', '1');
   const { settings } = readServerSettings(flags, { HOME: folder });
   server = await startServer(settings, { environment: {}, log: createLog('silent') });
+  const database = openSqlite(join(folder, 'service.db'), createLog('silent'));
+  await seedPerson(database, answerOf<Account>('getUser'));
+  await database.close();
   const login = { email: 'ada@example.com', password: 'correct-horse-battery' };
   const response = await send('POST', '/api/v1/auth/login', 'application/json', login);
   token = ((await response.json()) as { access_token: string }).access_token; // strict: the contract's shape
@@ -240,6 +247,7 @@ async function seed(file: string): Promise<void> {
     passwordHash: await hashPassword('correct-horse-battery'),
     refreshTokenHash: hashOf('rt_c2VjcmV0'),
     apiKey: answerOf<ApiKey>('getApiKey'),
+    preferences: answerOf<Preferences>('getPreferences'),
     sessions: [
       session,
       { ...session, id: second.session_id, tags: [], title: 'With questions' },

@@ -192,6 +192,16 @@ async function invited(body: object) {
   return ask('POST', `${await organizationOf(ada.token)}/invitations`, { body });
 }
 
+const mergePatch = { 'content-type': 'application/merge-patch+json' };
+
+function suspend(userId: string) {
+  return app.request('PATCH', `/api/v1/users/${userId}`, {
+    token: app.operatorKey,
+    body: { status: 'suspended' },
+    headers: mergePatch,
+  });
+}
+
 const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_request: () => ask('POST', '/api/v1/query', { body: { prompt: 5 } }),
   invalid_json: () => ask('POST', '/api/v1/query', { body: '{"prompt": ' }),
@@ -264,6 +274,19 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     const { body } = await ask('POST', '/api/v1/auth/api-keys', { body: { name: 'k' } });
     return app.request('POST', '/api/v1/auth/logout', { token: body.key, body: {} });
   },
+  account_suspended: async () => {
+    const { token } = await app.register('suspended');
+    const { body: key } = await app.request('POST', '/api/v1/auth/api-keys', { token, body: { name: 'k' } });
+    const { body: me } = await app.request('GET', '/api/v1/users/me', { token });
+    await suspend(me.id);
+    return app.request('GET', '/api/v1/users/me', { token: key.key });
+  },
+  address_refused: async () => {
+    const { body } = await ask('POST', '/api/v1/auth/api-keys', {
+      body: { name: 'k', ip_allow: ['192.0.2.0/24'] },
+    });
+    return app.request('GET', '/api/v1/users/me', { token: body.key });
+  },
   registration_refused: () =>
     tight.request('POST', '/api/v1/auth/register', {
       body: { email: 'eve@example.com', password: 'long enough' },
@@ -292,6 +315,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     app.request('POST', '/api/v1/auth/register', {
       body: { email: ada.email.toUpperCase(), password: 'long enough' },
     }),
+  own_account: async () => {
+    const token = app.operatorKey;
+    const { body } = await app.request('GET', '/api/v1/users/me', { token });
+    return app.request('DELETE', `/api/v1/users/${body.id}`, { token });
+  },
   slug_taken: () =>
     ask('POST', '/api/v1/agents', { body: { slug: 'coder', description: 'x', instructions: 'x' } }),
   only_organization: () => deleted(ada.token),
@@ -441,6 +469,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   precondition_required: async () =>
     ask('PATCH', `${await defaultWorkspace()}/config`, { body: { models: null } }),
   headers_too_large: () => raw(`GET /health HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
+  rate_limited: async () => {
+    const { body } = await ask('POST', '/api/v1/auth/api-keys', { body: { name: 'k', rate_limit: 1 } });
+    await app.request('GET', '/api/v1/users/me', { token: body.key });
+    return app.request('GET', '/api/v1/users/me', { token: body.key });
+  },
   too_many_streams: async () => {
     const token = tight.operatorKey;
     const { path, response } = await pending(tight, token);
@@ -478,14 +511,6 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     });
     return query({ prompt: 'x' }, app, token);
   },
-  rate_limited: () =>
-    elsewhere(
-      { settings: { ...app.services.settings, rateLimits: { read: { requests: 1, seconds: 60 } } } },
-      async (url) => {
-        await readFrom(url, '/api/v1/users/me');
-        return readFrom(url, '/api/v1/users/me');
-      },
-    ),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),
   provider_rate_limited: () => failing({ kind: 'status', status: 429 }),

@@ -64,6 +64,18 @@ def new_key():
     return post("/api/v1/auth/api-keys", {"name": "Made for the fuzzer"}).json()["api_key"]["id"]
 
 
+def new_person():
+    calls["person"] += 1
+    body = {"email": f"made-for-the-fuzzer-{calls['person']}@example.com", "organization_id": own_organization()}
+    return post("/api/v1/users", body).json()["user"]["id"]
+
+
+def own_organization():
+    headers = {"Authorization": f"Bearer {KEY}"}
+    me = once("me", lambda: http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=10).json())
+    return me["memberships"][0]["organization_id"]
+
+
 def new_agent():
     calls["agent"] += 1
     body = {"slug": f"made-for-the-fuzzer-{calls['agent']}", "description": "x", "instructions": "x"}
@@ -238,6 +250,41 @@ def point_at_key(case):
 
 def point_at_doomed_key(case):
     case.path_parameters["key_id"] = new_key()
+
+
+def point_at_person(case):
+    case.path_parameters["user_id"] = once("person", new_person)
+
+
+def point_at_doomed_person(case):
+    case.path_parameters["user_id"] = new_person()
+    case.query = {name: value for name, value in (case.query or {}).items() if name != "transfer_to"}
+
+
+def change_person(case):
+    point_at_person(case)
+    if "organization_id" in case.body:
+        case.body = {**case.body, "organization_id": own_organization()}
+
+
+def make_person(case):
+    calls["made"] += 1
+    email = f"fuzz-person-{calls['made']}@example.com"
+    case.body = {**case.body, "email": email, "organization_id": own_organization()}
+
+
+def list_own_people(case):
+    if "organization_id" in (case.query or {}):
+        case.query = {**case.query, "organization_id": own_organization()}
+
+
+def make_unbound_key(case):
+    case.body = {name: value for name, value in case.body.items() if name not in ("workspace_id", "ip_allow")}
+
+
+def choose_known_time_zone(case):
+    if case.body.get("timezone") is not None:
+        case.body = {**case.body, "timezone": "Europe/London"}
 
 
 def point_at_agent(case):
@@ -627,7 +674,16 @@ POINTERS = {
     "streamRunEvents": point_at_run,
     "interruptRun": point_at_waiting_run,
     "getApiKey": point_at_key,
-    "updateApiKey": point_at_key,
+    "createApiKey": make_unbound_key,
+    "updateApiKey": lambda case: (point_at_key(case), case.body.pop("ip_allow", None)),
+    "rotateApiKey": point_at_key,
+    "listUsers": list_own_people,
+    "createUser": make_person,
+    "getUser": point_at_person,
+    "updateUser": change_person,
+    "deleteUser": point_at_doomed_person,
+    "revokeUserLogins": point_at_person,
+    "updatePreferences": choose_known_time_zone,
     "revokeApiKey": point_at_doomed_key,
     "createOrganization": found_for_somebody_else,
     "getOrganization": point_at_organization,
@@ -782,12 +838,30 @@ def code_is_invented(case, response):
     return b'"code":"expired_token"' in response.content or b'"code":"oidc_login_invalid"' in response.content
 
 
+def is_no_range(case, response):
+    """A pattern cannot tell whether digits and dots are an address."""
+    return operation_id(case) in ("createApiKey", "updateApiKey") and b"a range in CIDR form" in response.content
+
+
+def is_no_time_zone(case, response):
+    """The names of time zones are more than a contract can list."""
+    return operation_id(case) == "updatePreferences" and b"IANA time zone" in response.content
+
+
+def needs_an_organization(case, response):
+    """Who administers several organizations has to name one: the contract cannot say who does."""
+    return operation_id(case) in ("createUser", "updateUser") and b"is needed where there are several" in response.content
+
+
 NO_FAILURES = (
     code_is_invented,
+    is_no_range,
+    is_no_time_zone,
+    needs_an_organization,
+    period_cannot_be,
     cursor_is_invented,
     event_is_yet_to_come,
     moment_has_passed,
-    period_cannot_be,
     unknown_member_holds_nul,
 )
 

@@ -8,6 +8,7 @@ import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
 import { organizationJourneys } from './organizations.ts';
 import { passwordJourneys } from './passwords.ts';
+import { peopleJourneys } from './people.ts';
 import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
@@ -36,6 +37,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   sessionJourneys(target);
   historyJourneys(target);
   liveJourneys(target);
+  peopleJourneys(target);
   runJourneys(target);
   agentJourneys(target);
   auditJourneys(target);

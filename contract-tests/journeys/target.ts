@@ -40,6 +40,7 @@ export const example = {
   colleague: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzc',
   invitation: 'ivt_01k9w6r3h2e7xv5q0c8m4b1tzb',
   group: 'grp_01k9w6r3h2e7xv5q0c8m4b1tza',
+  person: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
   agent: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   entry: 'aud_01k9w6r3h2e7xv5q0c8m4b1tza',

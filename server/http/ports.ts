@@ -125,7 +125,8 @@ export interface Ports {
   readonly metrics: HttpMetrics;
   readonly identity: {
     authenticate(credential: string, address: string | null): Promise<Caller>;
-    stillValid(caller: Caller): Promise<boolean>;
+    /** Whether each of these callers, all with one credential, may still do what they could. */
+    stillValid(callers: readonly Caller[]): Promise<readonly boolean[]>;
   };
   /** Counts how often somebody calls, on this node or on all of them. */
   readonly rateLimits: {

@@ -53,22 +53,24 @@ function createCheck(watched: ReadonlySet<Watched>, ports: Ports): () => void {
 async function endRevoked(watched: ReadonlySet<Watched>, ports: Ports): Promise<void> {
   const groups = Map.groupBy(watched, ({ caller }) => caller.credentialId);
   for (const group of groups.values()) {
-    const [first] = group;
-    if (first === undefined || (await stillValid(first.caller, ports))) continue;
+    const valid = await stillValid(
+      group.map(({ caller }) => caller),
+      ports,
+    );
     const reason = new Problem(
       'credential_invalid',
-      'The credential was revoked; log in again, or use another key.',
+      'The credential was revoked, or has lost a right; log in again, or use another key.',
     );
-    for (const { end } of group) end.abort(reason);
+    for (const [index, { end }] of group.entries()) if (valid[index] === false) end.abort(reason);
   }
 }
 
 /** While the database is away nobody can tell; streams that need it fail by themselves. */
-async function stillValid(caller: Caller, ports: Ports): Promise<boolean> {
+async function stillValid(callers: readonly Caller[], ports: Ports): Promise<readonly boolean[]> {
   try {
-    return await ports.identity.stillValid(caller);
+    return await ports.identity.stillValid(callers);
   } catch (error) {
     ports.log.warn({ err: error }, 'could not check the credential of a stream');
-    return true;
+    return callers.map(() => true);
   }
 }

@@ -30,6 +30,7 @@ test('a key acts for its maker, with its own scopes', async () => {
     credential: 'api_key',
     credentialId: api_key.id,
     scopes: new Set(['query', 'keys:read']),
+    key: { ipAllow: [], permissionRules: [], rateLimit: null, secretNumber: 1, oldestSecret: 1 },
   });
 });
 
@@ -134,13 +135,13 @@ describe('the end of a key', () => {
     const { key, api_key } = await given.identity.createApiKey(principal, { name: 'Short', expires_at });
     expect(api_key.expires_at).toBe(expires_at);
     const bearer = await given.identity.authenticate(key);
-    expect(await given.identity.stillValid(bearer)).toBe(true);
+    expect(await given.identity.stillValid([bearer])).toEqual([true]);
     given.clock.turn(minute + 1);
     await expect(given.identity.authenticate(key)).rejects.toMatchObject({
       code: 'credential_expired',
       status: 401,
     });
-    expect(await given.identity.stillValid(bearer)).toBe(false);
+    expect(await given.identity.stillValid([bearer])).toEqual([false]);
   });
 
   test('is at once where the key is disabled, and can be taken back', async () => {
@@ -149,7 +150,7 @@ describe('the end of a key', () => {
     const bearer = await given.identity.authenticate(key);
     await given.identity.updateApiKey(principal, api_key.id, { disabled: true });
     await expect(given.identity.authenticate(key)).rejects.toMatchObject(invalid);
-    expect(await given.identity.stillValid(bearer)).toBe(false);
+    expect(await given.identity.stillValid([bearer])).toEqual([false]);
     await given.identity.updateApiKey(principal, api_key.id, { disabled: false });
     await given.identity.authenticate(key);
   });
@@ -160,7 +161,7 @@ describe('the end of a key', () => {
     const bearer = await given.identity.authenticate(key);
     await given.store.apiKeys.revoke(principal, api_key.id);
     await expect(given.identity.authenticate(key)).rejects.toMatchObject(invalid);
-    expect(await given.identity.stillValid(bearer)).toBe(false);
+    expect(await given.identity.stillValid([bearer])).toEqual([false]);
   });
 
   test('does not come with a logout', async () => {
@@ -179,7 +180,7 @@ test('a key that lost a scope ends an open stream that was begun with it', async
   });
   const bearer = await given.identity.authenticate(key);
   await given.identity.updateApiKey(principal, api_key.id, { scopes: ['messages'] });
-  expect(await given.identity.stillValid(bearer)).toBe(false);
+  expect(await given.identity.stillValid([bearer])).toEqual([false]);
 });
 
 test('the last use is noted, once a minute at the most, and does not change the ETag', async () => {

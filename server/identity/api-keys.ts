@@ -1,11 +1,15 @@
 /** API keys: made within the maker's own rights, known by a hash, refused from the moment they are ended. */
 import type { Clock } from '../clock.ts';
-import type { ApiKeyCreate, ApiKeyCreated, ApiKeyUpdate, Scope } from '../contract/api.ts';
+import type { ApiKeyCreate, ApiKeyCreated, ApiKeyRotate, ApiKeyUpdate, Scope } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
+import { isAllowedFrom, requireRanges } from './address-ranges.ts';
+import { countRequest } from './key-rates.ts';
+import { createKeyUses } from './key-uses.ts';
 import { hashOf, newApiKeySecret } from './opaque-tokens.ts';
-import { type Principal, toPrincipal } from './principal.ts';
+import { isRestricted, type Principal, principalOfKey } from './principal.ts';
 import type { ApiKeyOwner, IdentityRecords, TaggedApiKey } from './records.ts';
+import { refuseSuspended } from './suspension.ts';
 
 export interface ApiKeys {
   create(principal: Principal, body: ApiKeyCreate): Promise<ApiKeyCreated>;
@@ -16,38 +20,32 @@ export interface ApiKeys {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
-  authenticate(secret: string): Promise<Principal>;
-  /** The same by the key's id; null once it is revoked, disabled or expired. */
+  /** Another secret; the old one is good for a while if asked for. Throws `scope_required` as `update`. */
+  rotate(
+    principal: Principal,
+    id: string,
+    body: ApiKeyRotate,
+    ifMatch?: string | undefined,
+  ): Promise<{ readonly created: ApiKeyCreated; readonly etag: string }>;
+  /** Throws `address_refused` where the key may not be used from there, `rate_limited` where it was used too often. */
+  authenticate(secret: string, address: string | null): Promise<Principal>;
+  /** The same by the key's id; null once it is revoked, disabled or expired, or its owner suspended. */
   principalOf(keyId: string): Promise<Principal | null>;
   /** Waits for the notes of last use that are under way. */
   settled(): Promise<void>;
 }
 
-/** The last use is noted once in this time: exact enough to find keys that nobody needs. */
-const noteUseEveryMs = 60_000;
-
 export function createApiKeys(
-  { apiKeys, principals }: Pick<IdentityRecords, 'apiKeys' | 'principals'>,
+  { apiKeys, principals, rateLimits }: Pick<IdentityRecords, 'apiKeys' | 'principals' | 'rateLimits'>,
   clock: Clock,
   log: Log,
 ): ApiKeys {
-  const notes = new Map<string, Promise<void>>();
-
-  /** The caller does not wait for it, and a failure costs only the note. */
-  function noteUse({ id, lastUsedAt }: ApiKeyOwner['apiKey']): void {
-    const now = clock.now();
-    if (notes.has(id) || (lastUsedAt && now.getTime() - lastUsedAt.getTime() < noteUseEveryMs)) return;
-    const note = principals
-      .touchApiKey(id, now)
-      .catch((error: unknown) =>
-        log.error({ err: error, api_key_id: id }, 'the last use of an API key is not noted'),
-      )
-      .finally(() => notes.delete(id));
-    notes.set(id, note);
-  }
+  const uses = createKeyUses(principals, clock, log);
 
   return {
     async create(principal, body) {
+      refuseRestricted(principal);
+      requireRanges(body.ip_allow);
       const scopes = body.scopes ?? [...principal.scopes];
       requireScopes(principal, scopes);
       requireFuture(body.expires_at, clock);
@@ -56,35 +54,62 @@ export function createApiKeys(
       return { key: secret, api_key: apiKey };
     },
     async update(principal, id, change, ifMatch) {
+      refuseRestricted(principal);
+      requireRanges(change.ip_allow);
       requireFuture(change.expires_at, clock);
       requireScopes(principal, change.scopes ?? []);
-      const revives = change.disabled === false || change.expires_at !== undefined;
-      if (!revives || change.scopes) return apiKeys.update(principal, id, change, ifMatch);
+      if (!widens(change) || change.scopes) return apiKeys.update(principal, id, change, ifMatch);
       // The scopes that come back to life are those read here: a change in between makes the tag fail.
       const key = await apiKeys.find(principal, id);
       if (key) requireScopes(principal, key.apiKey.scopes);
       return apiKeys.update(principal, id, change, ifMatch ?? key?.etag);
     },
-    async authenticate(secret) {
+    async rotate(principal, id, { grace_seconds }, ifMatch) {
+      // A key may change its own secret, whatever limits it: the new one is limited as much.
+      if (id !== principal.credentialId) refuseRestricted(principal);
+      const key = await apiKeys.find(principal, id);
+      if (key) requireScopes(principal, key.apiKey.scopes);
+      const { secret, ...known } = newApiKeySecret();
+      const oldUntil = grace_seconds > 0 ? new Date(clock.now().getTime() + grace_seconds * 1000) : null;
+      const rotated = await apiKeys.rotate(principal, id, known, oldUntil, ifMatch ?? key?.etag);
+      return { created: { key: secret, api_key: rotated.apiKey }, etag: rotated.etag };
+    },
+    async authenticate(secret, address) {
       const owner = await principals.byApiKeyHash(hashOf(secret), clock.now());
       if (!owner)
         throw new Problem('credential_invalid', 'There is no such API key; it may have been revoked.');
-      refuseEnded(owner.apiKey);
-      noteUse(owner.apiKey);
-      return principalFrom(owner);
+      const { apiKey } = owner;
+      refuseEnded(apiKey);
+      if (!isAllowedFrom(apiKey.ipAllow, address))
+        throw new Problem('address_refused', 'This API key may not be used from this address.');
+      refuseSuspended(owner.user);
+      if (apiKey.rateLimit !== null) await countRequest(rateLimits, apiKey.id, apiKey.rateLimit);
+      uses.note(apiKey, address);
+      return principalOfKey(owner);
     },
     async principalOf(keyId) {
       const owner = await principals.byApiKey(keyId, clock.now());
-      return !owner || owner.apiKey.disabled || owner.apiKey.expired ? null : principalFrom(owner);
+      if (!owner || owner.user.status === 'suspended') return null;
+      return owner.apiKey.disabled || owner.apiKey.expired ? null : principalOfKey(owner);
     },
-    async settled() {
-      await Promise.all(notes.values());
-    },
+    settled: uses.settled,
   };
 }
 
-function principalFrom(owner: ApiKeyOwner): Principal {
-  return toPrincipal(owner, { kind: 'api_key', id: owner.apiKey.id, scopes: owner.apiKey.scopes });
+/** What is bound to a workspace, an address, rules or a rate could get rid of that through another key. */
+function refuseRestricted(principal: Principal): void {
+  if (!isRestricted(principal)) return;
+  throw new Problem(
+    'login_required',
+    'This API key is limited beyond its scopes, so it makes and changes no keys: log in, and send the access token.',
+  );
+}
+
+/** Whether a change may let a key do what it could not before, so that its changer needs all its scopes. */
+function widens(change: ApiKeyUpdate): boolean {
+  const { disabled, expires_at, ip_allow, permission_rules, rate_limit } = change;
+  const touched = [expires_at, ip_allow, permission_rules, rate_limit];
+  return disabled === false || touched.some((value) => value !== undefined);
 }
 
 /** Nobody gives a key a right that they do not have themselves. */

@@ -1,8 +1,11 @@
 /** Who somebody is: accounts, logins, API keys, and the first start. The face of this folder. */
 import { type Clock, steadyClock } from '../clock.ts';
 import type {
+  AccountCreate,
+  AccountCreated,
   ApiKeyCreate,
   ApiKeyCreated,
+  ApiKeyRotate,
   ApiKeyUpdate,
   LoginRequest,
   Mfa,
@@ -27,6 +30,7 @@ import { createInvitations, type Invitations } from './invitations.ts';
 import { createKeptRequests, type KeptRequests } from './kept-requests.ts';
 import { createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
+import { createPerson } from './new-people.ts';
 import { createNotices, type Mailer } from './notices.ts';
 import { createOidcLogins, type OidcLogins } from './oidc.ts';
 import { createOidcProviders, type OidcProvider } from './oidc-providers.ts';
@@ -48,16 +52,19 @@ export { createSealing, idOf } from './sealing.ts';
 
 /** Everything the server knows about who may come in. */
 export interface Identity {
-  /** By its form, an access token or an `sk-` key. Throws `credential_invalid` or `credential_expired`. */
+  /**
+   * By its form, an access token or an `sk-` key, that came from an address. Throws `credential_invalid`,
+   * `credential_expired` or `account_suspended`; for keys also `address_refused` or `rate_limited`.
+   */
   authenticate(credential: string, address?: string | null): Promise<Principal>;
   /**
-   * For open streams: false once the credential was revoked or lost a right. That an access token has expired
-   * in the meantime does not count.
+   * For open streams, all of one credential: false once it was revoked, or has lost a right that the stream was begun
+   * with. That an access token has expired in the meantime does not count.
    */
-  stillValid(principal: Principal): Promise<boolean>;
+  stillValid(principals: readonly Principal[]): Promise<readonly boolean[]>;
   /** Without an origin the server itself asks, from nowhere. */
   register(body: RegisterRequest, origin?: Origin): Promise<TokenPair>;
-  /** Throws `login_failed`, `otp_required` or `too_many_attempts`. */
+  /** Throws `login_failed`, `otp_required`, `account_suspended` or `too_many_attempts`. */
   login(body: LoginRequest, origin?: Origin): Promise<TokenPair>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   /** Logging in through OpenID Connect. */
@@ -92,6 +99,15 @@ export interface Identity {
   invite: Invitations['create'];
   /** Joins the organization of the invitation. Throws `invitation_gone` or `already_member`. */
   acceptInvitation: Invitations['accept'];
+  /** An account for somebody else, who sets a password with a link. Throws `role_required`, `not_found`, `email_taken`. */
+  createPerson(principal: Principal, body: AccountCreate): Promise<AccountCreated>;
+  /** Throws `scope_required` for a key with rights that the caller lacks. */
+  rotateApiKey(
+    principal: Principal,
+    id: string,
+    body: ApiKeyRotate,
+    ifMatch?: string | undefined,
+  ): Promise<{ readonly created: ApiKeyCreated; readonly etag: string }>;
   /** A key that acts for the operator until this process ends, for the command that has the server inside. */
   issueProcessKey(): Promise<string>;
   /** Makes the operator, or a token to become it; null once there is one. Call it once at each start. */
@@ -123,7 +139,7 @@ export interface IdentityOptions {
   readonly oidcProviders?: readonly OidcProvider[];
   /** Reaches what the operator names. */
   readonly fetch: OutboundFetch;
-  /** Called with the new count before an account that registered gets its first token. */
+  /** Called with the new count before an account that registered, or was made, gets in. */
   readonly onRegistered?: (accounts: number) => void | Promise<void>;
 }
 
@@ -163,15 +179,17 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     async authenticate(credential, address = null) {
       if (credential.length > longestCredential) throw unknownForm();
       if (credential.startsWith('sk-'))
-        return (await processKeys.authenticate(credential)) ?? apiKeys.authenticate(credential);
+        return (await processKeys.authenticate(credential)) ?? apiKeys.authenticate(credential, address);
       if (credential.split('.').length === 3) return logins.authenticate(credential, address);
       throw unknownForm();
     },
-    async stillValid(principal) {
-      const { principalOf } = principal.credential === 'login' ? logins : apiKeys;
-      const { credentialId } = principal;
+    async stillValid(principals) {
+      const [first] = principals;
+      if (!first) return [];
+      const { principalOf } = first.credential === 'login' ? logins : apiKeys;
+      const { credentialId } = first;
       const now = (await processKeys.principalOf(credentialId)) ?? (await principalOf(credentialId));
-      return now !== null && keepsItsRights(principal, now);
+      return principals.map((before) => now !== null && keepsItsRights(before, now));
     },
     async register(body, origin) {
       const user = await accounts.register(body, origin);
@@ -217,6 +235,12 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     updateApiKey: apiKeys.update,
     invite: invitations.create,
     acceptInvitation: invitations.accept,
+    rotateApiKey: apiKeys.rotate,
+    async createPerson(principal, body) {
+      const created = await createPerson(principal, body, { people: records.people, resets });
+      await options.onRegistered?.(await records.users.count());
+      return created;
+    },
     issueProcessKey: processKeys.issue,
     bootstrap: (start) => bootstrap(start, records, apiKeys, clock),
     accounts: () => records.users.count(),

@@ -221,9 +221,9 @@ describe('logging out', () => {
     const here = await identity.register(ada);
     const there = await identity.login(ada);
     const principal = await identity.authenticate(here.access_token);
-    expect(await identity.stillValid(principal)).toBe(true);
+    expect(await identity.stillValid([principal])).toEqual([true]);
     await identity.logout(principal, false);
-    expect(await identity.stillValid(principal)).toBe(false);
+    expect(await identity.stillValid([principal])).toEqual([false]);
     await expect(identity.authenticate(here.access_token)).rejects.toMatchObject(invalid);
     await expect(identity.refresh(here.refresh_token)).rejects.toMatchObject(notRefreshed);
     await identity.authenticate(there.access_token);
@@ -247,7 +247,7 @@ test('an access token that merely expired leaves an open stream alone', async ()
   const principal = await identity.authenticate(access_token);
   clock.turn(16 * 60_000);
   await expect(identity.authenticate(access_token)).rejects.toMatchObject({ code: 'credential_expired' });
-  expect(await identity.stillValid(principal)).toBe(true);
+  expect(await identity.stillValid([principal])).toEqual([true]);
 });
 
 test('a right that was lost since ends an open stream', async () => {
@@ -256,12 +256,13 @@ test('a right that was lost since ends an open stream', async () => {
   const [membership] = principal.memberships;
   if (!membership) throw new Error('Ada has no organization.');
   const elsewhere = { ...membership, organizationId: 'org_01k9w6r3h2e7xv5q0c8m4b1tza' };
-  expect(await identity.stillValid({ ...principal, operator: true })).toBe(false);
-  expect(await identity.stillValid({ ...principal, memberships: [membership, elsewhere] })).toBe(false);
-  expect(await identity.stillValid({ ...principal, memberships: [{ ...membership, role: 'admin' }] })).toBe(
+  expect(await identity.stillValid([{ ...principal, operator: true }])).toEqual([false]);
+  expect(await identity.stillValid([{ ...principal, memberships: [membership, elsewhere] }])).toEqual([
     false,
-  );
-  expect(await identity.stillValid({ ...principal, memberships: [] })).toBe(true);
+  ]);
+  const raised = { ...principal, memberships: [{ ...membership, role: 'admin' as const }] };
+  expect(await identity.stillValid([raised, { ...principal, operator: true }])).toEqual([true, false]);
+  expect(await identity.stillValid([{ ...principal, memberships: [] }])).toEqual([true]);
 });
 
 async function invited({ store, clock }: TestIdentity): Promise<string> {

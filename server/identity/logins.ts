@@ -7,6 +7,7 @@ import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
 import { allScopes, type Principal, toPrincipal } from './principal.ts';
 import type { IdentityRecords, LoginOwner, Origin } from './records.ts';
+import { refuseSuspended } from './suspension.ts';
 
 /** How a login begins, and where. */
 export interface LoginBeginning {
@@ -18,6 +19,7 @@ export interface LoginBeginning {
 }
 
 export interface Logins {
+  /** Throws `account_suspended`. */
   start(user: User, beginning: LoginBeginning): Promise<TokenPair>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   end(principal: Principal, allDevices: boolean): Promise<void>;
@@ -68,6 +70,7 @@ export function createLogins(
 
   return {
     async start(user, beginning) {
+      refuseSuspended(user);
       const { secret, hash } = newRefreshToken();
       const expiresAt = new Date(clock.now().getTime() + loginDays * 86_400_000);
       const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt, ...beginning });
@@ -80,6 +83,7 @@ export function createLogins(
       const owner = await principals.byLogin(rotation.loginId, clock.now());
       // Its other half of a race has ended the login in between.
       if (!owner || owner.login.ended) throw notRefreshed('reused');
+      refuseSuspended(owner.user);
       return pair(owner.user, rotation.loginId, next.secret);
     },
     async end(principal, allDevices) {
@@ -94,12 +98,14 @@ export function createLogins(
       }
       if (owner.login.expired)
         throw new Problem('credential_expired', 'This login has expired; log in again.');
+      refuseSuspended(owner.user);
       noteUse(owner.login, address);
       return principalFrom(owner);
     },
     async principalOf(loginId) {
       const owner = await principals.byLogin(loginId, clock.now());
-      return !owner || owner.login.ended || owner.login.expired ? null : principalFrom(owner);
+      if (!owner || owner.user.status === 'suspended') return null;
+      return owner.login.ended || owner.login.expired ? null : principalFrom(owner);
     },
     async settled() {
       await Promise.all(notes.values());

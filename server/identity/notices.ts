@@ -24,6 +24,8 @@ export interface Notices {
   /** Where the token is used: behind the `#`, which no browser sends and no proxy logs. */
   linkTo(token: string): string;
   forgotten(user: Recipient, token: string): void;
+  /** Of an account that somebody has made for them. */
+  welcome(user: Recipient, token: string): void;
   passwordChanged(user: Recipient): void;
   secondFactorChanged(user: Recipient, state: 'on' | 'off'): void;
   /** Waits for the mails that are under way. */
@@ -53,6 +55,9 @@ export function createNotices(mailer: Mailer | null, publicUrl: string | null, l
     forgotten(user, token) {
       tell(user, 'A new password', forgottenText(here, linkTo(token)));
     },
+    welcome(user, token) {
+      tell(user, 'Your new account', welcomeText(here, linkTo(token)));
+    },
     passwordChanged(user) {
       tell(user, 'Your password was changed', changedText(here, 'Your password was changed'));
     },
@@ -74,6 +79,17 @@ Choose one here, within an hour; the link can be used once:
 ${link}
 
 If it was not you, leave it: without this link nothing changes.
+`;
+}
+
+function welcomeText(here: string, link: string): string {
+  return `An account was made for you at ${here}.
+
+Choose your password here, within a week; the link can be used once:
+
+${link}
+
+If you know nothing of this, leave it: without this link nobody can log in.
 `;
 }
 

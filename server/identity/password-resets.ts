@@ -16,6 +16,12 @@ export interface PasswordResets {
   request(email: string, origin: Origin): Promise<PasswordResetRequested>;
   /** For the operator, who hands it on. Throws `not_found`. */
   createLink(principal: Principal, email: string): Promise<PasswordResetLink>;
+  /** For somebody whose account is new: null where the link was sent to them. */
+  welcome(
+    principal: Principal,
+    user: Pick<User, 'id' | 'email'>,
+    send: boolean,
+  ): Promise<PasswordResetLink | null>;
   /** Throws `reset_link_expired`. */
   reset(token: string, password: string, origin: Origin): Promise<void>;
   /** Waits for the mails that are under way. */
@@ -31,18 +37,27 @@ interface Parts {
 }
 
 const linkSeconds = 3600;
+/** Who did not ask for a link may not look at their mail the same day. */
+const welcomeSeconds = 7 * 24 * 3600;
 /** More at once are refused: what goes on behind answers has a bound too. */
 const mostUnderWay = 200;
 
 export function createPasswordResets({ records, brake, notices, clock, log }: Parts): PasswordResets {
   const underWay = new Set<Promise<void>>();
 
-  async function newLink(email: string, actor: Actor) {
+  async function newLink(email: string, actor: Actor, seconds = linkSeconds) {
     const { secret, hash } = newResetToken();
-    const expiresAt = new Date(clock.now().getTime() + linkSeconds * 1000);
+    const expiresAt = new Date(clock.now().getTime() + seconds * 1000);
     const user = await records.addReset({ email, hash, expiresAt }, actor);
     return user && { user, token: secret, expiresAt };
   }
+
+  const shown = ({ user, token, expiresAt }: NonNullable<Awaited<ReturnType<typeof newLink>>>) => ({
+    link: notices.linkTo(token),
+    token,
+    email: user.email,
+    expires_at: expiresAt.toISOString(),
+  });
 
   /** A second mail within minutes helps nobody, and a hundredth is an attack on whoever gets it. */
   async function sendLink(email: string, actor: Actor): Promise<void> {
@@ -76,12 +91,14 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
     async createLink(principal, email) {
       const link = await newLink(normalisedEmail(email), principal);
       if (!link) throw new Problem('not_found', 'No account has this e-mail address.');
-      return {
-        link: notices.linkTo(link.token),
-        token: link.token,
-        email: link.user.email,
-        expires_at: link.expiresAt.toISOString(),
-      };
+      return shown(link);
+    },
+    async welcome(principal, { email }, send) {
+      const link = await newLink(email, principal, welcomeSeconds);
+      if (!link) throw new Error('the account is gone that was just made');
+      if (!send || !notices.canSend) return shown(link);
+      notices.welcome(link.user, link.token);
+      return null;
     },
     async reset(token, password, origin) {
       const guarded = await brake.guard('reset_link', origin.address ?? 'unknown');

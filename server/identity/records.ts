@@ -1,12 +1,15 @@
 /** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
 import type {
+  Account,
   ApiKey,
+  ApiKeyCreate,
   ApiKeyUpdate,
   DeviceLogin,
   Invitation,
   InvitationCreate,
   LoginMethod,
   Membership,
+  PermissionRule,
   Role,
   Scope,
   User,
@@ -16,17 +19,41 @@ import type { RequestRecords } from './kept-requests.ts';
 export interface IdentityRecords {
   readonly keptRequests: RequestRecords;
   readonly users: UserRecords;
+  readonly people: PeopleRecords;
   readonly principals: PrincipalRecords;
   readonly logins: LoginRecords;
   readonly oidc: OidcRecords;
   readonly deviceLogins: DeviceLoginRecords;
   readonly signingKeys: SigningKeyRecords;
   readonly apiKeys: ApiKeyRecords;
+  readonly rateLimits: RateRecords;
   readonly invitations: InvitationRecords;
   readonly loginAddresses: LoginAddressRecords;
   readonly passwords: PasswordRecords;
   readonly secondFactors: SecondFactorRecords;
   readonly attempts: AttemptCounts;
+}
+
+/** Counts how often something is done. */
+export interface RateRecords {
+  take(
+    policy: { readonly name: string; readonly requests: number; readonly seconds: number },
+    key: string,
+  ): Promise<{ readonly allowed: boolean; readonly resetMs: number }>;
+}
+
+/** Accounts that somebody makes for somebody else. */
+export interface PeopleRecords {
+  create(
+    owner: Owner,
+    person: {
+      readonly email: string;
+      readonly name: string;
+      readonly passwordHash: string;
+      readonly role: Role;
+      readonly organizationId?: string | undefined;
+    },
+  ): Promise<{ readonly account: Account }>;
 }
 
 export interface UserRecords {
@@ -63,8 +90,14 @@ export interface PrincipalRecords {
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
   /** The account that runs the installation, the oldest where there are several; null before the first start. */
   operator(): Promise<CredentialOwner | null>;
-  /** Notes the use of a key, at most once a minute. */
-  touchApiKey(id: string, now: Date): Promise<void>;
+  /** Counts requests of a key, and notes its use, at most once a minute. */
+  touchApiKey(id: string, use: ApiKeyUse): Promise<void>;
+}
+
+export interface ApiKeyUse {
+  readonly at: Date;
+  readonly address: string | null;
+  readonly requests: number;
 }
 
 export interface CredentialOwner {
@@ -102,6 +135,15 @@ export interface ApiKeyOwner extends CredentialOwner {
     readonly scopes: readonly Scope[];
     readonly disabled: boolean;
     readonly expired: boolean;
+    /** The one workspace that the key is bound to; without an organization it is gone. */
+    readonly workspace: { readonly id: string; readonly organizationId: string | null } | null;
+    readonly ipAllow: readonly string[];
+    readonly permissionRules: readonly PermissionRule[];
+    readonly rateLimit: number | null;
+    /** Secrets with a lower number are not good any more. */
+    readonly oldestSecret: number;
+    /** The number of the secret that was given, and of the newest where none was. */
+    readonly secretNumber: number;
     readonly lastUsedAt: Date | null;
   };
 }
@@ -177,14 +219,24 @@ export interface ApiKeyRecords {
   find(owner: Owner, id: string): Promise<TaggedApiKey | null>;
   /** Throws `not_found` or `precondition_failed`. */
   update(owner: Owner, id: string, change: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
+  /** Another secret; the old one is good until then, or no more. Throws as `update`. */
+  rotate(
+    owner: Owner,
+    id: string,
+    secret: NewSecret,
+    oldUntil: Date | null,
+    ifMatch?: string | undefined,
+  ): Promise<TaggedApiKey>;
 }
 
-export interface NewApiKey {
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  readonly expires_at?: string | null;
+/** What a key is known by. */
+export interface NewSecret {
   readonly hash: string;
   readonly prefix: string;
+}
+
+export interface NewApiKey extends Omit<ApiKeyCreate, 'scopes'>, NewSecret {
+  readonly scopes: readonly Scope[];
 }
 
 export interface TaggedApiKey {

@@ -64,7 +64,20 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async ({ principal, path, h
   return { status: 204 };
 };
 
+export const rotateApiKey: Handler<'rotateApiKey'> = async (call, { identity }) => {
+  const { principal, path, headers, body } = call;
+  const { created, etag } = await identity.rotateApiKey(
+    principal,
+    path.key_id,
+    body ?? { grace_seconds: 0 },
+    rowTags(headers['If-Match']),
+  );
+  const { api_key: apiKey } = created;
+  const Location = `/api/v1/auth/api-keys/${apiKey.id}`;
+  return { status: 201, headers: { Location, ETag: etagOf({ apiKey, etag }) }, body: created };
+};
+
 /** The last use is shown too, but a key that is in use can still be changed with the ETag that was read. */
 function etagOf({ apiKey, etag }: { readonly apiKey: ApiKey; readonly etag: string }): string {
-  return etagWith(etag, apiKey.last_used_at);
+  return etagWith(etag, [apiKey.last_used_at, apiKey.usage, apiKey.old_secret_expires_at]);
 }

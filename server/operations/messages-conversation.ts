@@ -2,7 +2,7 @@
 import type { CreateMessageRequest, Session } from '../contract/api.ts';
 import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, asker } from './asked-session.ts';
+import { askedSession, askedWith, asker } from './asked-session.ts';
 import { histories, newTurns, type Turn } from './messages-history.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
 
@@ -36,6 +36,7 @@ export async function continueConversation(
     messages: fresh ? messages.slice(messages.length - fresh.length) : messages,
     model,
     generation,
+    ...askedWith(principal),
     onUnanswered: 'deny',
   });
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.

@@ -2,7 +2,7 @@
 import type { Plan, PlanApproval } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, asker } from './asked-session.ts';
+import { askedSession, askedWith, asker } from './asked-session.ts';
 
 export const listPlans: Handler<'listPlans'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -53,6 +53,7 @@ export const approvePlan: Handler<'approvePlan'> = async (call, services) => {
     agentSlug: body.agent_slug ?? 'coder',
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
+    ...askedWith(principal),
     onUnanswered: 'wait',
     // The text above is that of this version: another one must not count as approved.
     approval: {

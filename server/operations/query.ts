@@ -2,7 +2,7 @@
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Call, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { type AskedSession, askedSession, asker } from './asked-session.ts';
+import { type AskedSession, askedSession, askedWith, asker } from './asked-session.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 
@@ -126,7 +126,7 @@ function queryIn(
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
-    ...(body.limits !== undefined && { request: { limits: body.limits, summary: null } }),
+    ...askedWith(principal, { limits: body.limits ?? null }),
     onUnanswered,
   };
 }

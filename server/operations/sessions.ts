@@ -1,7 +1,7 @@
 /** Persisted conversations and their messages. */
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, asker } from './asked-session.ts';
+import { askedSession, askedWith, asker } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -78,7 +78,7 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
     trigger: 'api',
     messages: [],
     ...(body.model !== undefined && { model: body.model }),
-    request: { limits: null, summary: { wishes: body.instructions ?? null } },
+    ...askedWith(principal, { summary: { wishes: body.instructions ?? null } }),
     onUnanswered: 'deny',
   });
   return begunRun(principal, runId, store);

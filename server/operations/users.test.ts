@@ -1,5 +1,5 @@
 /** The users family over HTTP: anonymous, wrong input, stale, happy. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scopeValues } from '../contract/api.ts';
 import { type Account, type TestApp, testApp } from '../test-app.ts';
 
@@ -108,4 +108,87 @@ test('headers that claim to be somebody change nothing', async () => {
   const claims = { 'x-user-id': user.id, 'x-forwarded-user': user.email, 'x-forwarded-for': '127.0.0.1' };
   expect((await get(ada.token, claims)).body.id).toBe(ada.user.id);
   expect((await app.request('GET', path, { headers: claims })).status).toBe(401);
+});
+
+test('a picture is an https address, and can be taken away', async () => {
+  const avatar = 'https://example.com/ada.png';
+  expect(await patch({ avatar })).toMatchObject({ status: 200, body: { avatar } });
+  for (const wrong of [
+    'http://example.com/a.png',
+    'data:image/png;base64,AA',
+    'javascript:alert(1)',
+    '/a.png',
+    '',
+  ])
+    expect((await patch({ avatar: wrong })).status, wrong).toBe(400);
+  expect((await get(ada.token)).body.avatar).toBe(avatar);
+  expect((await patch({ avatar: null })).body.avatar).toBeNull();
+});
+
+describe('preferences', () => {
+  const own = `${path}/preferences`;
+  const read = (token = ada.token, headers = {}) => app.request('GET', own, { token, headers });
+  const choose = (body: unknown, headers = {}) =>
+    app.request('PATCH', own, { token: ada.token, body, headers: { ...mergePatch, ...headers } });
+  const defaults = {
+    ...{ locale: null, timezone: null, theme: 'auto', default_model: null, updated_at: null },
+    notifications: { run_finished: true, question_asked: true, security: true },
+  };
+
+  test('have defaults, and keep what is not named', async () => {
+    const { token } = await app.register('chooser');
+    expect((await read(token)).body).toEqual(defaults);
+    await choose({ theme: 'dark', locale: 'en-GB', notifications: { security: false } });
+    const chosen = await choose({ timezone: 'Europe/London', locale: null });
+    expect(chosen).toMatchObject({
+      status: 200,
+      body: {
+        ...{ theme: 'dark', locale: null, timezone: 'Europe/London' },
+        notifications: { run_finished: true, question_asked: true, security: false },
+      },
+    });
+    expect((await read()).body).toEqual(chosen.body);
+    expect((await read(token)).body).toEqual(defaults);
+  });
+
+  test('are changed only by who has read them as they are', async () => {
+    const before = await read();
+    const etag = before.headers.get('etag') ?? '';
+    expect(await read(ada.token, { 'if-none-match': etag })).toMatchObject({ status: 304, body: null });
+    const changed = await choose({ theme: 'light' }, { 'if-match': etag });
+    expect(changed.status).toBe(200);
+    expect((await read()).headers.get('etag')).toBe(changed.headers.get('etag'));
+    const stale = await choose({ theme: 'dark' }, { 'if-match': etag });
+    expect(stale).toMatchObject({ status: 412, body: { code: 'precondition_failed' } });
+  });
+
+  test.each([
+    ['nothing', {}],
+    ['a time zone that there is not', { timezone: 'Europe/Atlantis' }],
+    ['a theme that there is not', { theme: 'pink' }],
+    ['a language that is none', { locale: 'en_GB; drop' }],
+    ['a stray member', { user_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tza' }],
+    ['a notification that there is not', { notifications: { weather: true } }],
+  ])('are not changed with %s', async (_, body) => {
+    const before = await read();
+    expect((await choose(body)).status).toBe(400);
+    expect((await read()).body).toEqual(before.body);
+  });
+
+  test('are nobody’s without a credential, and need the scope', async () => {
+    expect((await app.request('GET', own)).status).toBe(401);
+    expect((await app.request('PATCH', own, { body: { theme: 'dark' }, headers: mergePatch })).status).toBe(
+      401,
+    );
+    const { body } = await app.request('POST', '/api/v1/auth/api-keys', {
+      token: ada.token,
+      body: { name: 'x', scopes: ['account:read'] },
+    });
+    expect((await read(body.key)).status).toBe(200);
+    const sent = { token: body.key, body: { theme: 'dark' }, headers: mergePatch };
+    expect(await app.request('PATCH', own, sent)).toMatchObject({
+      status: 403,
+      body: { code: 'scope_required' },
+    });
+  });
 });

@@ -53,6 +53,8 @@ export interface RunRequest {
   readonly limits: QueryLimits | null;
   /** To sum the session up instead of answering, heeding what the person wishes. */
   readonly summary: { readonly wishes: string | null } | null;
+  /** The API key that it was begun with: its rules count beside those of the session. */
+  readonly key?: { readonly rules: readonly PermissionRule[] } | null;
 }
 
 /** The session of an agent that the agent of another session starts. */

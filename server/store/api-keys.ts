@@ -3,16 +3,23 @@ import type { Knex } from 'knex';
 import type { ApiKey, ApiKeyCreate, ApiKeyUpdate, Scope } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { recordAudit } from './audit.ts';
+import type { AuditValues } from './audit-values.ts';
+import { toDollars } from './costs.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
 import { nullableTimestamp, parseTimestamp, timestamp } from './timestamps.ts';
+import { findWorkspace } from './workspaces.ts';
 
-export interface NewApiKey extends Pick<ApiKeyCreate, 'name' | 'expires_at'> {
-  readonly scopes: readonly Scope[];
+/** What a key is known by. */
+export interface NewSecret {
   readonly hash: string;
   readonly prefix: string;
+}
+
+export interface NewApiKey extends Omit<ApiKeyCreate, 'scopes'>, NewSecret {
+  readonly scopes: readonly Scope[];
 }
 
 export interface TaggedApiKey {
@@ -22,12 +29,21 @@ export interface TaggedApiKey {
 
 /** Of the caller's own keys; those of others are not there. The use of a key does not change its ETag. */
 export interface ApiKeys {
+  /** Throws `not_found` for a workspace out of reach. */
   create(reach: Reach, key: NewApiKey): Promise<TaggedApiKey>;
   /** The newest first. */
   list(reach: Reach, query: PageQuery): Promise<Page<ApiKey>>;
   find(reach: Reach, id: string): Promise<TaggedApiKey | null>;
   /** Throws `not_found` or `precondition_failed`. */
   update(reach: Reach, id: string, patch: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
+  /** Another secret; the old one is good until then, or no more, and one before that never. Throws as `update`. */
+  rotate(
+    reach: Reach,
+    id: string,
+    secret: NewSecret,
+    oldUntil: Date | null,
+    ifMatch?: string | undefined,
+  ): Promise<TaggedApiKey>;
   /** Ends the key for good. Throws `not_found` or `precondition_failed`. */
   revoke(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
 }
@@ -39,22 +55,35 @@ interface ApiKeyRow {
   hash: string;
   prefix: string;
   scopes: string;
+  workspace_id: string | null;
+  ip_allow: string;
+  permission_rules: string;
+  rate_limit: number | null;
   disabled: boolean;
   expires_at: number | null;
   last_used_at: number | null;
+  last_used_ip: string | null;
+  secret_number: number;
+  old_hash: string | null;
+  old_hash_expires_at: number | null;
+  requests: number;
   revision: number;
   created_at: number;
   updated_at: number;
 }
 
 export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiKeys {
+  const now = (): number => clock.now().getTime();
   return {
     create: (reach, key) =>
       database.write(reach, async (sql) => {
-        const row = apiKeyRow(reach, key, clock.now().getTime());
+        const { workspace_id } = key;
+        if (workspace_id !== undefined && !(await findWorkspace(sql, reach, workspace_id)))
+          throw notFound('workspace');
+        const row = apiKeyRow(reach, key, now());
         await sql('api_keys').insert(row);
-        recordAudit(sql, reach, { ...changeOf(reach, row, 'create'), after: told(row) });
-        return tagged(row);
+        record(sql, reach, 'api_key.create', null, row);
+        return tagged(row, now());
       }),
     list: (reach, query) =>
       database.read(reach, async (sql) => {
@@ -68,44 +97,55 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
           parts,
         } as const;
         const { data, next_cursor } = await readPage<ApiKeyRow>(sql, cursors, listing, query);
-        return { data: data.map(toApiKey), next_cursor };
+        const spent = await spentBy(
+          sql,
+          data.map(({ id }) => id),
+        );
+        return { data: data.map((row) => toApiKey(row, now(), spent.get(row.id))), next_cursor };
       }),
     find: (reach, id) =>
       database.read(reach, async (sql) => {
         const row = await sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).first();
-        return row ? tagged(row) : null;
+        return row ? tagged(row, now(), (await spentBy(sql, [id])).get(id)) : null;
       }),
     update: (reach, id, patch, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
-        const changed = patched(row, patch, clock.now().getTime());
-        await sql<ApiKeyRow>('api_keys').where({ id }).update(changed);
-        const next = { ...row, ...changed };
-        recordAudit(sql, reach, { ...changeOf(reach, row, 'update'), before: told(row), after: told(next) });
-        return tagged(next);
+        return save(sql, reach, 'api_key.update', row, patched(row, patch), now());
+      }),
+    rotate: (reach, id, { hash, prefix }, oldUntil, ifMatch) =>
+      database.write(reach, async (sql) => {
+        const row = await lockApiKey(sql, reach, id, ifMatch);
+        const old = {
+          old_hash: oldUntil && row.hash,
+          old_hash_expires_at: oldUntil?.getTime() ?? null,
+        };
+        const changed = { hash, prefix, ...old, secret_number: row.secret_number + 1 };
+        return save(sql, reach, 'api_key.rotate', row, changed, now());
       }),
     revoke: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
         await sql<ApiKeyRow>('api_keys').where({ id }).delete();
-        recordAudit(sql, reach, { ...changeOf(reach, row, 'revoke'), before: told(row) });
+        record(sql, reach, 'api_key.revoke', row, null);
       }),
   };
 }
 
-/** A key belongs to a person, and what they do with it is seen where they belong the longest. */
-function changeOf<Verb extends string>({ organizationIds }: Reach, { id }: ApiKeyRow, verb: Verb) {
-  return {
-    action: `api_key.${verb}` as const,
-    target: { type: 'api_key', id },
-    organizationId: organizationIds[0] ?? null,
-  };
+interface Spent {
+  readonly tokens: number;
+  readonly cost: number;
 }
 
-/** What the audit log says of a key. */
-function told(row: ApiKeyRow) {
-  const { name, prefix, scopes, disabled, expires_at } = toApiKey(row);
-  return { name, prefix, scopes, disabled, expires_at };
+/** What models were used for with each of the keys, by the one meter. */
+async function spentBy(sql: Knex, ids: readonly string[]): Promise<Map<string, Spent>> {
+  if (ids.length === 0) return new Map();
+  const rows: { id: string; tokens: number | string; cost: number | string }[] = await sql('usage_counters')
+    .whereIn('subject_id', ids)
+    .groupBy('subject_id')
+    .select({ id: 'subject_id' })
+    .sum({ tokens: 'tokens', cost: 'cost_nanodollars' });
+  return new Map(rows.map(({ id, tokens, cost }) => [id, { tokens: Number(tokens), cost: Number(cost) }]));
 }
 
 async function lockApiKey(
@@ -120,6 +160,50 @@ async function lockApiKey(
   return row;
 }
 
+async function save(
+  sql: Knex.Transaction,
+  reach: Reach,
+  action: 'api_key.update' | 'api_key.rotate',
+  row: ApiKeyRow,
+  changes: Partial<ApiKeyRow>,
+  now: number,
+): Promise<TaggedApiKey> {
+  const changed = { ...row, ...changes, revision: row.revision + 1, updated_at: now };
+  await sql<ApiKeyRow>('api_keys').where({ id: row.id }).update(changed);
+  record(sql, reach, action, row, changed);
+  return tagged(changed, now, (await spentBy(sql, [row.id])).get(row.id));
+}
+
+function record(
+  sql: Knex.Transaction,
+  reach: Reach,
+  action: `api_key.${string}`,
+  before: ApiKeyRow | null,
+  after: ApiKeyRow | null,
+): void {
+  const id = (after ?? before)?.id ?? null;
+  recordAudit(sql, reach, {
+    action,
+    target: { type: 'api_key', id },
+    // A key belongs to a person: it is shown where that person is at home.
+    organizationId: reach.organizationIds[0] ?? null,
+    ...(before && { before: told(before) }),
+    ...(after && { after: told(after) }),
+  });
+}
+
+function told(row: ApiKeyRow): AuditValues {
+  const { name, prefix, scopes, workspace_id, ip_allow, permission_rules, rate_limit, disabled } = row;
+  return {
+    ...{ name, prefix, workspace_id, rate_limit, disabled: Boolean(disabled) },
+    scopes: JSON.parse(scopes),
+    ip_allow: JSON.parse(ip_allow),
+    permission_rules: JSON.parse(permission_rules),
+    expires_at: nullableTimestamp(row.expires_at),
+    old_secret_expires_at: nullableTimestamp(row.old_hash_expires_at),
+  };
+}
+
 function apiKeyRow(reach: Reach, key: NewApiKey, now: number): ApiKeyRow {
   return {
     id: newId('apiKey'),
@@ -128,23 +212,34 @@ function apiKeyRow(reach: Reach, key: NewApiKey, now: number): ApiKeyRow {
     hash: key.hash,
     prefix: key.prefix,
     scopes: JSON.stringify(key.scopes),
+    workspace_id: key.workspace_id ?? null,
+    ip_allow: JSON.stringify(key.ip_allow ?? []),
+    permission_rules: JSON.stringify(key.permission_rules ?? []),
+    rate_limit: key.rate_limit ?? null,
     disabled: false,
     expires_at: expiry(key.expires_at),
     last_used_at: null,
+    last_used_ip: null,
+    secret_number: 1,
+    old_hash: null,
+    old_hash_expires_at: null,
+    requests: 0,
     revision: 1,
     created_at: now,
     updated_at: now,
   };
 }
 
-function patched(row: ApiKeyRow, { name, scopes, expires_at, disabled }: ApiKeyUpdate, now: number) {
+function patched(row: ApiKeyRow, patch: ApiKeyUpdate): Partial<ApiKeyRow> {
+  const { name, scopes, expires_at, disabled, ip_allow, permission_rules, rate_limit } = patch;
   return {
     name: name ?? row.name,
     scopes: scopes ? JSON.stringify(scopes) : row.scopes,
     expires_at: expires_at === undefined ? row.expires_at : expiry(expires_at),
     disabled: disabled ?? row.disabled,
-    revision: row.revision + 1,
-    updated_at: now,
+    ip_allow: ip_allow ? JSON.stringify(ip_allow) : row.ip_allow,
+    permission_rules: permission_rules ? JSON.stringify(permission_rules) : row.permission_rules,
+    rate_limit: rate_limit === undefined ? row.rate_limit : rate_limit,
   };
 }
 
@@ -152,19 +247,27 @@ function expiry(text: string | null | undefined): number | null {
   return text ? parseTimestamp(text, '/expires_at') : null;
 }
 
-function tagged(row: ApiKeyRow): TaggedApiKey {
-  return { apiKey: toApiKey(row), etag: etagOf(row) };
+function tagged(row: ApiKeyRow, now: number, spent?: Spent): TaggedApiKey {
+  return { apiKey: toApiKey(row, now, spent), etag: etagOf(row) };
 }
 
-function toApiKey(row: ApiKeyRow): ApiKey {
+function toApiKey(row: ApiKeyRow, now: number, spent?: Spent): ApiKey {
+  const oldUntil = row.old_hash_expires_at;
   return {
     id: row.id,
     name: row.name,
     prefix: row.prefix,
     scopes: JSON.parse(row.scopes),
+    workspace_id: row.workspace_id,
+    ip_allow: JSON.parse(row.ip_allow),
+    permission_rules: JSON.parse(row.permission_rules),
+    rate_limit: row.rate_limit,
     disabled: Boolean(row.disabled),
     expires_at: nullableTimestamp(row.expires_at),
     last_used_at: nullableTimestamp(row.last_used_at),
+    last_used_ip: row.last_used_ip,
+    usage: { requests: row.requests, tokens: spent?.tokens ?? 0, cost: toDollars(spent?.cost ?? 0) },
+    old_secret_expires_at: oldUntil !== null && oldUntil > now ? timestamp(oldUntil) : null,
     created_at: timestamp(row.created_at),
     updated_at: timestamp(row.updated_at),
   };

@@ -186,12 +186,21 @@ describeStores('API keys', (store, engine) => {
     const reach = await newAccount(store());
     const { apiKey, etag } = await store().apiKeys.create(reach, newKey());
     const at = (seconds: number): Date => new Date(Date.UTC(2026, 10, 21, 9, 0, seconds));
-    for (const seconds of [0, 1, 59]) await store().principals.touchApiKey(apiKey.id, at(seconds));
+    const use = (seconds: number, requests: number, address: string) =>
+      store().principals.touchApiKey(apiKey.id, { at: at(seconds), address, requests });
+    await use(0, 1, '192.0.2.1');
+    await use(1, 3, '192.0.2.2');
+    await use(59, 2, '192.0.2.3');
     const first = await store().apiKeys.find(reach, apiKey.id);
-    expect(first).toEqual({ apiKey: { ...apiKey, last_used_at: '2026-11-21T09:00:00.000Z' }, etag });
-    await store().principals.touchApiKey(apiKey.id, at(60));
+    const used = { last_used_at: '2026-11-21T09:00:00.000Z', last_used_ip: '192.0.2.1' };
+    expect(first).toEqual({ apiKey: { ...apiKey, ...used, usage: { ...apiKey.usage, requests: 6 } }, etag });
+    await use(60, 1, '192.0.2.4');
     const second = await store().apiKeys.find(reach, apiKey.id);
-    expect(second?.apiKey.last_used_at).toBe('2026-11-21T09:01:00.000Z');
+    expect(second?.apiKey).toMatchObject({
+      last_used_at: '2026-11-21T09:01:00.000Z',
+      last_used_ip: '192.0.2.4',
+      usage: { requests: 7 },
+    });
   });
 
   it('are listed with the newest first, page by page', async () => {

@@ -18,6 +18,8 @@ export interface SeenLease {
 export interface RunRequest {
   readonly limits: QueryLimits | null;
   readonly summary: { readonly wishes: string | null } | null;
+  /** The API key that it was begun with: its rules count beside those of the session. */
+  readonly key?: { readonly rules: readonly PermissionRule[] } | null;
 }
 
 /** A run whose process has died, with all that is needed to go on with it. */

@@ -164,6 +164,15 @@ async function rotate(
   return { loginId: login.id, userId: login.user_id };
 }
 
+/** Ends every login of a user, inside a transaction of another's. */
+export function endLoginsOf(
+  sql: Knex.Transaction,
+  userId: string,
+  ending: { readonly by: AuditActor; readonly at: number; readonly reason?: string },
+): Promise<void> {
+  return endWhere(sql, { user_id: userId }, ending);
+}
+
 async function endWhere(
   sql: Knex.Transaction,
   which: Partial<Pick<LoginRow, 'id' | 'user_id'>>,

@@ -13,6 +13,7 @@ import { organizations } from './migrations/0007-organizations.ts';
 import { workspaces } from './migrations/0008-workspaces.ts';
 import { passwords } from './migrations/0009-passwords.ts';
 import { signIn } from './migrations/0010-sign-in.ts';
+import { users } from './migrations/0011-users.ts';
 import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
@@ -25,7 +26,7 @@ export interface Migration {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[organizations, workspaces, passwords, signIn, audit, quotas, idempotency],
+  ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency],
 ];
 
 /** The shape that this program brings a database to. */

@@ -1,6 +1,6 @@
 /** Who a credential belongs to: one query for each request that carries one. */
 import type { Knex } from 'knex';
-import type { Role, Scope, User } from '../contract/api.ts';
+import type { PermissionRule, Role, Scope, User } from '../contract/api.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, type ReachedWorkspace } from './reach.ts';
 import { toUser, type UserRow } from './users.ts';
@@ -36,6 +36,15 @@ export interface ApiKeyOwner extends CredentialOwner {
     readonly scopes: readonly Scope[];
     readonly disabled: boolean;
     readonly expired: boolean;
+    /** The one workspace that the key is bound to. */
+    readonly workspace: { readonly id: string; readonly organizationId: string | null } | null;
+    readonly ipAllow: readonly string[];
+    readonly permissionRules: readonly PermissionRule[];
+    readonly rateLimit: number | null;
+    /** Secrets with a lower number are not good any more. */
+    readonly oldestSecret: number;
+    /** The number of the secret that was given, and of the newest where none was. */
+    readonly secretNumber: number;
     /** Call `touchApiKey` only where this is more than a minute ago. */
     readonly lastUsedAt: Date | null;
   };
@@ -44,14 +53,21 @@ export interface ApiKeyOwner extends CredentialOwner {
 export interface Principals {
   /** Null if there is no such login. */
   byLogin(loginId: string, now: Date): Promise<LoginOwner | null>;
-  /** Null if there is no such key, or it was revoked. */
+  /** By its secret, or the one before that as long as it is good. Null if there is no such key, or it was revoked. */
   byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
   /** The same by the id of the key, for what was authenticated before. */
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
   /** The oldest operator; null where there is none yet. */
   operator(): Promise<CredentialOwner | null>;
-  /** Remembers that a key was used; at most once a minute. */
-  touchApiKey(id: string, now: Date): Promise<void>;
+  /** Counts requests of a key, and remembers its use, at most once a minute. */
+  touchApiKey(id: string, use: ApiKeyUse): Promise<void>;
+}
+
+/** What is noted of the use of a key. */
+export interface ApiKeyUse {
+  readonly at: Date;
+  readonly address: string | null;
+  readonly requests: number;
 }
 
 interface MembershipColumns {
@@ -76,6 +92,14 @@ interface ApiKeyColumns {
   key_disabled: boolean;
   key_expires_at: number | null;
   key_last_used_at: number | null;
+  key_workspace_id: string | null;
+  key_organization_id: string | null;
+  key_ip_allow: string;
+  key_permission_rules: string;
+  key_rate_limit: number | null;
+  key_hash: string;
+  key_secret_number: number;
+  key_old_expires_at: number | null;
 }
 
 const touchIntervalMs = 60_000;
@@ -84,16 +108,34 @@ export function principalRepository({ database }: StoreParts): Principals {
   return {
     byLogin: (loginId, now) => database.read('installation', (sql) => loginOwner(sql, loginId, now)),
     byApiKeyHash: (hash, now) =>
-      database.read('installation', (sql) => keyOwner(sql, { 'api_keys.hash': hash }, now)),
-    byApiKey: (id, now) => database.read('installation', (sql) => keyOwner(sql, { 'api_keys.id': id }, now)),
+      database.read('installation', (sql) =>
+        keyOwner(
+          sql,
+          (keys) =>
+            keys
+              .where({ 'api_keys.hash': hash })
+              .orWhere((old) =>
+                old
+                  .where({ 'api_keys.old_hash': hash })
+                  .where('api_keys.old_hash_expires_at', '>', now.getTime()),
+              ),
+          now,
+          hash,
+        ),
+      ),
+    byApiKey: (id, now) =>
+      database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }), now)),
     operator: () => database.read('installation', operator),
-    touchApiKey: (id, now) =>
+    touchApiKey: (id, { at, address, requests }) =>
       database.write('installation', async (sql) => {
-        const minuteAgo = now.getTime() - touchIntervalMs;
+        const now = at.getTime();
+        await sql('api_keys').where({ id }).increment('requests', requests);
         await sql('api_keys')
           .where({ id })
-          .where((stale) => stale.whereNull('last_used_at').orWhere('last_used_at', '<=', minuteAgo))
-          .update({ last_used_at: now.getTime() });
+          .where((stale) =>
+            stale.whereNull('last_used_at').orWhere('last_used_at', '<=', now - touchIntervalMs),
+          )
+          .update({ last_used_at: now, last_used_ip: address });
       }),
   };
 }
@@ -114,21 +156,33 @@ async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginO
 
 async function keyOwner(
   sql: Knex,
-  which: Readonly<Record<string, string>>,
+  which: (keys: Knex.QueryBuilder) => Knex.QueryBuilder,
   now: Date,
+  hash?: string,
 ): Promise<ApiKeyOwner | null> {
   const rows: (UserRow & MembershipColumns & ApiKeyColumns)[] = await withMemberships(
     sql,
-    sql('api_keys').join('users', 'users.id', 'api_keys.user_id').where(which),
+    sql('api_keys')
+      .join('users', 'users.id', 'api_keys.user_id')
+      .leftJoin({ bound: 'workspaces' }, 'bound.id', 'api_keys.workspace_id')
+      .where((keys) => void which(keys)),
   ).select({
     key_id: 'api_keys.id',
     key_scopes: 'api_keys.scopes',
     key_disabled: 'api_keys.disabled',
     key_expires_at: 'api_keys.expires_at',
     key_last_used_at: 'api_keys.last_used_at',
+    key_workspace_id: 'api_keys.workspace_id',
+    key_organization_id: 'bound.organization_id',
+    key_ip_allow: 'api_keys.ip_allow',
+    key_permission_rules: 'api_keys.permission_rules',
+    key_rate_limit: 'api_keys.rate_limit',
+    key_hash: 'api_keys.hash',
+    key_secret_number: 'api_keys.secret_number',
+    key_old_expires_at: 'api_keys.old_hash_expires_at',
   });
   const [row] = rows;
-  return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now) } : null;
+  return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now, hash) } : null;
 }
 
 async function operator(sql: Knex): Promise<CredentialOwner | null> {
@@ -224,12 +278,20 @@ function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {
   };
 }
 
-function toApiKey(row: ApiKeyColumns, now: Date): ApiKeyOwner['apiKey'] {
+function toApiKey(row: ApiKeyColumns, now: Date, hash = row.key_hash): ApiKeyOwner['apiKey'] {
+  const { key_secret_number: newest, key_workspace_id: workspaceId } = row;
+  const oldIsGood = row.key_old_expires_at !== null && row.key_old_expires_at > now.getTime();
   return {
     id: row.key_id,
     scopes: JSON.parse(row.key_scopes),
     disabled: Boolean(row.key_disabled),
     expired: row.key_expires_at !== null && row.key_expires_at <= now.getTime(),
+    workspace: workspaceId === null ? null : { id: workspaceId, organizationId: row.key_organization_id },
+    ipAllow: JSON.parse(row.key_ip_allow),
+    permissionRules: JSON.parse(row.key_permission_rules),
+    rateLimit: row.key_rate_limit,
+    oldestSecret: oldIsGood ? newest - 1 : newest,
+    secretNumber: hash === row.key_hash ? newest : newest - 1,
     lastUsedAt: row.key_last_used_at === null ? null : new Date(row.key_last_used_at),
   };
 }

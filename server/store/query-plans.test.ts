@@ -16,8 +16,10 @@ import { messageRepository } from './messages.ts';
 import { oidcRepository } from './oidc.ts';
 import { organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
+import { peopleRepository } from './people.ts';
 import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
+import { preferenceRepository } from './preferences.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
 import { queueRepository } from './queue.ts';
@@ -222,6 +224,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     ],
     ['groups', 'organization_id', (parts, reach) => groupRepository(parts).list(reach, {})],
     ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
+    ['preferences', 'user_id', (parts, reach) => preferenceRepository(parts).find(reach)],
     ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
     ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
     ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
@@ -241,6 +244,24 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const plans = await plansOf((parts) => groupRepository(parts).listMembers(reach, id, {}));
     expectIndexed(plans);
     expect(plans).toMatch(/group_members USING .*\(group_id=\?\)/);
+  });
+
+  it('for the people of an organization, who alone are put in order, and for everybody, of whom a page alone is read', async () => {
+    const reach = await newAccount(store());
+    const ofOne = await plansOf((parts) => peopleRepository(parts).list(reach, { q: 'a' }));
+    expect(ofOne.match(/SEARCH memberships USING .* \(organization_id=\?\)/g)).toHaveLength(2);
+    expect(ofOne).not.toMatch(/\bSCAN (?!part)/);
+    const operator = { ...reach, operator: true };
+    const all = await plansOf((parts) => peopleRepository(parts).list(operator, {}));
+    expect(all).toContain('SCAN users USING INDEX users_email_key_unique');
+    const some = await plansOf((parts) => peopleRepository(parts).list(operator, { q: 'a' }));
+    expect(some).toContain('users_email_key_unique (email_key>? AND email_key<?)');
+    expect(some).toContain('users_name_key_email_key_index (name_key>? AND name_key<?)');
+    const suspended = await plansOf((parts) =>
+      peopleRepository(parts).list(operator, { status: 'suspended' }),
+    );
+    expect(suspended).toContain('users_status_email_key_index (status=?)');
+    for (const plans of [some, suspended]) expect(plans).not.toMatch(/\bSCAN (?!part)/);
   });
 
   it('for what a run asks now', async () => {

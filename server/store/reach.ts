@@ -16,6 +16,10 @@ export interface Reach {
    * their organization besides.
    */
   readonly workspaces: readonly ReachedWorkspace[];
+  /** Whether they run the installation, whose people are all within their reach. */
+  readonly operator?: boolean;
+  /** The one workspace that their credential is bound to. */
+  readonly workspaceId?: string | undefined;
   /** The least role that the operation asks for where its object belongs; `viewer` if absent. */
   readonly needs?: Role;
   /** Where the request came from, for the audit log; absent where the server acts by itself. */

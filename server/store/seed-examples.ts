@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 import type {
+  Account,
   Agent,
   ApiKey,
   AuditEntry,
@@ -14,6 +15,7 @@ import type {
   OrganizationMember,
   PermissionRequest,
   Plan,
+  Preferences,
   PromptRequest,
   Quota,
   Run,
@@ -27,6 +29,7 @@ import { insertChange, packChange } from './file-changes.ts';
 import { meter } from './meter.ts';
 import type { RunRow } from './runs.ts';
 import { indexMessage, indexTitle } from './search-index.ts';
+import { nameKey } from './users.ts';
 
 /** The examples that are stored, and what no example shows. */
 export interface ExampleSeed {
@@ -35,6 +38,7 @@ export interface ExampleSeed {
   /** Of the refresh token that the example of refreshing sends. */
   readonly refreshTokenHash: string;
   readonly apiKey: ApiKey;
+  readonly preferences: Preferences;
   readonly sessions: readonly Session[];
   readonly runs: readonly Run[];
   readonly messages: readonly Message[];
@@ -124,7 +128,7 @@ interface Place {
 
 async function seedAccount(
   sql: Knex.Transaction,
-  { me, passwordHash, refreshTokenHash, apiKey, organization }: ExampleSeed,
+  { me, passwordHash, refreshTokenHash, apiKey, organization, preferences }: ExampleSeed,
 ) {
   const times = { created_at: at, updated_at: at };
   await sql('users').insert({
@@ -133,6 +137,9 @@ async function seedAccount(
     email: me.email,
     email_key: me.email.toLowerCase(),
     name: me.name,
+    name_key: nameKey(me.name),
+    avatar: me.avatar,
+    status: me.status,
     password_hash: passwordHash,
     operator: me.operator,
     revision: 1,
@@ -151,6 +158,13 @@ async function seedAccount(
   }
   await sql('logins').insert({ id: 'lgn_example', user_id: me.id, created_at: at, expires_at: later });
   await sql('refresh_tokens').insert({ hash: refreshTokenHash, login_id: 'lgn_example', created_at: at });
+  await sql('user_preferences').insert({
+    ...preferences,
+    user_id: me.id,
+    notifications: JSON.stringify(preferences.notifications),
+    revision: 1,
+    updated_at: at,
+  });
   await sql('api_keys').insert({
     ...times,
     id: apiKey.id,
@@ -232,6 +246,20 @@ function invitationRow(
 ) {
   const row = { id, organization_id, email, email_key: email, role, invited_by, hash };
   return { ...row, kind: 'invitation', created_at: at, expires_at: later };
+}
+
+/** A person of an organization that is there. A second account turns a server that starts into one for many. */
+export function seedPerson(database: Database, person: Account): Promise<void> {
+  return database.write('installation', (sql) => insertPerson(sql, person));
+}
+
+async function insertPerson(sql: Knex.Transaction, person: Account) {
+  const { memberships, created_at: _created, updated_at: _updated, ...row } = person;
+  const times = { created_at: at, updated_at: at };
+  const keys = { email_key: person.email.toLowerCase(), name_key: nameKey(person.name) };
+  await sql('users').insert({ ...row, ...keys, ...times, password_hash: 'nobody’s', revision: 1 });
+  for (const { organization_id, role } of memberships)
+    await sql('memberships').insert({ organization_id, user_id: person.id, role, created_at: at });
 }
 
 async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {

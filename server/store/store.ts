@@ -30,9 +30,11 @@ import { type Oidc, oidcRepository } from './oidc.ts';
 import { type Organizations, organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { type Passwords, passwordRepository } from './passwords.ts';
+import { type People, peopleRepository } from './people.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
 import { openAsOwner, openPostgres, prepareServiceRole } from './postgres.ts';
+import { type PreferenceStore, preferenceRepository } from './preferences.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Queue, queueRepository } from './queue.ts';
@@ -88,6 +90,8 @@ export interface Store {
   readonly loadLimits: DatabaseLoad;
   close(): Promise<void>;
   readonly users: Users;
+  readonly people: People;
+  readonly preferences: PreferenceStore;
   readonly principals: Principals;
   readonly logins: Logins;
   readonly loginAddresses: LoginAddresses;
@@ -222,6 +226,8 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
       await database.close();
     },
     users: userRepository(parts),
+    people: peopleRepository(parts),
+    preferences: preferenceRepository(parts),
     principals: principalRepository(parts),
     logins: loginRepository(parts),
     loginAddresses: loginAddressRepository(parts),

@@ -54,6 +54,10 @@ export interface UserRow {
   email_key: string;
   name: string;
   password_hash: string;
+  avatar: string | null;
+  status: User['status'];
+  managed_by: string | null;
+  name_key: string;
   operator: boolean;
   revision: number;
   created_at: number;
@@ -101,6 +105,8 @@ export async function insertAccount(sql: Knex.Transaction, account: NewAccount, 
     : invitation?.organization_id
       ? (await joinOrganization(sql, actor, invitation, now)).organization_id
       : await insertOrganization(sql, own, now);
+  if (account.joins || invitation?.organization_id)
+    await sql('users').where({ id: user.id }).update({ managed_by: organizationId });
   recordAudit(
     sql,
     { userId: account.origin ? user.id : null, origin: account.origin },
@@ -147,12 +153,17 @@ async function operatorExists(sql: Knex): Promise<boolean> {
   return (await sql<UserRow>('users').whereRaw('operator = true').first('id')) !== undefined;
 }
 
-function userRow({ email, name, passwordHash, token }: NewAccount, now: number): UserRow {
+/** An account as it is stored first. */
+export function userRow({ email, name, passwordHash, token }: NewAccount, now: number): UserRow {
   return {
     id: newId('user'),
     email,
     email_key: emailKey(email),
     name,
+    name_key: nameKey(name),
+    avatar: null,
+    status: 'active',
+    managed_by: null,
     password_hash: passwordHash,
     operator: token?.kind === 'bootstrap',
     revision: 1,
@@ -161,7 +172,8 @@ function userRow({ email, name, passwordHash, token }: NewAccount, now: number):
   };
 }
 
-async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
+/** Throws `email_taken`. */
+export async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
   try {
     await sql('users').insert(user);
   } catch (error) {
@@ -176,7 +188,7 @@ async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
 async function updateUser(
   sql: Knex.Transaction,
   reach: Reach,
-  { name }: MeUpdate,
+  { name, avatar }: MeUpdate,
   ifMatch: string | undefined,
   now: number,
 ): Promise<TaggedUser> {
@@ -184,16 +196,27 @@ async function updateUser(
   const row = await sql<UserRow>('users').where({ id: userId }).forUpdate().first();
   if (!row) throw notFound('account');
   requireMatch(ifMatch, row);
-  const changed = { name: name ?? row.name, revision: row.revision + 1, updated_at: now };
+  const changed = {
+    name: name ?? row.name,
+    name_key: nameKey(name ?? row.name),
+    avatar: avatar === undefined ? row.avatar : avatar,
+    revision: row.revision + 1,
+    updated_at: now,
+  };
   await sql<UserRow>('users').where({ id: userId }).update(changed);
   recordAudit(sql, reach, {
     action: 'user.update',
     target: { type: 'user', id: userId },
     organizationId: reach.organizationIds[0] ?? null,
-    before: { name: row.name },
-    after: { name: changed.name },
+    before: { name: row.name, avatar: row.avatar },
+    after: { name: changed.name, avatar: changed.avatar },
   });
   return tagged({ ...row, ...changed });
+}
+
+/** By which a name is searched for. */
+export function nameKey(name: string): string {
+  return name.normalize('NFC').toLowerCase();
 }
 
 function tagged(row: UserRow): TaggedUser {
@@ -205,7 +228,9 @@ export function toUser(row: UserRow): User {
     id: row.id,
     email: row.email,
     name: row.name,
+    avatar: row.avatar,
     operator: Boolean(row.operator),
+    status: row.status,
     created_at: timestamp(row.created_at),
     updated_at: timestamp(row.updated_at),
   };

@@ -53,7 +53,7 @@ export type NewWorkspace = Omit<WorkspaceCreate, 'path'> & { readonly path?: str
 export type WorkspaceQuery = Partial<NonNullable<operations['listWorkspaces']['parameters']['query']>>;
 
 export interface Workspaces {
-  /** The default workspace of the caller's first organization; null for a caller without one. */
+  /** The default workspace of the caller's first organization, or the one that their key is bound to; null without one. */
   defaultOf(reach: Reach): Promise<FoundWorkspace | null>;
   find(reach: Reach, id: string): Promise<FoundWorkspace | null>;
   /**
@@ -138,6 +138,7 @@ export function workspaceRepository({ database, clock, cursors }: StoreParts): W
 }
 
 export async function findDefaultWorkspace(sql: Knex, reach: Reach): Promise<FoundWorkspace | null> {
+  if (reach.workspaceId !== undefined) return findWorkspace(sql, reach, reach.workspaceId);
   const [organizationId] = reach.organizationIds;
   if (organizationId === undefined) return null;
   const row = await sql<WorkspaceRow>('workspaces')

@@ -1,7 +1,8 @@
 /** What a run needs to start other agents: how far it may go, and what it leaves them. */
-import type { QueryLimits } from '../../contract/api.ts';
+import type { PermissionRule, QueryLimits } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Query } from '../query.ts';
+import type { RunRequest } from '../transcript.ts';
 import type { Profile } from './profile.ts';
 
 /** What a run needs to start agents. */
@@ -16,6 +17,8 @@ export interface AgentStarter {
   readonly toolLimits: readonly (readonly string[])[];
   /** What the query of the person may use at most, by its own words: they hold for every agent, too. */
   readonly asked: QueryLimits | null;
+  /** The API key that all of it was begun with. */
+  readonly key: RunRequest['key'];
   /** How many agents may be started in all for the run of a person. */
   readonly limit: () => Promise<number>;
   /** The model of the profile, where it has one. */
@@ -54,15 +57,23 @@ export function startsInTurn(): <Value>(rootRunId: string, work: () => Promise<V
 
 /** What the agents that a run starts may have: what it has itself, and none of what its profile leaves out. */
 export function limitsBelow(
-  { agent, trigger, session }: Query,
+  query: Query,
   { tools }: Pick<Profile, 'tools'>,
+  workspaceRules: readonly PermissionRule[],
 ): readonly (readonly string[])[] {
-  const allowed = session.permissionRules
-    .filter(({ decision }) => decision === 'allow')
-    .map(({ tool }) => tool);
   return [
-    ...(agent?.toolLimits ?? []),
+    ...(query.agent?.toolLimits ?? []),
     ...(tools === null ? [] : [tools]),
-    ...(trigger === 'messages' ? [allowed] : []),
+    ...(query.trigger === 'messages' ? [allowedTools(query, workspaceRules)] : []),
   ];
+}
+
+/** The tools that the rules of the session allow, or, where it has none, those of the API key, or of the workspace. */
+export function allowedTools(
+  { session, request }: Query,
+  workspaceRules: readonly PermissionRule[],
+): readonly string[] {
+  const said = [session.permissionRules, request?.key?.rules ?? [], workspaceRules];
+  const rules = said.find(({ length }) => length > 0) ?? [];
+  return rules.filter(({ decision }) => decision === 'allow').map(({ tool }) => tool);
 }

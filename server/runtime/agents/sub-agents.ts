@@ -97,7 +97,9 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
     model: (await agents.modelOf(errand.agentSlug)) ?? scope.model.name,
     permissionMode: scope.permissionMode,
     onUnanswered: scope.onUnanswered,
-    ...(agents.asked && { request: { limits: agents.asked, summary: null } }),
+    ...((agents.asked || agents.key) && {
+      request: { limits: agents.asked, summary: null, key: agents.key ?? null },
+    }),
     agent: {
       parentSessionId: scope.sessionId,
       parentRunId: scope.runId,

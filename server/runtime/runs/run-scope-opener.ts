@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.ts';
 import type { InterruptReason } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
-import { agentLimits, limitsBelow, startsInTurn } from '../agents/agent-starter.ts';
+import { agentLimits, allowedTools, limitsBelow, startsInTurn } from '../agents/agent-starter.ts';
 import { leavesTool, type Profile, stricterMode } from '../agents/profile.ts';
 import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
 import type { EventHub } from '../events/event-hub.ts';
@@ -95,7 +95,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         query.permissionMode ?? terms.permissionMode ?? 'ask',
         profile.permission_mode,
       ),
-      rules: session.permissionRules,
+      rules: [...session.permissionRules, ...(query.request?.key?.rules ?? [])],
       workspaceRules: async () => (await given.termsOf(workspaceId)).permissionRules,
       settings,
       onUnanswered: query.onUnanswered,
@@ -116,8 +116,9 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         rootRunId,
         workspaceId,
         userId: query.userId,
-        toolLimits: limitsBelow(query, profile),
+        toolLimits: limitsBelow(query, profile, terms.permissionRules),
         asked: query.request?.limits ?? null,
+        key: query.request?.key ?? null,
         limit: async () => agentLimits(await settings()).max_agents,
         modelOf: async (slug) => modelOf(await given.profiles.find(slug, place), await settings()),
         start: given.start,
@@ -148,13 +149,12 @@ export function abort(controller: AbortController | undefined, reason: Interrupt
 }
 
 /**
- * Behind the Messages API only those tools work that the session allows without asking, or, where it says nothing, its
- * workspace: a gateway is clean by default.
+ * Behind the Messages API only those tools work that the session allows without asking, or, where it says nothing, the
+ * API key, or its workspace: a gateway is clean by default.
  */
-function toolsFor({ trigger, session }: Query, terms: WorkspaceTerms, tools: readonly Tool[]) {
-  if (trigger !== 'messages') return tools;
-  const rules = session.permissionRules.length > 0 ? session.permissionRules : terms.permissionRules;
-  const allowed = rules.filter(({ decision }) => decision === 'allow').map(({ tool }) => tool);
+function toolsFor(query: Query, terms: WorkspaceTerms, tools: readonly Tool[]) {
+  if (query.trigger !== 'messages') return tools;
+  const allowed = allowedTools(query, terms.permissionRules);
   return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
 }
 

@@ -94,7 +94,7 @@ export function inScope(column: string): string {
 /** The condition of a policy for what nobody asks for but the server itself. */
 export const forServerAlone = `${organizations} = '*'`;
 
-/** The condition of a policy: rows of the person that the connection asks for. */
+/** The condition of a policy: rows of the person that the connection asks for, or the server's own work. */
 export function ofUser(column: string): string {
   return `${column} = (select current_setting('service.user_id', true)) or ${organizations} = '*'`;
 }

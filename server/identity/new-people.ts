@@ -1,0 +1,26 @@
+/** Accounts that an organization makes for its people, who then choose a password of their own. */
+import type { AccountCreate, AccountCreated } from '../contract/api.ts';
+import { newAccount } from './accounts.ts';
+import { newPassword } from './opaque-tokens.ts';
+import type { PasswordResets } from './password-resets.ts';
+import type { Principal } from './principal.ts';
+import type { PeopleRecords } from './records.ts';
+
+interface Parts {
+  readonly people: PeopleRecords;
+  readonly resets: Pick<PasswordResets, 'welcome'>;
+}
+
+/** The account has a password that nobody knows, until its owner has set one. */
+export async function createPerson(
+  principal: Principal,
+  { email, name, role = 'member', organization_id, send_invite }: AccountCreate,
+  { people, resets }: Parts,
+): Promise<AccountCreated> {
+  const { account: user } = await people.create(principal, {
+    ...(await newAccount(email, newPassword(), name)),
+    role,
+    organizationId: organization_id,
+  });
+  return { user, password_link: await resets.welcome(principal, user, send_invite) };
+}

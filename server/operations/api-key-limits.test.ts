@@ -1,0 +1,279 @@
+/** What limits an API key besides its scopes, over HTTP: addresses, a workspace, rules, a rate; and a new secret. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, type Answer, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+
+let app: TestApp;
+let upstream: Upstream;
+let ada: Account;
+let workspaceId: string;
+let now = new Date();
+
+const keys = '/api/v1/auth/api-keys';
+const mergePatch = { 'content-type': 'application/merge-patch+json' };
+const here = ['127.0.0.0/8', '::1'];
+const elsewhere = ['192.0.2.0/24'];
+
+const coded = ({ status, body }: Answer) => [status, body?.code ?? null];
+const post = (path: string, token: string, body?: unknown) => app.request('POST', path, { token, body });
+const whoAmI = (token: string) => app.request('GET', '/api/v1/users/me', { token });
+const change = (path: string, body: unknown, token = ada.token) =>
+  app.request('PATCH', path, { token, body, headers: mergePatch });
+
+async function newKey(body = {}, token = ada.token) {
+  const answer = await post(keys, token, { name: 'k', ...body });
+  if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+  const { key, api_key } = answer.body;
+  return { key, id: api_key.id, shown: api_key, path: `${keys}/${api_key.id}` };
+}
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const scripted = {
+    type: 'openai-compat' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'm' }],
+  };
+  app = await testApp({ config: { providers: { scripted } }, clock: { now: () => now } });
+  ada = await app.register('ada');
+  workspaceId = (await whoAmI(ada.token)).body.memberships[0].default_workspace_id;
+});
+
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+/** A stream that waits for an answer. */
+async function openStream(token: string): Promise<{ readonly ended: Promise<Json> }> {
+  const body = { prompt: 'Ask me: what is your name?', model: 'demo:demo-1' };
+  const response = await app.stream('POST', '/api/v1/query/stream', { token, body });
+  expect(response.status).toBe(200);
+  const read = async () => {
+    let last: Json = null;
+    for await (const event of readEvents(response)) last = event;
+    return last;
+  };
+  return { ended: read() };
+}
+
+const revoked = { event: 'error', data: { error: expect.stringContaining('credential_invalid') } };
+
+describe('addresses', () => {
+  test('are where a key may be used from, from the next request on', async () => {
+    const { key, path, shown } = await newKey({ ip_allow: here });
+    expect(shown.ip_allow).toEqual(here);
+    expect((await whoAmI(key)).status).toBe(200);
+    await change(path, { ip_allow: elsewhere });
+    expect(coded(await whoAmI(key))).toEqual([403, 'address_refused']);
+    const forged = { token: key, headers: { 'x-forwarded-for': '192.0.2.7' } };
+    expect(coded(await app.request('GET', '/api/v1/users/me', forged))).toEqual([403, 'address_refused']);
+    await change(path, { ip_allow: [] });
+    expect((await whoAmI(key)).status).toBe(200);
+  });
+
+  test('that are taken away end open streams', async () => {
+    const { key, path } = await newKey({ ip_allow: here });
+    const { ended } = await openStream(key);
+    await change(path, { ip_allow: elsewhere });
+    expect(await ended).toMatchObject(revoked);
+  });
+
+  test.each(['300.0.0.1', '10.0.0.0/33', '::/129', '10.0.0', '1.2.3.4/', ':::', '10.0.0.1/8/8'])(
+    'are written as such: %s is refused',
+    async (range) => {
+      const answer = await post(keys, ada.token, { name: 'k', ip_allow: ['10.0.0.1', range] });
+      expect(coded(answer)).toEqual([400, 'invalid_request']);
+      expect(answer.body.errors).toMatchObject([{ in: 'body', pointer: '/ip_allow/1' }]);
+    },
+  );
+});
+
+describe('a key that is bound to a workspace', () => {
+  test('reaches that alone, with its owner’s role in it', async () => {
+    const { key } = await newKey({ workspace_id: workspaceId });
+    const me = await whoAmI(key);
+    expect(me.body).toMatchObject({
+      workspace_id: workspaceId,
+      memberships: [],
+      workspaces: [{ workspace_id: workspaceId, role: 'owner' }],
+    });
+    const session = await post('/api/v1/sessions', key, {});
+    expect(session).toMatchObject({ status: 201, body: { workspace_id: workspaceId } });
+    expect((await app.request('GET', '/api/v1/sessions', { token: key })).body.data.length).toBeGreaterThan(
+      0,
+    );
+    const agent = { slug: 'for-all', description: 'x', instructions: 'x' };
+    expect(coded(await post('/api/v1/agents', key, agent))).toEqual([403, 'role_required']);
+    expect(coded(await app.request('GET', '/api/v1/users', { token: key }))).toEqual([403, 'role_required']);
+  });
+
+  test('does not run the installation, though its owner does', async () => {
+    const me = await whoAmI(app.operatorKey);
+    const own = me.body.memberships[0].default_workspace_id;
+    const { key } = await newKey({ workspace_id: own }, app.operatorKey);
+    expect((await whoAmI(key)).body.operator).toBe(false);
+    const bypassed = await post('/api/v1/query', key, { prompt: 'x', permission_mode: 'bypass' });
+    expect(coded(bypassed)).toEqual([403, 'permission_mode_refused']);
+  });
+
+  test('is bound to one that its maker reaches', async () => {
+    const mallory = await app.register('mallory');
+    const [foreign, none] = await Promise.all(
+      [workspaceId, 'ws_01k9w6r3h2e7xv5q0c8m4b1tza'].map((workspace_id) =>
+        post(keys, mallory.token, { name: 'k', workspace_id }),
+      ),
+    );
+    expect(coded(foreign as Answer)).toEqual([404, 'not_found']);
+    expect(foreign?.body.detail).toBe(none?.body.detail);
+  });
+});
+
+test('a limited key makes, changes and renews no other key', async () => {
+  const wide = await newKey();
+  for (const limit of [
+    { workspace_id: workspaceId },
+    { ip_allow: here },
+    { permission_rules: [{ tool: 'bash', decision: 'deny' }] },
+    { rate_limit: 1000 },
+  ]) {
+    const { key, path } = await newKey(limit);
+    for (const answer of [
+      await post(keys, key, { name: 'wider' }),
+      await change(path, { ip_allow: [], permission_rules: [], rate_limit: null }, key),
+      await change(wide.path, { name: 'x' }, key),
+      await post(`${wide.path}/rotate`, key),
+    ])
+      expect(coded(answer)).toEqual([403, 'login_required']);
+    expect((await post(`${path}/rotate`, key)).status).toBe(201);
+  }
+});
+
+describe('the rules of a key', () => {
+  const ran = async (token: string, body = {}) => {
+    await upstream.script([
+      {
+        when: { step: 0 },
+        reply: {
+          tool_calls: [{ name: 'write', arguments: { file_path: `${Math.random()}.txt`, content: 'x' } }],
+        },
+      },
+      { reply: { text: 'Done.' } },
+    ]);
+    const answer = await post('/api/v1/query', token, { prompt: 'x', model: 'scripted:m', ...body });
+    return answer.body.tool_results[0].content as string; // one call was made
+  };
+
+  test('allow what nobody could be asked, and deny what the session allows', async () => {
+    const rule = (decision: string) => ({ permission_rules: [{ tool: 'write', decision }] });
+    expect(await ran(ada.token)).toContain('Permission denied');
+    expect(await ran((await newKey(rule('allow'))).key)).not.toContain('Permission denied');
+    const session = await post('/api/v1/sessions', ada.token, rule('allow'));
+    const inIt = { session_id: session.body.id };
+    expect(await ran(ada.token, inIt)).not.toContain('Permission denied');
+    expect(await ran((await newKey(rule('deny'))).key, inIt)).toContain('Permission denied');
+  });
+
+  test('say which tools there are behind the Messages API, where the session has none', async () => {
+    const ask = async (token: string, rules: object[]) => {
+      const session = await post('/api/v1/sessions', ada.token, { permission_rules: rules });
+      await upstream.script([{ reply: { text: 'Done.' } }]);
+      await app.request('POST', '/v1/messages', {
+        token,
+        body: { model: 'scripted:m', max_tokens: 10, messages: [{ role: 'user', content: 'x' }] },
+        headers: { 'x-service-session-id': session.body.id },
+      });
+      const sent: Json = (await upstream.requests()).at(-1);
+      return (sent.body.tools ?? []).map((tool: Json) => tool.function.name);
+    };
+    const { key } = await newKey({ permission_rules: [{ tool: 'view', decision: 'allow' }] });
+    expect(await ask(ada.token, [])).toEqual([]);
+    expect(await ask(key, [])).toEqual(['view']);
+    expect(await ask(key, [{ tool: 'ls', decision: 'allow' }])).toEqual(['ls']);
+  });
+});
+
+test('a key may be used so often in a minute, and is told when it may again', async () => {
+  const { key, path } = await newKey({ rate_limit: 3 });
+  for (let count = 0; count < 3; count += 1) expect((await whoAmI(key)).status).toBe(200);
+  const refused = await whoAmI(key);
+  expect(coded(refused)).toEqual([429, 'rate_limited']);
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect((await whoAmI(ada.token)).status).toBe(200);
+  await change(path, { rate_limit: null });
+  expect((await whoAmI(key)).status).toBe(200);
+});
+
+describe('a new secret', () => {
+  test('takes the place of the old one at once, with its streams, unless there is grace', async () => {
+    const { key, path, shown } = await newKey();
+    const { ended } = await openStream(key);
+    const rotated = await post(`${path}/rotate`, ada.token, {});
+    expect(rotated.status).toBe(201);
+    const { key: next, api_key } = rotated.body;
+    expect(api_key).toMatchObject({
+      id: shown.id,
+      name: shown.name,
+      scopes: shown.scopes,
+      prefix: next.slice(0, 11),
+    });
+    expect(api_key.old_secret_expires_at).toBeNull();
+    expect(next).not.toBe(key);
+    expect(coded(await whoAmI(key))).toEqual([401, 'credential_invalid']);
+    expect((await whoAmI(next)).status).toBe(200);
+    expect(await ended).toMatchObject(revoked);
+  });
+
+  test('leaves the old one good for the time that was asked for, and only that one', async () => {
+    const { key: first, path } = await newKey();
+    const second = (await post(`${path}/rotate`, ada.token, { grace_seconds: 3600 })).body;
+    const left = Date.parse(second.api_key.old_secret_expires_at) - now.getTime();
+    expect(Math.abs(left - 3_600_000)).toBeLessThan(300_000);
+    for (const good of [first, second.key]) expect((await whoAmI(good)).status).toBe(200);
+    const third = (await post(`${path}/rotate`, ada.token, { grace_seconds: 3600 })).body;
+    expect(coded(await whoAmI(first))).toEqual([401, 'credential_invalid']);
+    for (const good of [second.key, third.key]) expect((await whoAmI(good)).status).toBe(200);
+    now = new Date(now.getTime() + 4_000_000);
+    ada = {
+      ...ada,
+      token: (
+        await app.request('POST', '/api/v1/auth/login', {
+          body: { email: ada.email, password: ada.password },
+        })
+      ).body.access_token,
+    };
+    expect(coded(await whoAmI(second.key))).toEqual([401, 'credential_invalid']);
+    expect((await whoAmI(third.key)).status).toBe(200);
+    const read = await app.request('GET', path, { token: ada.token });
+    expect(read.body.old_secret_expires_at).toBeNull();
+  });
+
+  test('is given to nobody who lacks what the key may do, nor with a stale ETag', async () => {
+    const wide = await newKey();
+    const { key } = await newKey({ scopes: ['keys:read', 'keys:write'] });
+    expect(coded(await post(`${wide.path}/rotate`, key))).toEqual([403, 'scope_required']);
+    const stale = { token: ada.token, headers: { 'if-match': '"0"' } };
+    expect(coded(await app.request('POST', `${wide.path}/rotate`, stale))).toEqual([
+      412,
+      'precondition_failed',
+    ]);
+    expect(coded(await app.request('POST', `${wide.path}/rotate`))).toEqual([401, 'credential_missing']);
+    for (const body of [{ grace_seconds: -1 }, { grace_seconds: 604_801 }, { key: 'sk-mine' }])
+      expect(coded(await post(`${wide.path}/rotate`, ada.token, body))).toEqual([400, 'invalid_request']);
+    expect((await whoAmI(wide.key)).status).toBe(200);
+  });
+});
+
+test('what is done with a key is told: requests, from where, tokens and cost', async () => {
+  const { key, path } = await newKey();
+  await upstream.script([{ reply: { text: 'Done.', usage: { input: 7, output: 3 } } }]);
+  const answer = await post('/api/v1/query', key, { prompt: 'x', model: 'scripted:m' });
+  for (let count = 0; count < 3; count += 1) await whoAmI(key);
+  await app.services.identity.settled();
+  const { body } = await app.request('GET', path, { token: ada.token });
+  const { input_tokens, output_tokens } = answer.body.usage;
+  expect(body.usage).toEqual({ requests: 4, tokens: input_tokens + output_tokens, cost: 0 });
+  expect(input_tokens).toBe(7);
+  expect(body.last_used_ip).toMatch(/^(127\.0\.0\.1|::1)$/);
+});
