@@ -47,7 +47,7 @@ export async function registerIn(
 }
 
 /** Brings somebody who has an account into the organization. */
-export async function join(
+export async function bringIn(
   app: TestApp,
   organization: Organization,
   account: Account,

@@ -1,7 +1,7 @@
 /** Groups over HTTP, with real people in each role. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
-import { everybody, join, makePeople, type People } from '../test-people.ts';
+import { bringIn, everybody, makePeople, type People } from '../test-people.ts';
 
 let app: TestApp;
 let people: People;
@@ -142,7 +142,7 @@ describe('who may do what with a group', () => {
 describe('the list of groups', () => {
   test('is of the organizations that one manages, and of one of them where asked', async () => {
     const [one, two] = [await makePeople(app, 'one'), await makePeople(app, 'two')];
-    await join(app, two, one.owner, 'admin');
+    await bringIn(app, two, one.owner, 'admin');
     await newGroup({ name: 'Of one' }, one);
     await newGroup({ name: 'Of two' }, two);
     const names = async (query: string, token = one.owner.token) =>

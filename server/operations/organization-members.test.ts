@@ -1,7 +1,7 @@
 /** The members of organizations over HTTP: roles given and taken, and how people leave. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
-import { join, makePeople, type People, registerIn } from '../test-people.ts';
+import { bringIn, makePeople, type People, registerIn } from '../test-people.ts';
 
 let app: TestApp;
 let people: People;
@@ -137,7 +137,7 @@ describe('the end of a membership', () => {
     await app.request('PUT', `${inGroup}/${team.member.user.id}`, team.owner);
     const place = `${path}/${team.organizationId}/members/${team.member.user.id}`;
     expect((await remove(place, team.owner)).status).toBe(204);
-    await join(app, team, team.member, 'member');
+    await bringIn(app, team, team.member, 'member');
     expect((await app.request('GET', inGroup, team.owner)).body.data).toEqual([]);
   });
 

@@ -1,7 +1,9 @@
 /** Organizations and their members over HTTP, with real people in each role. */
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
-import { everybody, join, makePeople, type People } from '../test-people.ts';
+import { bringIn, everybody, makePeople, type People } from '../test-people.ts';
 
 let app: TestApp;
 let people: People;
@@ -96,7 +98,7 @@ describe('an organization', () => {
       (await secondOf(account)).body.id,
       (await secondOf(account)).body.id,
     ];
-    await join(app, people, account, 'viewer');
+    await bringIn(app, people, account, 'viewer');
     ids.push(people.organizationId);
     const found: Json[] = [];
     for (let cursor = ''; ; ) {
@@ -161,6 +163,9 @@ describe('an organization', () => {
     const { body: doomed } = await app.request('POST', '/api/v1/groups', group);
     const session = { token: owner.token, body: { workspace_id: body.default_workspace_id } };
     const { body: inside } = await app.request('POST', '/api/v1/sessions', session);
+    const folder = join(app.services.settings.workspacesDirectory, body.default_workspace_id);
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, 'kept.txt'), 'x');
     const { body: outside } = await app.request('POST', '/api/v1/sessions', { token: owner.token, body: {} });
     expect(await remove(place, owner)).toMatchObject({
       status: 428,
@@ -171,6 +176,7 @@ describe('an organization', () => {
       body: { code: 'precondition_failed' },
     });
     expect((await remove(place, owner, etag)).status).toBe(204);
+    await expect(stat(folder)).rejects.toThrow(/ENOENT/);
     for (const gone of [place, `/api/v1/groups/${doomed.id}`, `/api/v1/sessions/${inside.id}`])
       expect((await app.request('GET', gone, owner)).status, gone).toBe(404);
     expect((await app.request('GET', `/api/v1/sessions/${outside.id}`, owner)).status).toBe(200);

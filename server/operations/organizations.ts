@@ -33,9 +33,16 @@ export const updateOrganization: Handler<'updateOrganization'> = async (call, { 
   return { status: 200, headers: { ETag: etagOf(changed) }, body: changed.organization };
 };
 
-export const deleteOrganization: Handler<'deleteOrganization'> = async (call, { store }) => {
+export const deleteOrganization: Handler<'deleteOrganization'> = async (call, services) => {
+  const { store, runtime, workspaceFolders, log } = services;
   const { principal, path, headers } = call;
-  await store.organizations.delete(principal, path.org_id, rowTags(headers['If-Match']));
+  const ifMatch = rowTags(headers['If-Match']);
+  const gone = await store.organizations.delete(principal, path.org_id, ifMatch);
+  await runtime.forgetSessions(gone.sessionIds);
+  for (const id of gone.workspaceIds)
+    await workspaceFolders
+      .remove(id)
+      .catch((error: unknown) => log.error({ err: error }, 'the files of a workspace could not be removed'));
   return { status: 204 };
 };
 

@@ -34,7 +34,14 @@ export interface Organizations {
    * With all that belongs to it. Throws `not_found`, `precondition_required`, `precondition_failed`,
    * `only_organization` or `runs_active`.
    */
-  delete(reach: Reach, id: string, ifMatch: string | undefined): Promise<void>;
+  delete(reach: Reach, id: string, ifMatch: string | undefined): Promise<DeletedOrganization>;
+}
+
+/** What lies outside of the database, and belongs to nobody any more. */
+export interface DeletedOrganization {
+  /** Its workspaces whose folders are their own. */
+  readonly workspaceIds: readonly string[];
+  readonly sessionIds: readonly string[];
 }
 
 export interface OrganizationRow {
@@ -120,19 +127,31 @@ export function organizationRepository({ database, clock, cursors }: StoreParts)
         }),
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
+        requireOrganization(reach, id);
+        // Sessions are locked before all else, as everywhere: two transactions then never wait for each other.
+        const theirs = { organization_id: id };
+        const sessionIds: string[] = await sql('sessions')
+          .where(theirs)
+          .orderBy('id')
+          .forUpdate()
+          .pluck('id');
         const row = await lockOrganization(sql, reach, id);
         if (ifMatch === undefined) throw ifMatchRequired();
         requireMatch(ifMatch, row);
         if (reach.organizationIds.length === 1) throw onlyOrganization();
         await refuseWhileRunning(sql, id);
+        const workspaceIds: string[] = await sql('workspaces')
+          .where({ ...theirs, path: null })
+          .pluck('id');
         const gone = await contentsOf(sql, id);
         await sql<OrganizationRow>('organizations').where({ id }).delete();
         recordAudit(sql, reach, {
           action: 'organization.delete',
           target: { type: 'organization', id },
           organizationId: id,
-          before: { name: row.name, slug: row.slug, ...gone },
+          before: { name: row.name, slug: row.slug, ...gone, sessions: sessionIds.length },
         });
+        return { workspaceIds, sessionIds };
       }),
   };
 }
@@ -253,7 +272,7 @@ async function refuseWhileRunning(sql: Knex.Transaction, organizationId: string)
 /** What goes with an organization, in numbers: for the audit log, which outlives it. */
 async function contentsOf(sql: Knex.Transaction, organizationId: string): Promise<Record<string, number>> {
   const counted: Record<string, number> = {};
-  for (const table of ['memberships', 'workspaces', 'groups', 'sessions']) {
+  for (const table of ['memberships', 'workspaces', 'groups']) {
     const [row] = await sql(table)
       .where({ organization_id: organizationId })
       .count<{ count: number }[]>({ count: '*' });
