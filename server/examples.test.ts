@@ -109,6 +109,7 @@ const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 /** A page as short as its example. */
 const queries: Readonly<Record<string, readonly string[]>> = {
   listTools: ['limit=1'],
+  listOrgMembers: ['limit=2'],
   listAgents: ['limit=1'],
   listAuditLogs: ['request_id=req_01k9w6r3h2e7xv5q0c8m4b1tza'],
 };

@@ -331,6 +331,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       ).toBe(201);
     return app.request('POST', '/api/v1/organizations', { token, body: { name: 'x' } });
   },
+  last_key: async () => {
+    const token = bare.operatorKey;
+    const { body } = await bare.request('GET', '/api/v1/auth/api-keys', { token });
+    return bare.request('DELETE', `/api/v1/auth/api-keys/${body.data[0].id}`, { token });
+  },
   last_owner: async () => ask('DELETE', `${await organizationOf(ada.token)}/members/${ada.user.id}`),
   already_member: async () => invited({ email: ada.email }),
   already_invited: async () => {

@@ -43,6 +43,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   email_taken: { status: 409, title: 'The e-mail address is taken.' },
   mfa_conflict: { status: 409, title: 'The second factor is in another state.' },
   own_account: { status: 409, title: 'This is your own account.' },
+  last_key: { status: 409, title: 'The operator would be locked out.' },
   last_owner: { status: 409, title: 'The last owner remains.' },
   slug_taken: { status: 409, title: 'The slug is taken.' },
   name_taken: { status: 409, title: 'The name is taken.' },

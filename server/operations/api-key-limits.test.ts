@@ -205,6 +205,26 @@ test('a key may be used so often in a minute, and is told when it may again', as
   expect((await whoAmI(key)).status).toBe(200);
 });
 
+test('the operator cannot lock themselves out with the last of their keys', async () => {
+  const token = app.operatorKey;
+  const { body } = await app.request('GET', keys, { token });
+  for (const key of body.data.slice(0, -1)) await app.request('DELETE', `${keys}/${key.id}`, { token });
+  const path = `${keys}/${body.data.at(-1).id}`;
+  for (const answer of [
+    await change(path, { disabled: true }, token),
+    await change(path, { expires_at: '2999-01-01T00:00:00Z' }, token),
+    await change(path, { scopes: ['query'] }, token),
+    await change(path, { ip_allow: elsewhere }, token),
+    await app.request('DELETE', path, { token }),
+  ])
+    expect(coded(answer)).toEqual([409, 'last_key']);
+  expect((await change(path, { name: 'First' }, token)).status).toBe(200);
+  expect((await whoAmI(token)).body.operator).toBe(true);
+  const { key: spare } = await newKey({}, token);
+  expect((await app.request('DELETE', path, { token })).status).toBe(204);
+  expect((await whoAmI(spare)).body.operator).toBe(true);
+});
+
 describe('a new secret', () => {
   test('takes the place of the old one at once, with its streams, unless there is grace', async () => {
     const { key, path, shown } = await newKey();

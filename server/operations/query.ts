@@ -30,9 +30,10 @@ export const streamQuery: Handler<'streamQuery'> = async (call, services) => {
 
 export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body }, services) => {
   const { store, runtime } = services;
-  const { found, workspaceId } = await checkQuery(principal, body, services);
+  const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
   const session = found ?? (await sessionToBe(principal, body, workspaceId, store));
-  return { status: 200, body: await runtime.estimate(queryIn(session, principal, body, 'deny')) };
+  const query = { ...queryIn(session, principal, body, 'deny'), ...preferring(preferred) };
+  return { status: 200, body: await runtime.estimate(query) };
 };
 
 /** The session that the query would begin, of which nothing is stored. */
@@ -69,13 +70,14 @@ async function startQuery(
   services: Services,
 ): Promise<StartedRun> {
   const { runtime, store } = services;
-  const { found, workspaceId } = await checkQuery(principal, body, services);
+  const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
   if (!found && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
   const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);
   const query = queryIn(session, principal, body, onUnanswered);
   return runtime.start({
     ...query,
+    ...preferring(preferred),
     session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
   });
 }
@@ -89,11 +91,18 @@ async function refuseExceeded(principal: Principal, workspaceId: string, { store
 }
 
 /** The session that the query names, and the workspace of it or of the one to be. */
+interface CheckedQuery {
+  readonly found: Session | null;
+  readonly workspaceId: string | undefined;
+  /** The model that the caller wants where nothing names another. */
+  readonly preferred: string | null;
+}
+
 async function checkQuery(
   principal: Principal,
   body: QueryRequest,
   { runtime, store, draining }: Services,
-): Promise<{ readonly found: Session | null; readonly workspaceId: string | undefined }> {
+): Promise<CheckedQuery> {
   if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   if (body.corpus_id !== undefined)
     throw new Problem('corpus_not_found', 'No corpus has this id, or it is not yours; leave corpus_id out.');
@@ -103,13 +112,20 @@ async function checkQuery(
   if (body.session_id !== undefined && !found)
     throw new Problem('not_found', 'No session has this id, or it is not yours.');
   const workspaceId = found?.session.workspace_id ?? (await store.workspaces.defaultOf(principal))?.id;
+  const named = body.model ?? found?.session.model ?? null;
+  const preferred =
+    named === null ? (await store.preferences.find(principal)).preferences.default_model : null;
   const names = {
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
-    model: body.model ?? found?.session.model ?? null,
+    model: named ?? preferred,
   };
   // Without a workspace there is no session either, as the store says below.
   if (workspaceId !== undefined) await runtime.check(names, workspaceId);
-  return { found: found?.session ?? null, workspaceId };
+  return { found: found?.session ?? null, workspaceId, preferred };
+}
+
+function preferring(preferredModel: string | null): Pick<Query, 'preferredModel'> {
+  return preferredModel === null ? {} : { preferredModel };
 }
 
 function queryIn(

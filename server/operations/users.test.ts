@@ -151,6 +151,20 @@ describe('preferences', () => {
     expect((await read(token)).body).toEqual(defaults);
   });
 
+  test('say which model answers where nothing names another', async () => {
+    const { token } = await app.register('picky');
+    const ask = () => app.request('POST', '/api/v1/query', { token, body: { prompt: 'Hello' } });
+    // Among many accounts the demonstration answers only where it is named.
+    expect(await ask()).toMatchObject({ status: 503, body: { code: 'no_provider_configured' } });
+    const preferred = { token, body: { default_model: 'demo:demo-1' }, headers: mergePatch };
+    expect((await app.request('PATCH', own, preferred)).status).toBe(200);
+    const { body } = await ask();
+    const run = await app.request('GET', `/api/v1/runs/${body.run_id}`, { token });
+    expect(run.body).toMatchObject({ status: 'completed', model: 'demo:demo-1' });
+    const other = { prompt: 'Hello', model: 'nobody:none' };
+    expect((await app.request('POST', '/api/v1/query', { token, body: other })).status).toBe(503);
+  });
+
   test('are changed only by who has read them as they are', async () => {
     const before = await read();
     const etag = before.headers.get('etag') ?? '';

@@ -23,6 +23,8 @@ export interface Query {
   readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
   readonly agentSlug?: string;
   readonly model?: string;
+  /** What the person wants where neither the query, the session nor the profile names a model. */
+  readonly preferredModel?: string;
   readonly permissionMode?: PermissionMode;
   /** What is asked for besides the prompt. */
   readonly request?: RunRequest;

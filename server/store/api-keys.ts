@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { ApiKey, ApiKeyCreate, ApiKeyUpdate, Scope } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import type { AuditValues } from './audit-values.ts';
 import { toDollars } from './costs.ts';
@@ -111,6 +112,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
     update: (reach, id, patch, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
+        if (ends(patch)) await refuseLastKey(sql, reach, id, now());
         return save(sql, reach, 'api_key.update', row, patched(row, patch), now());
       }),
     rotate: (reach, id, { hash, prefix }, oldUntil, ifMatch) =>
@@ -126,6 +128,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
     revoke: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
+        await refuseLastKey(sql, reach, id, now());
         await sql<ApiKeyRow>('api_keys').where({ id }).delete();
         record(sql, reach, 'api_key.revoke', row, null);
       }),
@@ -158,6 +161,27 @@ async function lockApiKey(
   if (!row) throw notFound('API key');
   requireMatch(ifMatch, row);
   return row;
+}
+
+/** Whether a change may leave the key good for less, or not for long. */
+function ends({ disabled, expires_at, scopes, ip_allow, rate_limit }: ApiKeyUpdate): boolean {
+  return disabled === true || [expires_at, scopes, rate_limit].some(Boolean) || (ip_allow ?? []).length > 0;
+}
+
+/** The operator who acts with the last of their keys may know no password: whoever has logged in does. */
+async function refuseLastKey(sql: Knex.Transaction, reach: Reach, id: string, now: number): Promise<void> {
+  if (!reach.operator || reach.origin?.credential?.id !== id) return;
+  const others = sql<ApiKeyRow>('api_keys')
+    .where({ user_id: reach.userId, disabled: false })
+    .whereNot({ id });
+  const other = await others
+    .where((good) => good.whereNull('expires_at').orWhere('expires_at', '>', now))
+    .first('id');
+  if (other) return;
+  throw new Problem(
+    'last_key',
+    'This is your last API key, and you act with it; log in, or make another key first.',
+  );
 }
 
 async function save(

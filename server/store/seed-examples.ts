@@ -259,7 +259,7 @@ async function insertPerson(sql: Knex.Transaction, person: Account) {
   const keys = { email_key: person.email.toLowerCase(), name_key: nameKey(person.name) };
   await sql('users').insert({ ...row, ...keys, ...times, password_hash: 'nobody’s', revision: 1 });
   for (const { organization_id, role } of memberships)
-    await sql('memberships').insert({ organization_id, user_id: person.id, role, created_at: at });
+    await sql('memberships').insert({ organization_id, user_id: person.id, role, created_at: at + 1 });
 }
 
 async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {

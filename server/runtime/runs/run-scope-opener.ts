@@ -65,7 +65,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { providers, toolset, extensions } = parts.now;
     const { workspacePath } = place;
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
-    const named = query.model ?? session.model ?? modelOf(profile, config) ?? terms.model;
+    const named =
+      query.model ?? session.model ?? modelOf(profile, config) ?? query.preferredModel ?? terms.model;
     const models = chooseModel(
       providers,
       config,
