@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
+import { startMailbox } from '../test-mailbox.ts';
 import { invite, makePeople, type People, registerIn } from '../test-people.ts';
 
 let app: TestApp;
@@ -247,6 +248,42 @@ describe('the role of an invitation', () => {
     });
     expect(await accept(body.token, account)).toMatchObject(gone);
   });
+});
+
+test('an invitation goes to its address by mail, with its token, which then stands nowhere else', async () => {
+  const mailbox = await startMailbox();
+  const settings = {
+    smtpUrl: mailbox.url,
+    mailFrom: 'service@example.com',
+    publicUrl: 'https://service.example.com',
+  };
+  const mailing = await testApp({ settings });
+  try {
+    const owner = await mailing.register('owner');
+    const account = await mailing.register('guest');
+    const { body: me } = await mailing.request('GET', '/api/v1/users/me', owner);
+    const target = `/api/v1/organizations/${me.memberships[0].organization_id}/invitations`;
+    const body = { email: account.email };
+    const answer = await mailing.request('POST', target, { token: owner.token, body });
+    expect(answer).toMatchObject({ status: 201, body: { sent: true, token: null } });
+    const { text } = await mailbox.next(account.email);
+    expect(text).toContain('https://service.example.com');
+    expect(text).toContain(`Invited by: ${owner.email}`);
+    const [token] = /^inv_[\w-]{43}$/m.exec(text.replaceAll('\r', '')) ?? [];
+    const accepted = await mailing.request('POST', '/api/v1/invitations/accept', {
+      token: account.token,
+      body: { token },
+    });
+    expect(accepted.status).toBe(200);
+    await mailbox.close();
+    const again = await mailing.request('POST', target, {
+      token: owner.token,
+      body: { email: 'late@example.com' },
+    });
+    expect(again.body).toMatchObject({ sent: false, token: expect.stringMatching(/^inv_/) });
+  } finally {
+    await mailing.close();
+  }
 });
 
 test.each([

@@ -7,8 +7,9 @@ import { etagOf, requireMatch } from './etag.ts';
 import { lockOrganization, requireOrganization } from './organizations.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
+import { requireOtherOwner } from './person-role.ts';
 import { covers, notFound, type Reach, requireRole } from './reach.ts';
-import type { RunRow } from './runs.ts';
+import { stopRunsOf } from './stop-runs.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface TaggedMember {
@@ -68,11 +69,11 @@ export function memberRepository({ database, cursors }: StoreParts): Members {
         const { caller, member } = await lockMembers(sql, reach, organizationId, userId);
         requireMatch(ifMatch, member);
         requireCovers(caller.role, member.role === 'owner' ? 'owner' : role);
-        if (member.role === 'owner' && role !== 'owner') await requireOtherOwner(sql, organizationId, userId);
+        if (member.role === 'owner' && role !== 'owner') await requireOtherOwner(sql, placeOf(member));
         const changed = { role, revision: member.revision + 1 };
         await membership(sql, member).update(changed);
         if (!covers(role, 'admin')) await withdrawInvitationsOf(sql, organizationId, userId);
-        if (!covers(role, 'member')) await stopRunsOf(sql, organizationId, userId);
+        if (!covers(role, 'member')) await stopRunsOf(sql, userId, [organizationId]);
         audit(sql, reach, member, 'update', { before: { role: member.role }, after: { role } });
         return tagged({ ...member, ...changed });
       }),
@@ -83,29 +84,11 @@ export function memberRepository({ database, cursors }: StoreParts): Members {
         const { caller, member } = await lockMembers(sql, asks, organizationId, userId);
         requireMatch(ifMatch, member);
         requireCovers(caller.role, member.role === 'owner' ? 'owner' : 'viewer');
-        if (member.role === 'owner') await requireOtherOwner(sql, organizationId, userId);
+        if (member.role === 'owner') await requireOtherOwner(sql, placeOf(member));
         await removeMember(sql, organizationId, userId);
         audit(sql, reach, member, 'delete', { before: { role: member.role } });
       }),
   };
-}
-
-/** Refuses to take the last owner from an organization. All owners are locked: of two who go at once one stays. */
-async function requireOtherOwner(
-  sql: Knex.Transaction,
-  organizationId: string,
-  userId: string,
-): Promise<void> {
-  const owners: string[] = await sql('memberships')
-    .where({ organization_id: organizationId, role: 'owner' })
-    .orderBy('user_id')
-    .forUpdate()
-    .pluck('user_id');
-  if (owners.some((owner) => owner !== userId)) return;
-  throw new Problem(
-    'last_owner',
-    'The organization has no other owner; make somebody else owner first, or delete the organization.',
-  );
 }
 
 /** Ends a membership, and all that somebody was given or has begun by it. What they have made stays. */
@@ -115,14 +98,7 @@ async function removeMember(sql: Knex.Transaction, organizationId: string, userI
   for (const table of ['memberships', 'group_members', 'workspace_members'])
     await sql(table).where(theirs).delete();
   await withdrawInvitationsOf(sql, organizationId, userId);
-  await stopRunsOf(sql, organizationId, userId);
-}
-
-/** What somebody has begun acts with their rights, and ends with them: each run is told at the next sign of life. */
-async function stopRunsOf(sql: Knex.Transaction, organizationId: string, userId: string): Promise<void> {
-  await sql<RunRow>('runs')
-    .where({ organization_id: organizationId, user_id: userId, ended_at: null, interrupt_requested: null })
-    .update({ interrupt_requested: 'requested' });
+  await stopRunsOf(sql, userId, [organizationId]);
 }
 
 /** Who may invite no more has invited nobody who is not there yet. */
@@ -173,8 +149,12 @@ function qualified(columns: object): Record<string, string> {
   return Object.fromEntries(Object.entries(columns).map(([name, value]) => [`memberships.${name}`, value]));
 }
 
-function membership(sql: Knex.Transaction, { organization_id, user_id }: MemberRow) {
-  return sql<MemberRow>('memberships').where({ organization_id, user_id });
+function membership(sql: Knex.Transaction, row: MemberRow) {
+  return sql<MemberRow>('memberships').where(placeOf(row));
+}
+
+function placeOf({ organization_id, user_id }: MemberRow) {
+  return { organization_id, user_id };
 }
 
 function audit(

@@ -119,7 +119,13 @@ describeStores('People', (store, engine) => {
       .where({ target_id: id })
       .orderBy('sequence');
     expect(entries.map(({ action }) => action)).toEqual([
-      ...['user.create', 'member.update', 'user.suspend', 'user.reactivate', 'user.revoke_logins'],
+      ...[
+        'user.create',
+        'organization_member.update',
+        'user.suspend',
+        'user.reactivate',
+        'user.revoke_logins',
+      ],
       'user.delete',
     ]);
     for (const entry of entries) expect(entry.organization_id).toBe(boss.organizationIds[0]);

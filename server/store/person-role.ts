@@ -23,9 +23,12 @@ export async function changeRole(
   if (membership.role === role) return;
   const place = { organization_id, user_id: person.row.id };
   if (membership.role === 'owner') await requireOtherOwner(sql, place);
-  await sql('memberships').where(place).update({ role });
+  // As `putOrgMember` leaves it: whoever has read the membership before has read another one.
+  await sql('memberships')
+    .where(place)
+    .update({ role, revision: sql.raw('revision + 1') });
   recordAudit(sql, reach, {
-    action: 'member.update',
+    action: 'organization_member.update',
     target: { type: 'user', id: place.user_id },
     organizationId: organization_id,
     before: { role: membership.role },
