@@ -5,13 +5,24 @@ import { writeIfChanged } from './output.ts';
 
 /** Writes server/contract/openapi.mock.json and openapi.sdk.json. */
 export async function generateDerivedDocuments(root: string, contract: Contract): Promise<void> {
-  const mock = withStreamsAsText(contract);
+  const text = withStreamsAsText(contract);
   const folder = join(root, 'server/contract');
-  await writeIfChanged(join(folder, 'openapi.mock.json'), `${JSON.stringify(mock, null, 1)}\n`);
+  await writeIfChanged(
+    join(folder, 'openapi.mock.json'),
+    `${JSON.stringify(withWrongRequestsAs400(text), null, 1)}\n`,
+  );
   await writeIfChanged(
     join(folder, 'openapi.sdk.json'),
-    `${JSON.stringify(withBlocksOnly(mock), null, 1)}\n`,
+    `${JSON.stringify(withBlocksOnly(text), null, 1)}\n`,
   );
+}
+
+/** The mock answers a wrong request with 422 wherever that is declared; ours means something else, and 400 is what it gets. */
+function withWrongRequestsAs400(contract: Contract): Contract {
+  const copy = structuredClone(contract);
+  for (const { operation } of operationsOf(copy))
+    if (operation.responses['400']) delete operation.responses['422'];
+  return copy;
 }
 
 /** The mock and the generators know a stream only as text; its example is the events as they stand on the wire. */

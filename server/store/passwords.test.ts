@@ -85,6 +85,7 @@ describeStores('Passwords', (store, engine) => {
     await store().passwords.reset(hash, 'a-secret-hash', { userId: null, origin });
     const entries = await engine.sql()('audit_entries').where({ target_id: ada.userId }).orderBy('sequence');
     expect(entries.map(({ action, actor_id, ip }) => [action, actor_id, ip])).toEqual([
+      ['user.create', null, null],
       ['password_reset.create', null, '203.0.113.9'],
       ['password.reset', ada.userId, '203.0.113.9'],
     ]);

@@ -54,6 +54,7 @@ async function carryOut(calls: readonly (readonly [string, string, number])[]) {
     ...{ runId: 'run_1', sessionId: 'ses_1', permissionMode: 'ask', rules: [], onUnanswered: 'deny' },
     ...{ extensions: [], workspacePath: '/', transcript, hub: createEventHub(), clock: systemClock },
     settings: async () => ({}),
+    workspaceRules: async () => [],
     tools: async () => recorded.tools,
     files: seenFiles(createFileMemory()),
     signal: new AbortController().signal,
