@@ -64,6 +64,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyDeviceLogin: 'the first reply counts',
   linkOidcLogin: 'an attempt that nobody goes on with ends by itself',
   logout: 'does the same again',
+  revokeUserLogins: 'does the same again',
   acceptInvitation: 'the token works once',
   interruptRun: 'does the same again',
   interruptSession: 'does the same again',

@@ -24,7 +24,10 @@ export function addServer(program: Command): void {
       .action(async (flags: string[]) => (await import('../commands/serve.ts')).invite(flags)),
     'service invite --data-dir /var/lib/service',
   );
-  const audit = program.command('audit').description('The audit log of the server of this machine.');
+  const audit = withExample(
+    program.command('audit').description('The audit log of the server of this machine.'),
+    'service audit verify --data-dir /var/lib/service',
+  );
   withExample(
     audit
       .command('verify')
