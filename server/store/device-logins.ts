@@ -6,7 +6,7 @@ import { isDuplicate } from './database-errors.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { timestamp } from './timestamps.ts';
-import { toUser, type UserRow } from './users.ts';
+import { toUser, type UserRow } from './user-row.ts';
 
 export interface OpenDeviceLogin {
   readonly deviceHash: string;

@@ -1,6 +1,6 @@
 /** Where accounts have logged in from: the brake holds strangers apart from those who come from such an address. */
 import type { StoreParts } from './parts.ts';
-import type { UserRow } from './users.ts';
+import type { UserRow } from './user-row.ts';
 
 export interface LoginAddresses {
   /** Whether the account with this e-mail address has logged in from there. An unknown one never has. */

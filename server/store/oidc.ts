@@ -4,7 +4,8 @@ import type { User } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
 import type { Origin } from './reach.ts';
-import { insertAccount, type NewAccount, toUser, type UserRow } from './users.ts';
+import { toUser, type UserRow } from './user-row.ts';
+import { insertAccount, type NewAccount } from './users.ts';
 
 /** Who somebody is at a provider. */
 export interface OidcIdentity {

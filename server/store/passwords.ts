@@ -4,7 +4,7 @@ import type { User } from '../contract/api.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { toUser, type UserRow } from './users.ts';
+import { toUser, type UserRow } from './user-row.ts';
 
 /** A link to a new password as the store knows it: only its hash. */
 export interface NewReset {

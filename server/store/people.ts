@@ -22,7 +22,7 @@ import {
 import { changeRole } from './person-role.ts';
 import { covers, notFound, type Reach, wholeOrganizations } from './reach.ts';
 import { stopRunsOf } from './stop-runs.ts';
-import { insertUser, type UserRow, userRow } from './users.ts';
+import { insertUser, type UserRow, userRow } from './user-row.ts';
 
 /** An account that somebody makes for somebody else; nobody knows its password. */
 export interface NewPerson {

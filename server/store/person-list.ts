@@ -5,7 +5,7 @@ import type { Cursors } from './cursor.ts';
 import { type Page, readPage } from './page.ts';
 import { membershipsOf, roleRequired, seenBy, toAccount } from './person-reach.ts';
 import { notFound, type Reach, wholeOrganizations } from './reach.ts';
-import { nameKey, type UserRow } from './users.ts';
+import { nameKey, type UserRow } from './user-row.ts';
 
 /** `limit`, `cursor` and the filters of the contract. */
 export type PersonQuery = Partial<NonNullable<operations['listUsers']['parameters']['query']>>;

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { Account, Membership, Role } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { covers, notFound, type Reach, wholeOrganizations } from './reach.ts';
-import { toUser, type UserRow } from './users.ts';
+import { toUser, type UserRow } from './user-row.ts';
 
 /** A person within the reach of who asks, as they are now. */
 export interface Person {

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { PermissionRule, Role, Scope, User } from '../contract/api.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, type ReachedWorkspace } from './reach.ts';
-import { toUser, type UserRow } from './users.ts';
+import { toUser, type UserRow } from './user-row.ts';
 
 export interface PrincipalMembership {
   readonly organizationId: string;

@@ -29,7 +29,7 @@ import { insertChange, packChange } from './file-changes.ts';
 import { meter } from './meter.ts';
 import type { RunRow } from './runs.ts';
 import { indexMessage, indexTitle } from './search-index.ts';
-import { nameKey } from './users.ts';
+import { nameKey } from './user-row.ts';
 
 /** The examples that are stored, and what no example shows. */
 export interface ExampleSeed {

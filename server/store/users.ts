@@ -1,22 +1,17 @@
 /** Accounts: a person with an organization and a workspace of their own, made together or not at all. */
 import type { Knex } from 'knex';
 import type { MeUpdate, Role, User } from '../contract/api.ts';
-import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
-import { isDuplicate } from './database-errors.ts';
 import { emailKey } from './email-key.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { consumeInvitation, type InvitationToken, joinOrganization } from './invitations.ts';
 import { insertOrganization } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach } from './reach.ts';
-import { timestamp } from './timestamps.ts';
+import { insertUser, type NewUser, nameKey, toUser, type UserRow, userRow } from './user-row.ts';
 
-export interface NewAccount {
-  readonly email: string;
-  readonly name: string;
-  readonly passwordHash: string;
+export interface NewAccount extends NewUser {
   /** Used up by the account; a bootstrap token makes it the operator. */
   readonly token?: InvitationToken | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
@@ -48,22 +43,6 @@ export interface Users {
   hasOperator(): Promise<boolean>;
 }
 
-export interface UserRow {
-  id: string;
-  email: string;
-  email_key: string;
-  name: string;
-  password_hash: string;
-  avatar: string | null;
-  status: User['status'];
-  managed_by: string | null;
-  name_key: string;
-  operator: boolean;
-  revision: number;
-  created_at: number;
-  updated_at: number;
-}
-
 export function userRepository({ database, clock }: StoreParts): Users {
   return {
     createAccount: (account) =>
@@ -93,7 +72,7 @@ export function userRepository({ database, clock }: StoreParts): Users {
 
 /** See `createAccount`; for what else happens in the same transaction. */
 export async function insertAccount(sql: Knex.Transaction, account: NewAccount, now: number): Promise<User> {
-  const user = userRow(account, now);
+  const user = { ...userRow(account, now), operator: account.token?.kind === 'bootstrap' };
   // The token first: who has none learns nothing about addresses.
   const invitation = account.token && (await consumeInvitation(sql, account.token, user, now));
   if (user.operator) await refuseSecondOperator(sql);
@@ -153,38 +132,6 @@ async function operatorExists(sql: Knex): Promise<boolean> {
   return (await sql<UserRow>('users').whereRaw('operator = true').first('id')) !== undefined;
 }
 
-/** An account as it is stored first. */
-export function userRow({ email, name, passwordHash, token }: NewAccount, now: number): UserRow {
-  return {
-    id: newId('user'),
-    email,
-    email_key: emailKey(email),
-    name,
-    name_key: nameKey(name),
-    avatar: null,
-    status: 'active',
-    managed_by: null,
-    password_hash: passwordHash,
-    operator: token?.kind === 'bootstrap',
-    revision: 1,
-    created_at: now,
-    updated_at: now,
-  };
-}
-
-/** Throws `email_taken`. */
-export async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
-  try {
-    await sql('users').insert(user);
-  } catch (error) {
-    if (!isDuplicate(error)) throw error;
-    throw new Problem(
-      'email_taken',
-      'An account with this e-mail address exists; log in, or use another address.',
-    );
-  }
-}
-
 async function updateUser(
   sql: Knex.Transaction,
   reach: Reach,
@@ -214,24 +161,6 @@ async function updateUser(
   return tagged({ ...row, ...changed });
 }
 
-/** By which a name is searched for. */
-export function nameKey(name: string): string {
-  return name.normalize('NFC').toLowerCase();
-}
-
 function tagged(row: UserRow): TaggedUser {
   return { user: toUser(row), etag: etagOf(row) };
-}
-
-export function toUser(row: UserRow): User {
-  return {
-    id: row.id,
-    email: row.email,
-    name: row.name,
-    avatar: row.avatar,
-    operator: Boolean(row.operator),
-    status: row.status,
-    created_at: timestamp(row.created_at),
-    updated_at: timestamp(row.updated_at),
-  };
 }

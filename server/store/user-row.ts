@@ -1,0 +1,80 @@
+/** The row of a person: as it is made, and as the contract shows it. */
+import type { Knex } from 'knex';
+import type { User } from '../contract/api.ts';
+import { newId } from '../ids.ts';
+import { Problem } from '../problem.ts';
+import { isDuplicate } from './database-errors.ts';
+import { emailKey } from './email-key.ts';
+import { timestamp } from './timestamps.ts';
+
+export interface UserRow {
+  id: string;
+  email: string;
+  email_key: string;
+  name: string;
+  password_hash: string;
+  avatar: string | null;
+  status: User['status'];
+  managed_by: string | null;
+  name_key: string;
+  operator: boolean;
+  revision: number;
+  created_at: number;
+  updated_at: number;
+}
+
+export interface NewUser {
+  readonly email: string;
+  readonly name: string;
+  readonly passwordHash: string;
+}
+
+/** An account as it is stored first. */
+export function userRow({ email, name, passwordHash }: NewUser, now: number): UserRow {
+  return {
+    id: newId('user'),
+    email,
+    email_key: emailKey(email),
+    name,
+    name_key: nameKey(name),
+    avatar: null,
+    status: 'active',
+    managed_by: null,
+    password_hash: passwordHash,
+    operator: false,
+    revision: 1,
+    created_at: now,
+    updated_at: now,
+  };
+}
+
+/** Throws `email_taken`. */
+export async function insertUser(sql: Knex.Transaction, user: UserRow): Promise<void> {
+  try {
+    await sql('users').insert(user);
+  } catch (error) {
+    if (!isDuplicate(error)) throw error;
+    throw new Problem(
+      'email_taken',
+      'An account with this e-mail address exists; log in, or use another address.',
+    );
+  }
+}
+
+/** By which a name is searched for. */
+export function nameKey(name: string): string {
+  return name.normalize('NFC').toLowerCase();
+}
+
+export function toUser(row: UserRow): User {
+  return {
+    id: row.id,
+    email: row.email,
+    name: row.name,
+    avatar: row.avatar,
+    operator: Boolean(row.operator),
+    status: row.status,
+    created_at: timestamp(row.created_at),
+    updated_at: timestamp(row.updated_at),
+  };
+}
