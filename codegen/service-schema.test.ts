@@ -28,7 +28,7 @@ const keywords = new Set([
   ...['minimum', 'maximum', 'exclusiveMinimum', 'if', 'then', 'description', 'default', 'examples'],
   ...['allowComments', 'allowTrailingCommas'],
   ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-alias-of', 'x-aliases'],
-  ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'x-secret'],
+  ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'writeOnly'],
   ...['x-secret-names', 'x-guard', 'x-passed-on'],
 ]);
 

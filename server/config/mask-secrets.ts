@@ -27,7 +27,7 @@ function masked(value: unknown, schema: SettingsSchema, secret: boolean): unknow
 }
 
 function isSecret(parent: SettingsSchema | null, schema: SettingsSchema, key: string): boolean {
-  return schema['x-secret'] === true && new RegExp(parent?.['x-secret-names'] ?? '', 'i').test(key);
+  return schema.writeOnly === true && new RegExp(parent?.['x-secret-names'] ?? '', 'i').test(key);
 }
 
 function maskedText(text: string, schema: SettingsSchema): string {

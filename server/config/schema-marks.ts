@@ -36,7 +36,8 @@ export interface SettingsSchema {
   readonly 'x-regexp'?: string;
   /** A template: variables and commands in it are replaced at the moment of use. */
   readonly 'x-expand'?: boolean;
-  readonly 'x-secret'?: boolean;
+  /** A secret: taken, and never shown again. */
+  readonly writeOnly?: boolean;
   /** Which names in a map are those of secrets; the other values may be shown to whoever is asked to trust them. */
   readonly 'x-secret-names'?: string;
   /** What a farther file guards by: this value, or, of a list, each of its names. Taking it back is told. */

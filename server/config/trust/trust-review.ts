@@ -67,7 +67,7 @@ function* linesOf(
   if (!children) yield `${name} = ${shown(value, secret ? schema : null)}`;
   for (const [key, child] of children ?? []) {
     const below = schema && schemaBelow(schema, key);
-    const hides = Boolean(below?.['x-secret']) && isSecretName(key, child, schema?.['x-secret-names']);
+    const hides = Boolean(below?.writeOnly) && isSecretName(key, child, schema?.['x-secret-names']);
     yield* linesOf(child, Array.isArray(value) ? `${name}[${key}]` : name + step(key), below, hides);
   }
 }
