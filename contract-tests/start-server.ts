@@ -1,4 +1,5 @@
 /** Starts the real server as a process of its own, on a free port and in a folder of its own. */
+import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,15 +22,19 @@ export interface Server {
 export interface ServerOptions {
   /** The scripted upstream that plays the provider of `scripted:scripted-1`, the default model. */
   readonly upstreamUrl?: string;
+  /** An empty PostgreSQL database; SQLite without one. */
+  readonly databaseUrl?: string | undefined;
   /** SERVICE_* variables beyond those that every test wants. */
   readonly variables?: Readonly<Record<string, string>>;
 }
 
 const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
 
-export async function startServer({ upstreamUrl, variables }: ServerOptions = {}): Promise<Server> {
+export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  const { upstreamUrl, databaseUrl, variables } = options;
   const folder = await mkdtemp(join(tmpdir(), 'service-contract-'));
   await writeSettings(folder, upstreamUrl);
+  const database = databaseUrl === undefined ? {} : await databaseVariables(folder, databaseUrl);
   const removeFolder = () => rm(folder, { recursive: true, force: true });
   const started = await startProgram(
     [process.execPath, program, '--port', '0', '--data-dir', join(folder, 'data'), '--strict'],
@@ -42,6 +47,7 @@ export async function startServer({ upstreamUrl, variables }: ServerOptions = {}
         SERVICE_STREAMS_PER_USER: '100000',
         SERVICE_STREAMS_TOTAL: '100000',
         SERVICE_DRAIN_SECONDS: '1',
+        ...database,
         ...variables,
       },
       ready: /^service \S+ is listening on (?<url>http:\S+)\n[\s\S]*\b(?<key>sk-[A-Za-z0-9_-]{43,})/m,
@@ -62,6 +68,13 @@ export async function startServer({ upstreamUrl, variables }: ServerOptions = {}
       return code;
     },
   };
+}
+
+/** With PostgreSQL the key of stored secrets comes from outside, since several servers have to share it. */
+async function databaseVariables(folder: string, url: string): Promise<Record<string, string>> {
+  const key = join(folder, 'master.key');
+  await writeFile(key, randomBytes(32).toString('base64'), { mode: 0o600 });
+  return { DATABASE_URL: url, SERVICE_MASTER_KEY_FILE: key };
 }
 
 async function writeSettings(folder: string, upstreamUrl: string | undefined): Promise<void> {

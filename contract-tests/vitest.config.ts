@@ -4,6 +4,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
+    // One PostgreSQL for all of them, as the server's tests have it: it gives the tests its address, `postgresUrl`.
+    globalSetup: ['../server/store/test-postgres.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.

@@ -1,6 +1,6 @@
 /** Journeys of somebody who forgot a password, changes it, and adds a second factor. */
-import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { codeNow } from '../one-time-code.ts';
 import { expectShape, newAccount, preferring, refusal, type Target } from './target.ts';
 
 export function passwordJourneys(target: () => Target): void {
@@ -79,16 +79,4 @@ export function passwordJourneys(target: () => Target): void {
       await visitor.POST('/api/v1/auth/login', { body: { email, password } });
     });
   });
-}
-
-/** What an authenticator app shows (RFC 6238), made without the library that checks it. */
-function codeNow(secret: string): string {
-  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-  const bits = [...secret].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0')).join('');
-  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000)));
-  const digest = createHmac('sha1', key).update(counter).digest();
-  const at = digest.readUInt8(19) & 0xf;
-  return String((digest.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }

@@ -1,0 +1,67 @@
+/** Every operation of the contract, asked by everybody there is, on both databases: who gets what, and who learns nothing. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { operations } from '../contract.ts';
+import { callerNames } from './callers.ts';
+import { columns, lineOf, readExpected } from './expected.ts';
+import { filterFaults, filtersOf, mixedFaults, namesSeveral } from './foreign.ts';
+import { writePage } from './page.ts';
+import { askEverybody } from './row.ts';
+import { specialRequests } from './special-requests.ts';
+import { needlessThings } from './things.ts';
+import { openWorld, type World } from './world.ts';
+
+const expected = readExpected();
+const postgres = inject('postgresUrl');
+
+test('the list has lines for operations of the contract alone, with a column for each caller', () => {
+  const names = operations.map(({ operationId }) => operationId);
+  expect([...expected.keys()].filter((name) => ![...names, 'operation'].includes(name))).toEqual([]);
+  expect(expected.get('operation')).toBe(columns);
+  expect(needlessThings(operations)).toEqual([]);
+  expect(Object.keys(specialRequests).filter((name) => !names.includes(name))).toEqual([]);
+});
+
+describe('on SQLite', () => matrix('SQLite', null));
+describe.skipIf(postgres === null)('on PostgreSQL', () => matrix('PostgreSQL', postgres));
+
+function matrix(database: string, server: string | null): void {
+  const measured = new Map<string, readonly number[]>();
+  let world: World;
+
+  beforeAll(async () => {
+    world = await openWorld(server);
+  }, 60_000);
+  afterAll(async () => {
+    await world?.stop();
+    if (measured.size < operations.length) return;
+    const cells = operations.length * callerNames.length;
+    console.log(
+      `Access on ${database}: ${operations.length} operations × ${callerNames.length} callers = ${cells} cells`,
+    );
+    await writePage(measured);
+  });
+
+  test.each(operations)('$operationId answers everybody as it should', async (operation) => {
+    const { statuses, faults } = await askEverybody(world, operation);
+    measured.set(operation.operationId, statuses);
+    expect(faults).toEqual([]);
+    const line = lineOf(operation, statuses);
+    const advice = `Think over each column, then write it into contract-tests/access.expected:\n${line}\n`;
+    expect(line, advice).toBe(expected.get(operation.operationId));
+  });
+
+  test.each(operations.filter(namesSeveral))(
+    'an id of another organization in a request to $operationId names nothing',
+    async (operation) => {
+      expect(await mixedFaults(world, operation)).toEqual([]);
+    },
+  );
+
+  test.each(operations.filter((operation) => filtersOf(operation).length > 0))(
+    'what $operationId shows cannot be narrowed to what belongs to others',
+    async (operation) => {
+      for (const caller of ['rival', 'colleague'] as const)
+        expect(await filterFaults(world, operation, caller)).toEqual([]);
+    },
+  );
+}

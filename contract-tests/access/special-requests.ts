@@ -1,0 +1,91 @@
+/** Operations for which the contract's example is not enough: what they are asked of stands in a body, or is good once. */
+import type { Answer, Sender } from './requests.ts';
+import { signInRequests } from './sign-in-requests.ts';
+import type { Ids } from './things.ts';
+import type { World } from './world.ts';
+
+export interface SpecialRequest {
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Beside the members of the example. */
+  readonly body?: Readonly<Record<string, unknown>>;
+  readonly token?: string;
+  undo?(answer: Answer): Promise<void>;
+}
+
+export interface RequestPlace {
+  readonly world: World;
+  readonly sender: Sender;
+  readonly ids: Ids;
+}
+
+export type Special = (place: RequestPlace) => SpecialRequest | Promise<SpecialRequest>;
+
+const inWorkspace: Special = ({ ids }) => ({ body: { workspace_id: ids.workspace_id } });
+const ofWorkspace: Special = ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '' } });
+const ofOrganization: Special = ({ ids }) => ({ query: { organization_id: ids.org_id ?? '' } });
+const inSession: Special = ({ ids }) => ({ body: { session_id: ids.session_id } });
+
+export const specialRequests: Readonly<Record<string, Special>> = {
+  ...signInRequests,
+  createSession: inWorkspace,
+  createAgent: inWorkspace,
+  importSession: ofWorkspace,
+  listAgents: ofWorkspace,
+  listTools: ofWorkspace,
+  streamEvents: ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '', follow: 'false' } }),
+  createWorkspace: ({ ids }) => ({ body: { organization_id: ids.org_id } }),
+  listGroups: ofOrganization,
+  listUsers: ofOrganization,
+  listAuditLogs: ofOrganization,
+  exportAuditLogs: ofOrganization,
+  createQuery: inSession,
+  streamQuery: inSession,
+  estimateQuery: inSession,
+  createMessage: ({ ids }) => ({ headers: { 'x-service-session-id': ids.session_id ?? '' } }),
+  // A key gives no scope that it does not have.
+  createApiKey: () => ({ body: { scopes: ['keys:write'] } }),
+  createOrganization: async ({ world, sender }) => ({
+    async undo({ status, text, headers }) {
+      if (status !== 201) return;
+      await fetch(`${world.server.url}/api/v1/organizations/${JSON.parse(text).id}`, {
+        method: 'DELETE',
+        headers: { Authorization: `Bearer ${sender.token}`, 'If-Match': headers.get('ETag') ?? '' },
+      });
+    },
+  }),
+  acceptInvitation,
+  trustWorkspace,
+};
+
+/** Into an organization that is there for this alone. */
+async function acceptInvitation({ world: { cast }, sender }: RequestPlace): Promise<SpecialRequest> {
+  const { person } = sender;
+  if (!person) return {};
+  const { client } = person.id === cast.theirs.owner.id ? cast.ours.owner : cast.theirs.owner;
+  const { data } = await client.POST('/api/v1/organizations', { body: { name: 'Short-lived' } });
+  const path = { org_id: data.id };
+  const { data: invited } = await client.POST('/api/v1/organizations/{org_id}/invitations', {
+    params: { path },
+    body: { email: person.email },
+  });
+  return {
+    body: { token: invited.token },
+    async undo() {
+      const header = { 'If-Match': '*' };
+      await client.DELETE('/api/v1/organizations/{org_id}', { params: { path, header } });
+    },
+  };
+}
+
+/** The files have to be those that are there. */
+async function trustWorkspace({ world, ids }: RequestPlace): Promise<SpecialRequest> {
+  const { client } = world.cast.ours.owner;
+  const path = { workspace_id: ids.workspace_id ?? '' };
+  await client.PATCH('/api/v1/workspaces/{workspace_id}/config', {
+    params: { path, header: { 'If-Match': '*' } },
+    body: { options: { debug: true } },
+  });
+  const { data } = await client.GET('/api/v1/workspaces/{workspace_id}/trust', { params: { path } });
+  return { body: { files: data.files.map(({ path: file, sha256 }) => ({ path: file, sha256 })) } };
+}

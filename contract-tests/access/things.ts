@@ -1,0 +1,208 @@
+/** What the ids of a path name: each made anew by the owner of an organization, in its workspace. */
+import { type RunEvent, streamQuery } from '@service/client/stream';
+import type { ContractOperation } from '../contract.ts';
+import { newWorkspace, type Organization, password } from './people.ts';
+
+/** By the names of the parameters of paths. What a thing brings along besides can be named in a body. */
+export type Ids = Readonly<Record<string, string>>;
+
+/** `expendable`: the whole organization or workspace is going to be deleted, by somebody whose role suffices for that. */
+type Make = (organization: Organization, wanted: { readonly expendable: boolean }) => Promise<Ids>;
+
+const model = 'scripted:scripted-1';
+
+/** By the part of a path that ends with its last id. */
+const things: Readonly<Record<string, Make>> = {
+  '/api/v1/auth/logins/{login_id}': newLogin,
+  '/api/v1/auth/oidc/{provider}': async () => ({ provider: 'corp' }),
+  '/api/v1/auth/api-keys/{key_id}': newKey,
+  '/api/v1/organizations/{org_id}': async (organization, { expendable }) => ({
+    org_id: expendable ? await newOrganization(organization) : organization.id,
+  }),
+  '/api/v1/organizations/{org_id}/members/{user_id}': newPerson,
+  '/api/v1/organizations/{org_id}/invitations/{invitation_id}': newInvitation,
+  '/api/v1/groups/{group_id}': newGroup,
+  '/api/v1/groups/{group_id}/members/{user_id}': newGroupMember,
+  '/api/v1/users/{user_id}': newPerson,
+  '/api/v1/workspaces/{workspace_id}': async (organization, { expendable }) => ({
+    workspace_id: expendable ? await newWorkspace(organization) : organization.workspaceId,
+  }),
+  '/api/v1/workspaces/{workspace_id}/members/{principal_id}': newWorkspaceMember,
+  '/api/v1/sessions/{session_id}': newConversation,
+  '/api/v1/sessions/{session_id}/messages/{message_id}': newConversation,
+  '/api/v1/sessions/{session_id}/permissions/{request_id}': askingPermission,
+  '/api/v1/sessions/{session_id}/prompts/{request_id}': askingQuestion,
+  '/api/v1/runs/{run_id}': newConversation,
+  '/api/v1/agents/{agent_id}': newAgent,
+  '/api/v1/plans/{plan_id}': newPlan,
+  '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
+  '/api/v1/audit/logs/{entry_id}': newestEntry,
+};
+
+/** Some operations need it in a certain state, or have it in their body or a header. */
+const thingsOfOperations: Readonly<Record<string, Make>> = {
+  interruptRun: askingQuestion,
+  interruptSession: askingQuestion,
+  searchSessions: newConversation,
+  createQuery: newConversation,
+  streamQuery: newConversation,
+  estimateQuery: newConversation,
+  createMessage: newConversation,
+};
+
+let made = 0;
+
+/** Makes what the path of an operation names; an operation without ids gets those of the organization. */
+export async function makeThing(
+  { operationId, path }: Pick<ContractOperation, 'operationId' | 'path'>,
+  organization: Organization,
+  wanted = { expendable: false },
+): Promise<Ids> {
+  made += 1;
+  const place = path.slice(0, path.lastIndexOf('}') + 1);
+  const make = thingsOfOperations[operationId] ?? things[place];
+  if (!make && place !== '')
+    throw new Error(`${operationId}: say in contract-tests/access/things.ts how its owner makes ${place}`);
+  const standing = { org_id: organization.id, workspace_id: organization.workspaceId };
+  const ids = { ...standing, ...(await make?.(organization, wanted)) };
+  for (const [name, id] of Object.entries(ids))
+    if (name !== 'subject_type' && name !== 'provider') organization.secrets.add(id);
+  return ids;
+}
+
+/** What `things` tells of and the contract does not have (any more). */
+export function needlessThings(operations: readonly ContractOperation[]): string[] {
+  const places = new Set(operations.map(({ path }) => path.slice(0, path.lastIndexOf('}') + 1)));
+  const names = new Set(operations.map(({ operationId }) => operationId));
+  return [
+    ...Object.keys(things).filter((place) => !places.has(place)),
+    ...Object.keys(thingsOfOperations).filter((name) => !names.has(name)),
+  ];
+}
+
+async function newLogin({ owner: { client, email } }: Organization): Promise<Ids> {
+  await client.POST('/api/v1/auth/login', { body: { email, password } });
+  const { data } = await client.GET('/api/v1/auth/logins');
+  return { login_id: data.data[0]?.id ?? '' };
+}
+
+/** With one scope: a key with no other can give its own on. */
+async function newKey({ owner: { client } }: Organization): Promise<Ids> {
+  const body = { name: 'Build server', scopes: ['keys:write' as const] };
+  return { key_id: (await client.POST('/api/v1/auth/api-keys', { body })).data.api_key.id };
+}
+
+async function newOrganization({ owner: { client } }: Organization): Promise<string> {
+  return (await client.POST('/api/v1/organizations', { body: { name: 'Short-lived' } })).data.id;
+}
+
+/** Somebody with an account that the organization manages. */
+async function newPerson({ owner: { client }, id: org_id }: Organization): Promise<Ids> {
+  const body = { email: `person-${made}@example.com`, role: 'viewer' as const, organization_id: org_id };
+  const { data } = await client.POST('/api/v1/users', { body });
+  return { org_id, user_id: data.user.id };
+}
+
+async function newInvitation({ owner: { client }, id: org_id }: Organization): Promise<Ids> {
+  const { data } = await client.POST('/api/v1/organizations/{org_id}/invitations', {
+    params: { path: { org_id } },
+    body: { email: `invited-${made}@example.com` },
+  });
+  return { org_id, invitation_id: data.invitation.id };
+}
+
+async function newGroup({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {
+  const body = { organization_id, name: `Readers ${made}` };
+  return { group_id: (await client.POST('/api/v1/groups', { body })).data.id };
+}
+
+async function newGroupMember(organization: Organization): Promise<Ids> {
+  const { client, id: user_id } = organization.owner;
+  const { group_id = '' } = await newGroup(organization);
+  await client.PUT('/api/v1/groups/{group_id}/members/{user_id}', {
+    params: { path: { group_id, user_id } },
+  });
+  return { group_id, user_id };
+}
+
+async function newWorkspaceMember(organization: Organization): Promise<Ids> {
+  const { owner, workspaceId: workspace_id } = organization;
+  const { group_id: principal_id = '' } = await newGroup(organization);
+  await owner.client.PUT('/api/v1/workspaces/{workspace_id}/members/{principal_id}', {
+    params: { path: { workspace_id, principal_id } },
+    body: { role: 'viewer' },
+  });
+  return { workspace_id, principal_id };
+}
+
+async function newSession({ owner: { client }, workspaceId }: Organization): Promise<string> {
+  return (await client.POST('/api/v1/sessions', { body: { workspace_id: workspaceId } })).data.id;
+}
+
+/** A session with a prompt and its answer. */
+export async function newConversation(organization: Organization): Promise<Ids> {
+  const { client } = organization.owner;
+  const session_id = await newSession(organization);
+  const { data } = await client.POST('/api/v1/query', { body: { prompt: 'Hello', session_id, model } });
+  const { data: messages } = await client.GET('/api/v1/sessions/{session_id}/messages', {
+    params: { path: { session_id } },
+  });
+  return { session_id, run_id: data.run_id, message_id: messages.data[0]?.id ?? '' };
+}
+
+async function askingPermission(organization: Organization): Promise<Ids> {
+  // A file of its own: nobody is asked about one that is there and was not read.
+  const input = JSON.stringify({ file_path: `file-${made}.txt`, content: 'x' });
+  return asking(organization, `use tool write with ${input}`);
+}
+
+async function askingQuestion(organization: Organization): Promise<Ids> {
+  const questions = [{ id: 'colour', type: 'free_text', text: 'Which colour?' }];
+  return asking(organization, `use tool ask_user with ${JSON.stringify({ questions })}`);
+}
+
+/** A run that waits for an answer; it goes on waiting although nobody listens any more. */
+async function asking(organization: Organization, prompt: string): Promise<Ids> {
+  const session_id = await newSession(organization);
+  for await (const event of streamQuery(organization.owner.client, { prompt, session_id, model })) {
+    const request = requestIn(event);
+    if (request) return { session_id, run_id: request.run_id, request_id: request.id };
+  }
+  throw new Error(`${prompt}: the run has ended without a question`);
+}
+
+function requestIn({ event, data }: RunEvent) {
+  if (event !== 'runtime') return null;
+  return data.type === 'permission_requested' || data.type === 'prompt_requested' ? data.request : null;
+}
+
+async function newAgent({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const slug = `reviewer-${made}`;
+  const body = { slug, description: 'Reviews.', instructions: 'You review.', workspace_id };
+  return { agent_id: (await client.POST('/api/v1/agents', { body })).data.id ?? '' };
+}
+
+async function newPlan(organization: Organization): Promise<Ids> {
+  const { client } = organization.owner;
+  const session_id = await newSession(organization);
+  const prompt = `use tool plan with ${JSON.stringify({ title: 'A better test', content: '1. Look.' })}`;
+  await client.POST('/api/v1/query', { body: { prompt, session_id, model, agent_slug: 'plan' } });
+  const { data } = await client.GET('/api/v1/plans', { params: { query: { session_id } } });
+  return { plan_id: data.data[0]?.id ?? '' };
+}
+
+/** Of a group that nobody belongs to: it bites nobody. */
+async function newQuota(organization: Organization): Promise<Ids> {
+  const { group_id: subject_id = '' } = await newGroup(organization);
+  const path = { subject_type: 'group' as const, subject_id };
+  await organization.owner.client.PUT('/api/v1/quotas/{subject_type}/{subject_id}', {
+    params: { path },
+    body: { limits: { jobs: { hard: 1 } } },
+  });
+  return path;
+}
+
+async function newestEntry({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {
+  const { data } = await client.GET('/api/v1/audit/logs', { params: { query: { organization_id } } });
+  return { entry_id: data.data[0]?.id ?? '' };
+}
