@@ -80,9 +80,14 @@ function toOperation(
       .map(Number)
       // Some operations send a browser elsewhere, which is what they are for.
       .filter((status) => (status >= 200 && status < 300) || status === 302),
-    parameters: [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(resolved<Parameter>),
+    parameters: [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(toParameter),
     example: exampleOf(resolved<{ content: Content } | undefined>(operation.requestBody)?.content),
   };
+}
+
+function toParameter(value: unknown): Parameter {
+  const parameter = resolved<Parameter>(value);
+  return { ...parameter, schema: resolved<AnySchemaObject>(parameter.schema) };
 }
 
 function exampleOf(content: Content = {}): ContractOperation['example'] {

@@ -1,6 +1,6 @@
 /** Who calls: each column of the matrix, with the credential that it brings. */
 import type { Scope } from '@service/client/api';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { type ContractOperation, operations } from '../contract.ts';
 import type { Server } from '../start-server.ts';
 import {
@@ -114,8 +114,9 @@ async function newKey({ client }: Person, body: { scopes?: Scope[]; expires_at?:
 async function expiredKey(server: Server, owner: Person): Promise<string> {
   const { key } = await newKey(owner, { expires_at: new Date(Date.now() + 1000).toISOString() });
   const headers = { Authorization: `Bearer ${key}` };
-  const status = async () => (await fetch(`${server.url}/api/v1/users/me`, { headers })).status;
-  await expect.poll(status).toBe(401);
+  await vi.waitFor(async () => {
+    expect((await fetch(`${server.url}/api/v1/users/me`, { headers })).status).toBe(401);
+  }, 10_000);
   return key;
 }
 

@@ -49,8 +49,7 @@ export async function filterFaults(
 ): Promise<string[]> {
   const { ours, theirs } = world.cast;
   const own = await requestBy(world, operation, caller, theirs);
-  const { id: org_id, workspaceId: workspace_id } = ours;
-  const ids = Object.values({ org_id, workspace_id, ...(await newConversation(ours)) });
+  const ids = [ours.id, ours.workspaceId, ours.owner.id, ...Object.values(await newConversation(ours))];
   for (const id of ids) ours.secrets.add(id);
   const faults: string[] = [];
   for (const { name, prefix } of filtersOf(operation)) {

@@ -59,9 +59,9 @@ export async function prepare(
 
 let renewals = 0;
 
-/** The example; of what is created anew each time, what names it is unique. */
-function renewed({ example, successStatuses }: ContractOperation): unknown {
-  if (!successStatuses.includes(201)) return example?.value;
+/** The example; where it names something, it does so otherwise each time, since many names may be taken once only. */
+function renewed({ example, method, successStatuses }: ContractOperation): unknown {
+  if (!successStatuses.includes(201) && method !== 'PATCH') return example?.value;
   renewals += 1;
   const { email, slug, name, ...rest } = asObject(example?.value);
   return {

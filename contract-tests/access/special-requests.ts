@@ -79,8 +79,8 @@ async function acceptInvitation({ world: { cast }, sender }: RequestPlace): Prom
 }
 
 /** The files have to be those that are there. */
-async function trustWorkspace({ world, ids }: RequestPlace): Promise<SpecialRequest> {
-  const { client } = world.cast.ours.owner;
+async function trustWorkspace({ world: { cast }, ids }: RequestPlace): Promise<SpecialRequest> {
+  const { client } = (ids.org_id === cast.ours.id ? cast.ours : cast.theirs).owner;
   const path = { workspace_id: ids.workspace_id ?? '' };
   await client.PATCH('/api/v1/workspaces/{workspace_id}/config', {
     params: { path, header: { 'If-Match': '*' } },
