@@ -1,16 +1,8 @@
 // Anthropic's Messages API: how an answer looks on its wire, plain and streamed.
 import { createHash } from 'node:crypto';
 import { readMessagesRequest } from './anthropic-messages-request.ts';
-import {
-  type Answer,
-  bearer,
-  type Dialect,
-  fragments,
-  newId,
-  type Refusal,
-  sse,
-  type Usage,
-} from './dialect.ts';
+import { type Answer, bearer, type Dialect, fragments, newId, Refusal, sse, type Usage } from './dialect.ts';
+import { inputTokens } from './prompt.ts';
 
 export const anthropicMessages: Dialect = {
   name: 'anthropic_messages',
@@ -45,6 +37,10 @@ export const anthropicMessages: Dialect = {
     last_id: ids.at(-1) ?? null,
   }),
   model: modelInfo,
+  count: (body, headers) => ({
+    input_tokens: inputTokens(readMessagesRequest(body, headers, 'count_tokens').prompt),
+  }),
+  noKey: () => new Refusal(401, 'x-api-key header is required'),
 };
 
 const errorTypes: Record<number, string> = {

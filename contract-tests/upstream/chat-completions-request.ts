@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { Refusal } from './dialect.ts';
 import { checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
-import type { Entry, Prompt } from './prompt.ts';
+import type { DialectName, Entry, Prompt } from './prompt.ts';
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
 const userPart = z.discriminatedUnion('type', [
@@ -80,12 +80,15 @@ type Message = z.infer<typeof message>;
 type Request = z.infer<typeof requestSchema>;
 
 /** Throws a `Refusal` with the vendor's words where the vendor would answer 400. */
-export function readChatRequest(body: unknown): { model: string; prompt: Prompt; includeUsage: boolean } {
+export function readChatRequest(
+  body: unknown,
+  dialect: DialectName,
+): { model: string; prompt: Prompt; includeUsage: boolean } {
   const request = checkedBody(requestSchema, body);
   refuseContradictions(request);
   refuseWrongToolMessages(request.messages);
   const prompt: Prompt = {
-    dialect: 'chat_completions',
+    dialect,
     model: request.model,
     stream: request.stream ?? false,
     tools: (request.tools ?? []).map((it) => it.function.name),

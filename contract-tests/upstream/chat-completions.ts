@@ -1,22 +1,35 @@
 // OpenAI's chat completions API: how an answer looks on its wire, plain and streamed.
 import { readChatRequest } from './chat-completions-request.ts';
-import { type Answer, type Dialect, fragments, newId, type StopReason, sse, type Usage } from './dialect.ts';
+import {
+  type Answer,
+  type Call,
+  type Dialect,
+  fragments,
+  newId,
+  type StopReason,
+  sse,
+  type Usage,
+} from './dialect.ts';
 import { openAi, openAiErrorBody } from './openai.ts';
+import type { DialectName } from './prompt.ts';
 
 export const chatCompletions: Dialect = {
   ...openAi,
   name: 'chat_completions',
-  read(body) {
-    const { model, prompt, includeUsage } = readChatRequest(body);
-    const head = () => ({ id: newId('chatcmpl-', 29), created: Math.floor(Date.now() / 1000), model });
-    return {
-      prompt,
-      whole: (answer) => completion(head(), answer),
-      frames: (answer) => frames(head(), answer, includeUsage),
-    };
-  },
+  read: (body) => readChat(body, 'chat_completions'),
   errorFrame: (refusal) => sse(openAiErrorBody(refusal)),
 };
+
+/** A call of any vendor that speaks chat completions. */
+export function readChat(body: unknown, dialect: DialectName): Call {
+  const { model, prompt, includeUsage } = readChatRequest(body, dialect);
+  const head = () => ({ id: newId('chatcmpl-', 29), created: Math.floor(Date.now() / 1000), model });
+  return {
+    prompt,
+    whole: (answer) => completion(head(), answer),
+    frames: (answer) => frames(head(), answer, includeUsage),
+  };
+}
 
 interface Head {
   id: string;

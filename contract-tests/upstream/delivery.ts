@@ -65,7 +65,9 @@ function refusalOf(failure: Failure & { kind: 'error_frame' }): Refusal {
 }
 
 function sendScriptedStatus(delivery: Delivery, failure: Failure & { kind: 'status' }): void {
-  const headers = failure.retry_after === undefined ? {} : { 'retry-after': failure.retry_after };
+  const { retry_after } = failure;
+  const headers =
+    retry_after === undefined || delivery.dialect.retryInBody ? {} : { 'retry-after': retry_after };
   if (failure.body === undefined) {
     const message = failure.message ?? `Scripted failure with status ${failure.status}`;
     sendRefusal(delivery, new Refusal(failure.status, message, failure), headers);

@@ -37,12 +37,20 @@ export interface Call {
   frames(answer: Answer): Iterable<string>;
 }
 
+/** What the path of a request says of it, where a vendor puts the model there. */
+export interface Place {
+  model: string;
+  stream: boolean;
+}
+
 export interface Dialect {
   name: DialectName;
   /** Undefined if the request carries no key in a place where this vendor reads it. */
   apiKey(headers: IncomingHttpHeaders): string | undefined;
-  /** Throws a `Refusal` for what the vendor would refuse. */
-  read(body: unknown, headers: IncomingHttpHeaders): Call;
+  /** Throws a `Refusal` for what the vendor would refuse. `place` is null where the path names no model. */
+  read(body: unknown, headers: IncomingHttpHeaders, place: Place | null): Call;
+  /** The answer to how many tokens a prompt has; absent where the vendor cannot be asked. */
+  count?: (body: unknown, headers: IncomingHttpHeaders, place: Place | null) => unknown;
   /** Headers on every response, the request's id among them. */
   headers(requestId: string): Record<string, string>;
   newRequestId(): string;
@@ -51,6 +59,9 @@ export interface Dialect {
   errorFrame(refusal: Refusal): string;
   modelList(ids: string[]): unknown;
   model(id: string): unknown;
+  noKey(): Refusal;
+  /** Whether the vendor says in the body of an error, and not in a header, when to come back. */
+  retryInBody?: true;
 }
 
 /** An error that the vendor would answer with. */
@@ -60,17 +71,25 @@ export class Refusal extends Error {
   readonly type: string | undefined;
   readonly code: string | null | undefined;
   readonly param: string | null;
+  /** Seconds, where the vendor says them in the body. */
+  readonly retryAfter: string | undefined;
 
   constructor(
     status: number,
     message: string,
-    more: { type?: string | undefined; code?: string | null | undefined; param?: string | undefined } = {},
+    more: {
+      type?: string | undefined;
+      code?: string | null | undefined;
+      param?: string | undefined;
+      retry_after?: string | undefined;
+    } = {},
   ) {
     super(message);
     this.status = status;
     this.type = more.type;
     this.code = more.code;
     this.param = more.param ?? null;
+    this.retryAfter = more.retry_after;
   }
 }
 

@@ -1,15 +1,13 @@
 // The HTTP front: control endpoints for tests, and the vendors' paths for everyone else.
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { anthropicMessages } from './anthropic-messages.ts';
-import { readMessagesRequest } from './anthropic-messages-request.ts';
-import { chatCompletions } from './chat-completions.ts';
 import { type Delivery, deliver, sendJson, sendRefusal } from './delivery.ts';
 import { type Dialect, Refusal } from './dialect.ts';
-import { inputTokens } from './prompt.ts';
-import { closeRecord, createRequestLog, type RequestLog } from './requests.ts';
+import { closeRecord, createRequestLog, type RequestLog, type RequestRecord } from './requests.ts';
 import { createResponses } from './responses.ts';
+import { type Route, routeOf } from './routes.ts';
 import { parseScript, type Script } from './script.ts';
+import { grant, refusal } from './service-account.ts';
 
 /** Largest accepted body; Anthropic refuses more than this, and nobody needs more here. */
 const bodyLimit = 32 * 1024 * 1024;
@@ -80,7 +78,9 @@ async function play(front: Front, request: IncomingMessage, response: ServerResp
     closeRecord(record, 'aborted');
     gone.abort();
   });
-  const dialect = dialectOf(front, request);
+  if (pathOf(request) === '/token') return sendToken(front, request, response, record);
+  const route = routeOf(urlOf(request), request.headers, front.responses);
+  const { dialect } = route;
   const requestId = dialect.newRequestId();
   const { promise } = front.hold;
   const delivery: Delivery = {
@@ -92,7 +92,7 @@ async function play(front: Front, request: IncomingMessage, response: ServerResp
     requestId,
   };
   try {
-    await answer(front, request, delivery);
+    await answer(front, request, route, delivery);
   } catch (error) {
     if (gone.signal.aborted) return;
     if (!(error instanceof Refusal)) throw error;
@@ -100,22 +100,25 @@ async function play(front: Front, request: IncomingMessage, response: ServerResp
   }
 }
 
-async function answer(front: Front, request: IncomingMessage, delivery: Delivery): Promise<void> {
+async function answer(
+  front: Front,
+  request: IncomingMessage,
+  { ask }: Route,
+  delivery: Delivery,
+): Promise<void> {
   const { dialect, record } = delivery;
   const text = await readBody(request);
   record.body = jsonOr(text);
   const apiKey = dialect.apiKey(request.headers);
-  if (apiKey === undefined) throw noKey(dialect);
-  const path = pathOf(request);
-  if (path === '/v1/models' || path.startsWith('/v1/models/')) return sendModels(front, request, delivery);
-  if (!posts.includes(path)) throw new Refusal(404, `Not found: ${path}`, { code: null });
-  if (request.method !== 'POST') throw new Refusal(405, `Method ${request.method} is not allowed here.`);
+  if (apiKey === undefined) throw dialect.noKey();
+  if (ask.kind === 'refused') throw ask.refusal;
+  const method = ask.kind === 'models' ? 'GET' : 'POST';
+  if (request.method !== method) throw new Refusal(405, `Method ${request.method} is not allowed here.`);
+  if (ask.kind === 'models') return sendModels(front, ask.id, delivery);
   const body = parsedBody(request, text);
-  if (path === '/v1/messages/count_tokens') {
-    const { prompt } = readMessagesRequest(body, request.headers, 'count_tokens');
-    return sendJson(delivery, { input_tokens: inputTokens(prompt) });
-  }
-  const call = dialect.read(body, request.headers);
+  if (ask.kind === 'count_tokens')
+    return sendJson(delivery, dialect.count?.(body, request.headers, ask.place));
+  const call = dialect.read(body, request.headers, ask.place);
   refuseUnknownModel(front, call.prompt.model);
   const verdict = front.script.decide(call.prompt, apiKey);
   if (verdict === undefined)
@@ -124,36 +127,36 @@ async function answer(front: Front, request: IncomingMessage, delivery: Delivery
   await deliver(delivery, call, verdict);
 }
 
-const posts = ['/v1/chat/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'];
-
-/** The path settles the dialect, except that of the model list, where this vendor's headers do. */
-function dialectOf(front: Front, request: IncomingMessage): Dialect {
-  const path = pathOf(request);
-  if (path.startsWith('/v1/messages')) return anthropicMessages;
-  if (path.startsWith('/v1/responses')) return front.responses;
-  const { headers } = request;
-  const anthropic = headers['anthropic-version'] !== undefined || headers['x-api-key'] !== undefined;
-  return anthropic && !path.startsWith('/v1/chat') ? anthropicMessages : chatCompletions;
-}
-
-function noKey(dialect: Dialect): Refusal {
-  if (dialect.name === 'anthropic_messages') return new Refusal(401, 'x-api-key header is required');
-  const message =
-    "You didn't provide an API key. You need to provide your API key in an Authorization header.";
-  return new Refusal(401, message, { code: null });
-}
-
-function sendModels(front: Front, request: IncomingMessage, delivery: Delivery): void {
-  if (request.method !== 'GET') throw new Refusal(405, `Method ${request.method} is not allowed here.`);
+function sendModels(front: Front, id: string, delivery: Delivery): void {
   const ids = front.script.models ?? modelsWhenNotScripted;
-  const id = decodeURIComponent(pathOf(request).slice('/v1/models/'.length));
   if (id !== '') refuseUnknownModel(front, id);
   sendJson(delivery, id === '' ? delivery.dialect.modelList(ids) : delivery.dialect.model(id));
+}
+
+async function sendToken(
+  { script }: Front,
+  request: IncomingMessage,
+  response: ServerResponse,
+  record: RequestRecord,
+): Promise<void> {
+  const form = await readBody(request);
+  record.body = form;
+  const { expires_in, status } = script.token;
+  const { status: code, body } =
+    status === undefined
+      ? grant(form, `http://${request.headers.host}/token`, expires_in)
+      : refusal('invalid_grant', 'As scripted.', status);
+  record.status = code;
+  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
 function refuseUnknownModel(front: Front, model: string): void {
   if (front.script.models?.includes(model) ?? true) return;
   throw new Refusal(404, `The model '${model}' does not exist or you do not have access to it.`);
+}
+
+function urlOf(request: IncomingMessage): URL {
+  return new URL(request.url ?? '', 'http://upstream');
 }
 
 function pathOf(request: IncomingMessage): string {

@@ -2,7 +2,10 @@
 import { z } from 'zod';
 import { bearer, type Dialect, deepestIssue, newId, Refusal } from './dialect.ts';
 
-type Shared = Pick<Dialect, 'apiKey' | 'headers' | 'newRequestId' | 'errorBody' | 'modelList' | 'model'>;
+type Shared = Pick<
+  Dialect,
+  'apiKey' | 'headers' | 'newRequestId' | 'errorBody' | 'modelList' | 'model' | 'noKey'
+>;
 
 export const openAi: Shared = {
   apiKey: bearer,
@@ -15,6 +18,12 @@ export const openAi: Shared = {
   errorBody: openAiErrorBody,
   modelList: (ids) => ({ object: 'list', data: ids.map(model) }),
   model,
+  noKey: () =>
+    new Refusal(
+      401,
+      "You didn't provide an API key. You need to provide your API key in an Authorization header.",
+      { code: null },
+    ),
 };
 
 const errorKinds: Record<number, { type: string; code: string | null }> = {

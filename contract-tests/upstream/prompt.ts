@@ -1,6 +1,15 @@
 // What a script may see of a request, in one form for all vendors.
 
-export type DialectName = 'chat_completions' | 'responses' | 'anthropic_messages';
+export const dialectNames = [
+  'chat_completions',
+  'responses',
+  'anthropic_messages',
+  'azure_chat_completions',
+  'gemini',
+  'vertex_gemini',
+] as const;
+
+export type DialectName = (typeof dialectNames)[number];
 
 /** One item of the conversation, reduced to who said it and its text. */
 export interface Entry {

@@ -2,7 +2,15 @@
 import { z } from 'zod';
 import type { Answer } from './dialect.ts';
 import { deepestIssue } from './dialect.ts';
-import { inputTokens, type Prompt, type Standing, standing, systemText, tokens } from './prompt.ts';
+import {
+  dialectNames,
+  inputTokens,
+  type Prompt,
+  type Standing,
+  standing,
+  systemText,
+  tokens,
+} from './prompt.ts';
 
 const pattern = z.string().transform((source, context) => {
   try {
@@ -26,7 +34,7 @@ const template = z
   );
 
 const conditions = z.strictObject({
-  dialect: z.enum(['chat_completions', 'responses', 'anthropic_messages']).optional(),
+  dialect: z.enum(dialectNames).optional(),
   model: pattern.optional(),
   api_key: pattern.optional(),
   system: pattern.optional(),
@@ -106,6 +114,10 @@ const rule = z
 const scriptSchema = z.strictObject({
   /** Listed by `GET /v1/models`; if given, any other model is refused. */
   models: z.array(z.string()).min(1).optional(),
+  /** How `POST /token` answers: with tokens that last this long, or not at all. */
+  token: z
+    .strictObject({ expires_in: z.int().default(3600), status: z.int().min(400).max(599).optional() })
+    .prefault({}),
   rules: z.array(rule),
 });
 
@@ -122,6 +134,7 @@ export interface Verdict {
 
 export interface Script {
   models: string[] | undefined;
+  token: { expires_in: number; status?: number | undefined };
   /** Undefined if no rule matches. A rule that answers has used up one of its `times`. */
   decide(prompt: Prompt, apiKey: string): Verdict | undefined;
 }
@@ -133,10 +146,11 @@ export function parseScript(json: unknown): Script {
     const { path, message } = deepestIssue(parsed.error.issues);
     throw new Error(`script: ${path.join('.') || '(root)'}: ${message}`);
   }
-  const { rules, models } = parsed.data;
+  const { rules, models, token } = parsed.data;
   const used = rules.map(() => 0);
   return {
     models,
+    token,
     decide(prompt, apiKey) {
       const at = rules.findIndex(
         (it, index) => (used[index] ?? 0) < (it.times ?? Infinity) && matches(it.when, prompt, apiKey),

@@ -2,9 +2,11 @@
 import type { Provider } from '../../contract/config.ts';
 import { expandMarked, previewMarked } from '../templates/expand.ts';
 import { ExpansionError, shown } from '../templates/expansion-error.ts';
-import { type Environment, expandTemplate, lookUp } from '../templates/variables.ts';
-import type { BuiltInProvider, UsableType } from './built-in-providers.ts';
+import { type Environment, expandTemplate, lookUp, lookUpFile } from '../templates/variables.ts';
+import type { BuiltInProvider } from './built-in-providers.ts';
 import { accessToken, checkOauth } from './oauth.ts';
+import type { ProviderType } from './provider-type.ts';
+import { checkVertexUrl, isKeyFile, vertexKey } from './vertex-key.ts';
 
 /** What a client of the provider is built with. */
 export interface Connection {
@@ -19,7 +21,7 @@ export interface Connection {
 /** A provider of the settings, and what the service adds to it by itself. */
 export interface ConnectionSource {
   readonly provider: Provider;
-  readonly type: UsableType;
+  readonly type: ProviderType;
   readonly builtIn: BuiltInProvider | undefined;
 }
 
@@ -70,24 +72,32 @@ function assembled(
     const fault = `${token === null ? 'api_key' : 'oauth'} holds characters that no HTTP header may hold`;
     throw new ExpansionError(fault, 'Copy the key again.');
   }
+  // An API key belongs to a project by itself; all else is below one.
+  if (type === 'vertexai' && baseUrl !== notYetKnown && (token !== null || isKeyFile(apiKey)))
+    checkVertexUrl(baseUrl);
   const headers = headersOf(provider);
   return {
     baseUrl,
-    // Anthropic takes keys in a header of its own, and tokens where everybody takes them.
-    ...(apiKey && (token !== null && type === 'anthropic' ? { authToken: apiKey } : { apiKey })),
+    // Where keys have a header of their own, tokens go where everybody takes them.
+    ...(apiKey && (token === null || keysAreTokens.includes(type) ? { apiKey } : { authToken: apiKey })),
     ...(headers && { headers }),
     ...(provider.extra_body && type === 'openai-compat' && { extraBody: provider.extra_body }),
   };
 }
 
+/** They take keys in the Authorization header too. */
+const keysAreTokens: readonly ProviderType[] = ['openai', 'openai-compat'];
+
 function baseUrlOf(
   { base_url: written }: Provider,
-  type: UsableType,
+  type: ProviderType,
   builtIn: BuiltInProvider | undefined,
   environment: Environment,
 ): string {
   // A variable of the vendor's is a value, not a template.
-  const url = written || (builtIn && (lookUp(builtIn.baseUrlVariable, environment) || builtIn.baseUrl)) || '';
+  const url = written || builtIn?.baseUrl((variable) => lookUp(variable, environment)) || '';
+  if (!url && builtIn)
+    throw new ExpansionError('The provider has no base_url', `Write one, or set ${builtIn.needs.join(' and ')}.`);
   const parsed = /^https?:\/\//i.test(url) && URL.canParse(url) ? new URL(url) : null;
   if (!parsed) {
     throw new ExpansionError(
@@ -112,12 +122,15 @@ function versioned(url: string): string {
 function apiKeyOf(
   written: Provider,
   provider: Provider,
-  type: UsableType,
+  type: ProviderType,
   builtIn: BuiltInProvider | undefined,
   environment: Environment,
 ): string {
-  const variable = written.api_key === undefined ? builtIn?.keyVariable : undefined;
-  const key = (variable ? lookUp(variable, environment) : (provider.api_key ?? '')).trim();
+  const own = written.api_key === undefined ? builtIn : undefined;
+  const variable = own?.keyVariable;
+  const look = own?.keyIsFile ? lookUpFile : lookUp;
+  const key = (variable ? look(variable, environment) : (provider.api_key ?? '')).trim();
+  if (key && type === 'vertexai') return vertexKey(key);
   if (key || type === 'openai-compat') return key;
   const template = variable ? `$${variable}` : written.api_key;
   throw new ExpansionError(

@@ -47,7 +47,7 @@ function remedyFor(id: string, { providers = {}, options = {} }: ClientConfig): 
   if (Object.hasOwn(providers, id)) return 'Mend the provider, or name another.';
   const builtIn = options.disable_default_providers ? undefined : builtInProviders.get(id);
   return builtIn
-    ? `Set ${builtIn.keyVariable}, or name another provider.`
+    ? `Set ${[builtIn.keyVariable, ...builtIn.needs].join(' and ')}, or name another provider.`
     : 'Add the provider to providers, or name another.';
 }
 

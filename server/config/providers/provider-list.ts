@@ -58,8 +58,9 @@ function listed(
 
 type BuiltIn = NonNullable<ReturnType<typeof builtInProviders.get>>;
 
-function usualUrl({ baseUrl, baseUrlVariable }: BuiltIn, environment: Environment): string {
-  return environment[baseUrlVariable] ? `$${baseUrlVariable}` : baseUrl;
+/** As it is written, with the variables that say it. */
+function usualUrl({ baseUrl }: BuiltIn, environment: Environment): string | null {
+  return baseUrl((variable) => (environment[variable] ? `$${variable}` : '')) || null;
 }
 
 function keyVariable({ keyVariable: name }: BuiltIn, environment: Environment): string {

@@ -5,13 +5,7 @@ import type { Diagnostic } from '../diagnostic.ts';
 import { pointerPart } from '../pointer.ts';
 import { ExpansionError } from '../templates/expansion-error.ts';
 import type { Environment } from '../templates/variables.ts';
-import {
-  type BuiltInProvider,
-  builtInProviders,
-  defaultModels,
-  isUsable,
-  type UsableType,
-} from './built-in-providers.ts';
+import { type BuiltInProvider, builtInProviders, defaultModels } from './built-in-providers.ts';
 import { type Connection, checkConnection, connectionOf, type TemplateSurroundings } from './connection.ts';
 import { type ProviderType, realProviderType } from './provider-type.ts';
 
@@ -19,7 +13,7 @@ import { type ProviderType, realProviderType } from './provider-type.ts';
 export interface ProviderCandidate {
   readonly id: string;
   readonly name: string;
-  readonly type: UsableType;
+  readonly type: ProviderType;
   /** Replaces variables and runs commands, at the moment of use. Throws ExpansionError. */
   readonly connect: (signal?: AbortSignal) => Promise<Connection>;
   /** The first is the provider's default. */
@@ -70,7 +64,7 @@ export function resolveProviders(
   for (const entry of [...settingsEntries(config), ...environmentEntries(config, environment)]) {
     const fault = faultOf(entry, surroundings);
     if (fault) diagnostics.push(warning(entry.id, fault));
-    else if (isUsable(entry.type)) candidates.push(candidateOf(entry, entry.type, surroundings));
+    else candidates.push(candidateOf(entry, surroundings));
     if (!fault && entry.provider.extra_body && entry.type !== 'openai-compat') {
       diagnostics.push(warning(entry.id, bodyNotSent, '/extra_body'));
     }
@@ -116,11 +110,16 @@ function environmentEntries(config: ClientConfig, environment: Environment): Ent
   if (config.options?.disable_default_providers) return [];
   return [...builtInProviders]
     .filter(([id]) => !Object.hasOwn(config.providers ?? {}, id))
-    .filter(([, { keyVariable }]) => environment[keyVariable] || environment[`${keyVariable}_FILE`])
+    .filter(([, builtIn]) => isOffered(builtIn, environment))
     .map(([id, builtIn]) => {
-      const nothing = { provider: {}, alone: false, chosen: [] };
-      return { ...nothing, id, type: builtIn.type, builtIn, origin: 'environment' };
+      const chosen = chosenModels(config, id);
+      return { provider: {}, alone: false, chosen, id, type: builtIn.type, builtIn, origin: 'environment' };
     });
+}
+
+function isOffered({ keyVariable, needs }: BuiltInProvider, environment: Environment): boolean {
+  const key = environment[keyVariable] || environment[`${keyVariable}_FILE`];
+  return Boolean(key) && needs.every((variable) => environment[variable]);
 }
 
 function chosenModels({ models = {} }: ClientConfig, providerId: string): string[] {
@@ -146,13 +145,9 @@ const bodyNotSent: Fault = {
 };
 
 function faultOf(entry: Entry, surroundings: TemplateSurroundings): Fault | null {
-  const { id, provider, type, builtIn, alone } = entry;
+  const { id, provider, builtIn, alone } = entry;
   if (id === '' || id.includes(':')) {
     return { message: 'The id of a provider has no colon and is not empty', remedy: 'Choose another id.' };
-  }
-  if (!isUsable(type)) {
-    const remedy = 'Use openai, openai-compat or anthropic, or disable the provider.';
-    return { message: `The type ${type} is not available in this version`, remedy };
   }
   const missing = (['base_url', 'models', 'api_key'] as const).filter((key) => !provider[key]?.length);
   if (alone && missing.length > 0) {
@@ -165,19 +160,18 @@ function faultOf(entry: Entry, surroundings: TemplateSurroundings): Fault | null
       remedy: 'Add "base_url": "https://…".',
     };
   }
-  if (!builtIn && modelsOf(entry, type).length === 0) {
+  if (!builtIn && modelsOf(entry).length === 0) {
     return {
       message: 'A provider that is not built in needs at least one model',
       remedy: 'Add "models": [{ "id": "…" }], or name one of its models in models.large.',
     };
   }
-  return connectionFault(entry, type, surroundings);
+  return connectionFault(entry, surroundings);
 }
 
 /** Tried once at the start, so that a missing variable is told then and not at the first question. */
 function connectionFault(
-  { provider, builtIn }: Entry,
-  type: UsableType,
+  { provider, type, builtIn }: Entry,
   surroundings: TemplateSurroundings,
 ): Fault | null {
   try {
@@ -194,14 +188,14 @@ function warning(id: string, { message, remedy }: Fault, below = ''): Diagnostic
   return { severity: 'warning', place: null, pointer, message, expected: null, remedy };
 }
 
-function candidateOf(entry: Entry, type: UsableType, surroundings: TemplateSurroundings): ProviderCandidate {
-  const { id, provider, builtIn, origin } = entry;
+function candidateOf(entry: Entry, surroundings: TemplateSurroundings): ProviderCandidate {
+  const { id, provider, type, builtIn, origin } = entry;
   return {
     id,
     name: provider.name ?? builtIn?.name ?? id,
     type,
     connect: (signal) => connectionOf({ provider, type, builtIn }, surroundings, signal),
-    models: modelsOf(entry, type),
+    models: modelsOf(entry),
     // Of a vendor's models the settings need name only those that they say more about.
     ...(!builtIn && provider.models?.length && { onlyListed: true }),
     ...(provider.flat_rate && { flatRate: true }),
@@ -211,7 +205,7 @@ function candidateOf(entry: Entry, type: UsableType, surroundings: TemplateSurro
   };
 }
 
-function modelsOf({ provider: { models = [] }, builtIn, chosen }: Entry, type: UsableType): CandidateModel[] {
+function modelsOf({ provider: { models = [] }, type, builtIn, chosen }: Entry): CandidateModel[] {
   const usual = builtIn ? defaultModels[type] : null;
   const unlisted = usual ? [usual] : [...new Set(chosen)];
   if (models.length === 0) return unlisted.map((id) => ({ id, name: id }));

@@ -56,7 +56,13 @@ export function lookUp(name: string, environment: Environment): string {
   if (value && file) {
     throw new ExpansionError(`${name} and ${name}_FILE are both set`, 'Keep one of them.');
   }
-  return file ? readSecret(name, file) : value;
+  return file ? readSecret(`${name}_FILE`, file) : value;
+}
+
+/** What the file holds that a variable names; empty where the variable is not set. */
+export function lookUpFile(name: string, environment: Environment): string {
+  const file = own(name, environment);
+  return file && readSecret(name, file);
 }
 
 function settled(
@@ -98,7 +104,7 @@ function readSecret(name: string, file: string): string {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // readFileSync throws nothing else
     throw new ExpansionError(
-      `${name}_FILE names a file that cannot be read (${code})`,
+      `${name} names a file that cannot be read (${code})`,
       'Let it name a file that this user may read.',
     );
   }

@@ -2,10 +2,22 @@
 import type { MessagePart, ProblemCode, StopReason, Usage } from '../../contract/api.ts';
 import type { Cost } from './cost.ts';
 
+/** A picture or a document that a model is shown. */
+export interface FilePart {
+  readonly type: 'file';
+  /** Such as image/png or application/pdf. */
+  readonly mediaType: string;
+  /** In base64. */
+  readonly data: string;
+  readonly name?: string;
+}
+
+export type ModelMessagePart = MessagePart | FilePart;
+
 /** A message as a model reads it. */
 export interface ModelMessage {
   readonly role: 'user' | 'assistant' | 'tool';
-  readonly parts: readonly MessagePart[];
+  readonly parts: readonly ModelMessagePart[];
   /** Tokens that its provider counted when the model wrote it: all that it read and what it wrote. */
   readonly tokens?: number;
 }

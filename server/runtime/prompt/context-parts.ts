@@ -1,6 +1,6 @@
 /** What fills a model's window, part by part, for people: estimated by length, since no provider tells it so. */
-import type { ContextPart, Message, MessagePart } from '../../contract/api.ts';
-import type { ModelMessage, ToolDefinition } from '../models/model.ts';
+import type { ContextPart, Message } from '../../contract/api.ts';
+import type { ModelMessage, ModelMessagePart, ToolDefinition } from '../models/model.ts';
 import { estimatePart, estimateTokens, tokensPerMessage } from './context-use.ts';
 import { toModelMessages } from './conversation.ts';
 import type { PromptPart } from './system-prompt.ts';
@@ -33,6 +33,6 @@ function sizesOf({ parts }: ModelMessage): (readonly [ContextPart['part'], numbe
   return [['messages', tokensPerMessage], ...sized];
 }
 
-function kindOf(part: MessagePart): ContextPart['part'] {
+function kindOf(part: ModelMessagePart): ContextPart['part'] {
   return part.type === 'tool_result' ? 'tool_results' : 'messages';
 }

@@ -1,6 +1,5 @@
 /** How full a model's window is: by its provider's own count where there is one, estimated where something was added since. */
-import type { MessagePart } from '../../contract/api.ts';
-import type { ModelMessage, ToolDefinition } from '../models/model.ts';
+import type { FilePart, ModelMessage, ModelMessagePart, ToolDefinition } from '../models/model.ts';
 
 /** Between English prose, of which a token is four bytes or more, and code and other scripts, of which it is less. */
 const bytesPerToken = 3.5;
@@ -32,15 +31,20 @@ export function tokensOf(conversation: readonly ModelMessage[]): number {
   );
 }
 
-function estimateParts(parts: readonly MessagePart[]): number {
+function estimateParts(parts: readonly ModelMessagePart[]): number {
   return parts.reduce((sum, part) => sum + estimatePart(part), 0);
 }
 
-export function estimatePart(part: MessagePart): number {
-  return estimateTokens(textOf(part));
+export function estimatePart(part: ModelMessagePart): number {
+  return part.type === 'file' ? estimateFile(part) : estimateTokens(textOf(part));
 }
 
-function textOf(part: MessagePart): string {
+/** Vendors count a picture by its size on the screen, and a document by its pages: some fifty thousand characters each. */
+function estimateFile({ mediaType, data }: FilePart): number {
+  return mediaType.startsWith('image/') ? 1600 : Math.max(1600, Math.ceil(data.length / 32));
+}
+
+function textOf(part: Exclude<ModelMessagePart, FilePart>): string {
   if (part.type === 'tool_use') return `${part.name} ${JSON.stringify(part.input)}`;
   if (part.type === 'tool_result') return part.content;
   // Thoughts are not sent back.
@@ -63,7 +67,8 @@ export function withoutHugeResults(
 ): readonly ModelMessage[] {
   if (window === null) return conversation;
   const limit = Math.floor(window * resultShare * bytesPerToken);
-  const huge = (part: MessagePart) => part.type === 'tool_result' && Buffer.byteLength(part.content) > limit;
+  const huge = (part: ModelMessagePart) =>
+    part.type === 'tool_result' && Buffer.byteLength(part.content) > limit;
   return conversation.map((message) =>
     message.parts.some(huge)
       ? { ...message, parts: message.parts.map((part) => (huge(part) ? cut(part, limit) : part)) }
@@ -71,7 +76,7 @@ export function withoutHugeResults(
   );
 }
 
-function cut(part: MessagePart, limit: number): MessagePart {
+function cut(part: ModelMessagePart, limit: number): ModelMessagePart {
   if (part.type !== 'tool_result') return part;
   // A character has three bytes at most for each of its halves, so that this is never too long.
   const kept = Buffer.from(part.content)

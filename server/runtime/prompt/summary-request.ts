@@ -1,6 +1,5 @@
 /** What a model is shown to sum a conversation up: its text, cut so that it fits, as material and not as a conversation. */
-import type { MessagePart } from '../../contract/api.ts';
-import type { ModelMessage } from '../models/model.ts';
+import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
 import { estimateTokens, tokensOf } from './context-use.ts';
 
 const instructions = [
@@ -50,7 +49,7 @@ function entryOf({ role, parts }: ModelMessage, newest: boolean): string {
   return parts.flatMap((part) => lineOf(role, part, newest) ?? []).join('\n');
 }
 
-function lineOf(role: ModelMessage['role'], part: MessagePart, newest: boolean): string | null {
+function lineOf(role: ModelMessage['role'], part: ModelMessagePart, newest: boolean): string | null {
   if (part.type === 'text')
     return `${role === 'user' ? 'Person' : 'Assistant'}: ${cut(part.text, most.text)}`;
   if (part.type === 'tool_use')

@@ -6,9 +6,8 @@ import type {
   LanguageModelV4Prompt,
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
-  SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
-import type { MessagePart, StopReason, ToolResult } from '../../contract/api.ts';
+import type { StopReason, ToolResult } from '../../contract/api.ts';
 import {
   ModelFailure,
   type ModelMessage,
@@ -18,6 +17,7 @@ import {
 } from '../models/model.ts';
 import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import type { Thoughts } from './thoughts.ts';
+import type { VendorOptions } from './vendor-options.ts';
 
 /** How long a provider may be silent before its answer counts as lost. */
 export interface ModelTimeouts {
@@ -32,17 +32,22 @@ export interface SdkCall {
   readonly timeouts: ModelTimeouts;
   /** Those of the connection: no failure will quote them. */
   readonly secrets: readonly string[];
-  readonly providerOptions: SharedV4ProviderOptions;
+  readonly vendor: VendorOptions;
   readonly thoughts: Thoughts;
 }
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
-  const { model, request, signal, timeouts, secrets, providerOptions, thoughts } = call;
+  const { model, request, signal, timeouts, secrets, vendor, thoughts } = call;
   const silence = new Silence(timeouts.silenceMs);
   const abortSignal = AbortSignal.any([signal, silence.signal]);
   try {
-    const { stream } = await model.doStream({ ...options(request, thoughts), abortSignal, providerOptions });
+    const { stream } = await model.doStream({
+      ...options(request, thoughts),
+      abortSignal,
+      providerOptions: vendor.options,
+      ...(vendor.reasoning && { reasoning: vendor.reasoning }),
+    });
     yield* parts(stream, silence, thoughts.listener());
   } catch (error) {
     // Whoever aborted knows why, and wants no second reason.
@@ -129,25 +134,45 @@ function says({ parts }: ModelMessage): boolean {
 
 function message(whole: ModelMessage, thoughts: Thoughts): LanguageModelV4Message {
   const { role, parts } = whole;
-  if (role === 'user') return { role, content: parts.flatMap(textPart) };
+  if (role === 'user')
+    return { role, content: parts.flatMap((part) => [...textPart(part), ...filePart(part)]) };
   if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
   // Stored reasoning is not sent back: without the provider's signature over it, it would be refused. So would empty
   // lines before a call.
   const said = parts.filter((part) => part.type !== 'text' || part.text.trim() !== '');
-  const content = said.flatMap((part) => [...textPart(part), ...callPart(part)]);
+  const content = said.flatMap((part) => [...textPart(part), ...callPart(part, thoughts)]);
   return { role, content: [...thoughts.before(whole), ...content] };
 }
 
-function textPart(part: MessagePart) {
+type Part = ModelMessage['parts'][number];
+
+function textPart(part: Part) {
   return part.type === 'text' ? [{ type: 'text' as const, text: part.text }] : [];
 }
 
-function callPart(part: MessagePart) {
-  if (part.type !== 'tool_use') return [];
-  return [{ type: 'tool-call' as const, toolCallId: part.id, toolName: part.name, input: part.input }];
+function filePart(part: Part) {
+  if (part.type !== 'file') return [];
+  const { mediaType, data, name } = part;
+  const content = { type: 'data' as const, data };
+  return [{ type: 'file' as const, mediaType, data: content, ...(name !== undefined && { filename: name }) }];
 }
 
-function resultPart(part: MessagePart) {
+function callPart(part: Part, thoughts: Thoughts) {
+  if (part.type !== 'tool_use') return [];
+  const { id, name, input } = part;
+  const providerOptions = thoughts.signatureOf(id);
+  return [
+    {
+      type: 'tool-call' as const,
+      toolCallId: id,
+      toolName: name,
+      input,
+      ...(providerOptions && { providerOptions }),
+    },
+  ];
+}
+
+function resultPart(part: Part) {
   return part.type === 'tool_result' ? [toolResult(part)] : [];
 }
 

@@ -2,12 +2,15 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const anthropic: ProviderFactory = ({ baseUrl, apiKey, authToken, headers, changeBody, fetch }) => {
+export const anthropic: ProviderFactory = (
+  { baseUrl, apiKey, authToken, headers, changeBody, fetch },
+  modelId,
+) => {
   const provider = createAnthropic({
     ...(baseUrl && { baseURL: baseUrl }),
     ...(authToken ? { authToken } : { apiKey: apiKey ?? '' }),
     headers: { ...headers },
     fetch: fetchChanging(changeBody, fetch),
   });
-  return (modelId) => provider(modelId);
+  return provider(modelId);
 };

@@ -1,7 +1,7 @@
 /** The built-in demonstration: a script that streams like a model, says that it is none, and can be asked to use a tool. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MessagePart, ToolResult, Usage } from '../../contract/api.ts';
-import type { Model, ModelMessage, ModelPart, ModelRequest } from '../models/model.ts';
+import type { ToolResult, Usage } from '../../contract/api.ts';
+import type { Model, ModelMessage, ModelMessagePart, ModelPart, ModelRequest } from '../models/model.ts';
 
 export const demoProviderId = 'demo';
 export const demoModelId = 'demo-1';
@@ -162,8 +162,9 @@ function count(text: string): number {
   return words;
 }
 
-function readable(part: MessagePart): string {
+function readable(part: ModelMessagePart): string {
   if (part.type === 'tool_use') return JSON.stringify(part.input);
+  if (part.type === 'file') return '';
   return part.type === 'tool_result' ? part.content : part.text;
 }
 

@@ -1,7 +1,11 @@
 /** The providers of a ClientConfig that a program hands in: every value as it stands, nothing expanded. */
 import type { ClientConfig, Provider } from '../../contract/config.ts';
 import schema from '../../contract/service.schema.json' with { type: 'json' };
-import { isProviderType, type ProviderDefinition } from './providers.ts';
+import type { ProviderDefinition } from './provider-definition.ts';
+import { isProviderType } from './provider-types.ts';
+
+/** Where these are reached depends on whose they are. */
+const hasNoUsualPlace: readonly string[] = ['azure', 'vertexai'];
 
 const aliases = new Map(Object.entries(schema.definitions.Provider.properties.type['x-aliases']));
 
@@ -17,6 +21,8 @@ function definition(id: string, provider: Provider): ProviderDefinition {
   const type = aliases.get(named) ?? named;
   if (!isProviderType(type))
     throw new Error(`providers.${id}: the type ${provider.type} is not available in this version`);
+  if (!provider.base_url && hasNoUsualPlace.includes(type))
+    throw new Error(`providers.${id}: a provider of the type ${type} needs a base_url`);
   return {
     id,
     type,

@@ -6,7 +6,8 @@ import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { modelFacts } from './catalogue.ts';
 import { withModelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
-import type { ProviderConnection, ProviderFactory } from './provider-factory.ts';
+import type { ProviderConnection } from './provider-factory.ts';
+import { factoryOf } from './provider-types.ts';
 import { Thoughts } from './thoughts.ts';
 import { vendorOptions } from './vendor-options.ts';
 
@@ -21,7 +22,6 @@ export interface ModelCalls {
 export function openModel(
   definition: ProviderDefinition,
   modelId: string,
-  factory: ProviderFactory,
   { timeouts, fetch }: ModelCalls,
 ): Model {
   const { id, type } = definition;
@@ -30,12 +30,15 @@ export function openModel(
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
-  function ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
+  async function* ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
     const fields = { ...definition.providerOptions, ...request.providerOptions };
-    const { options, changeBody } = vendorOptions(type, request, fields, thoughts.lostIn(request.messages));
-    const model = factory({ id, ...connection, changeBody, fetch })(modelId);
+    const answersThoughtless = thoughts.lostIn(request.messages);
+    const vendor = vendorOptions({ type, request, model: settings, fields, answersThoughtless });
+    const factory = await factoryOf(type);
+    const { changeBody } = vendor;
+    const model = await factory({ id, ...connection, changeBody, fetch, signal }, modelId);
     const secrets = secretsOf(connection);
-    return streamFromSdk({ model, request, signal, timeouts, secrets, providerOptions: options, thoughts });
+    yield* streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });
   }
 
   /** Whether there is another credential now than the one that was refused: the same would be refused again. */

@@ -2,15 +2,10 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openaiCompat: ProviderFactory = ({
-  id,
-  baseUrl,
-  apiKey,
-  headers,
-  extraBody,
-  changeBody,
-  fetch,
-}) => {
+export const openaiCompat: ProviderFactory = (
+  { id, baseUrl, apiKey, headers, extraBody, changeBody, fetch },
+  modelId,
+) => {
   const provider = createOpenAICompatible({
     name: id,
     baseURL: baseUrl ?? '',
@@ -23,5 +18,5 @@ export const openaiCompat: ProviderFactory = ({
     }),
     fetch: fetchChanging(changeBody, fetch),
   });
-  return (modelId) => provider.chatModel(modelId);
+  return provider.chatModel(modelId);
 };

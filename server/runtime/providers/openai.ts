@@ -2,12 +2,12 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
-export const openai: ProviderFactory = ({ baseUrl, apiKey, headers, changeBody, fetch }) => {
+export const openai: ProviderFactory = ({ baseUrl, apiKey, headers, changeBody, fetch }, modelId) => {
   const provider = createOpenAI({
     ...(baseUrl && { baseURL: baseUrl }),
     apiKey: apiKey ?? '',
     headers: { ...headers },
     fetch: fetchChanging(changeBody, fetch),
   });
-  return (modelId) => provider.chat(modelId);
+  return provider.chat(modelId);
 };

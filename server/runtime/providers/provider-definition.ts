@@ -1,11 +1,14 @@
 /** What a runtime is told of a model provider. */
-import type { ProviderModel } from '../../contract/config.ts';
+import type { Provider, ProviderModel } from '../../contract/config.ts';
 import type { ProviderConnection } from './provider-factory.ts';
+
+/** A provider type under its real name. */
+export type ProviderType = Exclude<NonNullable<Provider['type']>, `vendor-${string}`>;
 
 /** A provider as it was found in settings or environment. */
 export interface ProviderDefinition {
   readonly id: string;
-  readonly type: 'openai' | 'openai-compat' | 'anthropic';
+  readonly type: ProviderType;
   /** Asked at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
   readonly connect: (signal?: AbortSignal) => Promise<ProviderConnection>;
   /** The models by which it may be asked without being named; the first is its default. */

@@ -18,14 +18,20 @@ export type RequestBody = Readonly<Record<string, unknown>>;
 /** Says what a body becomes before it is sent. */
 export type BodyChange = (body: RequestBody) => RequestBody;
 
-/** Opens the models of one provider type. */
+/** What a factory is given. */
+export type FactoryCall = ProviderConnection & {
+  readonly id: string;
+  readonly changeBody: BodyChange | null;
+  readonly fetch: OutboundFetch;
+  /** Aborted where nobody waits any more. */
+  readonly signal: AbortSignal;
+};
+
+/** Opens a model of one provider type. A promise where a token has to be fetched first. */
 export type ProviderFactory = (
-  connection: ProviderConnection & {
-    readonly id: string;
-    readonly changeBody: BodyChange | null;
-    readonly fetch: OutboundFetch;
-  },
-) => (modelId: string) => LanguageModelV4;
+  call: FactoryCall,
+  modelId: string,
+) => LanguageModelV4 | Promise<LanguageModelV4>;
 
 /** A `fetch` for a vendor's client that has no place for fields which it does not know. */
 export function fetchChanging(change: BodyChange | null, fetch: OutboundFetch): OutboundFetch {

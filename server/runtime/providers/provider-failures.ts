@@ -51,17 +51,32 @@ interface Meaning {
 
 function meaningOf(error: unknown): Meaning {
   const status = statusOf(error);
-  if (status === 401 || status === 403)
+  const words = wordsOf(error);
+  if (status === 401 || status === 403 || /api.?key not valid|API_KEY_INVALID/i.test(words))
     return refused('replace', 'The model provider refused our credential; check its API key.');
-  if (status === 402 || /insufficient_quota|billing/i.test(wordsOf(error)))
-    return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
   if (status === 404)
     return refused('replace', 'The model provider does not know the model; check its name.');
+  // Google speaks of the quota where it means the rate too, but then says when to come back.
+  if (status === 402 || (/insufficient_quota|billing/i.test(words) && retryAfterOf(error) === null))
+    return refused('replace', 'The model provider wants to be paid; check the account behind its API key.');
   if (status === 429 || status === 529) return overloaded;
-  if (status === undefined || status >= 500 || status === 408 || status === 409) return failed;
-  if (status < 400) return failed;
-  if (status === 413 || isTooLong(error))
+  if (status === undefined || status >= 500 || status === 408 || status === 409 || status < 400)
+    return ownFault(status, words);
+  return refusal(status, words);
+}
+
+/** What the provider could not do, and may do next time. */
+function ownFault(status: number | undefined, words: string): Meaning {
+  if (status === 408 || status === 504) return tookTooLong;
+  return status === 503 && /overloaded|high demand/i.test(words) ? overloaded : failed;
+}
+
+/** What the provider would not do: vendors say why in words only, each in its own. */
+function refusal(status: number, words: string): Meaning {
+  if (status === 413 || isTooLong(words))
     return refused('shorten', 'The model provider refused the conversation: it is too long for the model.');
+  if (/content.?(filter|policy|management)|safety (system|polic)|responsible.?ai/i.test(words))
+    return refused('reword', 'The model provider refused the content of what was asked.');
   return refused(
     'reword',
     `The model provider refused the request with status ${status}; check the model's name and settings, and what was asked.`,
@@ -74,6 +89,12 @@ const overloaded: Meaning = {
   message: 'The model provider is overloaded or limits the rate; try again later.',
 };
 
+const tookTooLong: Meaning = {
+  code: 'provider_timeout',
+  remedy: 'retry',
+  message: 'The model provider took too long to answer; try again, or choose another model.',
+};
+
 const failed: Meaning = {
   code: 'provider_failed',
   remedy: 'retry',
@@ -84,16 +105,22 @@ function refused(remedy: Remedy, message: string): Meaning {
   return { code: 'provider_refused', remedy, message };
 }
 
-/** Vendors say it in words only, each in his own. */
-function isTooLong(error: unknown): boolean {
+function isTooLong(words: string): boolean {
   return /context.?(length|window)|maximum context|prompt is too long|too many (input )?tokens|input is too long|exceeds? the (maximum|model)/i.test(
-    wordsOf(error),
+    words,
   );
 }
 
 function wordsOf(error: unknown): string {
+  return `${messageOf(error)} ${bodyOf(error).slice(0, readLimit)}`;
+}
+
+/** Of an error within a stream the client keeps what it read of it. */
+function bodyOf(error: unknown): string {
   const body = memberOf(error, 'responseBody');
-  return `${messageOf(error)} ${typeof body === 'string' ? body.slice(0, readLimit) : ''}`;
+  if (typeof body === 'string') return body;
+  const data = memberOf(error, 'data');
+  return data === undefined ? '' : JSON.stringify(data);
 }
 
 /** As much of an answer as the words of an error may stand in. */
@@ -110,9 +137,15 @@ function retryAfterOf(error: unknown): number | null {
   const exact = Number(memberOf(headers, 'retry-after-ms') ?? Number.NaN);
   if (Number.isFinite(exact) && exact >= 0) return exact;
   const said = memberOf(headers, 'retry-after');
-  if (typeof said !== 'string') return null;
+  if (typeof said !== 'string') return retryDelayOf(error);
   const ms = /^\d+(\.\d+)?$/.test(said.trim()) ? Number(said) * 1000 : Date.parse(said) - Date.now();
   return Number.isFinite(ms) ? Math.max(ms, 0) : null;
+}
+
+/** Google says it in the body. */
+function retryDelayOf(error: unknown): number | null {
+  const seconds = /"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"/.exec(bodyOf(error).slice(0, readLimit))?.[1];
+  return seconds === undefined ? null : Number(seconds) * 1000;
 }
 
 function memberOf(value: unknown, name: string): unknown {

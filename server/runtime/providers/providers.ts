@@ -1,13 +1,9 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
 import { Problem } from '../../problem.ts';
 import type { Model } from '../models/model.ts';
-import { anthropic } from './anthropic.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
 import { type ModelCalls, openModel } from './open-model.ts';
-import { openai } from './openai.ts';
-import { openaiCompat } from './openai-compat.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
-import type { ProviderFactory } from './provider-factory.ts';
 
 export type { ProviderDefinition } from './provider-definition.ts';
 
@@ -33,12 +29,6 @@ export interface Providers {
   open(fullName: string): Model;
 }
 
-const factories: Readonly<Record<ProviderDefinition['type'], ProviderFactory>> = {
-  openai,
-  'openai-compat': openaiCompat,
-  anthropic,
-};
-
 export function createProviders(options: ProvidersOptions): Providers {
   const byId = new Map(options.definitions.map((definition) => [definition.id, definition]));
   const demoAnswers = options.demo && byId.size === 0;
@@ -56,14 +46,9 @@ export function createProviders(options: ProvidersOptions): Providers {
       if (provider === demoProviderId) return demoModel();
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
-      return openModel(definition, modelId, factories[definition.type], options);
+      return openModel(definition, modelId, options);
     },
   };
-}
-
-/** Whether this version can speak to providers of the type. */
-export function isProviderType(type: string): type is ProviderDefinition['type'] {
-  return Object.hasOwn(factories, type);
 }
 
 /** A name splits at its first colon only where a known provider stands before it: model ids have colons too. */

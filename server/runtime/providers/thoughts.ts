@@ -1,4 +1,4 @@
-/** Keeps the signed thoughts of an opened model: Anthropic wants those that led to a tool call back with its result. */
+/** Keeps what vendors signed of an answer that led to tool calls: they want it back with the results. */
 import type { LanguageModelV4StreamPart, SharedV4ProviderMetadata } from '@ai-sdk/provider';
 import type { ModelMessage } from '../models/model.ts';
 
@@ -12,11 +12,17 @@ export interface Thought {
 /** By the tool calls that followed. In memory only: they mean something to the vendor, and for one run. */
 export class Thoughts {
   readonly #byCall = new Map<string, readonly Thought[]>();
+  readonly #signatures = new Map<string, SharedV4ProviderMetadata>();
 
   /** The thoughts before the answer's tool calls; none where they are not known, or not signed. */
   before({ parts }: ModelMessage): readonly Thought[] {
     const call = parts.find((part) => part.type === 'tool_use');
     return (call && this.#byCall.get(call.id)) ?? [];
+  }
+
+  /** What Google signed a tool call by. Without it, its client says so in words that Google takes. */
+  signatureOf(callId: string): SharedV4ProviderMetadata | undefined {
+    return this.#signatures.get(callId);
   }
 
   /** Whether the conversation goes on from tool calls whose thoughts are lost. */
@@ -40,11 +46,20 @@ export class Thoughts {
         const more = part.type === 'reasoning-delta' ? part.delta : '';
         open.set(part.id, { text: text + more, metadata: { ...metadata, ...part.providerMetadata } });
       }
-      if (part.type === 'tool-call') this.#byCall.set(part.toolCallId, signed([...open.values()]));
+      if (part.type === 'tool-call') {
+        this.#byCall.set(part.toolCallId, signed([...open.values()]));
+        const { google, googleVertex } = part.providerMetadata ?? {};
+        if (google ?? googleVertex)
+          this.#signatures.set(part.toolCallId, {
+            ...(google && { google }),
+            ...(googleVertex && { googleVertex }),
+          });
+      }
     };
   }
 }
 
+/** Anthropic alone wants the thoughts themselves; Google wants the signature, which the call carries. */
 function signed(
   thoughts: readonly { readonly text: string; readonly metadata: SharedV4ProviderMetadata }[],
 ): Thought[] {

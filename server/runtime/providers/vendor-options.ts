@@ -1,42 +1,68 @@
 /** Puts what is no setting of all vendors into each vendor's own words. */
-import type { SharedV4ProviderOptions } from '@ai-sdk/provider';
+import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from '@ai-sdk/provider';
+import type { ProviderModel } from '../../contract/config.ts';
 import type { Generation } from '../models/model.ts';
+import type { ProviderType } from './provider-definition.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
 
 /** What a call carries besides what every vendor knows. */
 export interface VendorOptions {
   /** For the vendor's client. */
   readonly options: SharedV4ProviderOptions;
+  /** How much the model thinks, where its client knows what that means for each model. */
+  readonly reasoning?: NonNullable<LanguageModelV4CallOptions['reasoning']>;
   /** For the body that the client makes; null where it stays as it is. */
   readonly changeBody: BodyChange | null;
 }
 
-type VendorType = 'openai' | 'openai-compat' | 'anthropic';
+/** What the words for a call depend on. */
+export interface VendorCall {
+  readonly type: ProviderType;
+  readonly request: Generation;
+  /** What the settings say of the model. */
+  readonly model: ProviderModel | undefined;
+  /** Those of the vendor's own, for the body. */
+  readonly fields: RequestBody;
+  /** Whether an answer without its thoughts must be sent, which Anthropic refuses while it thinks. */
+  readonly answersThoughtless: boolean;
+}
+
+export function vendorOptions(call: VendorCall): VendorOptions {
+  return words[call.type](call);
+}
+
+const words: Readonly<Record<ProviderType, (call: VendorCall) => VendorOptions>> = {
+  openai: ({ request, fields }) => ({ options: { openai: effortOf(request) }, changeBody: change(fields) }),
+  'openai-compat': compatible,
+  anthropic: thinking,
+  gemini: (call) => google('google', call),
+  azure: ({ request, fields, model }) => ({
+    // The name of a deployment does not tell whether its model reasons.
+    options: { openai: { ...effortOf(request), ...(model?.can_reason && { forceReasoning: true }) } },
+    changeBody: change(fields),
+  }),
+  vertexai: (call) => google('googleVertex', call),
+};
+
+function effortOf({ reasoningEffort }: Generation): { reasoningEffort?: string } {
+  return reasoningEffort === undefined ? {} : { reasoningEffort };
+}
+
+/** OpenAI has no top_k, so that its client sends none; many that imitate it have. */
+function compatible({ request, fields }: VendorCall): VendorOptions {
+  const { topK, onlyStandard } = request;
+  const more = topK === undefined || onlyStandard ? fields : { ...fields, top_k: topK };
+  return { options: { openaiCompatible: effortOf(request) }, changeBody: change(more) };
+}
 
 /** The least that Anthropic takes, and as much as most models can give besides their answer. */
 const thinkingBudget = { least: 1024, most: 16_384, usual: 4096 };
 
-/** `answersThoughtless`: whether an answer without its thoughts must be sent, which Anthropic refuses while it thinks. */
-export function vendorOptions(
-  type: VendorType,
-  request: Generation,
-  fields: RequestBody,
-  answersThoughtless: boolean,
-): VendorOptions {
-  const { reasoningEffort, topK, maxTokens, onlyStandard } = request;
-  if (type === 'anthropic') {
-    const budget = request.think && !answersThoughtless ? budgetWithin(maxTokens) : null;
-    const thinking = budget === null ? {} : { thinking: { type: 'enabled', budgetTokens: budget } };
-    return {
-      options: { anthropic: thinking },
-      changeBody: change(fields, budget === null ? null : maxTokens),
-    };
-  }
-  const effort = reasoningEffort === undefined ? {} : { reasoningEffort };
-  if (type === 'openai') return { options: { openai: effort }, changeBody: change(fields) };
-  // OpenAI has no top_k, so that its client sends none; many that imitate it have.
-  const more = topK === undefined || onlyStandard ? fields : { ...fields, top_k: topK };
-  return { options: { openaiCompatible: effort }, changeBody: change(more) };
+function thinking({ request, fields, answersThoughtless }: VendorCall): VendorOptions {
+  const { think, maxTokens } = request;
+  const budget = think && !answersThoughtless ? budgetWithin(maxTokens) : null;
+  const asked = budget === null ? {} : { thinking: { type: 'enabled', budgetTokens: budget } };
+  return { options: { anthropic: asked }, changeBody: change(fields, budget === null ? null : maxTokens) };
 }
 
 /** Half of the answer, so that there is room for what comes of the thought. */
@@ -46,16 +72,42 @@ function budgetWithin(maxTokens: number | undefined): number | null {
   return Math.min(Math.max(Math.floor(maxTokens / 2), thinkingBudget.least), thinkingBudget.most);
 }
 
-/** What makes up the conversation is not for settings to say: they may come from a repository. */
-const ours = ['messages', 'model', 'stream', 'system', 'tool_choice', 'tools'];
+const levels = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
+
+/** Google's client knows which of its models take a level and which a number of tokens. */
+function google(name: 'google' | 'googleVertex', { request, fields }: VendorCall): VendorOptions {
+  const { reasoningEffort, think } = request;
+  const level = levels.find((one) => one === reasoningEffort);
+  const thoughts = think || level ? { thinkingConfig: { includeThoughts: true } } : {};
+  return {
+    options: { [name]: thoughts },
+    ...(level && { reasoning: level }),
+    changeBody: change(fields),
+  };
+}
+
+/** What makes up the conversation is not for settings to say: they may come from a repository. Google takes both spellings. */
+const ours = new Set([
+  ...['messages', 'model', 'stream', 'system', 'tool_choice', 'tools'],
+  ...['contents', 'systemInstruction', 'system_instruction', 'toolConfig', 'tool_config'],
+  ...['cachedContent', 'cached_content'],
+]);
 
 function change(fields: RequestBody, maxTokens: number | undefined | null = null): BodyChange | null {
-  const added = Object.entries(fields).filter(([name]) => !ours.includes(name));
-  if (added.length === 0 && maxTokens == null) return null;
+  const added = Object.fromEntries(Object.entries(fields).filter(([name]) => !ours.has(name)));
+  if (Object.keys(added).length === 0 && maxTokens == null) return null;
   return (body) => ({
-    ...Object.fromEntries(added),
+    ...added,
     ...body,
+    ...both(added, body, 'generationConfig'),
     // The client adds the budget to the limit; the settings mean both together.
     ...(maxTokens != null && { max_tokens: Math.min(Number(body.max_tokens), maxTokens) }),
   });
+}
+
+/** Google keeps its settings in an object of their own, which has to hold those of the request and the added ones. */
+function both(added: RequestBody, body: RequestBody, name: string): RequestBody {
+  const [more, said] = [added[name], body[name]];
+  if (typeof more !== 'object' || typeof said !== 'object') return {};
+  return { [name]: { ...more, ...said } };
 }

@@ -1,0 +1,69 @@
+// Azure's OpenAI service: chat completions by deployment and API version, or by its v1 paths.
+import { randomUUID } from 'node:crypto';
+import { readChat } from './chat-completions.ts';
+import { bearer, type Dialect, type Refusal, sse } from './dialect.ts';
+import { openAi, openAiErrorBody } from './openai.ts';
+
+export const azure: Dialect = {
+  ...openAi,
+  name: 'azure_chat_completions',
+  apiKey(headers) {
+    const key = headers['api-key'];
+    return typeof key === 'string' && key !== '' ? key : bearer(headers);
+  },
+  headers: (requestId) => ({
+    'apim-request-id': requestId,
+    'x-ms-region': 'Sweden Central',
+    'x-ms-client-request-id': requestId,
+  }),
+  newRequestId: randomUUID,
+  errorBody,
+  errorFrame: (refusal) => sse(errorBody(refusal)),
+  read(body, _headers, place) {
+    const named = place === null ? body : withModel(body, place.model);
+    const call = readChat(named, 'azure_chat_completions');
+    return { ...call, frames: (answer) => frames(call.frames(answer)) };
+  },
+};
+
+/** A deployment is of one model, whatever the body says. */
+function withModel(body: unknown, deployment: string): unknown {
+  return typeof body === 'object' && body !== null ? { ...body, model: deployment } : body;
+}
+
+/** Errors of the gateway have its own codes and nothing else; those of the models are OpenAI's. */
+function errorBody(refusal: Refusal): unknown {
+  const code = refusal.code ?? gatewayCodes[refusal.status];
+  if (code === 'content_filter') return { error: { ...contentFiltered, message: refusal.message } };
+  return code === undefined ? openAiErrorBody(refusal) : { error: { code, message: refusal.message } };
+}
+
+const gatewayCodes: Record<number, string> = {
+  401: '401',
+  403: '403',
+  404: 'DeploymentNotFound',
+  408: 'Timeout',
+  429: '429',
+  500: 'InternalServerError',
+  503: 'ServiceUnavailable',
+};
+
+const harmless = { filtered: false, severity: 'safe' };
+const filterResults = { hate: harmless, self_harm: harmless, sexual: harmless, violence: harmless };
+const contentFiltered = {
+  type: null,
+  param: 'prompt',
+  code: 'content_filter',
+  status: 400,
+  innererror: {
+    code: 'ResponsibleAIPolicyViolation',
+    content_filter_result: { ...filterResults, violence: { filtered: true, severity: 'medium' } },
+  },
+};
+
+/** This vendor says first what its filter thinks of the prompt, in a frame without choices. */
+function* frames(rest: Iterable<string>): Generator<string> {
+  const prompt_filter_results = [{ prompt_index: 0, content_filter_results: filterResults }];
+  yield sse({ choices: [], created: 0, id: '', model: '', object: '', prompt_filter_results });
+  yield* rest;
+}

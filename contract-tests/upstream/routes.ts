@@ -1,0 +1,82 @@
+// Which vendor a request is for and what it asks there, told by its path and, where two share one, by its headers.
+import type { IncomingHttpHeaders } from 'node:http';
+import { anthropicMessages } from './anthropic-messages.ts';
+import { azure } from './azure.ts';
+import { chatCompletions } from './chat-completions.ts';
+import { type Dialect, type Place, Refusal } from './dialect.ts';
+import { gemini, vertexGemini } from './gemini.ts';
+
+/** `models` is asked for all of them where `id` is empty. */
+export type Ask =
+  | { readonly kind: 'answer' | 'count_tokens'; readonly place: Place | null }
+  | { readonly kind: 'models'; readonly id: string }
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
+
+export interface Route {
+  readonly dialect: Dialect;
+  readonly ask: Ask;
+}
+
+/** `responses` remembers earlier answers, so that it belongs to one running upstream. */
+export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Dialect): Route {
+  const path = url.pathname;
+  if (path.startsWith('/openai/')) return { dialect: azure, ask: azureAsk(url) };
+  if (isGeminis(path, headers)) return { dialect: gemini, ask: googleAsk(url, geminiModels) };
+  if (vertexModels.test(path)) return { dialect: vertexGemini, ask: googleAsk(url, vertexModels) };
+  const dialect = firstDialect(path, headers, responses);
+  const model = /^\/v1\/models(?:\/(.*))?$/.exec(path);
+  if (model) return { dialect, ask: { kind: 'models', id: decodeURIComponent(model[1] ?? '') } };
+  if (path === '/v1/messages/count_tokens') return { dialect, ask: { kind: 'count_tokens', place: null } };
+  const known = ['/v1/chat/completions', '/v1/responses', '/v1/messages'].includes(path);
+  return { dialect, ask: known ? { kind: 'answer', place: null } : notFound(`Not found: ${path}`) };
+}
+
+/** The path settles the dialect, except that of the model list, where Anthropic's headers do. */
+function firstDialect(path: string, headers: IncomingHttpHeaders, responses: Dialect): Dialect {
+  if (path.startsWith('/v1/messages')) return anthropicMessages;
+  if (path.startsWith('/v1/responses')) return responses;
+  const anthropic = headers['anthropic-version'] !== undefined || headers['x-api-key'] !== undefined;
+  return anthropic && !path.startsWith('/v1/chat') ? anthropicMessages : chatCompletions;
+}
+
+/** The paths of deployments want to know the version; the newer ones have it in themselves. */
+function azureAsk({ pathname, searchParams }: URL): Ask {
+  const version = /^\d{4}-\d{2}-\d{2}(-preview)?$/.test(searchParams.get('api-version') ?? '');
+  const deployment = /^\/openai\/deployments\/([^/]+)\/chat\/completions$/.exec(pathname)?.[1];
+  if (deployment !== undefined && version)
+    return { kind: 'answer', place: { model: decodeURIComponent(deployment), stream: false } };
+  if (pathname === '/openai/v1/chat/completions') return { kind: 'answer', place: null };
+  if (pathname === '/openai/v1/models' || (pathname === '/openai/models' && version))
+    return { kind: 'models', id: '' };
+  return notFound('Resource not found', '404');
+}
+
+/** Its stable paths begin as those of OpenAI do. */
+function isGeminis(path: string, headers: IncomingHttpHeaders): boolean {
+  if (path.startsWith('/v1beta/')) return true;
+  const ownKey = headers['x-goog-api-key'] !== undefined;
+  return geminiModels.test(path) && (ownKey || /:(streamG|g)enerateContent$|:countTokens$/.test(path));
+}
+
+const verb = '(?:/([^/:]+)(?::([A-Za-z]+))?)?$';
+const geminiModels = new RegExp(`^/v1(?:beta)?/models${verb}`);
+const vertexModels = new RegExp(
+  `^/v1(?:beta1)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/google/models${verb}`,
+);
+
+function googleAsk(url: URL, pattern: RegExp): Ask {
+  const [whole, model = '', method] = pattern.exec(url.pathname) ?? [];
+  const id = decodeURIComponent(model);
+  if (whole === undefined) return notFound(`The requested URL ${url.pathname} was not found on this server.`);
+  if (method === undefined) return { kind: 'models', id };
+  if (method === 'countTokens') return { kind: 'count_tokens', place: { model: id, stream: false } };
+  if (method === 'generateContent') return { kind: 'answer', place: { model: id, stream: false } };
+  // Without it the vendor streams one long array, which this program does not play.
+  if (method === 'streamGenerateContent' && url.searchParams.get('alt') === 'sse')
+    return { kind: 'answer', place: { model: id, stream: true } };
+  return notFound(`models/${id} has no method ${method} here.`);
+}
+
+function notFound(message: string, code: string | null = null): Ask {
+  return { kind: 'refused', refusal: new Refusal(404, message, { code }) };
+}

@@ -1,0 +1,147 @@
+/** Access tokens for a service account of Google Cloud: an assertion that its key signs is traded for one. */
+import { createHash } from 'node:crypto';
+import { importPKCS8, SignJWT } from 'jose';
+import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { ModelFailure } from '../models/model.ts';
+
+/** What a key file of Google Cloud holds, as far as it is needed. */
+export interface ServiceAccount {
+  readonly email: string;
+  readonly privateKey: string;
+  readonly keyId: string | null;
+  readonly tokenUrl: string;
+}
+
+const scope = 'https://www.googleapis.com/auth/cloud-platform';
+const usualTokenUrl = 'https://oauth2.googleapis.com/token';
+/** A token that ends sooner could end on its way. */
+const marginMs = 60_000;
+const timeoutMs = 10_000;
+
+interface Held {
+  readonly token: string;
+  readonly endsAtMs: number;
+}
+
+/** By account, for the life of the process: each model that is opened would ask for a token of its own. */
+const tokens = new Map<string, { newest: Held | null; pending: Promise<Held> | null }>();
+
+/** The account of a key file; null where the text is no key file. */
+export function serviceAccountOf(text: string): ServiceAccount | null {
+  if (!text.trimStart().startsWith('{')) return null;
+  const { client_email, private_key, private_key_id, token_uri } = membersOf(text);
+  if (typeof client_email !== 'string' || typeof private_key !== 'string') return null;
+  return {
+    email: client_email,
+    privateKey: private_key,
+    keyId: typeof private_key_id === 'string' ? private_key_id : null,
+    tokenUrl: typeof token_uri === 'string' ? token_uri : usualTokenUrl,
+  };
+}
+
+/** A token that lasts; whoever asks while one is fetched gets that one. Throws ModelFailure. */
+export async function accountToken(
+  account: ServiceAccount,
+  fetch: OutboundFetch,
+  signal: AbortSignal,
+): Promise<string> {
+  const name = createHash('sha256').update(JSON.stringify(account)).digest('base64');
+  const kept = tokens.get(name) ?? { newest: null, pending: null };
+  tokens.set(name, kept);
+  if (kept.newest && kept.newest.endsAtMs > Date.now() + marginMs) return kept.newest.token;
+  kept.pending ??= traded(account, fetch).finally(() => {
+    kept.pending = null;
+  });
+  kept.newest = await orAborted(kept.pending, signal);
+  return kept.newest.token;
+}
+
+/** Others may wait for the same, so that one who leaves does not end it. */
+async function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const left = Promise.withResolvers<never>();
+  const leave = () => left.reject(signal.reason);
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([promise, left.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}
+
+async function traded(account: ServiceAccount, fetch: OutboundFetch): Promise<Held> {
+  const body = new URLSearchParams({
+    grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+    assertion: await assertionOf(account),
+  });
+  const response = await asked(account.tokenUrl, body, fetch);
+  const text = await response.text();
+  if (!response.ok) throw refusedWith(response.status);
+  const { access_token, expires_in } = membersOf(text);
+  if (typeof access_token !== 'string') throw refusedWith(response.status);
+  return { token: access_token, endsAtMs: Date.now() + Number(expires_in ?? 0) * 1000 };
+}
+
+async function assertionOf({ email, privateKey, keyId, tokenUrl }: ServiceAccount): Promise<string> {
+  try {
+    const key = await importPKCS8(privateKey, 'RS256');
+    return await new SignJWT({ scope })
+      .setProtectedHeader({ alg: 'RS256', typ: 'JWT', ...(keyId && { kid: keyId }) })
+      .setIssuer(email)
+      .setAudience(tokenUrl)
+      .setIssuedAt()
+      .setExpirationTime('1h')
+      .sign(key);
+  } catch (cause) {
+    throw new ModelFailure(
+      'provider_refused',
+      'replace',
+      'The key file of the model provider holds no usable key.',
+      {
+        cause,
+      },
+    );
+  }
+}
+
+async function asked(url: string, body: URLSearchParams, fetch: OutboundFetch): Promise<Response> {
+  try {
+    const signal = AbortSignal.timeout(timeoutMs);
+    // Where a redirect leads, the assertion would follow.
+    return await fetch(url, { method: 'POST', body, signal, redirect: 'error' });
+  } catch (cause) {
+    throw new ModelFailure(
+      'provider_failed',
+      'retry',
+      'The token endpoint of the model provider was not reached.',
+      {
+        cause,
+      },
+    );
+  }
+}
+
+/** Its words are kept back: they may quote the assertion. */
+function refusedWith(status: number): ModelFailure {
+  if (status >= 500 || status === 429)
+    return new ModelFailure(
+      'provider_failed',
+      'retry',
+      `The token endpoint of the model provider answered with status ${status}; try again later.`,
+    );
+  return new ModelFailure(
+    'provider_refused',
+    'replace',
+    'The model provider refused our credential; check its key file.',
+  );
+}
+
+function membersOf(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
