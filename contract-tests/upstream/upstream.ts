@@ -8,7 +8,7 @@ import { parseScript } from './script.ts';
 
 const help = `Usage: node contract-tests/upstream/upstream.ts [options]
 
-Plays OpenAI (chat completions, Responses) and Anthropic (Messages) from a script.
+Plays OpenAI (chat completions, Responses), Anthropic (Messages), Azure OpenAI, Gemini and Vertex AI from a script.
 Prints one line of JSON, {"url": "http://…"}, once it listens. Ends on SIGTERM or SIGINT.
 
   --port N          port to listen on; 0, the default, takes a free one

@@ -97,7 +97,10 @@ function baseUrlOf(
   // A variable of the vendor's is a value, not a template.
   const url = written || builtIn?.baseUrl((variable) => lookUp(variable, environment)) || '';
   if (!url && builtIn)
-    throw new ExpansionError('The provider has no base_url', `Write one, or set ${builtIn.needs.join(' and ')}.`);
+    throw new ExpansionError(
+      'The provider has no base_url',
+      `Write one, or set ${builtIn.needs.join(' and ')}.`,
+    );
   const parsed = /^https?:\/\//i.test(url) && URL.canParse(url) ? new URL(url) : null;
   if (!parsed) {
     throw new ExpansionError(

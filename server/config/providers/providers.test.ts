@@ -130,6 +130,118 @@ describe('a provider from the environment', () => {
   });
 });
 
+describe('the providers of Google and Azure', () => {
+  const keyFile = { type: 'service_account', client_email: 'robot@project', private_key: 'the key' };
+
+  async function connected(environment: Record<string, string>, config: ClientConfig = {}) {
+    const { candidates, diagnostics } = resolveProviders(config, environment);
+    expect(diagnostics).toEqual([]);
+    return { candidate: candidates[0], connection: await candidates[0]?.connect() };
+  }
+
+  async function written(content: string): Promise<string> {
+    const file = join(folder, 'key.json');
+    await writeFile(file, content);
+    return file;
+  }
+
+  test('are there where the variables of their vendors say all that it takes', async () => {
+    const file = await written(JSON.stringify(keyFile));
+    const whole = {
+      OPENAI_API_KEY: 'o',
+      GEMINI_API_KEY: 'g',
+      AZURE_OPENAI_API_KEY: 'z',
+      AZURE_OPENAI_ENDPOINT: 'https://ours.openai.azure.com',
+      GOOGLE_APPLICATION_CREDENTIALS: file,
+      GOOGLE_CLOUD_PROJECT: 'ours',
+    };
+    expect(ids(resolveProviders({}, whole))).toEqual(['openai', 'gemini', 'azure', 'vertexai']);
+    const { AZURE_OPENAI_ENDPOINT: _endpoint, GOOGLE_CLOUD_PROJECT: _project, ...less } = whole;
+    expect(ids(resolveProviders({}, less))).toEqual(['openai', 'gemini']);
+  });
+
+  test('Gemini is reached at Google’s address, or elsewhere where a variable says so', async () => {
+    const { candidate, connection } = await connected({ GEMINI_API_KEY: 'g' });
+    expect(candidate).toMatchObject({ id: 'gemini', type: 'gemini', models: [{ id: 'gemini-3.8-flash' }] });
+    expect(connection).toEqual({
+      baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+      apiKey: 'g',
+    });
+    const elsewhere = { GEMINI_API_KEY: 'g', GOOGLE_GEMINI_BASE_URL: 'http://127.0.0.1:9' };
+    expect((await connected(elsewhere)).connection).toMatchObject({ baseUrl: 'http://127.0.0.1:9' });
+  });
+
+  test('Azure is asked by a version where there is one, and its models are the deployments that are chosen', async () => {
+    const environment = { AZURE_OPENAI_API_KEY: 'z', AZURE_OPENAI_ENDPOINT: 'https://ours.openai.azure.com' };
+    const models = { large: { provider: 'azure', model: 'our-deployment' } };
+    const { candidate, connection } = await connected(environment, { models });
+    expect(candidate?.models).toEqual([{ id: 'our-deployment', name: 'our-deployment' }]);
+    expect(connection).toEqual({ baseUrl: 'https://ours.openai.azure.com', apiKey: 'z' });
+    const versioned = await connected({ ...environment, OPENAI_API_VERSION: '2024-10-21' });
+    expect(versioned.connection?.baseUrl).toBe('https://ours.openai.azure.com?api-version=2024-10-21');
+    expect(versioned.candidate?.models).toEqual([]);
+  });
+
+  test.each([
+    [{}, 'https://aiplatform.googleapis.com/v1/projects/ours/locations/global'],
+    [
+      { GOOGLE_CLOUD_LOCATION: 'europe-west4' },
+      'https://europe-west4-aiplatform.googleapis.com/v1/projects/ours/locations/europe-west4',
+    ],
+  ])('Vertex AI is reached below the project, in its place: %o', async (more, baseUrl) => {
+    const file = await written(JSON.stringify(keyFile, null, 2));
+    const { connection } = await connected({
+      GOOGLE_APPLICATION_CREDENTIALS: file,
+      GOOGLE_CLOUD_PROJECT: 'ours',
+      ...more,
+    });
+    expect(connection).toEqual({ baseUrl, apiKey: JSON.stringify(keyFile) });
+  });
+
+  test('Vertex AI takes the text of a key file as its key, and an API key without a project', async () => {
+    const api_key = '$KEY_FILE';
+    const base_url = 'https://aiplatform.googleapis.com/v1/projects/p/locations/global';
+    const provider = { type: 'vertexai' as const, base_url, api_key, models: [{ id: 'm' }] };
+    const { connection } = await connected(
+      { KEY_FILE: JSON.stringify(keyFile, null, 2) },
+      { providers: { provider } },
+    );
+    expect(connection?.apiKey).toBe(JSON.stringify(keyFile));
+    const express = { ...provider, base_url: 'https://aiplatform.googleapis.com/v1', api_key: 'AIza' };
+    expect((await connected({}, { providers: { express } })).connection?.apiKey).toBe('AIza');
+  });
+
+  test.each([
+    ['a key file and no project', { base_url: 'https://aiplatform.googleapis.com/v1' }, 'names no project'],
+    ['the login of a person', { api_key: '{"type":"authorized_user"}' }, 'not that of a service account'],
+    ['half a key file', { api_key: '{"type":"service_account"' }, 'not that of a service account'],
+  ])('Vertex AI is left out with %s, without a word of the key', (_what, more, message) => {
+    const base_url = 'https://aiplatform.googleapis.com/v1/projects/p/locations/global';
+    const api_key = JSON.stringify(keyFile);
+    const said = refusal({ type: 'vertexai', base_url, api_key, models: [{ id: 'm' }], ...more });
+    expect(said).toContain(message);
+    expect(said).not.toContain('the key');
+  });
+
+  test('Azure of the settings says what it lacks', () => {
+    expect(refusal({ api_key: 'k' }, {}, 'azure')).toBe(
+      'The provider has no base_url. Write one, or set AZURE_OPENAI_ENDPOINT.',
+    );
+  });
+
+  test.each(['gemini', 'azure', 'vertexai', 'anthropic'] as const)(
+    'an access token goes where everybody takes them (%s)',
+    async (type) => {
+      const oauth = { access_token: 'token', expires_in: 3600, expires_at: 4_000_000_000 };
+      const base_url = 'https://example.com/v1/projects/p/locations/l';
+      const gateway = { type, base_url, oauth, models: [{ id: 'm' }] };
+      const { connection } = await connected({}, { providers: { gateway } });
+      expect(connection).toMatchObject({ authToken: 'token' });
+      expect(connection).not.toHaveProperty('apiKey');
+    },
+  );
+});
+
 describe('a provider of the settings', () => {
   test('has all that it is given', async () => {
     const candidate = one(
@@ -279,12 +391,6 @@ describe('a provider of the settings', () => {
 });
 
 describe('a provider is left out with a warning', () => {
-  test.each(['gemini', 'azure', 'vertexai'] as const)('where its type is %s', (type) => {
-    expect(refusal({ type, base_url: 'http://127.0.0.1:1', api_key: 'k' })).toContain(
-      `The type ${type} is not available in this version`,
-    );
-  });
-
   test('where it is not built in and has no base_url', () => {
     expect(refusal({ api_key: 'k' })).toContain('needs a base_url');
   });

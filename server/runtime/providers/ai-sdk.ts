@@ -225,7 +225,8 @@ function toolInput(json: string): Record<string, unknown> {
 }
 
 function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
-  if (unified === 'interrupted' || unified === 'error')
+  // A vendor that does not say why it stopped has not stopped: its stream ended early.
+  if (unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined))
     throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
   if (unified === 'stop') return raw === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
   if (unified === 'length') return 'max_tokens';

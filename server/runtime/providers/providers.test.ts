@@ -17,7 +17,7 @@ afterAll(async () => {
 
 test('an answer is complete when its vendor says so, though the connection stays open', async () => {
   await upstream.script([{ reply: { text: 'All of it.' }, fail: { kind: 'hang', after_chunks: 1000 } }]);
-  const parts = await answerOf(openDefined(definitionOf('anthropic', upstream), 300), request('Hi'));
+  const parts = await answerOf(openDefined(definitionOf('anthropic', upstream), 2000), request('Hi'));
   expect(textOf(parts)).toBe('All of it.');
   expect(parts.at(-1)).toMatchObject({ type: 'finish', stopReason: 'end_turn' });
   await upstream.latest(({ outcome }) => outcome === 'aborted');
