@@ -20,7 +20,7 @@ const answer = { reply: { text: 'Hello there.' } };
 
 describe.each(dialects)('a call that fails (%s)', (type) => {
   test.each<[string, object, string]>([
-    ['408', { kind: 'status', status: 408 }, 'provider_failed'],
+    ['408', { kind: 'status', status: 408 }, 'provider_timeout'],
     ['429', { kind: 'status', status: 429 }, 'provider_rate_limited'],
     ['500', { kind: 'status', status: 500 }, 'provider_failed'],
     ['503 of a proxy', { kind: 'status', status: 503, body: '<html>' }, 'provider_failed'],
