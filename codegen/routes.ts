@@ -64,7 +64,7 @@ export async function generateRoutes(root: string, contract: Contract): Promise<
     "import type { operations, Role, Scope } from './api.ts';\n\n",
     '/** Every operation of the contract. */\nexport type OperationId = keyof operations;\n\n',
     '/** The operations of each family: one file of handlers a family. */\nexport interface Families {\n',
-    ...families.map((family) => `  ${family}: ${idsOf(placed, family)};\n`),
+    ...families.map((family) => `  '${family}': ${idsOf(placed, family)};\n`),
     '}\n\n/** The operations that need no credential. */\n',
     `export type PublicOperation = ${publicIds(placed)};\n`,
     declarations,

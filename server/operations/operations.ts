@@ -1,6 +1,7 @@
 /** Every handler of the contract, by family. A missing, stray or doubled one does not compile. */
 import type { Handlers, NoStrays } from '../handler.ts';
 import * as agents from './agents.ts';
+import * as apiKeys from './api-keys.ts';
 import * as audit from './audit.ts';
 import * as auth from './auth.ts';
 import * as devices from './devices.ts';
@@ -10,6 +11,7 @@ import * as history from './history.ts';
 import * as invitations from './invitations.ts';
 import * as live from './live.ts';
 import * as logins from './logins.ts';
+import * as me from './me.ts';
 import * as messages from './messages.ts';
 import * as oidc from './oidc.ts';
 import * as organizations from './organizations.ts';
@@ -23,10 +25,12 @@ import * as sessions from './sessions.ts';
 import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
+import * as workspaceSettings from './workspace-settings.ts';
 import * as workspaces from './workspaces.ts';
 
 const families = {
   agents,
+  'api-keys': apiKeys,
   audit,
   auth,
   devices,
@@ -36,6 +40,7 @@ const families = {
   invitations,
   live,
   logins,
+  me,
   messages,
   passwords,
   oidc,
@@ -49,6 +54,7 @@ const families = {
   system,
   tools,
   users,
+  'workspace-settings': workspaceSettings,
   workspaces,
 };
 
