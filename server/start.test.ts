@@ -170,10 +170,13 @@ describe('the settings of the process', () => {
     const { code, stdout, stderr } = await runToEnd({ folder, variables, args: ['--help'] });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const listed = [...stdout.matchAll(/^ {2}(?:--[\w-]+, )?([A-Z_]+)$/gm)].map(([, name]) => name);
-    const files = ['server-settings.ts', 'oidc-settings.ts'].map((name) =>
-      readFile(join(import.meta.dirname, 'config', name), 'utf8'),
-    );
-    const source = (await Promise.all(files)).join('\n');
+    const config = join(import.meta.dirname, 'config');
+    const files = [
+      'server-settings.ts',
+      ...(await readdir(join(config, 'serving'))).map((name) => `serving/${name}`),
+    ];
+    const texts = files.map((name) => readFile(join(config, name), 'utf8'));
+    const source = (await Promise.all(texts)).join('\n');
     expect(listed.toSorted()).toEqual(
       [...source.matchAll(/^ +variable: '(\w+)',$/gm)].map(([, name]) => name).toSorted(),
     );

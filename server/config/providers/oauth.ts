@@ -1,7 +1,7 @@
 /** The access token of a provider's `oauth` section: used while it lasts, renewed in memory when it ends. */
 import type { OauthToken } from '../../contract/config.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
-import { isLoopback } from '../server-settings.ts';
+import { isLoopback } from '../serving/loopback.ts';
 import { ExpansionError } from '../templates/expansion-error.ts';
 
 /** A token that ends sooner could end on its way. */

@@ -1,0 +1,75 @@
+/** Where the server keeps its files. */
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
+import { Fault, type SettingSource, type Variables } from './setting-source.ts';
+
+export interface FolderSettings {
+  /** Where database and files live; absolute. */
+  readonly dataDirectory: string;
+  /** Each workspace is a folder in here; absolute. */
+  readonly workspacesDirectory: string;
+  /** Below these, folders that are there already may become workspaces; absolute. */
+  readonly workspaceRoots: readonly string[];
+  /** The folder of the global service.json; absolute. */
+  readonly globalConfigDirectory: string;
+  readonly masterKeyFile: string | null;
+}
+
+export function readFolders(source: SettingSource, variables: Variables): FolderSettings {
+  const dataDirectory = source.read({
+    variable: 'SERVICE_DATA_DIR',
+    flag: 'data-dir',
+    meaning: 'Where database and files live.',
+    fallback: resolve('.data'),
+    parse: folder,
+  });
+  const named = variables.XDG_CONFIG_HOME;
+  // The XDG specification has relative paths ignored.
+  const configHome = named && isAbsolute(named) ? named : join(variables.HOME || homedir(), '.config');
+  return {
+    dataDirectory,
+    workspacesDirectory: source.read({
+      variable: 'SERVICE_WORKSPACES_DIR',
+      flag: 'workspaces-dir',
+      meaning: 'Each workspace is a folder in here; several nodes need a shared one.',
+      fallback: join(dataDirectory, 'workspaces'),
+      parse: folder,
+    }),
+    workspaceRoots: source.read<readonly string[]>({
+      variable: 'SERVICE_WORKSPACE_ROOTS',
+      flag: 'workspace-roots',
+      meaning:
+        'Folders of the server that everybody with an account may work below, as /srv/projects, with commas between.',
+      fallback: [],
+      parse: absoluteFolders,
+    }),
+    globalConfigDirectory: source.read({
+      variable: 'SERVICE_GLOBAL_CONFIG',
+      flag: 'global-config',
+      meaning: 'The folder of the global service.json.',
+      fallback: join(configHome, 'service'),
+      parse: folder,
+    }),
+    masterKeyFile: source.read<string | null>({
+      variable: 'SERVICE_MASTER_KEY_FILE',
+      flag: 'master-key-file',
+      meaning: 'The file of the key that seals stored secrets; needed with PostgreSQL.',
+      fallback: null,
+      fallbackText: '(master.key in the data directory, made at the first start)',
+      parse: folder,
+    }),
+  };
+}
+
+function folder(text: string): string | Fault {
+  return text.trim() === '' ? new Fault('must name a place in the file system.') : resolve(text);
+}
+
+function absoluteFolders(text: string): readonly string[] | Fault {
+  const given = text.split(',').map((path) => path.trim());
+  const wrong = given.find((path) => !isAbsolute(path) || resolve(path) === '/');
+  if (wrong === undefined) return given.map((path) => resolve(path));
+  return new Fault(
+    `must list absolute paths of folders, with commas between; ${wrong || '(nothing)'} is none.`,
+  );
+}
