@@ -41,7 +41,16 @@ const parts: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Folders with one face, the file that bears their name; `app` is the page that lists all of http/. */
-const faces = ['operations', 'runtime', 'config', 'identity', 'store', 'maintenance', 'outbound'];
+const faces = [
+  'operations',
+  'runtime',
+  'config',
+  'identity',
+  'store',
+  'maintenance',
+  'outbound',
+  'workspace-settings',
+];
 
 /** Packages that belong to some parts alone. */
 const packages: Readonly<Record<string, readonly string[]>> = {

@@ -27,7 +27,7 @@ import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
-import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-settings.ts';
+import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
