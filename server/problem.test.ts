@@ -14,7 +14,14 @@ import { type ProblemCode, problemCodeValues } from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import { Problem, problems } from './problem.ts';
 import type { OpenServices } from './services.ts';
-import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from './test-app.ts';
+import {
+  type Account,
+  type Answer,
+  mergePatch,
+  type RequestOptions,
+  type TestApp,
+  testApp,
+} from './test-app.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -191,8 +198,6 @@ async function deleted(token: string) {
 async function invited(body: object) {
   return ask('POST', `${await organizationOf(ada.token)}/invitations`, { body });
 }
-
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 
 function suspend(userId: string) {
   return app.request('PATCH', `/api/v1/users/${userId}`, {

@@ -62,6 +62,14 @@ export interface TestApp {
   close(): Promise<void>;
 }
 
+/** The header of a PATCH. */
+export const mergePatch = { 'content-type': 'application/merge-patch+json' };
+
+/** What tells refusals apart; the code is null where nothing was refused. */
+export function coded({ status, body }: Answer): [number, string | null] {
+  return [status, body?.code ?? null];
+}
+
 /** Starts a server as `make serve` does, but for its folder, its port and its silence. */
 export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
   const folder = await mkdtemp(join(tmpdir(), 'service-app-'));

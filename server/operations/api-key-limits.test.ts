@@ -1,7 +1,16 @@
 /** What limits an API key besides its scopes, over HTTP: addresses, a workspace, rules, a rate; and a new secret. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type Answer, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import {
+  type Account,
+  type Answer,
+  coded,
+  type Json,
+  mergePatch,
+  readEvents,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
 
 let app: TestApp;
 let upstream: Upstream;
@@ -10,11 +19,9 @@ let workspaceId: string;
 let now = new Date();
 
 const keys = '/api/v1/auth/api-keys';
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 const here = ['127.0.0.0/8', '::1'];
 const elsewhere = ['192.0.2.0/24'];
 
-const coded = ({ status, body }: Answer) => [status, body?.code ?? null];
 const post = (path: string, token: string, body?: unknown) => app.request('POST', path, { token, body });
 const whoAmI = (token: string) => app.request('GET', '/api/v1/users/me', { token });
 const change = (path: string, body: unknown, token = ada.token) =>

@@ -1,6 +1,6 @@
 /** The API keys family over HTTP: anonymous, stranger, wrong input, missing, happy. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
+import { type Account, coded, mergePatch, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -8,7 +8,6 @@ let mallory: Account;
 
 const keys = '/api/v1/auth/api-keys';
 const missingId = 'key_01k9w6r3h2e7xv5q0c8m4b1tza';
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 
 beforeAll(async () => {
   app = await testApp();
@@ -25,10 +24,6 @@ async function newKey(body: Record<string, unknown> = {}, token = ada.token) {
   const { status, body: created } = await post('api-keys', { name: 'Key', ...body }, { token });
   expect(status).toBe(201);
   return { secret: created.key, id: created.api_key.id, path: `${keys}/${created.api_key.id}` };
-}
-
-function coded(answer: Answer): [number, string] {
-  return [answer.status, answer.body?.code];
 }
 
 describe('an API key', () => {

@@ -1,6 +1,6 @@
 /** The auth family over HTTP: anonymous, stranger, wrong input, missing, happy. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
+import { type Account, coded, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -16,10 +16,6 @@ afterAll(() => app.close());
 
 const post = (path: string, body: unknown, options: RequestOptions = {}) =>
   app.request('POST', `/api/v1/auth/${path}`, { body, ...options });
-
-function coded(answer: Answer): [number, string] {
-  return [answer.status, answer.body?.code];
-}
 
 describe('registering', () => {
   const grace = { email: 'Grace@Example.com', password: 'correct-horse-battery', name: 'Grace' };

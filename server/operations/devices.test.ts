@@ -1,6 +1,6 @@
 /** Device logins over HTTP: a device asks, a person confirms, and whoever tries codes is held up. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
+import { type Account, coded, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -20,7 +20,6 @@ const look = (user_code: string, token = ada.token) =>
   app.request('GET', `${device}?user_code=${encodeURIComponent(user_code)}`, { token });
 const reply = (user_code: string, decision: string, token = ada.token, options: RequestOptions = {}) =>
   app.request('POST', `${device}/reply`, { token, body: { user_code, decision }, ...options });
-const coded = ({ status, body }: Answer) => [status, body?.code];
 const pass = (seconds: number) => {
   ahead += seconds * 1000;
 };

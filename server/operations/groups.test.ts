@@ -1,6 +1,6 @@
 /** Groups over HTTP, with real people in each role. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
+import { type Answer, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
 import { bringIn, everybody, makePeople, type People } from '../test-people.ts';
 
 let app: TestApp;
@@ -13,7 +13,6 @@ beforeAll(async () => {
 afterAll(() => app.close());
 
 const path = '/api/v1/groups';
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 let made = 0;
 
 async function newGroup(

@@ -1,13 +1,12 @@
 /** The caller’s own account over HTTP: anonymous, wrong input, stale, happy. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scopeValues } from '../contract/api.ts';
-import { type Account, type TestApp, testApp } from '../test-app.ts';
+import { type Account, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
 
 const path = '/api/v1/users/me';
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 
 beforeAll(async () => {
   app = await testApp();

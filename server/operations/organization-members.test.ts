@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
 import { bringIn, makePeople, type People, registerIn } from '../test-people.ts';
+import { waitingRun } from '../test-runs.ts';
 
 let app: TestApp;
 let people: People;
@@ -153,7 +154,7 @@ describe('the end of a membership', () => {
       token: team.member.token,
       body: {},
     });
-    const run = await waitingRun(team.member, session.id);
+    const run = await waitingRun(app, team.member, session.id);
     const began = Date.now();
     const place = `${path}/${team.organizationId}/members/${team.member.user.id}`;
     expect((await remove(place, team.admin)).status).toBe(204);
@@ -191,20 +192,3 @@ describe('the list of members', () => {
     expect(await list(`?role=member&cursor=${first.next_cursor}`)).toMatchObject({ code: 'invalid_cursor' });
   });
 });
-
-/** A run of somebody's that waits for an answer. */
-async function waitingRun({ token }: Account, sessionId: string): Promise<string> {
-  const response = await app.stream('POST', '/api/v1/query/stream', {
-    token,
-    body: { prompt: 'Ask me: what is your name?', model: 'demo:demo-1', session_id: sessionId },
-  });
-  expect(response.status).toBe(200);
-  await expect
-    .poll(async () => {
-      const { body } = await app.request('GET', `/api/v1/sessions/${sessionId}/prompts`, { token });
-      return body.data.length;
-    })
-    .toBe(1);
-  await response.body?.cancel();
-  return response.headers.get('x-run-id') ?? '';
-}

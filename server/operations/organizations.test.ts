@@ -2,8 +2,9 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
-import { bringIn, everybody, makePeople, type People } from '../test-people.ts';
+import { type Account, type Answer, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { bringIn, everybody, homeOf, makePeople, type People } from '../test-people.ts';
+import { waitingRun } from '../test-runs.ts';
 
 let app: TestApp;
 let people: People;
@@ -15,7 +16,6 @@ beforeAll(async () => {
 afterAll(() => app.close());
 
 const path = '/api/v1/organizations';
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 let made = 0;
 
 /** A second organization of somebody. */
@@ -184,7 +184,10 @@ describe('an organization', () => {
   });
 
   test('stays while a run is at work in it, and where its owner has no other', async () => {
-    const { owner, place } = { owner: people.stranger, place: `${path}/${await homeOf(people.stranger)}` };
+    const { owner, place } = {
+      owner: people.stranger,
+      place: `${path}/${(await homeOf(app, people.stranger)).organizationId}`,
+    };
     const { headers } = await app.request('GET', place, owner);
     const only = await remove(place, owner, headers.get('etag') ?? '');
     expect(only).toMatchObject({ status: 409, body: { code: 'only_organization' } });
@@ -193,7 +196,7 @@ describe('an organization', () => {
       token: owner.token,
       body: { workspace_id: body.default_workspace_id },
     });
-    const run = await waitingRun(owner, session.id);
+    const run = await waitingRun(app, owner, session.id);
     expect(await remove(second, owner, etag)).toMatchObject({ status: 409, body: { code: 'runs_active' } });
     await app.request('POST', `/api/v1/runs/${run}/interrupt`, owner);
     await expect.poll(async () => (await remove(second, owner, etag)).status).toBe(204);
@@ -311,25 +314,3 @@ describe('who may do what', () => {
     });
   });
 });
-
-async function homeOf(account: Account): Promise<string> {
-  const { body } = await app.request('GET', '/api/v1/users/me', account);
-  return body.memberships[0].organization_id;
-}
-
-/** A run of somebody's that waits for an answer. */
-async function waitingRun({ token }: Account, sessionId: string): Promise<string> {
-  const response = await app.stream('POST', '/api/v1/query/stream', {
-    token,
-    body: { prompt: 'Ask me: what is your name?', model: 'demo:demo-1', session_id: sessionId },
-  });
-  expect(response.status).toBe(200);
-  await expect
-    .poll(async () => {
-      const { body } = await app.request('GET', `/api/v1/sessions/${sessionId}/prompts`, { token });
-      return body.data.length;
-    })
-    .toBe(1);
-  await response.body?.cancel();
-  return response.headers.get('x-run-id') ?? '';
-}

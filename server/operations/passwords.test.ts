@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { TOTP } from 'otpauth';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Answer, coded, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';
 
 const publicUrl = 'https://service.example.com';
@@ -34,10 +34,6 @@ afterAll(async () => {
 const post = (path: string, body: unknown, options: RequestOptions = {}, on = app) =>
   on.request('POST', `/api/v1/auth/${path}`, { body, ...options });
 const through = (address: string) => ({ headers: { 'x-forwarded-for': address } });
-
-function coded(answer: Answer): [number, string] {
-  return [answer.status, answer.body?.code];
-}
 
 const statusOf = async (token: string, on = app) =>
   (await on.request('GET', '/api/v1/users/me', { token })).status;

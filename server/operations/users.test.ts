@@ -1,7 +1,17 @@
 /** The people of an organization over HTTP: who sees and manages them, and what becomes of those who are suspended or deleted. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import {
+  type Account,
+  type Answer,
+  coded,
+  type Json,
+  mergePatch,
+  readEvents,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';
+import { logIn } from '../test-people.ts';
 
 let app: TestApp;
 let mailbox: Mailbox;
@@ -15,9 +25,7 @@ let workspaceId: string;
 
 const users = '/api/v1/users';
 const missing = `${users}/usr_01k9w6r3h2e7xv5q0c8m4b1tza`;
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 
-const coded = ({ status, body }: Answer) => [status, body?.code ?? null];
 const get = (path: string, token: string, headers = {}) => app.request('GET', path, { token, headers });
 const post = (path: string, token: string, body?: unknown) => app.request('POST', path, { token, body });
 const remove = (path: string, token: string, headers = {}) => app.request('DELETE', path, { token, headers });
@@ -37,12 +45,7 @@ async function employ(role: string, by = boss): Promise<Account> {
   const { token } = created.body.password_link;
   const chosen = await app.request('POST', '/api/v1/auth/password/reset', { body: { token, password } });
   if (chosen.status !== 204) throw new Error(JSON.stringify(chosen.body));
-  return logIn({ email, password, user: created.body.user });
-}
-
-async function logIn({ email, password }: Pick<Account, 'email' | 'password' | 'user'>): Promise<Account> {
-  const { body } = await app.request('POST', '/api/v1/auth/login', { body: { email, password } });
-  return { user: body.user, email, password, token: body.access_token, refreshToken: body.refresh_token };
+  return logIn(app, { email, password });
 }
 
 async function keyOf({ token }: Account, more = {}): Promise<string> {
@@ -183,7 +186,7 @@ describe('an account that is made for somebody', () => {
     expect(
       (await app.request('POST', '/api/v1/auth/password/reset', { body: { token, password } })).status,
     ).toBe(204);
-    expect((await logIn({ email: 'mailed@example.com', password, user: null })).token).toBeTruthy();
+    expect((await logIn(app, { email: 'mailed@example.com', password })).token).toBeTruthy();
   });
 
   test.each([
@@ -350,7 +353,7 @@ describe('a suspended person', () => {
     expect((await whoAmI(app.operatorKey)).body.operator).toBe(true);
     expect((await suspend(pathOf(stranger), app.operatorKey)).status).toBe(200);
     expect((await patch(pathOf(stranger), app.operatorKey, { status: 'active' })).status).toBe(200);
-    stranger = await logIn(stranger);
+    stranger = await logIn(app, stranger);
   });
 });
 

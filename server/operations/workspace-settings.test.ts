@@ -5,14 +5,21 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
-import { type Account, type Json, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
-import { type WorkspacePeople, workspacePeople } from '../test-workspace-people.ts';
+import {
+  type Account,
+  type Json,
+  mergePatch,
+  type RequestOptions,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
+import { logInOperator, makeWorkspacePeople, type WorkspacePeople } from '../test-people.ts';
 
 let upstream: Upstream;
 let app: TestApp;
 let people: WorkspacePeople;
+let operator: Account | undefined;
 
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 const guard = { hooks: { pre_tool_use: [{ matcher: '^bash$', command: './guard.sh' }] } };
 const password = 'the-password-of-the-operator';
 
@@ -22,7 +29,7 @@ beforeAll(async () => {
     config: { ...scriptedSettings(upstream.url), options: { debug: true } },
     environment: { SERVICE_ADMIN_PASSWORD: password },
   });
-  people = await workspacePeople(app);
+  people = await makeWorkspacePeople(app);
 });
 afterAll(async () => {
   await app.close();
@@ -105,7 +112,7 @@ describe('the settings of a workspace', () => {
   });
 
   test('show what the installation keeps for itself to its operator alone, and its secrets to nobody', async () => {
-    const own = await read(`/api/v1/workspaces/${people.defaultWorkspaceId}`);
+    const own = await read(`/api/v1/workspaces/${people.workspaceId}`);
     expect(JSON.stringify(own)).not.toMatch(/scripted-1.*base_url|127\.0\.0\.1|the-key-of-the-upstream/);
     expect(own.settings.filter(({ key }: Json) => key.startsWith('providers'))).toEqual([]);
     const me = await as(app.operatorKey, 'GET', '/api/v1/users/me');
@@ -287,7 +294,8 @@ describe('a change of the settings', () => {
 
 /** The operator belongs to no organization but their own. */
 async function makeAdmin(workspaceId: string): Promise<void> {
-  await people.admit(app.operatorKey, workspaceId);
+  operator ??= await logInOperator(app);
+  await people.admit(operator, workspaceId);
 }
 
 describe('trust', () => {

@@ -5,8 +5,15 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
-import { type Account, type Json, type RequestOptions, type TestApp, testApp } from '../test-app.ts';
-import { type WorkspacePeople, workspacePeople } from '../test-workspace-people.ts';
+import {
+  type Account,
+  type Json,
+  mergePatch,
+  type RequestOptions,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
+import { makeWorkspacePeople, type WorkspacePeople } from '../test-people.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -15,13 +22,12 @@ let root = '';
 
 const path = '/api/v1/workspaces';
 const nobodys = `${path}/ws_01k9w6r3h2e7xv5q0c8m4b1tzz`;
-const mergePatch = { 'content-type': 'application/merge-patch+json' };
 
 beforeAll(async () => {
   upstream = await startUpstream();
   root = await realpath(await mkdtemp(join(tmpdir(), 'service-roots-')));
   app = await testApp({ config: scriptedSettings(upstream.url), settings: { workspaceRoots: [root] } });
-  people = await workspacePeople(app);
+  people = await makeWorkspacePeople(app);
 });
 afterAll(async () => {
   await app.close();
@@ -77,12 +83,12 @@ describe('a workspace', () => {
     };
     for (const account of [people.owner, people.admin, people.member, people.viewer])
       expect(await listed(account)).toContain(workspace.id);
-    expect(await listed(people.colleague)).toEqual([people.defaultWorkspaceId]);
+    expect(await listed(people.colleague)).toEqual([people.workspaceId]);
     expect(await listed(people.stranger)).toEqual([]);
     const { body } = await as(people.owner, 'GET', `${path}?limit=1`);
     expect(body.data).toHaveLength(1);
     const next = await as(people.owner, 'GET', `${path}?limit=100&cursor=${body.next_cursor}`);
-    expect(next.body.data.map(({ id }: Json) => id)).toContain(people.defaultWorkspaceId);
+    expect(next.body.data.map(({ id }: Json) => id)).toContain(people.workspaceId);
     const other = await as(people.owner, 'GET', `${path}?sort=created_at&cursor=${body.next_cursor}`);
     expect(other).toMatchObject({ status: 400, body: { code: 'invalid_cursor' } });
   });
@@ -349,7 +355,7 @@ describe('deleting a workspace', () => {
   });
 
   test('is refused for the default one of an organization', async () => {
-    const refused = await as(people.owner, 'DELETE', `${path}/${people.defaultWorkspaceId}`);
+    const refused = await as(people.owner, 'DELETE', `${path}/${people.workspaceId}`);
     expect(refused).toMatchObject({ status: 409, body: { code: 'workspace_is_default' } });
   });
 });
