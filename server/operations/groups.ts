@@ -1,6 +1,7 @@
 /** Groups of people, to whom workspaces are given. */
 import { type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { wakeRuns } from './after-changes.ts';
 
 export const listGroups: Handler<'listGroups'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -25,8 +26,8 @@ export const updateGroup: Handler<'updateGroup'> = async ({ principal, path, hea
   return { status: 200, headers: { ETag: etag }, body: group };
 };
 
-export const deleteGroup: Handler<'deleteGroup'> = async ({ principal, path, headers }, { store }) => {
-  await store.groups.delete(principal, path.group_id, headers['If-Match']);
+export const deleteGroup: Handler<'deleteGroup'> = async ({ principal, path, headers }, services) => {
+  wakeRuns(await services.store.groups.delete(principal, path.group_id, headers['If-Match']), services);
   return { status: 204 };
 };
 
@@ -43,7 +44,7 @@ export const addGroupMember: Handler<'addGroupMember'> = async ({ principal, pat
   return { status: 204 };
 };
 
-export const removeGroupMember: Handler<'removeGroupMember'> = async ({ principal, path }, { store }) => {
-  await store.groups.removeMember(principal, path.group_id, path.user_id);
+export const removeGroupMember: Handler<'removeGroupMember'> = async ({ principal, path }, services) => {
+  wakeRuns(await services.store.groups.removeMember(principal, path.group_id, path.user_id), services);
   return { status: 204 };
 };

@@ -2,6 +2,7 @@
 import type { Organization } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { removeFiles, wakeRuns } from './after-changes.ts';
 
 export const listOrganizations: Handler<'listOrganizations'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -34,15 +35,9 @@ export const updateOrganization: Handler<'updateOrganization'> = async (call, { 
 };
 
 export const deleteOrganization: Handler<'deleteOrganization'> = async (call, services) => {
-  const { store, runtime, workspaceFolders, log } = services;
   const { principal, path, headers } = call;
   const ifMatch = rowTags(headers['If-Match']);
-  const gone = await store.organizations.delete(principal, path.org_id, ifMatch);
-  await runtime.forgetSessions(gone.sessionIds);
-  for (const id of gone.workspaceIds)
-    await workspaceFolders
-      .remove(id)
-      .catch((error: unknown) => log.error({ err: error }, 'the files of a workspace could not be removed'));
+  await removeFiles(await services.store.organizations.delete(principal, path.org_id, ifMatch), services);
   return { status: 204 };
 };
 
@@ -51,24 +46,18 @@ export const listOrgMembers: Handler<'listOrgMembers'> = async ({ principal, pat
   body: await store.members.list(principal, path.org_id, query),
 });
 
-export const putOrgMember: Handler<'putOrgMember'> = async (call, { store }) => {
+export const putOrgMember: Handler<'putOrgMember'> = async (call, services) => {
   const { principal, path, headers, body } = call;
-  const ifMatch = headers['If-Match'];
-  const { member, etag } = await store.members.setRole(
-    principal,
-    path.org_id,
-    path.user_id,
-    body.role,
-    ifMatch,
-  );
-  return { status: 200, headers: { ETag: etag }, body: member };
+  const { org_id, user_id } = path;
+  const { members } = services.store;
+  const changed = await members.setRole(principal, org_id, user_id, body.role, headers['If-Match']);
+  wakeRuns(changed, services);
+  return { status: 200, headers: { ETag: changed.etag }, body: changed.member };
 };
 
-export const removeOrgMember: Handler<'removeOrgMember'> = async (
-  { principal, path, headers },
-  { store },
-) => {
-  await store.members.remove(principal, path.org_id, path.user_id, headers['If-Match']);
+export const removeOrgMember: Handler<'removeOrgMember'> = async ({ principal, path, headers }, services) => {
+  const { members } = services.store;
+  wakeRuns(await members.remove(principal, path.org_id, path.user_id, headers['If-Match']), services);
   return { status: 204 };
 };
 

@@ -1,6 +1,7 @@
 /** The people of an organization, as those see them who manage them. */
 import type { Account } from '../contract/api.ts';
-import { etagWith, type Handler, isCurrent, rowTags, type Services } from '../handler.ts';
+import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
+import { removeFiles, wakeRuns } from './after-changes.ts';
 
 export const listUsers: Handler<'listUsers'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -22,16 +23,17 @@ export const getUser: Handler<'getUser'> = async ({ principal, path, headers }, 
 export const updateUser: Handler<'updateUser'> = async ({ principal, path, headers, body }, services) => {
   const ifMatch = rowTags(headers['If-Match']);
   const changed = await services.store.people.update(principal, path.user_id, body, ifMatch);
-  wakeAll(changed.stoppedRuns, services);
+  wakeRuns(changed, services);
   return { status: 200, headers: { ETag: accountTag(changed) }, body: changed.account };
 };
 
 export const deleteUser: Handler<'deleteUser'> = async ({ principal, path, query, headers }, services) => {
-  const { stoppedRuns } = await services.store.people.delete(principal, path.user_id, {
+  const gone = await services.store.people.delete(principal, path.user_id, {
     transferTo: query.transfer_to,
     ifMatch: rowTags(headers['If-Match']),
   });
-  wakeAll(stoppedRuns, services);
+  wakeRuns(gone, services);
+  await removeFiles(gone, services);
   return { status: 204 };
 };
 
@@ -39,11 +41,6 @@ export const revokeUserLogins: Handler<'revokeUserLogins'> = async ({ principal,
   await store.people.revokeLogins(principal, path.user_id);
   return { status: 204 };
 };
-
-/** Those at work here notice at once; other nodes when they renew their leases. */
-function wakeAll(runIds: readonly string[], { runtime }: Services): void {
-  for (const runId of runIds) runtime.wake(runId);
-}
 
 /** Roles stand in rows of their own, and each caller sees those that they administer. */
 function accountTag({ account, etag }: { readonly account: Account; readonly etag: string }): string {

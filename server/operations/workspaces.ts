@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { removeFiles, wakeRuns } from './after-changes.ts';
 
 export const listWorkspaces: Handler<'listWorkspaces'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -45,7 +46,7 @@ const stopMs = 4000;
 const pollMs = 100;
 
 export const deleteWorkspace: Handler<'deleteWorkspace'> = async ({ principal, path, headers }, services) => {
-  const { store, runtime, workspaceFolders } = services;
+  const { store, runtime } = services;
   const which = [principal, path.workspace_id, headers['If-Match']] as const;
   // A run that ends by itself stores what it has done, and leaves nobody waiting for it.
   const until = performance.now() + stopMs;
@@ -57,16 +58,10 @@ export const deleteWorkspace: Handler<'deleteWorkspace'> = async ({ principal, p
   }
   const gone = await store.workspaces.delete(...which);
   for (const runId of gone.runIds) runtime.wake(runId);
-  await runtime.forgetSessions(gone.sessionIds);
-  if (gone.path === null) await workspaceFolders.remove(path.workspace_id).catch(leftBehind(services));
+  const workspaceIds = gone.path === null ? [path.workspace_id] : [];
+  await removeFiles({ workspaceIds, sessionIds: gone.sessionIds }, services);
   return { status: 204 };
 };
-
-/** The workspace is gone; the next one that is deleted takes what is left of its files along. */
-function leftBehind({ log }: Services) {
-  return (error: unknown) =>
-    log.error({ err: error }, 'the files of a deleted workspace could not be removed');
-}
 
 export const listWorkspaceMembers: Handler<'listWorkspaceMembers'> = async (
   { principal, path, query },
@@ -78,18 +73,20 @@ export const listWorkspaceMembers: Handler<'listWorkspaceMembers'> = async (
 
 export const putWorkspaceMember: Handler<'putWorkspaceMember'> = async (
   { principal, path, body },
-  { store },
+  services,
 ) => {
-  const { workspace_id, principal_id } = path;
-  const member = await store.workspaceMembers.put(principal, workspace_id, principal_id, body.role);
-  return { status: 200, body: member };
+  const { workspaceMembers } = services.store;
+  const changed = await workspaceMembers.put(principal, path.workspace_id, path.principal_id, body.role);
+  wakeRuns(changed, services);
+  return { status: 200, body: changed.member };
 };
 
 export const removeWorkspaceMember: Handler<'removeWorkspaceMember'> = async (
   { principal, path },
-  { store },
+  services,
 ) => {
-  await store.workspaceMembers.remove(principal, path.workspace_id, path.principal_id);
+  const { workspaceMembers } = services.store;
+  wakeRuns(await workspaceMembers.remove(principal, path.workspace_id, path.principal_id), services);
   return { status: 204 };
 };
 

@@ -10,6 +10,7 @@ import { requireOrganization } from './organizations.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole, wholeOrganizations } from './reach.ts';
+import { type Stopped, stopRunsWithoutRole } from './stop-runs.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface TaggedGroup {
@@ -26,12 +27,12 @@ export interface Groups {
   /** A merge patch. Throws `not_found`, `role_required`, `precondition_failed` or `name_taken`. */
   update(reach: Reach, id: string, patch: GroupUpdate, ifMatch?: string | undefined): Promise<TaggedGroup>;
   /** Throws `not_found`, `role_required` or `precondition_failed`. */
-  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
+  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<Stopped>;
   /** Throws `not_found` or `role_required`. */
   listMembers(reach: Reach, id: string, query: PageQuery): Promise<Page<GroupMember>>;
   /** Throws `not_found` also for somebody who does not belong to the organization. */
   addMember(reach: Reach, id: string, userId: string): Promise<void>;
-  removeMember(reach: Reach, id: string, userId: string): Promise<void>;
+  removeMember(reach: Reach, id: string, userId: string): Promise<Stopped>;
 }
 
 interface GroupRow {
@@ -103,6 +104,7 @@ export function groupRepository({ database, clock, cursors }: StoreParts): Group
         requireMatch(ifMatch, row);
         await sql('groups').where({ id }).delete();
         audit(sql, reach, row, 'delete', { before: visible(row) });
+        return { stoppedRuns: await stopRunsWithoutRole(sql, { organization_id: row.organization_id }) };
       }),
     listMembers: (reach, id, query) =>
       database.read(reach, async (sql) => {
@@ -145,6 +147,8 @@ export function groupRepository({ database, clock, cursors }: StoreParts): Group
         const gone = await sql('group_members').where({ group_id: id, user_id: userId }).delete();
         if (gone === 0) throw notFound('member');
         auditMember(sql, reach, row, 'delete', userId);
+        const theirs = { organization_id: row.organization_id, user_id: userId };
+        return { stoppedRuns: await stopRunsWithoutRole(sql, theirs) };
       }),
   };
 }

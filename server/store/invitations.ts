@@ -12,8 +12,8 @@ import { Problem } from '../problem.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { emailKey } from './email-key.ts';
-import { requireCovers } from './members.ts';
-import { allowsAddress, organizationSettings } from './organization-settings.ts';
+import { requireCovers } from './organization-roles.ts';
+import { allowsAddress, domainRefused, organizationSettings } from './organization-settings.ts';
 import { lockOrganization, type OrganizationRow, requireOrganization } from './organizations.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -238,12 +238,16 @@ async function isGood(sql: Knex.Transaction, row: InvitationRow, key: string): P
   );
 }
 
+/** Whoever is suspended has no role that counts. */
 async function roleOf(
   sql: Knex.Transaction,
   organization_id: string,
   user_id: string,
 ): Promise<Role | undefined> {
-  const row = await sql('memberships').where({ organization_id, user_id }).first<{ role: Role }>('role');
+  const row = await sql('memberships')
+    .join('users', 'users.id', 'memberships.user_id')
+    .where({ organization_id, user_id, 'users.status': 'active' })
+    .first<{ role: Role }>('role');
   return row?.role;
 }
 
@@ -317,13 +321,6 @@ function alreadyInvited(): Problem {
   return new Problem(
     'already_invited',
     'There is an invitation for this address; revoke it first to send another.',
-  );
-}
-
-function domainRefused({ email_domains }: OrganizationSettings): Problem {
-  return new Problem(
-    'email_domain_refused',
-    `The organization takes only people with an address of ${email_domains.join(', ')}.`,
   );
 }
 

@@ -1,5 +1,6 @@
 /** The settings of an organization: what is stored is what differs from the defaults. */
 import type { OrganizationSettings, OrganizationSettingsUpdate } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 
 const defaults: OrganizationSettings = { invitation_role: 'member', invitation_days: 7, email_domains: [] };
 
@@ -18,4 +19,11 @@ export function settingsText(before: string, patch: OrganizationSettingsUpdate):
 export function allowsAddress({ email_domains }: OrganizationSettings, email: string): boolean {
   const domain = email.slice(email.lastIndexOf('@') + 1);
   return email_domains.length === 0 || email_domains.includes(domain);
+}
+
+export function domainRefused({ email_domains }: OrganizationSettings): Problem {
+  return new Problem(
+    'email_domain_refused',
+    `The organization takes only people with an address of ${email_domains.join(', ')}.`,
+  );
 }

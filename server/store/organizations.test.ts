@@ -1,49 +1,14 @@
 /** Organizations, their members and invitations where many act at once, and what a deletion leaves: on both engines. */
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
-import type { Role } from '../contract/api.ts';
 import type { AuditRow } from './audit-chain.ts';
-import type { Reach, Store } from './store.ts';
+import type { Reach } from './store.ts';
+import { homeOf, organizationTools, refusals } from './test-organizations.ts';
 import { beginRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 describeStores('Organizations', (store, engine) => {
-  type Person = Awaited<ReturnType<typeof newAccount>>;
-
-  /** What somebody reaches now, asking as an operation does that needs this role. */
-  const reachOf = async ({ userId }: Pick<Reach, 'userId'>, needs?: Role): Promise<Reach> => {
-    const expiresAt = new Date('2027-01-01');
-    const loginId = await store().logins.create({ userId, refreshHash: randomUUID(), expiresAt });
-    const found = await store().principals.byLogin(loginId, engine.clock.now());
-    const { memberships = [], workspaces = [] } = found ?? {};
-    const organizationIds = memberships.map(({ organizationId }) => organizationId);
-    return { userId, memberships, organizationIds, workspaces, ...(needs && { needs }) };
-  };
-  const homeOf = ({ organizationIds }: Reach): string => organizationIds[0] ?? '';
-  const inviteTo = async (owner: Reach, email: string, role: Role): Promise<string> => {
-    const hash = randomUUID();
-    await store().invitations.create(await reachOf(owner, 'admin'), homeOf(owner), { email, role, hash });
-    return hash;
-  };
-  /** Another person, who has come into the organization in this role. */
-  const colleague = async (owner: Reach, role: Role): Promise<Person> => {
-    const person = await newAccount(store(), role);
-    await store().invitations.accept(person, await inviteTo(owner, person.email, role));
-    return person;
-  };
-  const rolesIn = async (organization_id: string): Promise<Role[]> =>
-    engine.sql()('memberships').where({ organization_id }).orderBy('user_id').pluck('role');
-  /** The codes of those that were refused, sorted. */
-  const refusals = async (attempts: readonly Promise<unknown>[]): Promise<string[]> => {
-    const outcomes = await Promise.allSettled(attempts);
-    return outcomes
-      .flatMap((outcome) =>
-        outcome.status === 'rejected' ? [String(outcome.reason.code ?? outcome.reason)] : [],
-      )
-      .sort();
-  };
-  /** Two processes over one database. */
-  const nodes = async (): Promise<readonly [Store, Store]> => [store(), await engine.open()];
+  const { reachOf, inviteTo, colleague, rolesIn, nodes } = organizationTools(store, engine);
 
   it('keep an owner, although all of them leave at once', async () => {
     const owner = await newAccount(store(), 'Owner');

@@ -1,16 +1,16 @@
 /** Organizations: made with a default workspace and an owner, and deleted with all that they own. */
 import type { Knex } from 'knex';
-import type { Organization, OrganizationCreate, OrganizationUpdate, Role } from '../contract/api.ts';
+import type { Organization, OrganizationCreate, OrganizationUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { listAll, listOwn, type OwnRow, ownOrganizations, toOrganization } from './organization-list.ts';
 import { organizationSettings, settingsText } from './organization-settings.ts';
-import { type Page, type PageQuery, readPage } from './page.ts';
+import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
-import { timestamp } from './timestamps.ts';
 
 export interface TaggedOrganization {
   readonly organization: Organization;
@@ -18,8 +18,8 @@ export interface TaggedOrganization {
 }
 
 export interface Organizations {
-  /** Those that the caller belongs to, the oldest membership first. */
-  list(reach: Reach, query: PageQuery): Promise<Page<Organization>>;
+  /** Those that the caller belongs to, the oldest membership first; `all` of them for the operator. Throws `role_required`. */
+  list(reach: Reach, query: PageQuery & { readonly all?: boolean }): Promise<Page<Organization>>;
   /** The caller becomes its owner. Throws `slug_taken` or `organization_limit`. */
   create(reach: Reach, input: OrganizationCreate): Promise<TaggedOrganization>;
   find(reach: Reach, id: string): Promise<TaggedOrganization | null>;
@@ -63,39 +63,14 @@ interface NewOrganization {
   readonly settings?: string;
 }
 
-/** An organization as one of its members sees it; `created_at` is when they came. */
-interface OwnRow {
-  organization_id: string;
-  name: string;
-  slug: string;
-  settings: string;
-  revision: number;
-  role: Role;
-  default_workspace_id: string;
-  created_at: number;
-  made_at: number;
-  updated_at: number;
-}
-
 /** Each request reads all memberships of its caller: what one person makes of them has an end. */
 const mostOwned = 100;
 
 export function organizationRepository({ database, clock, cursors }: StoreParts): Organizations {
   const now = (): number => clock.now().getTime();
   return {
-    list: (reach, query) =>
-      database.read(reach, async (sql) => {
-        const listing = {
-          name: 'organizations',
-          reach,
-          filters: {},
-          columns: ['memberships.created_at', 'memberships.organization_id'],
-          direction: 'asc',
-          parts: [ownOrganizations(sql, reach)],
-        } as const;
-        const { data, next_cursor } = await readPage<OwnRow>(sql, cursors, listing, query);
-        return { data: data.map(toOrganization), next_cursor };
-      }),
+    list: (reach, { all = false, ...page }) =>
+      all ? listAll(database, cursors, reach, page) : listOwn(database, cursors, reach, page),
     // The caller does not belong to it yet, so that no scope of theirs holds it.
     create: (reach, input) =>
       database.write('installation', (sql) => createOrganization(sql, reach, input, now())),
@@ -128,30 +103,12 @@ export function organizationRepository({ database, clock, cursors }: StoreParts)
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         requireOrganization(reach, id);
-        // Sessions are locked before all else, as everywhere: two transactions then never wait for each other.
-        const theirs = { organization_id: id };
-        const sessionIds: string[] = await sql('sessions')
-          .where(theirs)
-          .orderBy('id')
-          .forUpdate()
-          .pluck('id');
+        await holdSessions(sql, [id]);
         const row = await lockOrganization(sql, reach, id);
         if (ifMatch === undefined) throw ifMatchRequired();
         requireMatch(ifMatch, row);
         if (reach.organizationIds.length === 1) throw onlyOrganization();
-        await refuseWhileRunning(sql, id);
-        const workspaceIds: string[] = await sql('workspaces')
-          .where({ ...theirs, path: null })
-          .pluck('id');
-        const gone = await contentsOf(sql, id);
-        await sql<OrganizationRow>('organizations').where({ id }).delete();
-        recordAudit(sql, reach, {
-          action: 'organization.delete',
-          target: { type: 'organization', id },
-          organizationId: id,
-          before: { name: row.name, slug: row.slug, ...gone, sessions: sessionIds.length },
-        });
-        return { workspaceIds, sessionIds };
+        return removeOrganization(sql, reach, row);
       }),
   };
 }
@@ -172,9 +129,49 @@ export async function lockOrganization(
   id: string,
 ): Promise<OrganizationRow> {
   requireOrganization(reach, id);
-  const row = await sql<OrganizationRow>('organizations').where({ id }).forNoKeyUpdate().first();
+  const row = await holdOrganization(sql, id);
   if (!row) throw notFound('organization');
   return row;
+}
+
+/** The same for who acts without belonging to it. */
+export async function holdOrganization(
+  sql: Knex.Transaction,
+  id: string,
+): Promise<OrganizationRow | undefined> {
+  return sql<OrganizationRow>('organizations').where({ id }).forNoKeyUpdate().first();
+}
+
+/** Deletes it with all that belongs to it. Throws `runs_active`. */
+export async function removeOrganization(
+  sql: Knex.Transaction,
+  reach: Reach,
+  { id, name, slug }: OrganizationRow,
+): Promise<DeletedOrganization> {
+  await refuseWhileRunning(sql, id);
+  const theirs = { organization_id: id };
+  const sessionIds: string[] = await sql('sessions').where(theirs).pluck('id');
+  const workspaceIds: string[] = await sql('workspaces')
+    .where({ ...theirs, path: null })
+    .pluck('id');
+  const gone = await contentsOf(sql, id);
+  await sql<OrganizationRow>('organizations').where({ id }).delete();
+  recordAudit(sql, reach, {
+    action: 'organization.delete',
+    target: { type: 'organization', id },
+    organizationId: id,
+    before: { name, slug, ...gone, sessions: sessionIds.length },
+  });
+  return { workspaceIds, sessionIds };
+}
+
+/** Sessions are locked before all else, as everywhere: two transactions then never wait for each other. */
+export async function holdSessions(sql: Knex.Transaction, organizationIds: readonly string[]): Promise<void> {
+  await sql('sessions')
+    .whereIn('organization_id', [...organizationIds])
+    .orderBy('id')
+    .forUpdate()
+    .pluck('id');
 }
 
 /** Makes an organization with its owner and its default workspace. Throws `slug_taken` where it was given one. */
@@ -281,19 +278,6 @@ async function contentsOf(sql: Knex.Transaction, organizationId: string): Promis
   return counted;
 }
 
-function ownOrganizations(sql: Knex, { userId }: Reach) {
-  return sql('memberships')
-    .join('organizations', 'organizations.id', 'memberships.organization_id')
-    .join('workspaces', (join) =>
-      join.on('workspaces.organization_id', 'organizations.id').onVal('workspaces.is_default', true),
-    )
-    .where('memberships.user_id', userId)
-    .select('memberships.organization_id', 'memberships.role', 'memberships.created_at')
-    .select('organizations.name', 'organizations.slug', 'organizations.settings', 'organizations.revision')
-    .select('organizations.updated_at')
-    .select({ made_at: 'organizations.created_at', default_workspace_id: 'workspaces.id' });
-}
-
 async function findOwn(sql: Knex, reach: Reach, id: string): Promise<OwnRow | undefined> {
   return ownOrganizations(sql, reach).where('memberships.organization_id', id).first();
 }
@@ -333,17 +317,4 @@ function onlyOrganization(): Problem {
 
 function tagged(row: OwnRow): TaggedOrganization {
   return { organization: toOrganization(row), etag: etagOf(row) };
-}
-
-function toOrganization(row: OwnRow): Organization {
-  return {
-    id: row.organization_id,
-    name: row.name,
-    slug: row.slug,
-    role: row.role,
-    default_workspace_id: row.default_workspace_id,
-    settings: organizationSettings(row),
-    created_at: timestamp(row.made_at),
-    updated_at: timestamp(row.updated_at),
-  };
 }

@@ -5,12 +5,13 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { endLoginsOf } from './logins.ts';
+import { holdActingRole, requireCovers } from './organization-roles.ts';
+import { allowsAddress, domainRefused, organizationSettings } from './organization-settings.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { deletePerson } from './person-deletion.ts';
+import { type DeletedPerson, deletePerson } from './person-deletion.ts';
 import { listPeople, type PersonQuery } from './person-list.ts';
 import {
-  actingRole,
   managerOf,
   membershipsOf,
   type Person,
@@ -19,9 +20,9 @@ import {
   roleRequired,
   toAccount,
 } from './person-reach.ts';
-import { changeRole } from './person-role.ts';
-import { covers, notFound, type Reach, wholeOrganizations } from './reach.ts';
-import { stopRunsOf } from './stop-runs.ts';
+import { changeRoleOf } from './person-role.ts';
+import { notFound, type Reach, wholeOrganizations } from './reach.ts';
+import { type Stopped, stopRunsOf } from './stop-runs.ts';
 import { insertUser, type UserRow, userRow } from './user-row.ts';
 
 /** An account that somebody makes for somebody else; nobody knows its password. */
@@ -39,16 +40,11 @@ export interface TaggedAccount {
   readonly etag: string;
 }
 
-/** What a change has stopped: runs, to be woken so that they notice. */
-interface Stopped {
-  readonly stoppedRuns: readonly string[];
-}
-
 /** All throw `not_found` for who is out of reach, and `role_required` where the caller may not. */
 export interface People {
   list(reach: Reach, query: PersonQuery): Promise<Page<Account>>;
   find(reach: Reach, id: string): Promise<TaggedAccount>;
-  /** Throws `email_taken`. */
+  /** Throws `email_taken` or `email_domain_refused`. */
   create(reach: Reach, person: NewPerson): Promise<TaggedAccount>;
   /** Throws `precondition_failed`, `own_account` or `last_owner`. */
   update(
@@ -62,7 +58,7 @@ export interface People {
     reach: Reach,
     id: string,
     options: { readonly transferTo?: string | undefined; readonly ifMatch?: string | undefined },
-  ): Promise<Stopped>;
+  ): Promise<DeletedPerson>;
   revokeLogins(reach: Reach, id: string): Promise<void>;
 }
 
@@ -83,8 +79,10 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
         const person = await requirePerson(sql, reach, id, true);
         requireMatch(ifMatch, person.row);
         const { role, status } = patch;
-        if (role !== undefined) await changeRole(sql, reach, person, role, patch.organization_id);
-        const stoppedRuns = status === undefined ? [] : await changeStatus(sql, reach, person, status, now());
+        const stoppedRuns = [
+          ...(role === undefined ? [] : await changeRoleOf(sql, reach, person, role, patch.organization_id)),
+          ...(status === undefined ? [] : await changeStatus(sql, reach, person, status, now())),
+        ];
         const touched = { status: status ?? person.row.status, revision: person.row.revision + 1 };
         await sql<UserRow>('users')
           .where({ id })
@@ -97,7 +95,7 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
         requireMatch(ifMatch, person.row);
         if (id === reach.userId) throw ownAccount();
         requireManager(reach, person);
-        return { stoppedRuns: await deletePerson(sql, reach, person, transferTo, now()) };
+        return deletePerson(sql, reach, person, transferTo, now());
       }),
     revokeLogins: (reach, id) =>
       change(async (sql) => {
@@ -116,10 +114,11 @@ async function insertPerson(
   now: number,
 ): Promise<TaggedAccount> {
   const organizationId = await organizationOf(sql, reach, person.organizationId);
-  const acting = actingRole(reach, organizationId);
-  if (!acting || !covers(acting, person.role))
-    throw roleRequired(`Nobody gives a role above their own; yours is ${acting ?? 'none'}.`);
+  const acting = await holdActingRole(sql, reach, organizationId);
+  requireCovers(acting, 'admin');
+  requireCovers(acting, person.role);
   const row = { ...userRow(person, now), managed_by: organizationId };
+  await requireDomain(sql, organizationId, row.email_key);
   await insertUser(sql, row);
   await sql('memberships').insert({
     organization_id: organizationId,
@@ -135,6 +134,11 @@ async function insertPerson(
   });
   const memberships = (await membershipsOf(sql, [row.id])).get(row.id) ?? [];
   return tagged({ row, memberships, seen: memberships });
+}
+
+async function requireDomain(sql: Knex.Transaction, id: string, email: string): Promise<void> {
+  const settings = organizationSettings(await sql('organizations').where({ id }).first('settings'));
+  if (!allowsAddress(settings, email)) throw domainRefused(settings);
 }
 
 /** The organization that is named, or the only one that the caller administers. */

@@ -2,25 +2,37 @@
 import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import { hasOtherOwner, lastOwner } from './organization-roles.ts';
+import {
+  type DeletedOrganization,
+  holdOrganization,
+  holdSessions,
+  removeOrganization,
+} from './organizations.ts';
 import { actingRole, managerOf, membershipsOf, type Person, requirePerson } from './person-reach.ts';
-import { lastOwner } from './person-role.ts';
 import type { Reach } from './reach.ts';
-import { stopRunsOf } from './stop-runs.ts';
+import { type Stopped, stopRunsOf } from './stop-runs.ts';
 
-/** The caller may manage the account. Answers with the runs that were stopped. */
+/** What goes with an account, besides its rows. */
+export interface DeletedPerson extends Stopped, DeletedOrganization {}
+
+/** The caller may manage the account. Throws `last_owner` or `runs_active`. */
 export async function deletePerson(
   sql: Knex.Transaction,
   reach: Reach,
   person: Person,
   transferTo: string | undefined,
   now: number,
-): Promise<string[]> {
+): Promise<DeletedPerson> {
   const { id } = person.row;
   const heir = transferTo === undefined ? null : await requireHeir(sql, reach, id, transferTo);
-  for (const { organization_id, role } of person.memberships)
-    await leaveOrganization(sql, reach, { organization_id, id, owner: role === 'owner', heir, now });
+  const places = person.memberships.map(({ organization_id }) => organization_id).sort();
+  if (heir === null) await holdSessions(sql, await ownAlone(sql, places));
+  const gone: DeletedOrganization[] = [];
+  for (const organization_id of places)
+    gone.push(await leaveOrganization(sql, reach, { organization_id, id, heir, now }));
   if (heir) await bequeath(sql, id, heir);
-  const stopped = await stopRunsOf(sql, id);
+  const stoppedRuns = await stopRunsOf(sql, id);
   recordAudit(sql, reach, {
     action: 'user.delete',
     target: { type: 'user', id },
@@ -28,7 +40,11 @@ export async function deletePerson(
     before: { email: person.row.email, name: person.row.name, transfer_to: transferTo ?? null },
   });
   await sql('users').where({ id }).delete();
-  return stopped;
+  return {
+    stoppedRuns,
+    workspaceIds: gone.flatMap(({ workspaceIds }) => workspaceIds),
+    sessionIds: gone.flatMap(({ sessionIds }) => sessionIds),
+  };
 }
 
 /** Whoever gets it all has to be there to use it, and within the caller's reach. */
@@ -44,39 +60,49 @@ async function requireHeir(sql: Knex.Transaction, reach: Reach, id: string, heir
 interface Leaving {
   readonly organization_id: string;
   readonly id: string;
-  readonly owner: boolean;
   readonly heir: string | null;
   readonly now: number;
 }
 
-async function leaveOrganization(sql: Knex.Transaction, reach: Reach, leaving: Leaving): Promise<void> {
-  const { organization_id, id, owner, heir, now } = leaving;
-  const others: { user_id: string; role: string }[] = await sql('memberships')
+/** Answers with what has gone, where nobody else belongs to the organization. */
+async function leaveOrganization(
+  sql: Knex.Transaction,
+  reach: Reach,
+  { organization_id, id, heir, now }: Leaving,
+): Promise<DeletedOrganization> {
+  const nothing = { workspaceIds: [], sessionIds: [] };
+  const organization = await holdOrganization(sql, organization_id);
+  const place = { organization_id, user_id: id };
+  const own = await sql('memberships').where(place).first('role');
+  const other = await sql('memberships')
     .where({ organization_id })
     .whereNot({ user_id: id })
-    .orderBy('user_id')
-    .forUpdate()
-    .select('user_id', 'role');
-  if (others.length === 0 && heir === null) return deleteOrganization(sql, organization_id);
-  if (!owner || others.some(({ role }) => role === 'owner')) return;
+    .first('user_id');
+  if (!organization || !own) return nothing;
+  if (!other && heir === null) return removeOrganization(sql, reach, organization);
+  if (own.role !== 'owner' || (await hasOtherOwner(sql, place))) return nothing;
   // To hand on what others share is for who owns it.
-  if (heir === null || (others.length > 0 && actingRole(reach, organization_id) !== 'owner'))
-    throw lastOwner();
+  if (heir === null || (other && actingRole(reach, organization_id) !== 'owner')) throw lastOwner();
   await sql('memberships')
-    .insert({ organization_id, user_id: heir, role: 'owner', created_at: now })
+    .insert({ organization_id, user_id: heir, role: 'owner', revision: 1, created_at: now })
     .onConflict(['organization_id', 'user_id'])
     .merge(['role']);
+  recordAudit(sql, reach, {
+    action: 'organization_member.update',
+    target: { type: 'user', id: heir },
+    organizationId: organization_id,
+    after: { role: 'owner' },
+  });
+  return nothing;
 }
 
-/** What is at work in it would lose the ground under its feet. */
-async function deleteOrganization(sql: Knex.Transaction, organization_id: string): Promise<void> {
-  const atWork = await sql('runs').where({ organization_id, ended_at: null }).first('id');
-  if (atWork)
-    throw new Problem(
-      'runs_active',
-      'Runs of the person are at work; suspend the account, which stops them, and delete it then.',
-    );
-  await sql('organizations').where({ id: organization_id }).delete();
+/** Of these organizations, those that nobody shares. */
+async function ownAlone(sql: Knex.Transaction, organizationIds: readonly string[]): Promise<string[]> {
+  return sql('memberships')
+    .whereIn('organization_id', [...organizationIds])
+    .groupBy('organization_id')
+    .havingRaw('count(*) = 1')
+    .pluck('organization_id');
 }
 
 /** Who began a session or wrote a profile, where the heir is at home too. */

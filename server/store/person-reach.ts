@@ -52,7 +52,8 @@ export function seenBy(reach: Reach, memberships: readonly Membership[]): Member
 /** Throws `not_found` for who shares no organization with the caller, `role_required` where the caller is no admin. */
 export async function requirePerson(sql: Knex, reach: Reach, id: string, lock = false): Promise<Person> {
   const query = sql<UserRow>('users').where({ id });
-  const row = await (lock ? query.forUpdate() : query).first();
+  // Rows that refer to the person can be written meanwhile.
+  const row = await (lock ? query.forNoKeyUpdate() : query).first();
   const memberships = (await membershipsOf(sql, [id])).get(id) ?? [];
   const shared = memberships.some(({ organization_id }) => reach.organizationIds.includes(organization_id));
   if (!row || !(reach.operator || shared)) throw notFound('person');

@@ -6,6 +6,7 @@ import type { Cursors } from './cursor.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
+import { type Stopped, stopRunsWithoutRole } from './stop-runs.ts';
 import { timestamp } from './timestamps.ts';
 import { findWorkspace, lockWorkspace } from './workspaces.ts';
 
@@ -18,9 +19,9 @@ export interface WorkspaceMembers {
     workspaceId: string,
     principalId: string,
     role: WorkspaceMember['role'],
-  ): Promise<WorkspaceMember>;
+  ): Promise<Stopped & { readonly member: WorkspaceMember }>;
   /** Throws `not_found`. */
-  remove(reach: Reach, workspaceId: string, principalId: string): Promise<void>;
+  remove(reach: Reach, workspaceId: string, principalId: string): Promise<Stopped>;
 }
 
 interface MemberRow {
@@ -52,6 +53,7 @@ export function workspaceMemberRepository({ database, clock, cursors }: StorePar
           ...auditOf('delete', workspaceId, organization_id),
           before: { principal_id: principalId, role: before.role },
         });
+        return { stoppedRuns: await stopRunsWithoutRole(sql, { organization_id }) };
       }),
   };
 }
@@ -115,7 +117,7 @@ async function putMember(
   sql: Knex.Transaction,
   reach: Reach,
   { workspaceId, principalId, role, now }: GivenRole,
-): Promise<WorkspaceMember> {
+): Promise<Stopped & { readonly member: WorkspaceMember }> {
   const { organization_id } = await lockWorkspace(sql, reach, workspaceId);
   const isGroup = principalId.startsWith('grp_');
   await requireOfOrganization(sql, organization_id, principalId, isGroup);
@@ -139,7 +141,7 @@ async function putMember(
   const row: MemberRow = await membersOf(sql, workspaceId)
     .where({ 'workspace_members.principal_id': principalId })
     .first();
-  return toMember(row);
+  return { member: toMember(row), stoppedRuns: await stopRunsWithoutRole(sql, { organization_id }) };
 }
 
 /** Held against whoever would remove them meanwhile. Strangers are answered like those who do not exist. */

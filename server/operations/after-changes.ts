@@ -1,0 +1,31 @@
+/** What is left to do once a change of rights is stored: runs that were stopped notice, and files go. */
+import type { Services } from '../handler.ts';
+
+/** Those at work here notice at once; other nodes when they renew their leases. */
+export function wakeRuns(
+  { stoppedRuns }: { readonly stoppedRuns: readonly string[] },
+  { runtime }: Services,
+): void {
+  for (const runId of stoppedRuns) runtime.wake(runId);
+}
+
+/** What lies outside of the database, and belongs to nobody any more. */
+interface Deleted {
+  /** Those whose folders this server has made. */
+  readonly workspaceIds: readonly string[];
+  readonly sessionIds: readonly string[];
+}
+
+/** The next workspace that is deleted takes along what is left of the files of these. */
+export async function removeFiles(
+  { workspaceIds, sessionIds }: Deleted,
+  { runtime, workspaceFolders, log }: Services,
+): Promise<void> {
+  await runtime.forgetSessions(sessionIds);
+  for (const id of workspaceIds)
+    await workspaceFolders
+      .remove(id)
+      .catch((error: unknown) =>
+        log.error({ err: error }, 'the files of a deleted workspace could not be removed'),
+      );
+}
