@@ -77,6 +77,7 @@ const everybodys = [
   'getDevicePage',
   'getDocs',
   'getHealth',
+  'getInvitationPage',
   'getOpenapiJson',
   'getOpenapiYaml',
   'getPasswordResetPage',

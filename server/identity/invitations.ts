@@ -26,9 +26,9 @@ interface InvitationOptions {
 const mostDays = 90;
 
 export function createInvitations(options: InvitationOptions): Invitations {
-  const { records, clock, log, mailer = null } = options;
+  const { records, clock, log, mailer = null, publicUrl = null } = options;
 
-  /** Where the letter does not go out, whoever invites has the token, and can give it on. */
+  /** Where the letter does not go out, whoever invites has the link, and can give it on. */
   async function sent(mail: Mail): Promise<boolean> {
     try {
       await mailer?.send(mail);
@@ -48,28 +48,33 @@ export function createInvitations(options: InvitationOptions): Invitations {
         email: normalisedEmail(body.email),
         hash,
       });
+      const link = linkTo(publicUrl, secret, invitation.email);
       const gone = await sent({
         to: invitation.email,
         subject: 'An invitation',
-        text: letterText(options.publicUrl ?? 'this server', principal.email, organizationName, secret),
+        text: letterText(publicUrl ?? 'this server', principal.email, organizationName, link),
       });
-      return { invitation, sent: gone, token: gone ? null : secret };
+      return { invitation, sent: gone, ...(gone ? { link: null, token: null } : { link, token: secret }) };
     },
     accept: (principal, { token }) => records.invitations.accept(principal, hashOf(token)),
   };
 }
 
+/** The secret stands behind the `#`, which no browser sends and no proxy logs. */
+function linkTo(publicUrl: string | null, token: string, email: string): string {
+  return `${publicUrl ?? ''}/invitation#${new URLSearchParams({ token, email })}`;
+}
+
 /** What others have written stands on lines of its own, and on one line each. */
-function letterText(here: string, invitedBy: string, organizationName: string, token: string): string {
+function letterText(here: string, invitedBy: string, organizationName: string, link: string): string {
   return `You are invited into an organization at ${here}.
 
 Organization: ${organizationName.replaceAll(/\s+/g, ' ')}
 Invited by: ${invitedBy}
 
-If you have an account with this address, log in and accept the invitation with this token; if you have none, register
-with it. It can be used once.
+Accept here, with your account or a new one; the link can be used once:
 
-${token}
+${link}
 
 If you do not know who invites you, leave it.
 `;

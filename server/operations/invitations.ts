@@ -1,5 +1,7 @@
 /** Invitations to organizations. */
 import type { Handler } from '../handler.ts';
+import { invitationPage } from './pages/invitation-page.ts';
+import { pageOnce, pageReply } from './pages/page.ts';
 
 export const listInvitations: Handler<'listInvitations'> = async ({ principal, path, query }, { store }) => ({
   status: 200,
@@ -22,3 +24,8 @@ export const acceptInvitation: Handler<'acceptInvitation'> = async ({ principal,
   status: 200,
   body: await identity.acceptInvitation(principal, body),
 });
+
+export const getInvitationPage: Handler<'getInvitationPage'> = async ({ headers }, { settings }) =>
+  pageReply(pageOf(settings.oidcProviders), headers['If-None-Match']);
+
+const pageOf = pageOnce(invitationPage);

@@ -1,6 +1,7 @@
 /** Passwords that are forgotten or changed, and the second factor. */
 import type { Handler } from '../handler.ts';
-import { resetPage, resetPagePolicy } from './reset-page.ts';
+import { pageReply } from './pages/page.ts';
+import { resetPage } from './pages/reset-page.ts';
 
 export const requestPasswordReset: Handler<'requestPasswordReset'> = async (
   { body, origin },
@@ -28,12 +29,8 @@ export const changePassword: Handler<'changePassword'> = async ({ principal, bod
   return { status: 204 };
 };
 
-export const getPasswordResetPage: Handler<'getPasswordResetPage'> = async () => ({
-  status: 200,
-  type: 'text/html',
-  headers: { 'Content-Security-Policy': resetPagePolicy, 'Referrer-Policy': 'no-referrer' },
-  body: resetPage,
-});
+export const getPasswordResetPage: Handler<'getPasswordResetPage'> = async ({ headers }) =>
+  pageReply(resetPage, headers['If-None-Match']);
 
 export const getMfa: Handler<'getMfa'> = async ({ principal }, { identity }) => ({
   status: 200,

@@ -371,11 +371,13 @@ test('logins that are revoked end at once, with their streams; keys go on', asyn
   });
 });
 
-test('a role that was lowered ends the streams that were begun with the higher one', async () => {
+test('a role that was lowered stops the runs that it allowed, and ends the streams that were begun with it', async () => {
   const someone = await employ('member');
-  const { response } = await askingRun(someone.token);
-  const ended = lastEventOf(response);
-  await patch(pathOf(someone), boss.token, { role: 'viewer' });
+  const { runId } = await askingRun(someone.token);
+  const ended = lastEventOf(await app.stream('GET', '/api/v1/events', { token: someone.token }));
+  expect((await patch(pathOf(someone), boss.token, { role: 'viewer' })).status).toBe(200);
+  const run = async () => (await get(`/api/v1/runs/${runId}`, boss.token)).body.status;
+  await expect.poll(run).toBe('interrupted');
   expect(await ended).toMatchObject({
     event: 'error',
     data: { error: expect.stringContaining('credential_invalid') },

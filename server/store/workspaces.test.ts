@@ -151,12 +151,10 @@ describeStores('Workspaces', (store, engine) => {
     const members = store().workspaceMembers;
     const member = await colleague('viewer');
     expect(await members.put(ada, id, member.userId, 'member')).toMatchObject({
-      type: 'user',
-      name: 'viewer',
-      role: 'member',
+      member: { type: 'user', name: 'viewer', role: 'member' },
     });
     expect(await store().workspaces.get(await reachOf(member.userId, 'member'), id)).not.toBeNull();
-    expect(await members.put(ada, id, member.userId, 'viewer')).toMatchObject({ role: 'viewer' });
+    expect(await members.put(ada, id, member.userId, 'viewer')).toMatchObject({ member: { role: 'viewer' } });
     await expect(store().workspaces.get(await reachOf(member.userId, 'member'), id)).rejects.toMatchObject({
       code: 'role_required',
     });
@@ -171,9 +169,7 @@ describeStores('Workspaces', (store, engine) => {
     await engine.sql()('groups').insert(group);
     engine.clock.advance(1);
     expect(await members.put(ada, id, group.id, 'admin')).toMatchObject({
-      type: 'group',
-      name: id,
-      email: null,
+      member: { type: 'group', name: id, email: null },
     });
     const listed = (await members.list(ada, id, {})).data.map(({ type, role }: WorkspaceMember) => [
       type,
