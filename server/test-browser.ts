@@ -36,6 +36,9 @@ const program = '/usr/bin/chromium';
 /** Without Chromium, tests that need it are skipped, and say so. */
 export const hasBrowser = existsSync(program);
 
+/** A page is quick, and the machine may be busy. */
+const patience = { interval: 20, timeout: 15_000 };
+
 /** Reaches nothing but what it is told to open. */
 const flags = [
   ...['--headless', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
@@ -115,7 +118,9 @@ async function openPage(devTools: DevTools): Promise<TestPage> {
   const { sessionId } = await devTools.send('Target.attachToTarget', { targetId, flatten: true });
   const send = (method: string, params?: object) => devTools.send(method, params, sessionId);
   const faults: string[] = [];
+  const heard = new Map<string, (params: Json) => void>();
   devTools.listen(sessionId, (method, params) => {
+    heard.get(method)?.(params);
     if (method === 'Runtime.exceptionThrown') faults.push(params.exceptionDetails.exception.description);
     if (method === 'Log.entryAdded' && params.entry.level === 'error') faults.push(params.entry.text);
   });
@@ -135,7 +140,7 @@ async function openPage(devTools: DevTools): Promise<TestPage> {
       .map((one) => (one.scrollIntoView({ block: 'center' }), one.getBoundingClientRect()))
       .map(({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 }))`;
     const seen = async () => evaluate<{ x: number; y: number }[]>(expression).catch(() => []);
-    await expect.poll(async () => (await seen()).length, { message: selector, interval: 20 }).toBe(1);
+    await expect.poll(async () => (await seen()).length, { ...patience, message: selector }).toBe(1);
     const [place] = await seen();
     if (!place) throw new Error(`${selector} is gone`);
     return place;
@@ -150,7 +155,12 @@ async function openPage(devTools: DevTools): Promise<TestPage> {
   return {
     evaluate,
     click,
-    open: (url) => send('Page.navigate', { url }),
+    async open(url) {
+      const loaded = new Promise((resolve) => heard.set('Page.loadEventFired', resolve));
+      const { errorText } = await send('Page.navigate', { url });
+      if (errorText) throw new Error(`${url}: ${errorText}`);
+      await loaded;
+    },
     async type(selector, text) {
       await click(selector);
       await evaluate('document.activeElement.select()');
@@ -158,7 +168,7 @@ async function openPage(devTools: DevTools): Promise<TestPage> {
     },
     async shows(text) {
       const shown = () => evaluate<string>('document.body?.innerText ?? ""').catch(() => '');
-      await expect.poll(shown, { interval: 20 }).toMatch(text);
+      await expect.poll(shown, patience).toMatch(text);
       return shown();
     },
     url: () => evaluate('location.href'),

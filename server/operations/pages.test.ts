@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('in Chromium', () => {
       await logInOnPage(ada.email, ada.password);
       await page.type('#code [name=user_code]', 'BBBB-BBBB');
       await page.click('#code button');
-      await page.shows('There is no such device login');
+      await page.shows('No device waits with this code');
       await page.type('#code [name=user_code]', started.user_code.toLowerCase());
       await page.click('#code button');
       await page.click('#reply [value=deny]');
@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)('in Chromium', () => {
       page = second;
       await page.open(link);
       await fill('a much worse one', 'a much worse one');
-      await page.shows(/link is unknown, used or expired|ask for a new link/i);
+      await page.shows('The link was used, has expired, or is none of this server');
     });
 
     test('says so where a part of the link is missing', async () => {
