@@ -56,6 +56,8 @@ export function organizationJourneys(target: () => Target): void {
     const { data: list } = await client.GET(invitations, { params: { path } });
     expectShape('InvitationPage', list);
 
+    const { data: page } = await visitor.GET('/invitation', { parseAs: 'text' });
+    expect(page).toMatch(/^<!doctype html>/);
     const body = { token: invited.data.token ?? '' };
     const { data: membership } = await clientWith(guest.access_token).POST('/api/v1/invitations/accept', {
       body,
