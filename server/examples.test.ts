@@ -1,10 +1,11 @@
 /** The examples of the contract are true: each success example is what a server answers whose data are the examples. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { systemClock } from './clock.ts';
-import { readServerSettings } from './config/config.ts';
+import { readServerSettings, type ServerSettings } from './config/config.ts';
 import type {
   Account,
   Agent,
@@ -13,6 +14,7 @@ import type {
   Group,
   GroupMember,
   Invitation,
+  LoginPage,
   Me,
   Membership,
   Message,
@@ -26,55 +28,19 @@ import type {
   Run,
   Session,
   UsagePage,
+  Workspace,
 } from './contract/api.ts';
-import contract from './contract/openapi.json' with { type: 'json' };
 import { hashOf } from './identity/opaque-tokens.ts';
 import { hashPassword } from './identity/passwords.ts';
+import { newId } from './ids.ts';
 import { createLog } from './log.ts';
 import { type RunningServer, startServer } from './main.ts';
+import type { Database } from './store/database.ts';
 import { seedExamples, seedPerson } from './store/seed-examples.ts';
 import { openSqlite } from './store/sqlite.ts';
 import { openStore } from './store/store.ts';
-
-interface Schema {
-  readonly $ref?: string;
-  readonly 'x-volatile'?: boolean;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-  readonly oneOf?: readonly Schema[];
-  readonly allOf?: readonly Schema[];
-}
-
-interface Media {
-  readonly schema: Schema;
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
-}
-
-interface Parameter {
-  readonly name: string;
-  readonly in: string;
-  readonly example?: string;
-}
-
-interface Operation {
-  readonly operationId: string;
-  readonly parameters?: readonly (Parameter & Schema)[];
-  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
-  readonly responses: Readonly<
-    Record<string, Schema & { readonly content?: Readonly<Record<string, Media>> }>
-  >;
-}
-
-interface Example {
-  readonly title: string;
-  readonly method: string;
-  readonly path: string;
-  readonly status: number;
-  readonly schema: Schema;
-  readonly answer: unknown;
-  readonly type?: string;
-  readonly body?: unknown;
-}
+import { browserSecret, type ExampleRequest, type ExampleServer, states } from './test-example-states.ts';
+import { answerOf, type Example, examples, requestOf, steady } from './test-examples.ts';
 
 const ids: Readonly<Record<string, string>> = {
   session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tza',
@@ -89,6 +55,9 @@ const ids: Readonly<Record<string, string>> = {
   org_id: 'org_01k9w6r3h2e7xv5q0c8m4b1tza',
   group_id: 'grp_01k9w6r3h2e7xv5q0c8m4b1tza',
   user_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzc',
+  provider: 'corp',
+  workspace_id: 'ws_01k9w6r3h2e7xv5q0c8m4b1tzb',
+  principal_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -113,116 +82,60 @@ const queries: Readonly<Record<string, readonly string[]>> = {
   listAgents: ['limit=1'],
   listAuditLogs: ['request_id=req_01k9w6r3h2e7xv5q0c8m4b1tza'],
 };
-/**
- * Not shown here: their states (a second factor, a mailbox, a login of another kind, a folder of settings) are not among
- * the data of the examples; their own tests and the journeys hold the answers to the contract.
- */
-const elsewhere = [
-  ...[
-    'getAuthConfig',
-    'requestPasswordReset',
-    'createPasswordResetLink',
-    'getMfa',
-    'confirmMfa',
-    'listLogins',
-  ],
-  ...[
-    'redeemLoginCode',
-    'linkOidcLogin',
-    'getDeviceLogin',
-    'pollDeviceLogin',
-    'listWorkspaces',
-    'getWorkspace',
-  ],
-  ...['updateWorkspace', 'listWorkspaceMembers', 'putWorkspaceMember', 'getWorkspaceConfig'],
-  ...['updateWorkspaceConfig', 'getWorkspaceTrust', 'trustWorkspace'],
-];
 /** What turns a server for one into one for many, or gives the account of the examples another organization. */
 const last = ['createUser', 'registerUser', 'createOrganization', 'acceptInvitation'];
 
-const examples = Object.entries(contract.paths)
-  // The document is our own bundle, whose shape the linter has checked.
-  .flatMap(([path, item]) =>
-    Object.entries(item as Record<string, Operation>).map(([method, operation]) => ({
-      path,
-      method,
-      operation,
-    })),
-  )
-  .flatMap(({ path, method, operation }) =>
-    'operationId' in operation && !elsewhere.includes(operation.operationId)
-      ? examplesOf(path, method, operation)
-      : [],
-  )
-  .sort(
-    (a, b) =>
-      Number(last.some((id) => a.title.startsWith(id))) - Number(last.some((id) => b.title.startsWith(id))),
-  );
+/** In the order of the contract, but for those. */
+const inOrder = [
+  ...examples.filter(({ operationId }) => !last.includes(operationId)),
+  ...examples.filter(({ operationId }) => last.includes(operationId)),
+];
 
-function examplesOf(path: string, method: string, operation: Operation): Example[] {
-  const [type, request] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
-  return Object.entries(operation.responses)
-    .filter(([status]) => status.startsWith('2'))
-    .flatMap(([status, response]) =>
-      Object.entries(response.content?.['application/json']?.examples ?? {}).map(([name, { value }]) => ({
-        title: `${operation.operationId}: ${name}`,
-        method: method.toUpperCase(),
-        path: fill(path, operation),
-        status: Number(status),
-        schema: response.content?.['application/json']?.schema ?? {},
-        answer: value,
-        ...(request && type && { type, body: request.examples?.[name]?.value }),
-      })),
-    );
-}
-
-function fill(path: string, { operationId, parameters }: Operation): string {
-  const values = { ...ids, ...ownIds[operationId] };
-  const shown = (parameters ?? []).flatMap(({ name, in: where, example }) =>
-    where === 'query' && example ? [`${name}=${example}`] : [],
-  );
-  const query = [...shown, ...(queries[operationId] ?? [])];
-  return (
-    path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? name) +
-    (query.length > 0 ? `?${query.join('&')}` : '')
-  );
-}
-
-function answerOf<T>(title: string): T {
-  const found = examples.find((example) => example.title.startsWith(`${title}:`));
-  if (!found) throw new Error(`${title} has no example`);
-  return found.answer as T; // the linter has held the example against its schema
-}
-
-function requestOf<T>(title: string): T {
-  return examples.find((example) => example.title.startsWith(`${title}:`))?.body as T; // held against its schema, too
-}
+const password = 'correct-horse-battery';
+/** Of the login that asks for everything, and the one that the example of refreshing uses up. */
+const refreshTokens = {
+  used: 'rt_YWRh',
+  shown: requestOf<{ refresh_token: string }>('refreshToken').refresh_token,
+};
 
 let folder: string;
+let settings: ServerSettings;
 let server: RunningServer;
-let token: string;
+let openid: OpenId;
+let ada: string | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
+  openid = await startOpenId();
+  await writeFile(join(folder, 'service.json'), JSON.stringify({ options: { debug: true } }));
   await seed(join(folder, 'service.db'));
   const flags = ['--port', '0', '--data-dir', folder, '--global-config', folder, '--strict'];
   // The runs that examples show at work are at work nowhere: no process is to take them over before they are asked for,
   // and what waits behind them is not worth waiting for in the end.
-  flags.push('--lease-seconds', '300', '--drain-seconds', '1');
-  const { settings } = readServerSettings(flags, { HOME: folder });
+  flags.push('--lease-seconds', '300', '--drain-seconds', '1', '--trusted-proxies', '127.0.0.1');
+  ({ settings } = readServerSettings(flags, {
+    HOME: folder,
+    ...openIdVariables(openid.url),
+    SERVICE_OIDC_CORP_LABEL: 'Example Corp',
+    SERVICE_PUBLIC_URL: 'https://service.example.com',
+  }));
   server = await startServer(settings, { environment: {}, log: createLog('silent') });
-  const database = openSqlite(join(folder, 'service.db'), createLog('silent'));
-  await seedPerson(database, answerOf<Account>('getUser'));
-  await database.close();
-  const login = { email: 'ada@example.com', password: 'correct-horse-battery' };
-  const response = await send('POST', '/api/v1/auth/login', 'application/json', login);
-  token = ((await response.json()) as { access_token: string }).access_token; // strict: the contract's shape
+  await withDatabase((database) => seedPerson(database, answerOf<Account>('getUser'), null));
+  const body = { refresh_token: refreshTokens.used };
+  ({ access_token: ada } = await exampleServer().ask('POST', '/api/v1/auth/refresh', { body }));
 });
 
 afterAll(async () => {
   await server?.stop();
+  await openid?.stop();
   await rm(folder, { recursive: true });
 });
+
+async function withDatabase(work: (database: Database) => Promise<void>): Promise<void> {
+  const database = openSqlite(join(folder, 'service.db'), createLog('silent'));
+  await work(database);
+  await database.close();
+}
 
 /** The one that is shown, and those that are decided on, in sessions where none of them is listed. */
 function plansOf(): Plan[] {
@@ -271,8 +184,16 @@ async function seed(file: string): Promise<void> {
   };
   await seedExamples(database, {
     me: answerOf<Me>('getMe'),
-    passwordHash: await hashPassword('correct-horse-battery'),
-    refreshTokenHash: hashOf('rt_c2VjcmV0'),
+    passwordHash: await hashPassword(password),
+    logins: answerOf<LoginPage>('listLogins').data.map((login) => ({
+      ...login,
+      refreshTokenHash: hashOf(login.current ? refreshTokens.used : refreshTokens.shown),
+    })),
+    loginCode: {
+      codeHash: hashOf(requestOf<{ login_code: string }>('redeemLoginCode').login_code),
+      browserHash: hashOf(browserSecret),
+    },
+    workspace: answerOf<Workspace>('getWorkspace'),
     apiKey: answerOf<ApiKey>('getApiKey'),
     preferences: answerOf<Preferences>('getPreferences'),
     sessions: [
@@ -307,52 +228,72 @@ async function seed(file: string): Promise<void> {
   await database.close();
 }
 
-function send(method: string, path: string, type?: string, body?: unknown): Promise<Response> {
-  return fetch(server.url + path, {
+const exampleServer = (): ExampleServer => ({
+  workspacesDirectory: settings.workspacesDirectory,
+  password,
+  withDatabase,
+  async ask(method, path, request) {
+    const response = await send(method, path, request);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}: ${text}`);
+    return text === '' ? null : JSON.parse(text);
+  },
+  async logInSomebody({ operator } = { operator: false }) {
+    const id = newId('user');
+    const email = `${id}@example.com`;
+    const person = { ...answerOf<Account>('getUser'), id, email, operator, memberships: [] };
+    const passwordHash = await hashPassword(password);
+    await withDatabase((database) => seedPerson(database, person, passwordHash));
+    return logIn(email);
+  },
+});
+
+async function logIn(email: string): Promise<string> {
+  const { access_token } = await exampleServer().ask('POST', '/api/v1/auth/login', {
+    body: { email, password },
+  });
+  return access_token;
+}
+
+function send(
+  method: string,
+  path: string,
+  { token = ada, headers, query, body }: ExampleRequest = {},
+  type = 'application/json',
+): Promise<Response> {
+  return fetch(`${server.url}${path}${query ? `?${query}` : ''}`, {
     method,
     headers: {
       ...(token && !path.startsWith('/api/v1/auth/re') && { authorization: `Bearer ${token}` }),
-      ...(type && { 'content-type': type }),
+      ...(body !== undefined && { 'content-type': type }),
+      ...headers,
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
 }
 
+/** Where the example is asked for, in the data that are the examples. */
+function placeOf({ operationId, path, query }: Example): { readonly path: string; readonly query: string } {
+  const values = { ...ids, ...ownIds[operationId] };
+  return {
+    path: path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? name),
+    query: [...query, ...(queries[operationId] ?? [])].join('&'),
+  };
+}
+
 describe('the success examples of the contract', () => {
-  test('are many', () => {
-    expect(examples.length).toBeGreaterThan(25);
+  test('are those of every operation that answers with JSON', () => {
+    expect(new Set(examples.map(({ operationId }) => operationId)).size).toBeGreaterThan(90);
   });
 
-  test.each(examples.map((example) => [example.title, example] as const))('%s', async (_title, example) => {
-    const response = await send(example.method, example.path, example.type, example.body);
+  test.each(inOrder.map((example) => [example.title, example] as const))('%s', async (_title, example) => {
+    const { operationId, method, type, body, schema, status } = example;
+    const { path, query } = placeOf(example);
+    const state = await states[operationId]?.(exampleServer());
+    const response = await send(method, path, { query, body, ...state }, type);
     const answer: unknown = await response.json();
-    expect(response.status, JSON.stringify(answer)).toBe(example.status);
+    expect(response.status, JSON.stringify(answer)).toBe(status);
     const created = response.headers.has('location');
-    expect(steady(answer, example.schema, created)).toEqual(steady(example.answer, example.schema, created));
+    expect(steady(answer, schema, created)).toEqual(steady(example.answer, schema, created));
   });
 });
-
-/** Without what the contract calls volatile, which `--strict` has held against its schema, and without new ids. */
-function steady(value: unknown, schema: Schema, created: boolean): unknown {
-  const known = resolve(schema);
-  if (known['x-volatile'] || schema['x-volatile']) return 'volatile';
-  if (Array.isArray(value)) return value.map((item) => steady(item, known.items ?? {}, created));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [
-      key,
-      created && ['id', 'default_workspace_id'].includes(key)
-        ? 'new'
-        : steady(member, known.properties?.[key] ?? {}, created),
-    ]),
-  );
-}
-
-function resolve(schema: Schema): Schema {
-  if (schema.$ref) {
-    const name = schema.$ref.split('/').at(-1) ?? '';
-    return resolve((contract.components.schemas as Record<string, Schema>)[name] ?? {}); // our own bundle
-  }
-  const [branch] = [...(schema.allOf ?? []), ...(schema.oneOf ?? [])];
-  return branch && !schema.properties ? { ...resolve(branch), ...schema } : schema;
-}

@@ -9,6 +9,7 @@ import type {
   Group,
   GroupMember,
   Invitation,
+  Login,
   Me,
   Message,
   Organization,
@@ -21,6 +22,8 @@ import type {
   Run,
   Session,
   UsageEntry,
+  Workspace,
+  WorkspaceMember,
 } from '../contract/api.ts';
 import { hashOfEntry } from './audit-chain.ts';
 import { addCost, noCost, toNanodollars } from './costs.ts';
@@ -35,8 +38,10 @@ import { nameKey } from './user-row.ts';
 export interface ExampleSeed {
   readonly me: Me;
   readonly passwordHash: string;
-  /** Of the refresh token that the example of refreshing sends. */
-  readonly refreshTokenHash: string;
+  /** Where the account is logged in, with the hashes of refresh tokens for it. */
+  readonly logins: readonly (Login & { readonly refreshTokenHash: string })[];
+  /** What a browser has come back with from a provider. */
+  readonly loginCode: { readonly codeHash: string; readonly browserHash: string };
   readonly apiKey: ApiKey;
   readonly preferences: Preferences;
   readonly sessions: readonly Session[];
@@ -52,6 +57,8 @@ export interface ExampleSeed {
   readonly usage: readonly UsageEntry[];
   readonly auditEntry: AuditEntry;
   readonly organization: Organization;
+  /** Another one beside the default workspace. */
+  readonly workspace: Workspace;
   /** Whom the organization has besides. */
   readonly members: readonly OrganizationMember[];
   readonly invitations: readonly Invitation[];
@@ -78,6 +85,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     await seedAccount(sql, seed);
     await seedAuditEntry(sql, seed.auditEntry);
     await seedOrganization(sql, seed);
+    await seedWorkspace(sql, seed.workspace);
     for (const session of seed.sessions) await seedSession(sql, session, organizationId, seed.me.id);
     for (const run of seed.runs) await seedRun(sql, run, place, seed.me.id);
     for (const [position, message] of seed.messages.entries())
@@ -128,7 +136,7 @@ interface Place {
 
 async function seedAccount(
   sql: Knex.Transaction,
-  { me, passwordHash, refreshTokenHash, apiKey, organization, preferences }: ExampleSeed,
+  { me, passwordHash, logins, loginCode, apiKey, organization, preferences }: ExampleSeed,
 ) {
   const times = { created_at: at, updated_at: at };
   await sql('users').insert({
@@ -156,8 +164,13 @@ async function seedAccount(
       is_default: true,
     });
   }
-  await sql('logins').insert({ id: 'lgn_example', user_id: me.id, created_at: at, expires_at: later });
-  await sql('refresh_tokens').insert({ hash: refreshTokenHash, login_id: 'lgn_example', created_at: at });
+  for (const login of logins) await seedLogin(sql, me.id, login);
+  await sql('login_codes').insert({
+    code_hash: loginCode.codeHash,
+    browser_hash: loginCode.browserHash,
+    user_id: me.id,
+    expires_at: later,
+  });
   await sql('user_preferences').insert({
     ...preferences,
     user_id: me.id,
@@ -176,6 +189,17 @@ async function seedAccount(
     disabled: apiKey.disabled,
     revision: 1,
   });
+}
+
+async function seedLogin(
+  sql: Knex.Transaction,
+  user_id: string,
+  { current: _current, refreshTokenHash: hash, ...login }: ExampleSeed['logins'][number],
+): Promise<void> {
+  const created_at = Date.parse(login.created_at);
+  // Its use is not noted anew, which would tell another address.
+  await sql('logins').insert({ ...login, user_id, created_at, last_seen_at: later, expires_at: later });
+  await sql('refresh_tokens').insert({ hash, login_id: login.id, created_at });
 }
 
 /** As the first of the chain. */
@@ -225,6 +249,16 @@ async function seedOrganization(sql: Knex.Transaction, seed: ExampleSeed) {
   await seedWaiting(sql, seed, waiting);
 }
 
+function seedWorkspace(sql: Knex.Transaction, workspace: Workspace) {
+  return sql('workspaces').insert({
+    ...workspace,
+    permission_rules: JSON.stringify(workspace.permission_rules),
+    revision: 1,
+    created_at: at,
+    updated_at: at,
+  });
+}
+
 async function seedWaiting(
   sql: Knex.Transaction,
   { me, members }: ExampleSeed,
@@ -248,16 +282,38 @@ function invitationRow(
   return { ...row, kind: 'invitation', created_at: at, expires_at: later };
 }
 
-/** A person of an organization that is there. A second account turns a server that starts into one for many. */
-export function seedPerson(database: Database, person: Account): Promise<void> {
-  return database.write('installation', (sql) => insertPerson(sql, person));
+/**
+ * A person of organizations that are there, who can log in where there is a hash. A second account turns a server that
+ * starts into one for many.
+ */
+export function seedPerson(database: Database, person: Account, passwordHash: string | null): Promise<void> {
+  return database.write('installation', (sql) => insertPerson(sql, person, passwordHash));
 }
 
-async function insertPerson(sql: Knex.Transaction, person: Account) {
+/** People and groups that are there, in this order. */
+export function seedWorkspaceMembers(
+  database: Database,
+  { id: workspace_id, organization_id }: Workspace,
+  members: readonly WorkspaceMember[],
+): Promise<void> {
+  return database.write('installation', async (sql) => {
+    for (const [index, { principal_id, type, role }] of members.entries())
+      await sql('workspace_members').insert({
+        ...{ organization_id, workspace_id, principal_id, role, created_at: at + index },
+        [type === 'user' ? 'user_id' : 'group_id']: principal_id,
+      });
+  });
+}
+
+async function insertPerson(sql: Knex.Transaction, person: Account, passwordHash: string | null) {
   const { memberships, created_at: _created, updated_at: _updated, ...row } = person;
   const times = { created_at: at, updated_at: at };
   const keys = { email_key: person.email.toLowerCase(), name_key: nameKey(person.name) };
-  await sql('users').insert({ ...row, ...keys, ...times, password_hash: 'nobody’s', revision: 1 });
+  await sql('users').insert({
+    ...{ ...row, ...keys, ...times },
+    password_hash: passwordHash ?? 'nobody’s',
+    revision: 1,
+  });
   for (const { organization_id, role } of memberships)
     await sql('memberships').insert({ organization_id, user_id: person.id, role, created_at: at + 1 });
 }

@@ -1,0 +1,113 @@
+/** What examples show that does not stay as it is: brought about on the running server just before their request. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { TOTP } from 'otpauth';
+import type { LoginPage, Workspace, WorkspaceMemberPage } from './contract/api.ts';
+import type { Database } from './store/database.ts';
+import { seedWorkspaceMembers } from './store/seed-examples.ts';
+import type { Json } from './test-app.ts';
+import { answerOf, requestOf } from './test-examples.ts';
+
+/** A server whose data the examples are. */
+export interface ExampleServer {
+  readonly workspacesDirectory: string;
+  readonly password: string;
+  /** Sends a request that has to succeed, as Ada unless a token is given; answers with the body. */
+  ask(method: string, path: string, request?: ExampleRequest): Promise<Json>;
+  /** Past the server: for what nobody can ask of it at the moment that an example shows. */
+  withDatabase(work: (database: Database) => Promise<void>): Promise<void>;
+  /** The access token of somebody new, who belongs nowhere. */
+  logInSomebody(as?: { readonly operator: boolean }): Promise<string>;
+}
+
+/** What is sent in the place of what the example says. */
+export interface ExampleRequest {
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly query?: string;
+  readonly body?: unknown;
+}
+
+/** By which the server knows the browser that began a login, as `redeemLoginCode` needs it. */
+export const browserSecret = 'c2VjcmV0';
+/** As the proxy says whose requests it hands on. */
+const fromAfar = { 'x-forwarded-for': '192.0.2.7' };
+const workspace = answerOf<Workspace>('getWorkspace');
+const guard = { hooks: { pre_tool_use: [{ matcher: '^bash$', command: './guard.sh' }] } };
+
+export const states: Readonly<Record<string, (server: ExampleServer) => Promise<ExampleRequest>>> = {
+  createPasswordResetLink: asOperator,
+  async getMfa(server) {
+    const { token, code } = await enroll(server);
+    await server.ask('POST', '/api/v1/auth/mfa/confirm', { token, body: { code } });
+    return { token };
+  },
+  async confirmMfa(server) {
+    const { token, code } = await enroll(server);
+    return { token, body: { code } };
+  },
+  /** Those that other examples have begun are ended. */
+  async listLogins(server) {
+    const shown = answerOf<LoginPage>('listLogins').data.map(({ id }) => id);
+    const { data }: LoginPage = await server.ask('GET', '/api/v1/auth/logins');
+    for (const { id } of data.filter(({ id }) => !shown.includes(id)))
+      await server.ask('DELETE', `/api/v1/auth/logins/${id}`);
+    return {};
+  },
+  redeemLoginCode: async () => ({ headers: { cookie: `__Host-service_oidc=${browserSecret}` } }),
+  async getDeviceLogin(server) {
+    const { user_code } = await startDevice(server);
+    return { query: `user_code=${user_code}` };
+  },
+  async pollDeviceLogin(server) {
+    const { user_code, device_code } = await startDevice(server);
+    const body = { user_code, decision: 'allow' };
+    await server.ask('POST', '/api/v1/auth/device/reply', { body });
+    return { body: { device_code } };
+  },
+  async listWorkspaceMembers({ withDatabase }) {
+    const { data } = answerOf<WorkspaceMemberPage>('listWorkspaceMembers');
+    await withDatabase((database) => seedWorkspaceMembers(database, workspace, data));
+    return {};
+  },
+  async getWorkspaceConfig(server) {
+    await writeSettings(server, requestOf('updateWorkspaceConfig'));
+    return {};
+  },
+  async updateWorkspaceConfig(server) {
+    await writeSettings(server, { models: { large: { provider: 'demo', model: 'demo-0' } } });
+    return { headers: { 'if-match': '*' } };
+  },
+  async getWorkspaceTrust(server) {
+    await writeSettings(server, guard);
+    return {};
+  },
+  async trustWorkspace(server) {
+    await writeSettings(server, guard);
+    return asOperator(server);
+  },
+};
+
+async function asOperator(server: ExampleServer): Promise<ExampleRequest> {
+  return { token: await server.logInSomebody({ operator: true }) };
+}
+
+/** Somebody whose second factor waits for its first code. */
+async function enroll(server: ExampleServer): Promise<{ token: string; code: string }> {
+  const token = await server.logInSomebody();
+  const body = { password: server.password };
+  const { secret } = await server.ask('POST', '/api/v1/auth/mfa/enroll', { token, body });
+  return { token, code: new TOTP({ secret }).generate() };
+}
+
+function startDevice(server: ExampleServer): Promise<Json> {
+  const body = requestOf('startDeviceLogin');
+  return server.ask('POST', '/api/v1/auth/device/code', { body, headers: fromAfar });
+}
+
+/** The settings file of the workspace, as the server would write it. */
+async function writeSettings({ workspacesDirectory }: ExampleServer, settings: unknown): Promise<void> {
+  const file = join(workspacesDirectory, workspace.id, '.service/service.json');
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`);
+}
