@@ -9,7 +9,7 @@ export interface ReadQuery {
   readonly errors: readonly FieldError[];
 }
 
-/** `tolerant` lets undeclared parameters pass unseen: vendors' clients send what they like. */
+/** `tolerant` lets undeclared and empty parameters pass unseen: vendors' clients send what they like. */
 export function readQuery(
   search: string,
   declared: readonly DeclaredParameter[],
@@ -21,7 +21,7 @@ export function readQuery(
   const wrong = new Set<string>();
   for (const [name, value] of pairsOf(search)) {
     const parameter = known.get(name);
-    if (!parameter && tolerant) continue;
+    if (tolerant && (!parameter || value === '')) continue;
     const fault = faultOf(parameter, value, values.has(name));
     if (fault) errors.push({ in: 'query', name: shorten(name), ...fault });
     if (fault) wrong.add(name);

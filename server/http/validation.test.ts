@@ -90,10 +90,13 @@ describe('queries', () => {
     expect(answer.text.length).toBeLessThan(1000);
   });
 
-  test('under /v1 what is not known is let pass', async () => {
-    const body = { model: 'm', max_tokens: 1, messages: [{ role: 'user', content: 'x' }] };
-    expect((await server.request('POST', '/v1/messages?beta=true&other=1', { body })).status).toBe(404);
-  });
+  test.each(['beta=true&other=1', 'beta=&other=', 'beta'])(
+    'under /v1 what is not known or empty is let pass: %s',
+    async (query) => {
+      const body = { model: 'm', max_tokens: 1, messages: [{ role: 'user', content: 'x' }] };
+      expect((await server.request('POST', `/v1/messages?${query}`, { body })).status).toBe(404);
+    },
+  );
 });
 
 describe('paths', () => {
