@@ -17,7 +17,7 @@ beforeAll(async () => {
   openid = await startOpenId();
   await openid.person({ sub: 'fuzz', email: 'fuzz@corp.example', email_verified: true });
   // The brake on guessing would answer in the place of what is tried here.
-  const variables = { SERVICE_LOGIN_ATTEMPTS: '100000', ...openIdVariables(openid.url) };
+  const variables = { SERVICE_LOGIN_ATTEMPTS: '100000', ...openIdVariables(openid.url), ...database() };
   server = await startServer({ upstreamUrl: upstream.url, variables });
   result = await runFuzzer(server.url, server.operatorKey);
   console.log(shares(result));
@@ -82,6 +82,12 @@ test('what was accepted has poisoned nothing: a fresh client is served', async (
   expect(messages.data.map(({ role }) => role)).toEqual(['user', 'assistant']);
   expect((await client.GET('/health')).data).toEqual({ status: 'ok' });
 });
+
+/** An empty PostgreSQL in the place of SQLite: `make contract ON=postgres`. */
+function database(): Record<string, string> {
+  const url = process.env.FUZZ_DATABASE_URL;
+  return url === undefined ? {} : { DATABASE_URL: url };
+}
 
 /** The share of successes of each operation, for people: a low one says that the fuzzer mostly meets refusals. */
 function shares({ statuses }: FuzzResult): string {
