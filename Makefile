@@ -73,8 +73,12 @@ else
 	@node contract-tests/test-all.ts
 endif
 
-contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams
+contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams [ON=postgres: the fuzzer there]
+ifeq ($(ON),postgres)
+	@node server/store/with-postgres.ts FUZZ_DATABASE_URL $(VITEST) --root contract-tests fuzz
+else
 	@$(VITEST) --root contract-tests
+endif
 
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json

@@ -34,11 +34,15 @@ const isRoot = process.getuid?.() === 0;
 /** The whole test run waits for this before it begins, and calls what it answers with in the end. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env.TEST_DATABASE_URL;
-  const installation = given === undefined ? findInstallation() : null;
-  if (given !== undefined || installation === null) {
-    project.provide('postgresUrl', given ?? null);
-    return async () => undefined;
-  }
+  const started = given === undefined ? await startPostgres() : null;
+  project.provide('postgresUrl', given ?? started?.url ?? null);
+  return async () => started?.stop();
+}
+
+/** An empty one; null where it is not installed. */
+export async function startPostgres(): Promise<{ readonly url: string; stop(): Promise<void> } | null> {
+  const installation = findInstallation();
+  if (installation === null) return null;
   const folder = cachedInstallation(installation);
   const data = mkdtempSync(join(tmpdir(), 'service-postgres-data-'));
   cpSync(join(folder, 'data'), data, { recursive: true });
@@ -46,11 +50,13 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   const port = await freePort();
   const server = startServer(folder, data, port);
   await whenReady(server);
-  project.provide('postgresUrl', `postgres://postgres@127.0.0.1:${port}/postgres`);
-  return async () => {
-    const exited = once(server, 'exit');
-    server.stdin?.end();
-    await exited;
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    async stop() {
+      const exited = once(server, 'exit');
+      server.stdin?.end();
+      await exited;
+    },
   };
 }
 
