@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
 import { createOutbound } from '../../outbound/outbound.ts';
-import { testMcp, testWorkspace } from './test-mcp.ts';
+import { call, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse, message: Message) => void;
 
@@ -158,3 +158,35 @@ test('a refusal that repeats what it was sent is not passed on', async () => {
   expect(state).toMatchObject({ state: 'failed' });
   expect(JSON.stringify(state)).not.toMatch(/canary|inside it says/);
 });
+
+test.each([
+  // The protocol's own word for a session that is not known: the call was not carried out.
+  [404, 'done', 2],
+  // It may have been carried out.
+  [400, 'the HTTP status 400', 1],
+])(
+  'a tool call that is answered with %i is told as %s and has been made %i times',
+  async (status, told, times) => {
+    let calls = 0;
+    const { url, asked } = await serve(
+      wellBut({
+        'tools/list': (_, response, { id }) =>
+          json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' } }] }),
+        initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+        'tools/call': (_, response, { id }) => {
+          calls += 1;
+          if (calls === 1) response.writeHead(status).end();
+          else json(response, id, { content: [{ type: 'text', text: 'done' }] });
+        },
+      }),
+    );
+    const workspacePath = testWorkspace();
+    const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+    const pay = () => call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
+    expect((await pay()).content).toContain(told);
+    expect(calls).toBe(times);
+    // Whatever the server meant, the next call finds a session that was begun anew.
+    expect((await pay()).content).toContain('done');
+    expect(asked.filter((one) => one.endsWith(' initialize'))).toHaveLength(2);
+  },
+);

@@ -137,19 +137,21 @@ export class ConnectedServer {
     const call = { context, clock };
     this.#calls.add(call);
     try {
-      return await this.#ask((client) =>
-        client.callTool(
-          { name: tool, arguments: input },
-          {
-            signal: clock.signal,
-            timeout: this.#parts.times.callTotalMs,
-            onprogress: ({ progress, total, message }) => {
-              clock.reset();
-              const part = total === undefined ? `${progress}` : `${progress}/${total}`;
-              context.progress(`${message ?? 'progress'} (${part})\n`);
+      return await this.#ask(
+        (client) =>
+          client.callTool(
+            { name: tool, arguments: input },
+            {
+              signal: clock.signal,
+              timeout: this.#parts.times.callTotalMs,
+              onprogress: ({ progress, total, message }) => {
+                clock.reset();
+                const part = total === undefined ? `${progress}` : `${progress}/${total}`;
+                context.progress(`${message ?? 'progress'} (${part})\n`);
+              },
             },
-          },
-        ),
+          ),
+        isSessionUnknown,
       );
     } catch (error) {
       if (clock.expired()) throw new McpFailure('it gave no sign of life for too long');
@@ -169,7 +171,10 @@ export class ConnectedServer {
     ) => Promise<Answer>,
     signal: AbortSignal,
   ): Promise<Answer> {
-    return await this.#ask((client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }));
+    return await this.#ask(
+      (client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }),
+      isSessionGone,
+    );
   }
 
   async close(): Promise<void> {
@@ -179,14 +184,18 @@ export class ConnectedServer {
     await this.#drop(this.#link);
   }
 
-  /** A session that the server no longer knows is begun anew: it has not done what it was asked. */
-  async #ask<Answer>(ask: (client: Client) => Promise<Answer>): Promise<Answer> {
+  /** A session that the server no longer knows is begun anew; what may be asked twice is asked again there. */
+  async #ask<Answer>(
+    ask: (client: Client) => Promise<Answer>,
+    mayAskAgain: (error: unknown) => boolean,
+  ): Promise<Answer> {
     const link = await this.#linked();
     try {
       return await ask(link.client);
     } catch (error) {
       if (!isSessionGone(error)) throw this.#failureOf(error, link);
       await this.#drop(link);
+      if (!mayAskAgain(error)) throw this.#failureOf(error, link);
       const again = await this.#linked();
       return await ask(again.client).catch((second: unknown) => {
         throw this.#failureOf(second, again);
@@ -327,7 +336,12 @@ export class ConnectedServer {
   }
 }
 
-/** By the protocol 404; some servers say 400 to a session that they do not know. */
+/** Some servers say 400 to a session that they do not know; but others to a tool call that they have carried out. */
 function isSessionGone(error: unknown): boolean {
-  return error instanceof SdkHttpError && (error.data.status === 404 || error.data.status === 400);
+  return isSessionUnknown(error) || (error instanceof SdkHttpError && error.data.status === 400);
+}
+
+/** As the protocol has it: then nothing was done. */
+function isSessionUnknown(error: unknown): boolean {
+  return error instanceof SdkHttpError && error.data.status === 404;
 }
