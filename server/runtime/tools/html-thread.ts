@@ -1,5 +1,5 @@
-// Makes Markdown or plain text of one page, in a thread of its own: only a thread can be stopped in the middle of a bad one.
-import { parentPort, workerData } from 'node:worker_threads';
+// Makes Markdown or plain text of pages, one after the other, in a thread: only a thread can be stopped in the middle of a bad one.
+import { parentPort } from 'node:worker_threads';
 import TurndownService from 'turndown';
 import type { Converted, HtmlPage } from './html-conversion.ts';
 
@@ -130,14 +130,13 @@ function isUnseen(node: PageElement): boolean {
   return /(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden)/i.test(node.getAttribute('style') ?? '');
 }
 
-function answer(): Converted {
+function answerFor(page: HtmlPage): Converted {
   try {
-    // `as`: the thread is started with a page and nothing else.
-    return { text: convert(workerData as HtmlPage) };
+    return { text: convert(page) };
   } catch (error) {
     if (error instanceof RangeError) return { failed: 'its elements lie too deep in one another' };
     throw error;
   }
 }
 
-parentPort?.postMessage(answer());
+parentPort?.on('message', (page: HtmlPage) => parentPort?.postMessage(answerFor(page)));

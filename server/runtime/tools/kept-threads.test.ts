@@ -19,7 +19,7 @@ const program = new URL(
 const never = new AbortController().signal;
 
 function threads(options: Partial<ThreadsOptions> = {}) {
-  return createThreads({ program, maxHeapMb: 64, ...options });
+  return createThreads({ program, doing: 'counts', maxHeapMb: 64, ...options });
 }
 
 async function ask(thread: Worker) {
@@ -40,7 +40,9 @@ test('at most so many are at work, the others wait in turn, and beyond that they
   const kept = threads({ most: 2, mostWaiting: 3 });
   const jobs = Array.from({ length: 5 }, () => kept.use(never, ask));
   expect(kept.counts()).toEqual({ atWork: 2, idle: 0, waiting: 3 });
-  await expect(kept.use(never, ask)).rejects.toThrow('Try again');
+  await expect(kept.use(never, ask)).rejects.toThrow(
+    'This server counts for many others right now. Try again',
+  );
   expect(new Set(await Promise.all(jobs)).size).toBe(2);
   expect(kept.counts()).toMatchObject({ atWork: 0, waiting: 0 });
 });

@@ -1,4 +1,4 @@
-// Threads that do one job after the other: starting one costs thirty times what an ordinary search costs.
+// Threads that do one job after the other: starting one costs many times what an ordinary search or page costs.
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { ToolInputError } from './tool.ts';
@@ -11,6 +11,8 @@ export interface ThreadWork<Result> {
 
 export interface ThreadsOptions {
   readonly program: URL;
+  /** What the server does with them, as somebody is told for whom there is no place left: `searches`. */
+  readonly doing: string;
   readonly maxHeapMb: number;
   /** At work at once; what comes then waits. */
   readonly most?: number;
@@ -45,6 +47,7 @@ const mostThreads = Math.max(4, 2 * availableParallelism());
 
 export function createThreads({
   program,
+  doing,
   maxHeapMb,
   most = mostThreads,
   mostWaiting = 500,
@@ -97,7 +100,7 @@ export function createThreads({
       return;
     }
     if (waiting.length >= mostWaiting)
-      throw new ToolInputError('This server searches for many others right now. Try again in a moment.');
+      throw new ToolInputError(`This server ${doing} for many others right now. Try again in a moment.`);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const onAbort = () => {
       const at = waiting.indexOf(resolve);

@@ -43,6 +43,7 @@ export const mostWaitingSearches = 500;
 const threads = createThreads({
   mostWaiting: mostWaitingSearches,
   program: new URL('./search-thread.ts', import.meta.url),
+  doing: 'searches',
   maxHeapMb: MAX_HEAP_MB,
 });
 

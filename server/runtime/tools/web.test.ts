@@ -8,7 +8,7 @@ import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
 import { downloadTool } from './download.ts';
 import { fetchTool } from './fetch.ts';
 import { createFileMemory } from './file-memory.ts';
-import { convertHtml } from './html-conversion.ts';
+import { conversionCounts, convertHtml } from './html-conversion.ts';
 import { searxng } from './searxng.ts';
 import { callTool, TOOL_OPTIONS, testWorkspace, toolNamed } from './test-workspace.ts';
 import type { FileChange } from './tool.ts';
@@ -155,6 +155,23 @@ let y = 2;</code></pre>
     clearInterval(timer);
     expect(text).toMatch(/hello|x|could not be converted/);
     expect(longest).toBeLessThan(500);
+  });
+
+  test('pages are converted one after the other by a thread that is kept; a bad one takes its thread along', async () => {
+    const convert = (html: string, timeoutMs?: number) =>
+      convertHtml(
+        { html, base: 'https://example.com/', format: 'text' },
+        new AbortController().signal,
+        timeoutMs,
+      );
+    expect(await convert('<p>one')).toBe('one');
+    const kept = conversionCounts();
+    expect(kept.idle).toBeGreaterThan(0);
+    expect(await convert('<p>two')).toBe('two');
+    expect(conversionCounts()).toEqual(kept);
+    await expect(convert('<b><i><a href=x>'.repeat(100_000), 20)).rejects.toThrow('it took too long');
+    expect(conversionCounts()).toEqual({ ...kept, idle: kept.idle - 1 });
+    expect(await convert('<p>three')).toBe('three');
   });
 
   test.each([404, 500])(
