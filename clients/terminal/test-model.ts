@@ -3,11 +3,15 @@ import { onTestFinished } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { TestHome } from './test-command.ts';
 
-/** A scripted model, `scripted:scripted-1`, that the global settings of this home name; with further settings beside it. */
+/**
+ * A scripted model, `scripted:scripted-1`, that the global settings of this home name; with further settings beside it,
+ * and `models` in its place.
+ */
 export async function withScriptedModel(
   home: TestHome,
   rules: readonly object[],
   settings: object = {},
+  models: readonly object[] = [{ id: 'scripted-1' }],
 ): Promise<Upstream> {
   const upstream = await startUpstream();
   onTestFinished(async () => void (await upstream.stop()));
@@ -18,7 +22,7 @@ export async function withScriptedModel(
         type: 'openai-compat',
         base_url: `${upstream.url}/v1`,
         api_key: 'the-key-of-the-upstream',
-        models: [{ id: 'scripted-1' }],
+        models,
       },
     },
     models: { large: { provider: 'scripted', model: 'scripted-1' } },

@@ -116,3 +116,89 @@ test('a question that was answered elsewhere is taken back, on a line of its own
   );
   expect((await waiting.end()).screen).toContain('Told:');
 });
+
+test('a run that fails says how to go on in its session, which holds what was said before', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    { when: { last_user: '^fail' }, fail: { kind: 'status', status: 401, message: 'bad key' } },
+    said,
+  ]);
+  const { screen, code } = await (await runAtTerminal(home, 'fail')).end();
+  expect(code).toBe(1);
+  const [, id, short] =
+    /^Session (ses_\w+)\. To go on: service run --session (\w+) "…"\nservice: .*\(provider_refused\)/m.exec(
+      screen,
+    ) ?? [];
+  const next = await home.service(['run', '--session', short ?? '', '--json', 'again']);
+  expect(next.stdout).toContain(`"session_id":"${id}"`);
+  expect(await home.service(['run', '--quiet', 'fail'])).toMatchObject({
+    code: 1,
+    stderr: expect.not.stringContaining('To go on'),
+  });
+});
+
+test('a model that takes over and a summary of the conversation are told in a line each', async () => {
+  const home = testHome();
+  const models = [
+    { id: 'scripted-1', context_window: 100_000 },
+    { id: 'spare', context_window: 100_000 },
+  ];
+  const settings = {
+    models: { large: { provider: 'scripted', model: 'scripted-1', fallbacks: ['scripted:spare'] } },
+    options: { limits: { max_attempts: 1 } },
+  };
+  const rules = [
+    { when: { system: '^Sum up the conversation' }, reply: { text: 'They look round.' } },
+    { when: { model: '^scripted-1$' }, fail: { kind: 'status', status: 503 } },
+    {
+      when: { step: 0, last_user: '^look' },
+      reply: { tool_calls: [call('ls', { path: '.' })], usage: { input: 95_000, output: 5 } },
+    },
+    { reply: { text: 'Done by {{model}}.', usage: { input: 100, output: 5 } } },
+  ];
+  await withScriptedModel(home, rules, settings, models);
+  const ended = await home.service(['run', 'look']);
+  expect(ended).toMatchObject({ code: 0, stdout: 'Done by spare.\n' });
+  expect(ended.stderr).toMatch(
+    /^↻ .*scripted:spare goes on\.\n● ls \.\n {2}└ .*\n≡ The conversation so far was summed up\.$/m,
+  );
+});
+
+test('a question that nobody answered in time, and a run that another process goes on with, are told', async () => {
+  const home = testHome();
+  await withScriptedModel(home, [
+    first('^ask', call('bash', { command: 'touch made' })),
+    { when: { last_user: '^hold' }, times: 1, reply: { text: 'held '.repeat(20), hold_after_chunks: 3 } },
+    { reply: { text: 'Done.' } },
+  ]);
+  const variables = { SERVICE_ANSWER_SECONDS: '2', SERVICE_LEASE_SECONDS: '2' };
+  const serve = (port: string) =>
+    home.start(['serve', '--port', port, '--data-dir', `${home.home}/data`], { variables });
+  const server = serve('0');
+  await server.until(() => /sk-[\w-]{43,}\s/.test(server.stdout()) && server.stdout().includes('http://'));
+  const [url = '', port = ''] = /http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stdout()) ?? [];
+  const key = { SERVICE_API_KEY: /sk-[\w-]{43,}/.exec(server.stdout())?.[0] ?? '' };
+
+  const environment = { ...home.environment, ...key };
+  const asking = await openTestTerminal([launcher, 'run', '--server', url, 'ask'], {
+    cwd: home.project,
+    environment,
+  });
+  await asking.shows('d deny');
+  expect((await asking.end()).screen).toMatch(
+    /Nobody answered in time: the tool call was refused\.[\s\S]*Done\./,
+  );
+
+  const held = home.start(['run', '--server', url, 'hold'], { variables: key });
+  await held.until(() => held.stdout().includes('held'));
+  server.child.kill('SIGKILL');
+  await server.ended;
+  serve(port);
+  expect(await held.ended).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^held[\s\S]*\nDone\.\n$/),
+  });
+  expect(held.stderr()).toContain(
+    '↻ The process that worked on the run has died; it goes on behind step 0.\n',
+  );
+});

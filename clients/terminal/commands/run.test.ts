@@ -82,6 +82,10 @@ test('with --json every event is one line, the last one done', async () => {
     event: 'done',
     data: { status: 'completed', content: [{ type: 'text', text: 'All good.' }] },
   });
+  const quiet = await home.service(['run', '--json', '--quiet', 'x']);
+  expect(quiet).toMatchObject({ code: 0, stderr: '' });
+  const last = quiet.stdout.trimEnd().split('\n').at(-1) ?? '';
+  expect(JSON.parse(last)).toMatchObject({ event: 'done', data: { status: 'completed' } });
 });
 
 test('without a terminal a tool call that needs permission is refused at once, with the way to allow it', async () => {

@@ -39,16 +39,37 @@ export async function followRun(
   following: Following,
 ): Promise<void> {
   const { quiet = false, json = false, progress, project, stop } = following;
-  const display = quiet || json ? silentDisplay : createRunDisplay(progress);
-  if (!quiet && !json) sayWhatChanges(project, display);
+  const alone = quiet || json;
+  const display = alone ? silentDisplay : createRunDisplay(progress);
+  if (!alone) sayWhatChanges(project, display);
   for (let next: Beginning | null = beginning; next !== null; ) {
-    const ended: Ended | null = await watchRun(client, next, { display, json, quiet, stop });
+    const ended: Ended | null = await watchOne(client, next, following, display);
     if (ended === null) return;
-    if (quiet) printAnswer(ended.done);
-    if (!stop.aborted) remarkOn(ended.done, { alone: quiet || json });
-    next = quiet || json ? null : await whatFollows(client, ended, following);
-    if (next === null && !quiet && !json) sayHowToGoOn(ended.done, following);
+    if (quiet && !json) printAnswer(ended.done);
+    if (!stop.aborted) remarkOn(ended.done, { alone });
+    next = alone ? null : await whatFollows(client, ended, following);
+    if (next === null && !alone) sayHowToGoOn(ended.done.session_id, following, ended.done);
     if (!stop.aborted) failIfInterrupted(ended.done);
+  }
+}
+
+/** Where it fails, the session stays, with what was said and done before. */
+async function watchOne(
+  client: ServiceClient,
+  beginning: Beginning,
+  following: Following,
+  display: RunDisplay,
+): Promise<Ended | null> {
+  const { quiet = false, json = false, stop } = following;
+  let session: string | null = null;
+  const onSession = (id: string) => {
+    session = id;
+  };
+  try {
+    return await watchRun(client, beginning, { display, json, quiet, stop, onSession });
+  } catch (failure) {
+    if (session !== null && !quiet && !json) sayHowToGoOn(session, following);
+    throw failure;
   }
 }
 
@@ -81,10 +102,11 @@ function printAnswer({ content }: QueryResponse): void {
   print((isTerminal() ? shown(answer) : answer).replace(/\n$/, ''));
 }
 
-function sayHowToGoOn({ session_id: id, usage, cost }: QueryResponse, { server }: Following): void {
+function sayHowToGoOn(id: string, { server }: Following, done?: QueryResponse): void {
   if (!isTerminal(process.stderr)) return;
   const words = `service run ${at(server)}--session ${shortIds([id])(id)} "…"`;
-  const lines = [`Session ${id}. To go on: ${words}`, `The run: ${describeUse(usage, cost)}`];
+  const used = done ? [`The run: ${describeUse(done.usage, done.cost)}`] : [];
+  const lines = [`Session ${id}. To go on: ${words}`, ...used];
   process.stderr.write(`\n${paint('dim', lines.join('\n'), process.stderr)}\n`);
 }
 

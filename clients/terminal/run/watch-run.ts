@@ -22,6 +22,8 @@ export interface Watching {
   readonly quiet: boolean;
   /** Interrupts the run. */
   readonly stop: AbortSignal;
+  /** Told the session of the run as soon as it is known. */
+  readonly onSession: (sessionId: string) => void;
 }
 
 /** How a run has ended. */
@@ -35,7 +37,7 @@ export interface Ended {
 export async function watchRun(
   client: ServiceClient,
   beginning: Beginning,
-  { display, json, quiet, stop }: Watching,
+  { display, json, quiet, stop, onSession }: Watching,
 ): Promise<Ended | null> {
   const keyboard = openKeyboard();
   const questions = createRunQuestions(client, display, keyboard);
@@ -46,6 +48,7 @@ export async function watchRun(
   try {
     for await (const event of eventsOf(client, beginning)) {
       interrupt.see(event);
+      if (event.event === 'runtime' && event.data.type === 'run_queued') onSession(event.data.session_id);
       if (json) print(jsonText(event));
       display.show(event);
       if (event.event === 'runtime') questions.see(event.data);
