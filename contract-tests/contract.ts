@@ -51,6 +51,10 @@ export interface ContractOperation {
   readonly parameters: readonly Parameter[];
   /** The first example of a request, and its media type; null where there is no body. */
   readonly example: { readonly type: string; readonly value: unknown } | null;
+  /** The members that the body of a request may have. */
+  readonly members: readonly string[];
+  /** The headers of the first successful answer. */
+  readonly answerHeaders: readonly string[];
   readonly responses: Readonly<Record<string, unknown>>;
 }
 
@@ -72,17 +76,29 @@ function toOperation(
   method: string,
   { operationId, summary, responses, ...operation }: Operation,
 ): ContractOperation {
+  const successStatuses = Object.keys(responses)
+    .map(Number)
+    // Some operations send a browser elsewhere, which is what they are for.
+    .filter((status) => (status >= 200 && status < 300) || status === 302);
+  const content = resolved<{ content: Content } | undefined>(operation.requestBody)?.content;
   return {
-    ...{ operationId, method, path, summary, responses },
+    ...{ operationId, method, path, summary, responses, successStatuses },
     label: `${method} ${path}`,
     access: operation['x-access'],
-    successStatuses: Object.keys(responses)
-      .map(Number)
-      // Some operations send a browser elsewhere, which is what they are for.
-      .filter((status) => (status >= 200 && status < 300) || status === 302),
     parameters: [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(toParameter),
-    example: exampleOf(resolved<{ content: Content } | undefined>(operation.requestBody)?.content),
+    example: exampleOf(content),
+    members: membersOf(content),
+    answerHeaders: headersOf(responses[successStatuses[0] ?? '']),
   };
+}
+
+function membersOf(content: Content = {}): string[] {
+  const [body] = Object.values(content);
+  return Object.keys(resolved<AnySchemaObject>(body?.schema ?? {}).properties ?? {});
+}
+
+function headersOf(response: unknown): string[] {
+  return Object.keys(resolved<{ headers?: object } | undefined>(response)?.headers ?? {});
 }
 
 function toParameter(value: unknown): Parameter {

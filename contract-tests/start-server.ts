@@ -26,12 +26,17 @@ export interface ServerOptions {
   readonly databaseUrl?: string | undefined;
   /** SERVICE_* variables beyond those that every test wants. */
   readonly variables?: Readonly<Record<string, string>>;
+  /** False where another process has made the operator of this database already. */
+  readonly firstStart?: boolean;
 }
 
 const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
 
+const listening = /^service \S+ is listening on (?<url>http:\S+)\n/m;
+const listeningWithKey = new RegExp(`${listening.source}[\\s\\S]*\\b(?<key>sk-[A-Za-z0-9_-]{43,})`, 'm');
+
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
-  const { upstreamUrl, databaseUrl, variables } = options;
+  const { upstreamUrl, databaseUrl, variables, firstStart = true } = options;
   const folder = await mkdtemp(join(tmpdir(), 'service-contract-'));
   await writeSettings(folder, upstreamUrl);
   const database = databaseUrl === undefined ? {} : await databaseVariables(folder, databaseUrl);
@@ -50,7 +55,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
         ...database,
         ...variables,
       },
-      ready: /^service \S+ is listening on (?<url>http:\S+)\n[\s\S]*\b(?<key>sk-[A-Za-z0-9_-]{43,})/m,
+      ready: firstStart ? listeningWithKey : listening,
     },
   ).catch(async (error: unknown) => {
     await removeFolder();

@@ -72,21 +72,27 @@ export const listWorkspaceMembers: Handler<'listWorkspaceMembers'> = async (
 });
 
 export const putWorkspaceMember: Handler<'putWorkspaceMember'> = async (
-  { principal, path, body },
+  { principal, path, headers, body },
   services,
 ) => {
   const { workspaceMembers } = services.store;
-  const changed = await workspaceMembers.put(principal, path.workspace_id, path.principal_id, body.role);
+  const { workspace_id, principal_id } = path;
+  const ifMatch = headers['If-Match'];
+  const changed = await workspaceMembers.put(principal, workspace_id, principal_id, body.role, ifMatch);
   wakeRuns(changed, services);
-  return { status: 200, body: changed.member };
+  return { status: 200, headers: { ETag: changed.member.etag }, body: changed.member };
 };
 
 export const removeWorkspaceMember: Handler<'removeWorkspaceMember'> = async (
-  { principal, path },
+  { principal, path, headers },
   services,
 ) => {
   const { workspaceMembers } = services.store;
-  wakeRuns(await workspaceMembers.remove(principal, path.workspace_id, path.principal_id), services);
+  const { workspace_id, principal_id } = path;
+  wakeRuns(
+    await workspaceMembers.remove(principal, workspace_id, principal_id, headers['If-Match']),
+    services,
+  );
   return { status: 204 };
 };
 

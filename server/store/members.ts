@@ -1,7 +1,7 @@
 /** The members of organizations: their roles, and how they leave. */
 import type { Knex } from 'knex';
 import type { OrganizationMember, Role } from '../contract/api.ts';
-import { etagOf, requireMatch } from './etag.ts';
+import { etagOfContent, requireTag } from './etag.ts';
 import { changeRole, endMembership, holdRoles, type MembershipRow } from './organization-roles.ts';
 import { requireOrganization } from './organizations.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
@@ -67,7 +67,7 @@ export function memberRepository({ database, cursors }: StoreParts): Members {
         const stoppedRuns = await changeRole(sql, reach, held, role);
         const which = { organization_id: organizationId, user_id: userId };
         const row: MemberRow = await people(sql).where(qualified(which)).first();
-        return { member: toMember(row), etag: etagOf(row), stoppedRuns };
+        return { member: toMember(row), etag: tagOf(row), stoppedRuns };
       }),
     remove: (reach, organizationId, userId, ifMatch) =>
       database.write(reach, async (sql) => {
@@ -90,7 +90,7 @@ async function holdMember(
   const held = await holdRoles(sql, { ...reach, operator: false }, organizationId, userId);
   const memberships = [{ organizationId, role: held.acting }];
   requireRole({ ...reach, memberships }, { organization_id: organizationId, workspace_id: null });
-  requireMatch(ifMatch, held.member);
+  requireTag(ifMatch, tagOf(held.member));
   return held;
 }
 
@@ -104,12 +104,18 @@ function qualified(columns: object): Record<string, string> {
   return Object.fromEntries(Object.entries(columns).map(([name, value]) => [`memberships.${name}`, value]));
 }
 
+/** Whoever comes back after they had left is another member. */
+function tagOf({ revision, created_at }: MembershipRow): string {
+  return etagOfContent([revision, created_at]);
+}
+
 function toMember(row: MemberRow): OrganizationMember {
   return {
     user_id: row.user_id,
     email: row.email,
     name: row.name,
     role: row.role,
+    etag: tagOf(row),
     created_at: timestamp(row.created_at),
   };
 }

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { Message, operations } from '../contract/api.ts';
 import { toDollars, toNanodollars } from './costs.ts';
+import { etagOfContent } from './etag.ts';
 import { insertRows } from './insert-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -17,7 +18,12 @@ export interface Messages {
   /** Throws `not_found` for a session out of reach, and for a message to begin behind that is not in it. */
   list(reach: Reach, sessionId: string, query: MessageQuery): Promise<Page<Message>>;
   /** Also one that was gone back on. Throws `not_found`. */
-  find(reach: Reach, sessionId: string, messageId: string): Promise<Message>;
+  find(reach: Reach, sessionId: string, messageId: string): Promise<TaggedMessage>;
+}
+
+export interface TaggedMessage {
+  readonly message: Message;
+  readonly etag: string;
 }
 
 /** A message before it has its place, its session and its time. */
@@ -69,13 +75,12 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
     find: (reach, sessionId, messageId) =>
       database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
-        return toMessage(await findMessage(sql, sessionId, messageId));
+        return toTaggedMessage(await findMessage(sql, sessionId, messageId));
       }),
   };
 }
 
-/** The row of a message within reach. Throws `not_found`. */
-/** Whether the session is within reach has been asked before. */
+/** Whether the session is within reach has been asked before. Throws `not_found`. */
 export async function findMessage(sql: Knex, sessionId: string, messageId: string): Promise<MessageRow> {
   const row = await sql<MessageRow>('messages').where({ id: messageId, session_id: sessionId }).first();
   if (!row) throw notFound('message');
@@ -154,6 +159,12 @@ export async function excludeMessages(
     .where({ session_id: sessionId })
     .whereIn('id', [...ids])
     .update({ excluded: true });
+}
+
+/** Many things change a message: what its runs store, going back, feedback. So the ETag is made of what is seen. */
+export function toTaggedMessage(row: MessageRow): TaggedMessage {
+  const message = toMessage(row);
+  return { message, etag: etagOfContent(message) };
 }
 
 export function toMessage(row: MessageRow): Message {

@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { Quota, QuotaLimits, QuotaUse } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
-import { etagOf, requireMatch } from './etag.ts';
+import { etagOf, requireMatch, requireTag } from './etag.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateBefore, refuseExceeded } from './quota-check.ts';
 import type { QuotaRow } from './quota-rows.ts';
@@ -59,7 +59,7 @@ export function quotaRepository({ database, clock }: StoreParts): Quotas {
       }),
     delete: (admin, subject, ifMatch) =>
       database.write('installation', async (sql) => {
-        const row = await require(sql, admin, subject);
+        const row = await require(sql, admin, subject, true);
         requireMatch(ifMatch, row);
         await sql<QuotaRow>('quotas').where(keyOf(row)).delete();
         recordAudit(sql, admin, {
@@ -95,9 +95,11 @@ async function boundBy(sql: Knex, reach: Reach, apiKeyId: string | null): Promis
   return rows.sort((a, b) => `${a.subject_id} ${a.scope}`.localeCompare(`${b.subject_id} ${b.scope}`));
 }
 
-async function require(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject): Promise<QuotaRow> {
+/** Held against other writers where it is to change. */
+async function require(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject, lock = false): Promise<QuotaRow> {
   const scope = (await scopeOf(sql, admin, subject)) ?? '';
-  const row = await sql<QuotaRow>('quotas').where({ subject_id: subject.id, scope }).first();
+  const query = sql<QuotaRow>('quotas').where({ subject_id: subject.id, scope });
+  const row = await (lock ? query.forUpdate() : query).first();
   if (!row) throw notFound('quota');
   return row;
 }
@@ -119,7 +121,7 @@ async function save(
     .ignore()
     .returning('*');
   const before = made ? null : await sql<QuotaRow>('quotas').where(key).forUpdate().first();
-  requireMatch(ifMatch, before ?? { revision: 0 });
+  requireTag(ifMatch, before ? etagOf(before) : null);
   const row = before
     ? { ...before, limits: fresh.limits, revision: before.revision + 1, updated_at: now }
     : fresh;

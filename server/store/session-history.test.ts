@@ -114,7 +114,7 @@ describeStores('Going back in a session', (store, engine) => {
     const rated = await store().history.updateMessage(reach, sessionId, promptId, {
       feedback: { rating: 'up' },
     });
-    expect(rated.feedback).toEqual({ rating: 'up' });
+    expect(rated.message.feedback).toEqual({ rating: 'up' });
     await endRun(store(), run);
   });
 

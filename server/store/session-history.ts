@@ -1,11 +1,19 @@
 /** Going back in a session, branching off from it, and changing single messages of it. */
 import type { Knex } from 'knex';
-import type { Message, MessageUpdate, Usage } from '../contract/api.ts';
+import type { MessageUpdate, Usage } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { requireTag } from './etag.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
 import { insertRows } from './insert-rows.ts';
-import { findMessage, insertMessages, type MessageRow, toMessage } from './messages.ts';
+import {
+  findMessage,
+  insertMessages,
+  type MessageRow,
+  type TaggedMessage,
+  toMessage,
+  toTaggedMessage,
+} from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { forgetMessages, indexMessage, indexTitle } from './search-index.ts';
@@ -48,10 +56,21 @@ export interface SessionHistory {
     sessionId: string,
     options: { readonly at_message_id?: string; readonly title?: string },
   ): Promise<TaggedSession>;
-  /** Throws `not_found`; `session_busy` and `message_conflict` where the text is to change. */
-  updateMessage(reach: Reach, sessionId: string, messageId: string, patch: MessageUpdate): Promise<Message>;
-  /** With the messages that mean nothing without it. Throws `not_found` or `session_busy`. */
-  deleteMessage(reach: Reach, sessionId: string, messageId: string): Promise<void>;
+  /** Throws `not_found`, `precondition_failed`; `session_busy` and `message_conflict` where the text is to change. */
+  updateMessage(
+    reach: Reach,
+    sessionId: string,
+    messageId: string,
+    patch: MessageUpdate,
+    ifMatch?: string | undefined,
+  ): Promise<TaggedMessage>;
+  /** With the messages that mean nothing without it. Throws `not_found`, `precondition_failed` or `session_busy`. */
+  deleteMessage(
+    reach: Reach,
+    sessionId: string,
+    messageId: string,
+    ifMatch?: string | undefined,
+  ): Promise<void>;
 }
 
 export function sessionHistory({ database, clock }: StoreParts): SessionHistory {
@@ -92,20 +111,22 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
       database.write(reach, async (sql) =>
         forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
       ),
-    updateMessage: (reach, sessionId, messageId, patch) =>
+    updateMessage: (reach, sessionId, messageId, patch, ifMatch) =>
       database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
         const row = await findMessage(sql, sessionId, messageId);
+        requireTag(ifMatch, toTaggedMessage(row).etag);
         const edited = patch.text === undefined ? row : await editText(sql, session, row, patch.text, now());
-        if (patch.feedback === undefined) return toMessage(edited);
+        if (patch.feedback === undefined) return toTaggedMessage(edited);
         const feedback = patch.feedback && JSON.stringify(patch.feedback);
         await sql<MessageRow>('messages').where({ id: edited.id }).update({ feedback });
-        return toMessage({ ...edited, feedback });
+        return toTaggedMessage({ ...edited, feedback });
       }),
-    deleteMessage: (reach, sessionId, messageId) =>
+    deleteMessage: (reach, sessionId, messageId, ifMatch) =>
       database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);
         const row = await findMessage(sql, sessionId, messageId);
+        requireTag(ifMatch, toTaggedMessage(row).etag);
         await requireIdle(sql, sessionId);
         const rows = await sql<MessageRow>('messages')
           .where({ session_id: sessionId, run_number: row.run_number, reverted: row.reverted })

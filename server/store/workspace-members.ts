@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { WorkspaceMember } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
 import type { Cursors } from './cursor.ts';
+import { etagOfContent, requireTag } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
@@ -13,22 +14,32 @@ import { findWorkspace, lockWorkspace } from './workspaces.ts';
 export interface WorkspaceMembers {
   /** The oldest first. Throws `not_found`. */
   list(reach: Reach, workspaceId: string, query: PageQuery): Promise<Page<WorkspaceMember>>;
-  /** Throws `not_found` also for who is not of the organization. */
+  /** Throws `not_found` also for who is not of the organization, and `precondition_failed`. */
   put(
     reach: Reach,
     workspaceId: string,
     principalId: string,
     role: WorkspaceMember['role'],
+    ifMatch?: string | undefined,
   ): Promise<Stopped & { readonly member: WorkspaceMember }>;
-  /** Throws `not_found`. */
-  remove(reach: Reach, workspaceId: string, principalId: string): Promise<Stopped>;
+  /** Throws `not_found` or `precondition_failed`. */
+  remove(
+    reach: Reach,
+    workspaceId: string,
+    principalId: string,
+    ifMatch?: string | undefined,
+  ): Promise<Stopped>;
 }
 
-interface MemberRow {
-  principal_id: string;
-  group_id: string | null;
+/** What the ETag of a member tells from any other. */
+interface GivenRow {
   role: WorkspaceMember['role'];
   created_at: number;
+}
+
+interface MemberRow extends GivenRow {
+  principal_id: string;
+  group_id: string | null;
   user_name: string | null;
   email: string | null;
   group_name: string | null;
@@ -38,16 +49,17 @@ export function workspaceMemberRepository({ database, clock, cursors }: StorePar
   return {
     list: (reach, workspaceId, query) =>
       database.read(reach, (sql) => listMembers(sql, cursors, reach, workspaceId, query)),
-    put: (reach, workspaceId, principalId, role) =>
+    put: (reach, workspaceId, principalId, role, ifMatch) =>
       database.write(reach, (sql) =>
-        putMember(sql, reach, { workspaceId, principalId, role, now: clock.now().getTime() }),
+        putMember(sql, reach, { workspaceId, principalId, role, ifMatch, now: clock.now().getTime() }),
       ),
-    remove: (reach, workspaceId, principalId) =>
+    remove: (reach, workspaceId, principalId, ifMatch) =>
       database.write(reach, async (sql) => {
         const { organization_id } = await lockWorkspace(sql, reach, workspaceId);
         const which = { workspace_id: workspaceId, principal_id: principalId };
-        const before = await sql('workspace_members').where(which).first('role');
+        const before = await sql<GivenRow>('workspace_members').where(which).first('role', 'created_at');
         if (!before) throw notFound('member of the workspace');
+        requireTag(ifMatch, tagOf(before));
         await sql('workspace_members').where(which).delete();
         recordAudit(sql, reach, {
           ...auditOf('delete', workspaceId, organization_id),
@@ -110,19 +122,21 @@ interface GivenRole {
   readonly workspaceId: string;
   readonly principalId: string;
   readonly role: WorkspaceMember['role'];
+  readonly ifMatch: string | undefined;
   readonly now: number;
 }
 
 async function putMember(
   sql: Knex.Transaction,
   reach: Reach,
-  { workspaceId, principalId, role, now }: GivenRole,
+  { workspaceId, principalId, role, ifMatch, now }: GivenRole,
 ): Promise<Stopped & { readonly member: WorkspaceMember }> {
   const { organization_id } = await lockWorkspace(sql, reach, workspaceId);
   const isGroup = principalId.startsWith('grp_');
   await requireOfOrganization(sql, organization_id, principalId, isGroup);
   const which = { workspace_id: workspaceId, principal_id: principalId };
-  const before = await sql('workspace_members').where(which).first('role');
+  const before = await sql<GivenRow>('workspace_members').where(which).first('role', 'created_at');
+  requireTag(ifMatch, before ? tagOf(before) : null);
   if (before) await sql('workspace_members').where(which).update({ role });
   else
     await sql('workspace_members').insert({
@@ -165,6 +179,10 @@ function auditOf(verb: 'create' | 'update' | 'delete', workspaceId: string, orga
   } as const;
 }
 
+function tagOf({ role, created_at }: GivenRow): string {
+  return etagOfContent([role, created_at]);
+}
+
 function toMember(row: MemberRow): WorkspaceMember {
   return {
     principal_id: row.principal_id,
@@ -172,6 +190,7 @@ function toMember(row: MemberRow): WorkspaceMember {
     name: row.group_name ?? row.user_name ?? '',
     email: row.email,
     role: row.role,
+    etag: tagOf(row),
     created_at: timestamp(row.created_at),
   };
 }

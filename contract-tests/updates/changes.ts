@@ -1,0 +1,94 @@
+/** Changes that can be told apart afterwards: each client adds a mark of its own to what it has read. */
+import type { ContractOperation } from '../contract.ts';
+import type { Answer } from './client.ts';
+
+type Body = Answer['body'];
+
+export interface Change {
+  /** How many marks there is room for. */
+  readonly marks: number;
+  /** The body of a request that adds a mark to what was read. */
+  add(seen: Body, mark: number): object;
+  /** The marks that are there, in order. */
+  found(seen: Body): readonly number[];
+}
+
+const most = 8;
+
+/** Whatever has a name or a title keeps marks there; the others say where. */
+export function changeOf({ operationId, members }: ContractOperation): Change {
+  const own = changes[operationId];
+  if (own) return own;
+  const member = ['name', 'title'].find((name) => members.includes(name));
+  if (member !== undefined)
+    return inText(
+      (seen) => seen[member],
+      (text) => ({ [member]: text }),
+    );
+  throw new Error(`Say in changes.ts how marks are kept by ${operationId}`);
+}
+
+const changes: Readonly<Record<string, Change>> = {
+  updateMessage: inText(
+    (seen) => (seen.feedback as { comment: string } | null)?.comment,
+    (comment) => ({ feedback: { rating: 'up', comment } }),
+  ),
+  // The merge patch replaces the whole list, as every scalar.
+  updateWorkspaceConfig: inText(
+    (seen) => (seen.settings as { key: string; value: unknown }[]).find(({ key }) => key === model)?.value,
+    (text) => ({ models: { large: { provider: 'demo', model: text } } }),
+  ),
+  updatePreferences: inWords(['run_finished', 'question_asked', 'security'], {
+    has: (seen, word) => !(seen.notifications as Record<string, boolean>)[word],
+    add: (word) => ({ notifications: { [word]: false } }),
+  }),
+  // Two marks, of which neither request says anything about the other.
+  updateUser: inWords(['suspended', 'member'], {
+    has: (seen, word) => JSON.stringify(seen).includes(`"${word}"`),
+    add: (word) => (word === 'member' ? { role: word } : { status: word }),
+  }),
+  putOrgMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
+  putWorkspaceMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
+  // One bit a mark; the first one is what was there.
+  putQuota: {
+    marks: most,
+    add: (seen, mark) => ({ limits: { jobs: { hard: hardOf(seen) + 2 ** (mark + 1) } } }),
+    found: (seen) => allOf(most).filter((mark) => (hardOf(seen) >> (mark + 1)) % 2 === 1),
+  },
+};
+
+const model = 'models.large.model';
+
+/** As words at the end of a text. */
+function inText(read: (seen: Body) => unknown, write: (text: string) => object): Change {
+  const textOf = (seen: Body) => String(read(seen) ?? 'Made');
+  return {
+    marks: most,
+    add: (seen, mark) => write(`${textOf(seen)} m${mark}`),
+    found: (seen) => allOf(most).filter((mark) => textOf(seen).split(' ').includes(`m${mark}`)),
+  };
+}
+
+/** As things that are one way or the other. */
+function inWords(
+  words: readonly string[],
+  { has, add }: { has(seen: Body, word: string): boolean; add(word: string): object },
+): Change {
+  return {
+    marks: words.length,
+    add: (_, mark) => add(words[mark] ?? ''),
+    found: (seen) => allOf(words.length).filter((mark) => has(seen, words[mark] ?? '')),
+  };
+}
+
+function hasRole(seen: Body, word: string): boolean {
+  return seen.role === word;
+}
+
+function hardOf(seen: Body): number {
+  return (seen.limits as { jobs: { hard: number } }).jobs.hard;
+}
+
+function allOf(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}
