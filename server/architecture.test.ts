@@ -57,7 +57,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   express: ['app', 'http', 'bench'],
   'express-openapi-validator': ['http'],
   'prom-client': ['http'],
-  knex: ['store'],
+  knex: ['store', 'bench'],
   pg: ['store'],
   sqlite3: ['store'],
   nodemailer: ['mail'],
