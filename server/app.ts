@@ -109,7 +109,7 @@ function portsOf(services: Services, handlers: Operations): Ports {
     metrics,
     identity,
     draining,
-    rateLimits: { take: (policy, key) => store.rateLimits.take(policy, key) },
+    counters: store.counters,
     refused: store.auditRefusals.note,
     requests: identity.requests,
     perform(route, call) {

@@ -131,10 +131,10 @@ async function forgetTheOld(
     const now = clock.now();
     const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
     const logins = await store.logins.prune(now);
-    await store.rateLimits.prune(now);
     await store.loginAddresses.prune(new Date(now.getTime() - loginAddressRetentionMs));
     await store.passwords.prune(now);
-    await store.attempts.prune(now);
+    await store.counters.prune(now);
+    await store.meteredCalls.prune(now);
     await store.keptRequests.prune(new Date(now.getTime() - idempotencyHours * 3_600_000));
     const unfinished = (await store.oidc.prune(now)) + (await store.deviceLogins.prune(now));
     if (runs + logins + unfinished > 0)

@@ -129,11 +129,17 @@ export interface Ports {
     stillValid(callers: readonly Caller[]): Promise<readonly boolean[]>;
   };
   /** Counts how often somebody calls, on this node or on all of them. */
-  readonly rateLimits: {
-    take(
-      policy: { readonly name: string; readonly requests: number; readonly seconds: number },
-      key: string,
-    ): Promise<{ readonly allowed: boolean; readonly remaining: number; readonly resetMs: number }>;
+  readonly counters: {
+    counter(limit: {
+      readonly name: string;
+      readonly most: number;
+      readonly seconds: number;
+      readonly relaxed: true;
+    }): {
+      count(
+        key: string,
+      ): Promise<{ readonly allowed: boolean; readonly remaining: number; readonly resetMs: number }>;
+    };
   };
   /** Records that something was refused, without anybody waiting for it. */
   refused(refusal: Refusal): void;

@@ -12,13 +12,15 @@ export async function limitRate(
   exchange: Exchange,
   route: Route,
   caller: Caller | null,
-  { settings, rateLimits }: Pick<Ports, 'settings' | 'rateLimits'>,
+  { settings, counters }: Pick<Ports, 'settings' | 'counters'>,
 ): Promise<void> {
   const { rateClass } = route;
   const allowed = rateClass === 'none' ? undefined : settings.rateLimits[rateClass];
   if (!allowed) return;
   const key = caller?.userId ?? originOf(exchange).address ?? 'unknown';
-  const left = await rateLimits.take({ name: rateClass, ...allowed }, key);
+  const { requests: most, seconds: within } = allowed;
+  const limit = { name: `class_${rateClass}`, most, seconds: within, relaxed: true } as const;
+  const left = await counters.counter(limit).count(key);
   const seconds = Math.ceil(left.resetMs / 1000);
   const { response } = exchange;
   response.setHeader('RateLimit-Policy', `"${rateClass}";q=${allowed.requests};w=${allowed.seconds}`);

@@ -1,4 +1,4 @@
-/** Which refusals the audit log is told of: credentials that do not hold, rights that lack, ids that are not theirs. */
+/** Which refusals the audit log is told of: credentials that do not hold, guesses, rights that lack, ids that are not theirs. */
 import type { Route } from '../contract/routes.ts';
 import type { Problem } from '../problem.ts';
 import { type Exchange, originOf } from './exchange.ts';
@@ -19,7 +19,7 @@ export function refusalOf(exchange: Exchange, problem: Problem): Refusal | null 
 }
 
 function isRefusal({ status, code, concerns }: Problem, { caller }: Exchange, route: Route): boolean {
-  if (concerns !== undefined || status === 403) return true;
+  if (concerns !== undefined || status === 403 || code === 'too_many_attempts') return true;
   // Who sends no credential, or not yet the second one, tries nothing.
   if (status === 401) return code !== 'credential_missing' && code !== 'otp_required';
   return code === 'not_found' && caller !== null && parameterOf(route.path) !== null;

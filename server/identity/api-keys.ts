@@ -36,7 +36,7 @@ export interface ApiKeys {
 }
 
 export function createApiKeys(
-  { apiKeys, principals, rateLimits }: Pick<IdentityRecords, 'apiKeys' | 'principals' | 'rateLimits'>,
+  { apiKeys, principals, counters }: Pick<IdentityRecords, 'apiKeys' | 'principals' | 'counters'>,
   clock: Clock,
   log: Log,
 ): ApiKeys {
@@ -83,7 +83,7 @@ export function createApiKeys(
       if (!isAllowedFrom(apiKey.ipAllow, address))
         throw new Problem('address_refused', 'This API key may not be used from this address.');
       refuseSuspended(owner.user);
-      if (apiKey.rateLimit !== null) await countRequest(rateLimits, apiKey.id, apiKey.rateLimit);
+      if (apiKey.rateLimit !== null) await countRequest(counters, apiKey.id, apiKey.rateLimit);
       uses.note(apiKey, address);
       return principalOfKey(owner);
     },

@@ -161,7 +161,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const invitations = createInvitations({ ...options, clock });
   const processKeys = createProcessKeys(records.principals);
   const brake = createLoginBrake(
-    records.attempts,
+    records.counters,
     records.loginAddresses,
     options.loginAttempts ?? defaultLoginAttempts,
   );

@@ -1,7 +1,7 @@
 /** The brake on guessing: for each account and address, for each address, and for each account from places unknown to it. */
 import { isIPv6 } from 'node:net';
-import { Problem } from '../problem.ts';
-import type { AttemptCounter, AttemptCounts, LoginAddressRecords } from './records.ts';
+import { type Concern, Problem } from '../problem.ts';
+import type { Counter, Counters, LoginAddressRecords } from './records.ts';
 
 export interface LoginBrake {
   /** Counts an attempt to log in, or throws `too_many_attempts`. An unknown account is braked like any other. */
@@ -44,12 +44,12 @@ const free: LoginAttempt & Guarded = { takeBack: async () => undefined, forget: 
  * nobody keeps the owner out from elsewhere. `most` is what one address may try on one account; 0 brakes nothing.
  */
 export function createLoginBrake(
-  counts: AttemptCounts,
+  counters: Counters,
   addresses: LoginAddressRecords,
   most: number,
 ): LoginBrake {
   const counter = (name: string, most: number, seconds = windowSeconds) =>
-    counts.counter({ name, most: Math.max(most, 1), seconds });
+    counters.counter({ name, most: Math.max(most, 1), seconds });
   const known = counter('login_known', most);
   const pair = counter('login_pair', most);
   const perAddress = counter('login_address', most * manyTimes);
@@ -63,7 +63,7 @@ export function createLoginBrake(
   };
 
   /** Those that an attempt is counted by: the narrow ones first, so that a closed one spares the wide ones. */
-  async function countersOf(email: string, place: string): Promise<[AttemptCounter, string][]> {
+  async function countersOf(email: string, place: string): Promise<[Counter, string][]> {
     const both = `${email}\n${place}`;
     if (await addresses.isKnown(email, place)) return [[known, both]];
     return [
@@ -90,13 +90,14 @@ export function createLoginBrake(
     },
     async begin(email, address) {
       if (most === 0) return free;
-      const counters = await countersOf(email, placeOf(address));
+      const counted = await countersOf(email, placeOf(address));
       // Looked at first: what is refused anyway must not fill the memory with names that somebody made up.
-      for (const [one, key] of counters) refuse(await one.look(key));
-      for (const [one, key] of counters) refuse(await one.count(key));
+      const aim = { type: 'email', id: email };
+      for (const [one, key] of counted) refuse(await one.look(key), aim);
+      for (const [one, key] of counted) refuse(await one.count(key), aim);
       return {
         async takeBack() {
-          for (const [one, key] of counters) await one.giveBack(key);
+          for (const [one, key] of counted) await one.giveBack(key);
         },
       };
     },
@@ -105,7 +106,7 @@ export function createLoginBrake(
       refuse(await others[kind].count(key));
       return { forget: () => others[kind].forget(key) };
     },
-    quietly: async (kind, key) => most === 0 || (await others[kind].count(key)) === null,
+    quietly: async (kind, key) => most === 0 || (await others[kind].count(key)).allowed,
   };
 }
 
@@ -123,12 +124,12 @@ function placeOf(address: string | null): string {
     .join(':')}::/64`;
 }
 
-function refuse(waitMs: number | null): void {
-  if (waitMs === null) return;
-  const seconds = String(Math.max(1, Math.ceil(waitMs / 1000)));
+function refuse({ allowed, resetMs }: Awaited<ReturnType<Counter['count']>>, concerns?: Concern): void {
+  if (allowed) return;
+  const seconds = String(Math.max(1, Math.ceil(resetMs / 1000)));
   throw new Problem(
     'too_many_attempts',
     `Too many attempts failed; try again in ${seconds} seconds, or ask for a new password.`,
-    { headers: { 'Retry-After': seconds } },
+    { headers: { 'Retry-After': seconds }, concerns },
   );
 }

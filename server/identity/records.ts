@@ -26,20 +26,11 @@ export interface IdentityRecords {
   readonly deviceLogins: DeviceLoginRecords;
   readonly signingKeys: SigningKeyRecords;
   readonly apiKeys: ApiKeyRecords;
-  readonly rateLimits: RateRecords;
   readonly invitations: InvitationRecords;
   readonly loginAddresses: LoginAddressRecords;
   readonly passwords: PasswordRecords;
   readonly secondFactors: SecondFactorRecords;
-  readonly attempts: AttemptCounts;
-}
-
-/** Counts how often something is done. */
-export interface RateRecords {
-  take(
-    policy: { readonly name: string; readonly requests: number; readonly seconds: number },
-    key: string,
-  ): Promise<{ readonly allowed: boolean; readonly resetMs: number }>;
+  readonly counters: Counters;
 }
 
 /** Accounts that somebody makes for somebody else. */
@@ -309,14 +300,24 @@ export interface SecondFactorRecords {
   remove(owner: Owner): Promise<boolean>;
 }
 
-/** Counts within a time. What has to wait is told in milliseconds; null is: go on. */
-export interface AttemptCounts {
-  counter(limit: { readonly name: string; readonly most: number; readonly seconds: number }): AttemptCounter;
+/** Counts within a time, on all nodes together. `relaxed` is for what is counted with every request. */
+export interface Counters {
+  counter(limit: {
+    readonly name: string;
+    readonly most: number;
+    readonly seconds: number;
+    readonly relaxed?: boolean;
+  }): Counter;
 }
 
-export interface AttemptCounter {
-  count(key: string): Promise<number | null>;
-  look(key: string): Promise<number | null>;
+interface Count {
+  readonly allowed: boolean;
+  readonly resetMs: number;
+}
+
+export interface Counter {
+  count(key: string): Promise<Count>;
+  look(key: string): Promise<Count>;
   giveBack(key: string): Promise<void>;
   forget(key: string): Promise<void>;
 }

@@ -264,6 +264,29 @@ describe('what is refused', () => {
     expect(JSON.stringify(await list('', app.operatorKey))).not.toContain('not the password');
   });
 
+  test('are guesses that the brake has stopped, with the address that they were aimed at', async () => {
+    const braked = await testApp({ settings: { loginAttempts: 1 } });
+    try {
+      const { email } = await braked.register('grace');
+      const body = { email, password: 'not the password' };
+      const guess = () => braked.request('POST', '/api/v1/auth/login', { body });
+      // From where somebody has logged in before they are counted for the account alone.
+      const answers = [await guess(), await guess()];
+      expect(answers.map(({ status }) => status)).toEqual([401, 429]);
+      await braked.services.store.auditRefusals.settled();
+      const logged = await braked.request('GET', `${path}?action=login.refuse`, {
+        token: braked.operatorKey,
+      });
+      expect(logged.body.data[0]).toMatchObject({
+        ...{ actor: { type: 'anonymous', id: null }, outcome: 'refused', reason: 'too_many_attempts' },
+        target: { type: 'email', id: email },
+        ip: '127.0.0.1',
+      });
+    } finally {
+      await braked.close();
+    }
+  });
+
   test('is not what needs no right: no credential, a wrong body, a path that is none', async () => {
     const count = async () => (await list('outcome=refused', app.operatorKey)).length;
     await app.services.store.auditRefusals.settled();

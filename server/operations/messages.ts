@@ -72,7 +72,19 @@ async function openAnswer(call: Call<'createMessage'>, model: string, services: 
     spent: (spending: SpentByCall) => store.meteredCalls.add(metered, spending),
   };
   const parts = answerParts(runtime.complete(completion, call.signal));
-  return { parts, sessionId: null, notices: metered.notices };
+  return {
+    parts: endedBy(parts, () => store.meteredCalls.end(metered)),
+    ...{ sessionId: null, notices: metered.notices },
+  };
+}
+
+/** Whatever becomes of the answer: read to its end, failed, or left. */
+async function* endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): AsyncGenerator<Part> {
+  try {
+    yield* parts;
+  } finally {
+    await end();
+  }
 }
 
 async function* answerParts(

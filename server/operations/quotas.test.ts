@@ -227,6 +227,37 @@ describe('a hard limit that is used up', () => {
     expect((await query()).status).toBe(200);
   });
 
+  test('of runs at a time counts calls without a session, however they end', async () => {
+    await limit({ concurrent_runs: { hard: 1 } });
+    await upstream.script([{ reply: { text: 'Slow and steady.', hold_after_chunks: 2 } }]);
+    const first = say();
+    await upstream.latest(() => true);
+    expect((await used())[0]).toMatchObject({ resource: 'concurrent_runs', used: 1 });
+    expect(await query()).toMatchObject(refusal({ quota: { resource: 'concurrent_runs', window: null } }));
+    expect((await say()).status).toBe(429);
+    await upstream.release();
+    expect((await first).status).toBe(200);
+    await upstream.script([{ reply: answer, fail: { kind: 'status', status: 401 } }]);
+    expect((await say()).status).toBe(502);
+    expect((await used())[0]).toMatchObject({ used: 0 });
+    // Whoever leaves is at work no more.
+    await upstream.script([{ reply: { text: 'Slow and steady.', hold_after_chunks: 2 } }]);
+    const leaving = new AbortController();
+    const left = fetch(`${app.url}/v1/messages`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ model: 'scripted:m', max_tokens: 99 },
+        messages: [{ role: 'user', content: 'x' }],
+      }),
+      signal: leaving.signal,
+    });
+    await expect.poll(async () => (await used())[0].used).toBe(1);
+    leaving.abort();
+    await expect(left).rejects.toThrow();
+    await expect.poll(async () => (await used())[0].used).toBe(0);
+  });
+
   test('of a key refuses that key alone', async () => {
     const made = await send('POST', '/api/v1/auth/api-keys', { name: 'k' });
     const { key, api_key } = made.body;
@@ -314,6 +345,42 @@ describe('one meter', () => {
     leaving.abort();
     await expect.poll(async () => (await total())?.usage.output_tokens).toBeGreaterThan(0);
     expect((await total()).requests).toBe(1);
+  });
+
+  test('counts a model call that was interrupted in the middle of its answer, for the run as for all', async () => {
+    const text = 'One two three four five six seven eight nine ten.';
+    await upstream.script([{ reply: { text, hold_after_chunks: 4 } }]);
+    // With a title of its own no model is asked for one.
+    const { body: made } = await send('POST', '/api/v1/sessions', { title: 'Named' });
+    const response = await app.stream('POST', '/api/v1/query/stream', {
+      token: ada.token,
+      body: { prompt: 'x', session_id: made.id },
+    });
+    const runId = response.headers.get('x-run-id') ?? '';
+    for await (const { data } of readEvents(response))
+      if (data.type === 'text_delta') await send('POST', `/api/v1/runs/${runId}/interrupt`);
+    const { body: run } = await send('GET', `/api/v1/runs/${runId}`);
+    expect(run).toMatchObject({ status: 'interrupted', steps: 0 });
+    // At most four pieces of eight characters; the instructions and tools are thousands.
+    expect(run.usage.output_tokens).toBeGreaterThanOrEqual(2);
+    expect(run.usage.output_tokens).toBeLessThan(20);
+    expect(run.usage.input_tokens).toBeGreaterThan(1000);
+    expect(run.cost).toBeCloseTo((run.usage.input_tokens + 5 * run.usage.output_tokens) / 1000);
+    expect(await total()).toMatchObject({ requests: 1, usage: run.usage, cost: run.cost });
+    const { body: session } = await send('GET', `/api/v1/sessions/${run.session_id}`);
+    expect(session).toMatchObject({ usage: run.usage, cost: run.cost });
+    const { body: messages } = await send('GET', `/api/v1/sessions/${run.session_id}/messages`);
+    expect(messages.data.at(-1)).toMatchObject({ stop_reason: 'interrupted', usage: run.usage });
+  });
+
+  test('counts an answer that its provider cut off, and was asked for again, once as far as it came and once whole', async () => {
+    const cut = { reply: { text: 'One two three four five six.' }, fail: { kind: 'cut', after_chunks: 2 } };
+    await upstream.script([{ ...cut, times: 1 }, { reply: answer }]);
+    await stream();
+    const { usage } = await total();
+    expect(usage.output_tokens).toBeGreaterThan(20);
+    expect(usage.output_tokens).toBeLessThan(40);
+    expect(usage.input_tokens).toBeGreaterThan(1000);
   });
 
   test('tells nobody what others used, and refuses what is no period', async () => {

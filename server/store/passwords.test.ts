@@ -141,44 +141,6 @@ describeStores('Second factors', (store) => {
   });
 });
 
-describeStores('Attempts', (store, engine) => {
-  const limit = { name: 'test', most: 3, seconds: 60 };
-
-  it('are counted up to their limit, also where many come at once', async () => {
-    const counter = store().attempts.counter(limit);
-    const waits = await Promise.all(Array.from({ length: 10 }, () => counter.count('crowd')));
-    expect(waits.filter((wait) => wait === null)).toHaveLength(3);
-    for (const wait of waits.filter((one) => one !== null)) expect(wait).toBeLessThanOrEqual(60_000);
-    expect(await counter.look('crowd')).toBeGreaterThan(50_000);
-    expect(await counter.count('another')).toBeNull();
-  });
-
-  it('are taken back, and forgotten', async () => {
-    const counter = store().attempts.counter(limit);
-    for (const _ of [1, 2, 3]) expect(await counter.count('key')).toBeNull();
-    expect(await counter.look('key')).not.toBeNull();
-    await counter.giveBack('key');
-    expect(await counter.look('key')).toBeNull();
-    expect(await counter.count('key')).toBeNull();
-    expect(await counter.count('key')).not.toBeNull();
-    await counter.forget('key');
-    expect(await counter.count('key')).toBeNull();
-  });
-
-  it('are shared between the nodes of PostgreSQL, whose table names nobody', async () => {
-    const [here, there] = [store().attempts.counter(limit), (await engine.open()).attempts.counter(limit)];
-    for (const one of [here, there, here]) await one.count('ada@example.com');
-    expect(await there.count('ada@example.com')).toEqual(
-      engine.dialect === 'postgresql' ? expect.any(Number) : null,
-    );
-    const rows = await engine.sql()('attempt_counts');
-    expect(JSON.stringify(rows)).not.toContain('ada@');
-    expect(rows.length > 0).toBe(engine.dialect === 'postgresql');
-    await store().attempts.prune(new Date(Date.now() + 61_000));
-    expect(await engine.sql()('attempt_counts')).toEqual([]);
-  });
-});
-
 describeStores('Login addresses', (store, engine) => {
   it('are known for the account that came from there, until it does so no more', async () => {
     const [ada, mallory] = [await newAccount(store()), await newAccount(store(), 'Mallory')];

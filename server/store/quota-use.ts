@@ -1,6 +1,7 @@
 /** What is used of a quota: counters added up over its windows, and what there is at this time. */
 import type { Knex } from 'knex';
 import type { QuotaResource, QuotaUse } from '../contract/api.ts';
+import { countedCalls } from './calls-at-work.ts';
 import { toDollars } from './costs.ts';
 import { dayOf, groupsOf, type Spender } from './meter.ts';
 import { type Counted, firstDay, limitsOf, type QuotaRow, toUse } from './quota-rows.ts';
@@ -28,7 +29,7 @@ export async function usesOf(
   for (const limit of limits) {
     const { resource, window } = limit;
     const used =
-      window === null ? await atPresent(sql, row, resource) : await count(window, resource as Counted); // has a window
+      window === null ? await atPresent(sql, row, resource, now) : await count(window, resource as Counted); // has a window
     uses.push(toUse(row, limit, used, now));
   }
   return uses;
@@ -62,16 +63,16 @@ function counters(sql: Knex, { subject_id, organization_id }: QuotaRow, now: num
 }
 
 /** Stored files and scheduled jobs are counted by the families that bring them; until then there are none. */
-async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource): Promise<number> {
-  return resource === 'concurrent_runs' ? countRuns(sql, row) : 0;
+async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource, now: number): Promise<number> {
+  if (resource !== 'concurrent_runs') return 0;
+  // The index of runs holds those that have not ended, which are few; those of agents belong to the run that started them.
+  const runs = sql('runs').whereNull('ended_at').whereNot({ trigger: 'agent' });
+  return (await countOf(sql, row, runs)) + (await countOf(sql, row, countedCalls(sql, now)));
 }
 
-/** Runs of agents belong to the run that started them. The index holds the runs that have not ended, which are few. */
-async function countRuns(sql: Knex, row: QuotaRow): Promise<number> {
-  const active = sql('runs')
-    .whereNull('ended_at')
-    .whereNot({ trigger: 'agent' })
-    .count<{ count: number }[]>({ count: '*' });
+/** Those of whoever the quota is about. */
+async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Promise<number> {
+  active.count<{ count: number }[]>({ count: '*' });
   if (row.organization_id !== null) active.where({ organization_id: row.organization_id });
   if (row.workspace_id !== null) active.where({ workspace_id: row.workspace_id });
   if (row.user_id !== null) active.where({ user_id: row.user_id });

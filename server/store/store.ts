@@ -6,11 +6,12 @@ import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
-import { type AttemptCounts, attemptCounts } from './attempt-counts.ts';
+
 import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
 import { backUp } from './backup.ts';
+import { type Counters, countersIn } from './counters.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
@@ -39,7 +40,7 @@ import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
-import { type RateLimits, rateLimits } from './rate-limits.ts';
+
 import { type Runs, runRepository } from './runs.ts';
 import { type SealedValues, sealedValues } from './sealed-values.ts';
 import { type Searches, searchRepository } from './searches.ts';
@@ -97,7 +98,7 @@ export interface Store {
   readonly loginAddresses: LoginAddresses;
   readonly passwords: Passwords;
   readonly secondFactors: SecondFactors;
-  readonly attempts: AttemptCounts;
+  readonly counters: Counters;
   readonly oidc: Oidc;
   readonly deviceLogins: DeviceLogins;
   readonly signingKeys: SigningKeys;
@@ -130,7 +131,6 @@ export interface Store {
   readonly quotas: Quotas;
   readonly usage: UsageReports;
   readonly meteredCalls: MeteredCalls;
-  readonly rateLimits: RateLimits;
   readonly transcript: Transcript;
 }
 
@@ -220,7 +220,6 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
     meteredCalls: meteredCallRepository(parts),
-    rateLimits: rateLimits(parts),
     async close() {
       await refusals.settled();
       await database.close();
@@ -233,7 +232,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     loginAddresses: loginAddressRepository(parts),
     passwords: passwordRepository(parts),
     secondFactors: secondFactorRepository(parts),
-    attempts: attemptCounts(parts),
+    counters: countersIn(database),
     oidc: oidcRepository(parts),
     deviceLogins: deviceLoginRepository(parts),
     signingKeys: signingKeyRepository(parts),

@@ -8,11 +8,11 @@ export const passwords = {
     await createResets(sql);
     await createSecondFactors(sql);
     await createLoginAddresses(sql);
-    await createAttemptCounts(sql);
+    await createCounts(sql);
     if (sql.client.config.client !== 'pg') return;
     for (const table of ['password_resets', 'second_factors', 'recovery_codes', 'login_addresses'])
       await guard(sql, table, ofUser('user_id'));
-    await guard(sql, 'attempt_counts', forServerAlone);
+    await guard(sql, 'counts', forServerAlone);
   },
 };
 
@@ -56,8 +56,8 @@ async function createLoginAddresses(sql: Knex.Transaction): Promise<void> {
 }
 
 /** As the library that counts on PostgreSQL wants it. On SQLite, with its one process, it counts in memory. */
-async function createAttemptCounts(sql: Knex.Transaction): Promise<void> {
-  await sql.schema.createTable('attempt_counts', (table) => {
+async function createCounts(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('counts', (table) => {
     table.string('key', 255).primary();
     table.integer('points').notNullable().defaultTo(0);
     table.bigInteger('expire');

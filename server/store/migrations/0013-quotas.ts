@@ -12,9 +12,9 @@ export const quotas = {
     await createQuotas(sql);
     await createUsage(sql);
     await createCounters(sql);
-    await createRateLimits(sql);
+    await createCallsAtWork(sql);
     if (sql.client.config.client !== 'pg') return;
-    for (const table of ['quotas', 'usage_days', 'usage_counters'])
+    for (const table of ['quotas', 'usage_days', 'usage_counters', 'calls_at_work'])
       await guard(sql, table, inScope('organization_id'));
   },
 };
@@ -88,12 +88,15 @@ async function createCounters(sql: Knex.Transaction): Promise<void> {
   });
 }
 
-/** In the shape that the library of rate limits asks for. */
-async function createRateLimits(sql: Knex.Transaction): Promise<void> {
-  await sql.schema.createTable('rate_limits', (table) => {
-    table.string('key', 255).primary();
-    table.integer('points').notNullable().defaultTo(0);
-    table.bigInteger('expire');
-    table.index(['expire']);
+/** Model calls without a run; each process keeps its own from expiring. */
+async function createCallsAtWork(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('calls_at_work', (table) => {
+    table.text('id').primary();
+    table.text('organization_id').notNullable().references('organizations.id').onDelete('cascade');
+    table.text('workspace_id').notNullable().references('workspaces.id').onDelete('cascade');
+    table.text('user_id').notNullable().references('users.id').onDelete('cascade');
+    table.text('api_key_id');
+    table.bigInteger('expires_at').notNullable();
+    for (const column of ['organization_id', 'workspace_id', 'user_id']) table.index([column]);
   });
 }

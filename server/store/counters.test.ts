@@ -1,0 +1,59 @@
+/** Counts within a time, on one node and on several. */
+import { expect, it } from 'vitest';
+import { describeStores } from './test-stores.ts';
+
+describeStores('Counters', (store, engine) => {
+  const limit = { name: 'test', most: 3, seconds: 60 };
+  const relaxed = { ...limit, name: 'relaxed', relaxed: true };
+
+  it.each([limit, relaxed])('count up to their limit, also where many come at once: $name', async (one) => {
+    const counter = store().counters.counter(one);
+    const counts = await Promise.all(Array.from({ length: 10 }, () => counter.count('crowd')));
+    const allowed = counts.filter((count) => count.allowed);
+    expect(allowed.map(({ remaining }) => remaining).toSorted()).toEqual([0, 1, 2]);
+    for (const { resetMs } of counts) expect(resetMs).toBeLessThanOrEqual(60_000);
+    expect(await counter.look('crowd')).toMatchObject({ allowed: false, remaining: 0 });
+    expect((await counter.look('crowd')).resetMs).toBeGreaterThan(50_000);
+    expect(await counter.count('another')).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
+  it('give back, and forget', async () => {
+    const counter = store().counters.counter(limit);
+    const counted = async () => (await counter.count('key')).allowed;
+    expect([await counted(), await counted(), await counted()]).toEqual([true, true, true]);
+    expect((await counter.look('key')).allowed).toBe(false);
+    await counter.giveBack('key');
+    expect((await counter.look('key')).allowed).toBe(true);
+    expect([await counted(), await counted()]).toEqual([true, false]);
+    await counter.forget('key');
+    expect(await counted()).toBe(true);
+  });
+
+  it('are shared between the nodes of PostgreSQL, whose table names nobody', async () => {
+    const [here, there] = [store().counters.counter(limit), (await engine.open()).counters.counter(limit)];
+    for (const one of [here, there, here]) await one.count('ada@example.com');
+    expect((await there.count('ada@example.com')).allowed).toBe(engine.dialect === 'sqlite');
+    const rows = await engine.sql()('counts');
+    expect(JSON.stringify(rows)).not.toContain('ada@');
+    expect(rows.length > 0).toBe(engine.dialect === 'postgresql');
+    await store().counters.prune(new Date(Date.now() + 61_000));
+    expect(await engine.sql()('counts')).toEqual([]);
+  });
+
+  it('keep what was counted for a request whose transaction came to nothing', async () => {
+    const counter = store().counters.counter(limit);
+    const request = { principalId: 'usr_1', userId: 'usr_1', key: 'k', fingerprint: 'f' };
+    for (const left of [2, 1, 0]) {
+      const refused = store().keptRequests.once(
+        request,
+        async () => {
+          expect(await counter.count('guess')).toMatchObject({ allowed: true, remaining: left });
+          throw new Error('a wrong guess');
+        },
+        () => null,
+      );
+      await expect(refused).rejects.toThrow('a wrong guess');
+    }
+    expect((await counter.look('guess')).allowed).toBe(false);
+  });
+});
