@@ -3,6 +3,7 @@ import type { CreateMessageRequest, Session } from '../contract/api.ts';
 import type { Call, Generation, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
+import { failureOf } from './failed-run.ts';
 import { histories, newTurns, type Turn } from './messages-history.ts';
 import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
 
@@ -69,8 +70,7 @@ export async function continueConversation(
   }
 
   async function failure(runId: string): Promise<Problem> {
-    const error = (await store.runs.find(principal, runId))?.run.error;
-    return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
+    return failureOf((await store.runs.find(principal, runId))?.run);
   }
 
   /** A client of this surface that goes away wants its call cancelled; a run that has ended needs no cancelling. */

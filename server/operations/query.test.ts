@@ -150,6 +150,23 @@ describe('a plain query', () => {
   });
 });
 
+test('a provider that limits the rate is asked again when it said, as the answer says on both surfaces', async () => {
+  const fail = { kind: 'status' as const, status: 429, retry_after: '1234' };
+  await upstream.script([{ reply: { text: 'Never.' }, fail }]);
+  const asked = await app.request('POST', '/api/v1/query', { token: ada.token, body: { prompt: 'x' } });
+  expect(asked).toMatchObject({ status: 502, body: { code: 'provider_rate_limited' } });
+  expect(asked.headers.get('retry-after')).toBe('1234');
+  const { body: runs } = await app.request('GET', '/api/v1/runs?limit=1', { token: ada.token });
+  expect(runs.data[0].error).toMatchObject({ code: 'provider_rate_limited', retry_after_seconds: 1234 });
+  const message = { max_tokens: 9, messages: [{ role: 'user', content: 'x' }] };
+  const said = await app.request('POST', '/v1/messages', {
+    token: ada.token,
+    body: { model: 'scripted:scripted-1', ...message },
+  });
+  expect(said.status).toBe(529);
+  expect(said.headers.get('retry-after')).toBe('1234');
+});
+
 describe('a streamed query', () => {
   test('numbers its events without a gap and ends in exactly one done', async () => {
     const events = await stream({ prompt: 'Hello' });

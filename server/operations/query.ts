@@ -3,6 +3,7 @@ import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Call, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { type AskedSession, askedSession, askedWith, asker } from './asked-session.ts';
+import { failureOf } from './failed-run.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
 
@@ -148,6 +149,5 @@ function queryIn(
 }
 
 async function failure(principal: Principal, runId: string, { store }: Services): Promise<Problem> {
-  const error = (await store.runs.find(principal, runId))?.run.error;
-  return new Problem(error?.code ?? 'internal_error', error?.message ?? 'The run failed.');
+  return failureOf((await store.runs.find(principal, runId))?.run);
 }

@@ -237,6 +237,9 @@ export interface Resumption {
   readonly sessionId: string;
   /** What the dead process had streamed of an answer and not stored. */
   readonly messages: readonly NewMessage[];
+  /** What that answer has used: added, as that of any step. */
+  readonly usage: Usage;
+  readonly cost?: Message['cost'];
   readonly events: readonly NumberedEvent[];
 }
 

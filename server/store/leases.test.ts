@@ -81,7 +81,7 @@ describeStores('The lease of a run', (store, engine) => {
       store().transcript.appendEvents(run.runId, [chunk(2, 'late')]),
       store().transcript.changeStatus(run, 'running', [chunk(2, 'late')]),
       store().transcript.commitStep({ ...step, events: [chunk(2, 'late')] }),
-      store().transcript.resumeRun({ ...run, messages: [], events: [chunk(2, 'late')] }),
+      store().transcript.resumeRun({ ...run, messages: [], usage: noUsage, events: [chunk(2, 'late')] }),
       store().transcript.openPermission(permissionRequest({ ...run, createdAt: engine.clock.now() }), []),
       endRun(store(), run),
     ];
@@ -118,6 +118,7 @@ describeStores('The lease of a run', (store, engine) => {
     await other.transcript.resumeRun({
       ...run,
       messages: [{ ...message('assistant', 'tw'), stop_reason: 'interrupted' }],
+      usage: noUsage,
       events: [chunk(4, 'resumed')],
     });
     const forgotten = { path: '/a', version: null };

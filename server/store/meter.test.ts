@@ -101,7 +101,7 @@ describeStores('The meter', (store, engine) => {
     const other = await engine.open();
     await takeRun(other, run.runId, 'another process');
     await expect(step(run)).rejects.toMatchObject({ name: 'LeaseLost' });
-    await other.transcript.resumeRun({ ...run, messages: [], events: [] });
+    await other.transcript.resumeRun({ ...run, messages: [], usage: noUsage, events: [] });
     await endRun(other, run);
     expect(await counted(reach.userId)).toEqual([1, 120, 500_000_000]);
   });

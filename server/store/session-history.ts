@@ -200,7 +200,7 @@ async function shorten(
       { column: 'position', order: 'desc' },
     ])
     .limit(newestAnswers)
-    .select('usage', 'summary');
+    .select('usage', 'summary', 'stop_reason');
   const changes = {
     message_count: session.message_count - messages,
     summary_message_id: summary?.id ?? null,
@@ -213,8 +213,10 @@ async function shorten(
 const newestAnswers = 20;
 
 /** What the next call reads, as its provider has counted it with the newest answer; the newest come first. */
-function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary'>[]): number {
-  for (const { usage, summary } of answers) {
+function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary' | 'stop_reason'>[]): number {
+  for (const { usage, summary, stop_reason } of answers) {
+    // What was used by an answer that broke off is estimated.
+    if (stop_reason === 'interrupted' || stop_reason === 'error') continue;
     const counted: Usage | null = JSON.parse(usage ?? 'null');
     const { input_tokens, output_tokens } = counted ?? { input_tokens: 0, output_tokens: 0 };
     // Of a summary only what was written is read from now on.

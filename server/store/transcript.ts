@@ -70,6 +70,8 @@ interface StepCommit extends RunOfSession {
 
 interface Resumption extends RunOfSession {
   readonly messages: readonly NewMessage[];
+  readonly usage: Usage;
+  readonly cost?: Message['cost'];
   readonly events: readonly NumberedEvent[];
 }
 

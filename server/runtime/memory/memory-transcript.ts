@@ -70,6 +70,11 @@ export function createMemoryTranscript(): MemoryTranscript {
     }));
     messages.set(sessionId, [...(messages.get(sessionId) ?? []), ...stored]);
   };
+  const count = (runId: string, usage: Usage, cost: Message['cost'] = 0) => {
+    const run = runOf(runId);
+    run.usage = addUsage(run.usage, usage);
+    run.cost = addCosts(run.cost, cost) ?? run.cost;
+  };
   const openRuns = (sessionId: string) =>
     [...runs.values()].filter((run) => run.sessionId === sessionId && !run.ended);
   const filesOf = (sessionId: string) => {
@@ -122,14 +127,13 @@ export function createMemoryTranscript(): MemoryTranscript {
       append(runId, events);
     },
     async commitStep({ runId, sessionId, messages: added, usage, cost, seenFiles = [], events }) {
-      const run = runOf(runId);
-      run.usage = addUsage(run.usage, usage);
-      run.cost = addCosts(run.cost, cost ?? 0) ?? run.cost;
+      count(runId, usage, cost);
       addMessages(runId, sessionId, added);
       for (const file of seenFiles) filesOf(sessionId).set(file.path, file);
       append(runId, events);
     },
-    async resumeRun({ runId, sessionId, messages: added, events }) {
+    async resumeRun({ runId, sessionId, messages: added, usage, cost, events }) {
+      count(runId, usage, cost);
       addMessages(runId, sessionId, added);
       append(runId, events);
     },
@@ -204,7 +208,8 @@ export function createMemoryTranscript(): MemoryTranscript {
       return plans.newestOf(sessionId);
     },
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
-    async endRun({ runId, sessionId, status, messages: added, events, excluded = [] }) {
+    async endRun({ runId, sessionId, status, messages: added, usage, cost, events, excluded = [] }) {
+      count(runId, usage, cost);
       plans.end(runId, status);
       for (const started of agents.startedBy(runId)) runOf(started).interrupted = true;
       for (const message of messages.get(sessionId) ?? [])

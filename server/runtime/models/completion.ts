@@ -1,5 +1,4 @@
 /** One model call that belongs to no run: its answer is passed on, and what it used is told. */
-import { Problem } from '../../problem.ts';
 import { estimateTokens, tokensOf } from '../prompt/context-use.ts';
 import { spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
@@ -10,6 +9,7 @@ import {
   type ModelMessage,
   type ModelPart,
   noUsage,
+  problemOfModel,
 } from './model.ts';
 
 export interface CompletionRequest {
@@ -38,8 +38,7 @@ export async function* completeOnce(
       yield part;
     }
   } catch (error) {
-    // Here no run keeps the failure: the caller is told, in the words that a run would have used.
-    throw error instanceof ModelFailure ? new Problem(error.code, error.message, { cause: error }) : error;
+    throw error instanceof ModelFailure ? problemOfModel(error) : error;
   } finally {
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
     if (!counted && text !== '')

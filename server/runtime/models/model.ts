@@ -1,5 +1,6 @@
 /** What the runtime asks of a model, whoever provides it. */
 import type { MessagePart, ProblemCode, StopReason, Usage } from '../../contract/api.ts';
+import { Problem } from '../../problem.ts';
 import type { Cost } from './cost.ts';
 
 /** A picture or a document that a model is shown. */
@@ -118,6 +119,16 @@ export class ModelFailure extends Error {
     this.remedy = remedy;
     this.retryAfterMs = extras.retryAfterMs ?? null;
   }
+}
+
+/** The same for whoever asked, where no run keeps the failure: in the words that a run would have used. */
+export function problemOfModel(failure: ModelFailure): Problem {
+  const { code, message, retryAfterMs } = failure;
+  const seconds = Math.ceil((retryAfterMs ?? 0) / 1000);
+  return new Problem(code, message, {
+    cause: failure,
+    ...(seconds > 0 && { headers: { 'Retry-After': String(seconds) } }),
+  });
 }
 
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };

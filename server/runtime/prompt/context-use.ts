@@ -8,7 +8,12 @@ export const tokensPerMessage = 4;
 
 /** Nobody counts tokens exactly but the provider; this is meant to be near, and to err on the larger side. */
 export function estimateTokens(text: string): number {
-  return Math.ceil(Buffer.byteLength(text) / bytesPerToken);
+  return tokensOfBytes(Buffer.byteLength(text));
+}
+
+/** The same for a text that came in many pieces, of which each alone would be rounded. */
+export function tokensOfBytes(bytes: number): number {
+  return Math.ceil(bytes / bytesPerToken);
 }
 
 /** What instructions and tools add to a conversation. */
@@ -19,6 +24,19 @@ export function estimatePreamble(system: string, tools: readonly ToolDefinition[
 /** Whether the provider has counted any of it, and with it what stands before the conversation. */
 export function isCounted(conversation: readonly ModelMessage[]): boolean {
   return conversation.some(({ tokens }) => tokens !== undefined);
+}
+
+/** What a call reads, instructions and tools among it. */
+export function estimateInput({
+  system,
+  messages,
+  tools,
+}: {
+  readonly system: string;
+  readonly messages: readonly ModelMessage[];
+  readonly tools: readonly ToolDefinition[];
+}): number {
+  return tokensOf(messages) + (isCounted(messages) ? 0 : estimatePreamble(system, tools));
 }
 
 /** What the next call reads. */

@@ -56,7 +56,9 @@ function spoken(messages: readonly Spoken[]): ModelMessage[] {
   });
 }
 
-function countOf({ usage }: Spoken): { readonly tokens?: number } {
+/** What was used by an answer that broke off is estimated, and no measure of what comes next. */
+function countOf({ usage, stop_reason }: Spoken): { readonly tokens?: number } {
+  if (stop_reason === 'interrupted' || stop_reason === 'error') return {};
   const tokens = usage ? usage.input_tokens + usage.output_tokens : 0;
   return tokens > 0 ? { tokens } : {};
 }

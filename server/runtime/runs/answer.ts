@@ -1,13 +1,13 @@
 /** Gets one answer out of the models of a run: however often it must be asked, and whichever of them gives it. */
 
 import type { EventLog } from '../events/event-log.ts';
-import { noUsage } from '../models/model.ts';
 import { askPatiently, type PatientCall } from '../models/model-patience.ts';
 import { withoutHugeResults } from '../prompt/context-use.ts';
 import type { Tool } from '../tools/tool.ts';
-import { type Draft, newDraft, unfinishedMessages, writeDraft } from './draft.ts';
+import { type Draft, newDraft, unfinishedAnswer, writeDraft } from './draft.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
+import { spend } from './spending.ts';
 
 /** What is being written stands in `progress.draft`. */
 export function writeAnswer(
@@ -28,7 +28,7 @@ export function writeAnswer(
   const told = async (event: Told) => {
     const { draft } = progress;
     progress.draft = null;
-    await keepUnfinished(scope, log, draft, event);
+    await keepUnfinished(scope, log, progress, draft, event);
   };
   const { models: choice, patience, signal } = scope;
   const hasBegun = () => (progress.draft?.parts.length ?? 0) > 0;
@@ -47,19 +47,22 @@ async function shownTo({ model }: RunScope, { conversation }: Progress) {
 async function keepUnfinished(
   scope: RunScope,
   log: EventLog,
+  progress: Progress,
   draft: Draft | null,
   event: Told,
 ): Promise<void> {
-  const messages = unfinishedMessages(draft, 'interrupted');
-  if (messages.length === 0) return log.push({ name: 'runtime', data: event });
+  const { messages, ...spending } = await unfinishedAnswer(draft, scope.model, 'interrupted');
+  if (messages.length === 0 && spending.usage.output_tokens === 0)
+    return log.push({ name: 'runtime', data: event });
   await log.commit([{ name: 'runtime', data: event }], (events) =>
     scope.transcript.commitStep({
       runId: scope.runId,
       sessionId: scope.sessionId,
       messages,
-      usage: noUsage,
+      ...spending,
       steps: 0,
       events,
     }),
   );
+  spend(progress, spending);
 }

@@ -1,5 +1,6 @@
 /** Where a run stood when its process died: what it had stored, and what it had begun. */
 import type { MessagePart } from '../../contract/api.ts';
+import { tokensOf } from '../prompt/context-use.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
 import type { NumberedEvent, TakenRun, Transcript } from '../transcript.ts';
 import { callRecords } from './call-record.ts';
@@ -35,7 +36,7 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
     pending,
     records: callRecords(events),
     told: new Set(),
-    draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id))),
+    draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id)), tokensOf(conversation)),
   };
 }
 
@@ -68,21 +69,25 @@ function unfinishedDraft(
   { model }: TakenRun,
   events: readonly NumberedEvent[],
   stored: ReadonlySet<string>,
+  reads: number,
 ): Draft | null {
   const deltas = events.flatMap(({ name, data }) =>
-    name === 'message' && data.type !== 'tool_input_delta' && !stored.has(data.message_id) ? [data] : [],
+    name === 'message' && !stored.has(data.message_id) ? [data] : [],
   );
   const messageId = deltas.at(-1)?.message_id;
   if (messageId === undefined) return null;
   const parts: MessagePart[] = [];
-  for (const { type, text, message_id } of deltas) {
-    if (message_id !== messageId) continue;
-    const kind = type === 'text_delta' ? 'text' : 'reasoning';
+  let bytes = 0;
+  for (const delta of deltas) {
+    if (delta.message_id !== messageId) continue;
+    bytes += Buffer.byteLength(delta.type === 'tool_input_delta' ? delta.json : delta.text);
+    if (delta.type === 'tool_input_delta') continue;
+    const kind = delta.type === 'text_delta' ? 'text' : 'reasoning';
     const last = parts.at(-1);
-    if (last?.type === kind) last.text += text;
-    else parts.push({ type: kind, text });
+    if (last?.type === kind) last.text += delta.text;
+    else parts.push({ type: kind, text: delta.text });
   }
-  return { messageId, model, parts, finish: null };
+  return { messageId, model, parts, finish: null, reads, bytes };
 }
 
 function partsOf<Type extends MessagePart['type']>(

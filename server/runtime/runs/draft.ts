@@ -2,12 +2,13 @@
 import type { MessagePart, StopReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
+import { type Model, type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
+import { estimateInput, tokensOfBytes } from '../prompt/context-use.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { NewMessage } from '../transcript.ts';
 import type { RunScope } from './run-scope.ts';
-import type { Spending } from './spending.ts';
+import { type Spending, spendingOf } from './spending.ts';
 
 /** A model's answer as far as it has come. */
 export interface Draft {
@@ -16,10 +17,14 @@ export interface Draft {
   readonly model: string;
   readonly parts: MessagePart[];
   finish: Extract<ModelPart, { type: 'finish' }> | null;
+  /** About how many tokens the model was given to read. */
+  reads: number;
+  /** What it has written so far, arguments of tool calls among it that nobody will carry out. */
+  bytes: number;
 }
 
 export function newDraft(model: string): Draft {
-  return { messageId: newId('message'), model, parts: [], finish: null };
+  return { messageId: newId('message'), model, parts: [], finish: null, reads: 0, bytes: 0 };
 }
 
 /** Streams one answer of the model into the draft and to whoever watches. */
@@ -36,6 +41,7 @@ export async function writeDraft(
     messages,
     tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
   };
+  draft.reads = estimateInput(request);
   for await (const part of scope.model.stream(request, scope.signal)) {
     addPart(draft, part);
     const chunk = chunkOf(draft.messageId, part);
@@ -45,6 +51,8 @@ export async function writeDraft(
 
 function addPart(draft: Draft, part: ModelPart): void {
   const last = draft.parts.at(-1);
+  if (part.type === 'text' || part.type === 'reasoning') draft.bytes += Buffer.byteLength(part.text);
+  if (part.type === 'tool_input') draft.bytes += Buffer.byteLength(part.json);
   if (part.type === 'text' || part.type === 'reasoning') {
     if (last?.type === part.type) last.text += part.text;
     else draft.parts.push({ type: part.type, text: part.text });
@@ -69,11 +77,33 @@ function chunkOf(messageId: string, part: ModelPart) {
   } as const;
 }
 
-/** What was streamed of an unfinished answer is stored: nobody may have seen text that is nowhere. */
-export function unfinishedMessages(draft: Draft | null, stopReason: StopReason): NewMessage[] {
-  const parts = (draft?.parts ?? []).filter((part) => part.type !== 'tool_use');
-  if (!draft || parts.length === 0) return [];
-  return [assistantMessage({ ...draft, parts }, stopReason, { usage: noUsage, cost: null })];
+/** What is left of an answer that was not finished. */
+export interface Unfinished extends Spending {
+  /** What was streamed of it: nobody may have seen text that is nowhere. */
+  readonly messages: readonly NewMessage[];
+}
+
+/**
+ * The provider wants to be paid for what it has written. Where it has not come to say how much that is, it is estimated;
+ * of an answer that had not begun nobody knows whether it was read at all.
+ */
+export async function unfinishedAnswer(
+  draft: Draft | null,
+  model: Pick<Model, 'name'> & Partial<Pick<Model, 'facts'>>,
+  stopReason: StopReason,
+): Promise<Unfinished> {
+  if (!draft || (!draft.finish && draft.bytes === 0)) return { messages: [], usage: noUsage, cost: 0 };
+  const count = draft.finish?.usage ?? {
+    ...noUsage,
+    input_tokens: draft.reads,
+    output_tokens: tokensOfBytes(draft.bytes),
+  };
+  // Another model may have taken its place, whose price says nothing of this one; and no price is worth an end that fails.
+  const facts = draft.model === model.name ? await model.facts?.().catch(() => null) : null;
+  const spending = facts ? spendingOf(facts, count) : { usage: count, cost: null };
+  const parts = draft.parts.filter((part) => part.type !== 'tool_use');
+  const messages = parts.length === 0 ? [] : [assistantMessage({ ...draft, parts }, stopReason, spending)];
+  return { messages, ...spending };
 }
 
 export function assistantMessage(

@@ -8,14 +8,15 @@ import type {
 } from '../../contract/api.ts';
 import { Problem } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { ModelFailure, noUsage } from '../models/model.ts';
-import { unfinishedMessages } from './draft.ts';
+import { type Model, ModelFailure } from '../models/model.ts';
+import { unfinishedAnswer } from './draft.ts';
 import type { Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
+import { spend } from './spending.ts';
 
 /** As much of a run as is needed to end it, also where the rest could not be opened. */
 export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log'> & {
-  readonly model: { readonly name: string };
+  readonly model: Pick<Model, 'name'> & Partial<Pick<Model, 'facts'>>;
 };
 
 /** Ends a run that was stopped, with the reason. */
@@ -56,7 +57,9 @@ async function end(
   interruptReason: InterruptReason | null,
   excluded: readonly string[] = [],
 ): Promise<void> {
-  const unfinished = interruptReason ? unfinishedMessages(progress.draft, 'interrupted') : [];
+  const draft = interruptReason ? progress.draft : null;
+  const { messages: unfinished, ...spending } = await unfinishedAnswer(draft, scope.model, 'interrupted');
+  spend(progress, spending);
   const response: QueryResponse = {
     id: unfinished.at(-1)?.id ?? progress.messageId,
     run_id: scope.runId,
@@ -81,7 +84,7 @@ async function end(
       interruptReason,
       error: null,
       messages: unfinished,
-      usage: noUsage,
+      ...spending,
       excluded,
       events,
     }),
@@ -97,6 +100,7 @@ export async function failRun(
 ): Promise<void> {
   const error = runError(cause);
   const excluded = await refusedMessages(scope, cause);
+  const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'error');
   scope.log.error({ err: cause, run_id: scope.runId, code: error.code }, 'a run failed');
   await log.end([{ name: 'error', data: { error: `${error.code}: ${error.message}` } }], (events) =>
     scope.transcript.endRun({
@@ -106,8 +110,7 @@ export async function failRun(
       stopReason: 'error',
       interruptReason: null,
       error,
-      messages: unfinishedMessages(progress.draft, 'error'),
-      usage: noUsage,
+      ...unfinished,
       excluded,
       events,
     }),
@@ -133,8 +136,11 @@ async function unansweredMessages({ runId, sessionId, transcript }: EndingRun): 
 
 /** Only what was meant for callers reaches them; the rest is a fault of ours, whose text stays in the log. */
 function runError(cause: unknown): RunError {
-  if (cause instanceof ModelFailure || cause instanceof Problem)
-    return { code: cause.code, message: cause.message };
+  if (cause instanceof ModelFailure) {
+    const seconds = Math.ceil((cause.retryAfterMs ?? 0) / 1000);
+    return { code: cause.code, message: cause.message, ...(seconds > 0 && { retry_after_seconds: seconds }) };
+  }
+  if (cause instanceof Problem) return { code: cause.code, message: cause.message };
   return { code: 'internal_error', message: 'An internal error ended this run; try again.' };
 }
 

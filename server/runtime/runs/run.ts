@@ -6,10 +6,11 @@ import { summarize } from '../prompt/summary.ts';
 import type { TakenRun } from '../transcript.ts';
 import { beforeStep } from './before-step.ts';
 import { readProgress } from './continuation.ts';
-import { unfinishedMessages } from './draft.ts';
+import { unfinishedAnswer } from './draft.ts';
 import { newProgress, type Progress } from './progress.ts';
 import { completeRun, failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
+import { spend } from './spending.ts';
 import { takeStep } from './step.ts';
 import { callTools } from './tool-calls.ts';
 
@@ -66,10 +67,11 @@ async function resume(
     reason: 'lease_lost',
     resumptions: resumptions + 1,
   } as const;
-  const messages = unfinishedMessages(progress.draft, 'interrupted');
+  const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'interrupted');
   await log.commit([{ name: 'runtime', data: resumed }], (events) =>
-    scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, messages, events }),
+    scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, ...unfinished, events }),
   );
+  spend(progress, unfinished);
   progress.draft = null;
 }
 

@@ -1,0 +1,12 @@
+/** What is answered for a run that failed, where an answer and no stream was asked for. */
+import type { Run } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
+
+/** In the words of the run itself, with the time that its provider asked for. */
+export function failureOf(run: Pick<Run, 'error'> | undefined): Problem {
+  const { code, message, retry_after_seconds: seconds } = run?.error ?? nothingKnown;
+  const headers = seconds === undefined ? {} : { 'Retry-After': String(seconds) };
+  return new Problem(code, message, { headers });
+}
+
+const nothingKnown: NonNullable<Run['error']> = { code: 'internal_error', message: 'The run failed.' };
