@@ -5,6 +5,7 @@ import type { RuntimeEvent } from '../contract/api.ts';
 import type { ClientConfig, Provider, ProviderModel } from '../contract/config.ts';
 import { createLog } from '../log.ts';
 import { createMemoryTranscript, type MemoryTranscript } from './memory/memory-transcript.ts';
+import { placeOf, type TestedType } from './providers/test-providers.ts';
 import { createRuntime, type Query, type Runtime, type RuntimeOptions } from './runtime.ts';
 import { testFolder } from './test-conversation.ts';
 import { testQuery } from './test-query.ts';
@@ -14,7 +15,7 @@ import type { NumberedEvent } from './transcript.ts';
 export const dialects = ['openai-compat', 'anthropic'] as const;
 
 export interface ModelSetup {
-  readonly type?: (typeof dialects)[number];
+  readonly type?: TestedType;
   /** Of the models `big`, `other` and `tiny`, beside their ids. */
   readonly models?: Readonly<Record<string, Partial<ProviderModel>>>;
   readonly provider?: Partial<Provider>;
@@ -34,7 +35,8 @@ export interface ModelRuntime {
 export async function modelRuntime(upstream: Upstream, setup: ModelSetup = {}): Promise<ModelRuntime> {
   const { path } = await testFolder();
   const models = ['big', 'other', 'tiny'].map((id) => ({ id, ...setup.models?.[id] }));
-  const house = { type: setup.type ?? dialects[0], base_url: `${upstream.url}/v1`, api_key: 'k', models };
+  const type = setup.type ?? dialects[0];
+  const house = { type, ...placeOf(type, upstream.url), models };
   const transcript = createMemoryTranscript();
   const runtime = await createRuntime(
     {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider, ProviderModel } from '../../contract/config.ts';
 import { createLog } from '../../log.ts';
+import { providerTypes as all, isGoogles, placeOf, type TestedType } from '../providers/test-providers.ts';
 import { createRuntime, type Generation, type Runtime } from '../runtime.ts';
 import { testQuery } from '../test-query.ts';
 
@@ -20,7 +21,7 @@ beforeEach(async () => {
   await upstream.script([{ reply: { text: 'Hello.' } }]);
 });
 
-type Type = 'openai' | 'openai-compat' | 'anthropic';
+type Type = TestedType;
 type Large = NonNullable<NonNullable<ClientConfig['models']>['large']>;
 
 function configOf(
@@ -29,7 +30,7 @@ function configOf(
   provider: Provider,
   large?: Partial<Large>,
 ): ClientConfig {
-  const reached = { type, base_url: `${upstream.url}/v1`, api_key: 'the-key' };
+  const reached = { type, ...placeOf(type, upstream.url) };
   return {
     providers: { house: { ...reached, models: [{ id: 'scripted-1', ...model }], ...provider } },
     ...(large && { models: { large: { provider: 'house', model: 'scripted-1', ...large } } }),
@@ -61,8 +62,22 @@ const chosen = (type: Type, large: Partial<Large>, model: Partial<ProviderModel>
   bodyOf(configOf(type, model, {}, large));
 const listed = (type: Type, model: Partial<ProviderModel>, large?: Partial<Large>) =>
   bodyOf(configOf(type, model, {}, large));
-const openAi = ['openai', 'openai-compat'] as const;
-const all = [...openAi, 'anthropic'] as const;
+const openAi = ['openai', 'openai-compat', 'azure'] as const;
+
+/** The names of Google's API, which keeps them in an object of their own. */
+const googleNames: Readonly<Record<string, string>> = {
+  max_tokens: 'maxOutputTokens',
+  temperature: 'temperature',
+  top_p: 'topP',
+  top_k: 'topK',
+};
+
+/** Settings as they go over the wire. */
+function wired(type: Type, settings: Readonly<Record<string, number>>): object {
+  if (!isGoogles(type)) return settings;
+  const entries = Object.entries(settings).map(([name, value]) => [googleNames[name], value]);
+  return { generationConfig: Object.fromEntries(entries) };
+}
 
 describe('the large model of the settings', () => {
   test('`models.large.model` and `models.large.provider` are asked where a query names no model', async () => {
@@ -74,24 +89,30 @@ describe('the large model of the settings', () => {
   });
 
   test.each(all)('`models.large.max_tokens` limits the answer (%s)', async (type) => {
-    expect(await chosen(type, { max_tokens: 777 })).toMatchObject({ max_tokens: 777 });
+    expect(await chosen(type, { max_tokens: 777 })).toMatchObject(wired(type, { max_tokens: 777 }));
   });
 
   test.each(all)('`models.large.temperature` is sent, 0 as well (%s)', async (type) => {
-    expect(await chosen(type, { temperature: 0 })).toMatchObject({ temperature: 0 });
+    expect(await chosen(type, { temperature: 0 })).toMatchObject(wired(type, { temperature: 0 }));
   });
 
   test.each(all)('`models.large.top_p` is sent (%s)', async (type) => {
-    expect(await chosen(type, { top_p: 0.25 })).toMatchObject({ top_p: 0.25 });
+    expect(await chosen(type, { top_p: 0.25 })).toMatchObject(wired(type, { top_p: 0.25 }));
   });
 
-  test.each(['anthropic', 'openai-compat'] as const)('`models.large.top_k` is sent to %s', async (type) => {
-    expect(await chosen(type, { top_k: 7 })).toMatchObject({ top_k: 7 });
-  });
+  test.each(['anthropic', 'openai-compat', 'gemini', 'vertexai'] as const)(
+    '`models.large.top_k` is sent to %s',
+    async (type) => {
+      expect(await chosen(type, { top_k: 7 })).toMatchObject(wired(type, { top_k: 7 }));
+    },
+  );
 
-  test('`models.large.top_k` is not sent to OpenAI, which refuses it', async () => {
-    expect(await chosen('openai', { top_k: 7 })).not.toHaveProperty('top_k');
-  });
+  test.each(['openai', 'azure'] as const)(
+    '`models.large.top_k` is not sent to OpenAI’s own models, which refuse it (%s)',
+    async (type) => {
+      expect(await chosen(type, { top_k: 7 })).not.toHaveProperty('top_k');
+    },
+  );
 
   test.each(openAi)('`models.large.frequency_penalty` is sent (%s)', async (type) => {
     expect(await chosen(type, { frequency_penalty: 0.5 })).toMatchObject({ frequency_penalty: 0.5 });
@@ -130,6 +151,9 @@ describe('the large model of the settings', () => {
     ['openai', { service_tier: 'flex' }],
     ['openai-compat', { service_tier: 'flex', seed: 5 }],
     ['anthropic', { service_tier: 'standard_only' }],
+    ['azure', { user: 'me' }],
+    ['gemini', { serviceTier: 'flex' }],
+    ['vertexai', { labels: { team: 'blue' } }],
   ] as const)('`models.large.provider_options` are sent as they are (%s)', async (type, options) => {
     expect(await chosen(type, { provider_options: options })).toMatchObject(options);
   });
@@ -160,7 +184,7 @@ describe('a provider of the settings', () => {
 
   test('`providers.*.base_url` and `providers.*.api_key` say where it is asked, and with what', async () => {
     const { headers, path } = await asked({});
-    expect(headers.authorization).toBe('Bearer the-key');
+    expect(headers.authorization).toBe('Bearer test-key');
     expect(path).toBe('/v1/chat/completions');
   });
 
@@ -168,18 +192,37 @@ describe('a provider of the settings', () => {
     ['openai', '/v1/chat/completions'],
     ['vendor-a-compat', '/v1/chat/completions'],
     ['vendor-b', '/v1/messages'],
+    ['vendor-c', '/v1beta/models/scripted-1:streamGenerateContent?alt=sse'],
+    ['vendor-d', '/openai/v1/chat/completions'],
+    ['vendor-e', '/v1/publishers/google/models/scripted-1:streamGenerateContent?alt=sse'],
   ] as const)('`providers.*.type` says which API is spoken: %s', async (type, path) => {
-    expect((await asked({ type })).path).toBe(path);
+    const base_url = upstream.url + (path.startsWith('/v1/') ? '/v1' : '');
+    expect((await asked({ type, base_url })).path).toBe(path);
   });
+
+  test.each(['azure', 'vertexai'] as const)(
+    'of the type %s is not made without its address',
+    async (type) => {
+      const { base_url: _none, ...house } = configOf(type, {}, {}).providers?.house ?? {};
+      await expect(createRuntime({ providers: { house } }, { log: createLog('silent') })).rejects.toThrow(
+        `providers.house: a provider of the type ${type} needs a base_url`,
+      );
+    },
+  );
 
   test.each(all)('`providers.*.extra_headers` are sent (%s)', async (type) => {
     const { headers } = await asked({ extra_headers: { 'X-Team': 'blue' } }, type);
     expect(headers['x-team']).toBe('blue');
   });
 
-  test('`providers.*.extra_body` is added to each request', async () => {
-    expect((await asked({ extra_body: { user: 'me' } })).body).toMatchObject({ user: 'me' });
-  });
+  test.each(all)(
+    '`providers.*.extra_body` is added where servers imitate OpenAI, and nowhere else (%s)',
+    async (type) => {
+      const { body } = await asked({ extra_body: { user: 'me' } }, type);
+      if (type === 'openai-compat') expect(body).toMatchObject({ user: 'me' });
+      else expect(body).not.toHaveProperty('user');
+    },
+  );
 
   test.each(all)('`providers.*.provider_options` are added to each request (%s)', async (type) => {
     expect((await asked({ provider_options: { service_tier: 'auto' } }, type)).body).toMatchObject({
@@ -208,10 +251,9 @@ describe('a provider of the settings', () => {
 
 describe('a model that a provider lists', () => {
   test.each(all)('`providers.*.models[].default_max_tokens` limits the answer (%s)', async (type) => {
-    expect(await listed(type, { default_max_tokens: 333 })).toMatchObject({ max_tokens: 333 });
-    expect(await listed(type, { default_max_tokens: 333 }, { max_tokens: 44 })).toMatchObject({
-      max_tokens: 44,
-    });
+    const model = { default_max_tokens: 333 };
+    expect(await listed(type, model)).toMatchObject(wired(type, { max_tokens: 333 }));
+    expect(await listed(type, model, { max_tokens: 44 })).toMatchObject(wired(type, { max_tokens: 44 }));
   });
 
   const options = { temperature: 0.25, top_p: 0.5, frequency_penalty: 0.75, presence_penalty: 1 };
@@ -219,7 +261,7 @@ describe('a model that a provider lists', () => {
   test.each(openAi)(
     '`providers.*.models[].options` are sent unless the chosen model has its own (%s)',
     async (type) => {
-      const own = type === 'openai' ? options : { ...options, top_k: 3 };
+      const own = type === 'openai-compat' ? { ...options, top_k: 3 } : options;
       expect(await listed(type, { options: own })).toMatchObject(own);
       expect(await listed(type, { options }, { temperature: 0 })).toMatchObject({
         ...options,

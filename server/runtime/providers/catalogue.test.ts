@@ -37,6 +37,8 @@ test('the models that are asked where none is chosen have a price and a window',
   for (const [provider, model] of [
     ['openai', 'gpt-5.2'],
     ['anthropic', 'claude-sonnet-5'],
+    ['gemini', 'gemini-3.8-flash'],
+    ['vertexai', 'gemini-3.8-flash'],
   ] as const) {
     const { contextWindow, price } = await facts(provider, model);
     expect(contextWindow).toBeGreaterThan(100_000);

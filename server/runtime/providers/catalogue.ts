@@ -29,14 +29,21 @@ interface Listed {
 
 const unlisted: Listed = { contextWindow: null, price: () => null };
 
+/** Vendors under the ids that providers have here. */
+const vendors = new Map([
+  ['gemini', 'google'],
+  ['vertexai', 'google'],
+]);
+
 /**
  * Only where the provider's id is the vendor's: a gateway may ask another price for the same model, and a server of
  * one's own may read less of it at once. The list is large, so that it is read when it is first needed.
  */
 async function listed(providerId: string, modelId: string): Promise<Listed> {
   const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
-  const vendor = findProvider({ providerId });
-  if (vendor?.id !== providerId) return unlisted;
+  const vendorId = vendors.get(providerId) ?? providerId;
+  const vendor = findProvider({ providerId: vendorId });
+  if (vendor?.id !== vendorId) return unlisted;
   const calculate = (units: Units) => calculated(calcPrice, units, modelId, vendor);
   const found = calculate({ input_tokens: 0, output_tokens: 0 });
   if (!found) return unlisted;

@@ -356,7 +356,15 @@ const chatSampling = {
   unsaid: ['top_k'],
 };
 const googleSampling = {
-  said: { maxOutputTokens: 444, temperature: 0.25, topP: 0.5, topK: 7, stopSequences: ['END'] },
+  said: {
+    maxOutputTokens: 444,
+    temperature: 0.25,
+    topP: 0.5,
+    topK: 7,
+    frequencyPenalty: 0.75,
+    presencePenalty: -0.5,
+    stopSequences: ['END'],
+  },
   unsaid: [],
 };
 /** What each vendor has no word for is left out: it would refuse the whole request. */

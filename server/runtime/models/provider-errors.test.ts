@@ -1,0 +1,111 @@
+/** What a run does about each kind of error, whatever the type of its provider: ask again, ask another, or report. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
+import { asked, isGoogles, providerTypes } from '../providers/test-providers.ts';
+import { doneOf, errorOf, modelRuntime, told } from '../test-models.ts';
+
+let upstream: Upstream;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+
+afterAll(async () => {
+  await upstream.stop();
+});
+
+const answer = { reply: { text: 'Hello there.' } };
+const broken = { reply: { text: 'An answer that breaks off in its middle.' } };
+const status = (code: number, more = {}) => ({ fail: { kind: 'status', status: code, ...more } });
+const cut = { ...broken, fail: { kind: 'cut', after_chunks: 3 } };
+const ends = { ...broken, fail: { kind: 'end', after_chunks: 3 } };
+const hangs = { ...broken, fail: { kind: 'hang', after_chunks: 2 } };
+const noMoney = status(429, { code: 'insufficient_quota', message: 'Check your plan and billing details.' });
+const unwanted = status(400, { code: 'content_filter', message: 'Refused by our content policy.' });
+
+describe.each(providerTypes)('a run that asks a provider of the type %s', (type) => {
+  test.each<[string, object, string]>([
+    ['a limited rate', status(429), 'provider_rate_limited'],
+    ['overload', status(529), 'provider_rate_limited'],
+    ['a failure', status(500), 'provider_failed'],
+    ['a time-out of the provider', status(504), 'provider_timeout'],
+    ['a stream that is cut', cut, 'provider_failed'],
+    ['a stream that ends too early', ends, 'provider_failed'],
+  ])('asks again after %s, and completes', async (_what, failure, code) => {
+    await upstream.script([{ times: 1, ...failure }, answer]);
+    const { ask } = await modelRuntime(upstream, { type });
+    const events = await ask('Hi');
+    expect(doneOf(events)).toMatchObject({ content: [{ type: 'text', text: 'Hello there.' }] });
+    expect(told(events, 'model_retried')).toMatchObject([{ attempt: 2, code }]);
+    expect(await asked(upstream)).toHaveLength(2);
+  });
+
+  test('waits as long as its provider says', async () => {
+    await upstream.script([{ times: 1, ...status(429, { retry_after: '1' }) }, answer]);
+    const { ask } = await modelRuntime(upstream, { type });
+    expect(told(await ask('Hi'), 'model_retried')).toMatchObject([{ wait_ms: 1000 }]);
+  });
+
+  test.each<[string, object, string]>([
+    ['a key that is refused', status(401), 'provider_refused'],
+    ['an account without money', noMoney, 'provider_refused'],
+    ['a model that is not there', status(404), 'provider_refused'],
+    ['silence', hangs, 'provider_timeout'],
+  ])('asks the next model of the settings after %s, at once', async (_what, failure, code) => {
+    await upstream.script([{ when: { model: 'big' }, ...failure }, answer]);
+    const { ask } = await modelRuntime(upstream, {
+      type,
+      large: { fallbacks: ['house:other'] },
+      runtime: { providerSilenceMs: 400 },
+    });
+    const events = await ask('Hi');
+    expect(told(events, 'model_replaced')).toMatchObject([{ from: 'house:big', to: 'house:other', code }]);
+    expect(told(events, 'model_retried')).toEqual([]);
+    expect(doneOf(events)).toMatchObject({ model: 'house:other', stop_reason: 'end_turn' });
+    expect(await asked(upstream)).toHaveLength(2);
+  });
+
+  test('asks the next model where the first stays overloaded', async () => {
+    await upstream.script([{ when: { model: 'big' }, ...status(529) }, answer]);
+    const { ask } = await modelRuntime(upstream, {
+      type,
+      large: { fallbacks: ['house:other'] },
+      options: { limits: { max_attempts: 2 } },
+    });
+    const events = await ask('Hi');
+    expect(told(events, 'model_retried')).toHaveLength(1);
+    expect(doneOf(events)).toMatchObject({ model: 'house:other' });
+  });
+
+  test.each<[string, object, RegExp]>([
+    ['a wrong request', status(400), /^provider_refused: .*status 400/],
+    ['content that is refused', unwanted, /^provider_refused: .*content/],
+  ])('reports %s to its reader, and asks nobody else', async (_what, failure, said) => {
+    await upstream.script([failure]);
+    const { ask } = await modelRuntime(upstream, { type, large: { fallbacks: ['house:other'] } });
+    expect(errorOf(await ask('Hi'))).toMatch(said);
+    expect(await asked(upstream)).toHaveLength(1);
+  });
+
+  test('sums up a conversation that its provider finds too long, and goes on', async () => {
+    const message = isGoogles(type)
+      ? 'The input token count (9) exceeds the maximum number of tokens allowed (8).'
+      : "This model's maximum context length is 8 tokens: the prompt is too long.";
+    await upstream.script([
+      { when: { system: '^Sum up the conversation' }, reply: { text: 'We said hello.' } },
+      { when: { last_user: 'Go on' }, times: 1, ...status(400, { message }) },
+      answer,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type });
+    await ask('Hi');
+    const events = await ask('Go on');
+    expect(told(events, 'session_summarized')).toMatchObject([{ reason: 'prompt_refused' }]);
+    expect(doneOf(events)).toMatchObject({ content: [{ type: 'text', text: 'Hello there.' }] });
+  });
+
+  test('tells an answer that its provider refused to write as a refusal', async () => {
+    await upstream.script([{ reply: { text: 'I may n', stop_reason: 'refusal' } }]);
+    const { ask } = await modelRuntime(upstream, { type });
+    expect(doneOf(await ask('Hi'))).toMatchObject({ stop_reason: 'refusal' });
+  });
+});
