@@ -1,8 +1,13 @@
 # The server as an unprivileged user. The data directory is a volume; everything else stays as it was built.
 FROM node:24-bookworm-slim
 
+# Of pg_dump and psql the version of your PostgreSQL is needed: Debian's own is older than most servers.
+ARG POSTGRESQL_VERSION=18
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends make g++ python3 git bubblewrap ripgrep jq util-linux ca-certificates \
+      postgresql-common \
+ && /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh -y \
+ && apt-get install --yes --no-install-recommends postgresql-client-${POSTGRESQL_VERSION} \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --create-home --uid 10001 service \
  && install --directory --owner=service --group=service /app /data

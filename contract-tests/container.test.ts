@@ -57,6 +57,15 @@ test.skipIf(missing !== null)(
   15 * 60_000,
 );
 
+test('the image holds every program that the server starts by itself', async () => {
+  const text = await readFile(join(root, 'Dockerfile'), 'utf8');
+  const packages = text.slice(text.indexOf('RUN apt-get'), text.indexOf('WORKDIR')).split(/[\s\\]+/);
+  // Commands of agents, their sandbox and searches; migrations on PostgreSQL, which copy the database before.
+  expect(packages).toEqual(expect.arrayContaining(['git', 'bubblewrap', 'ripgrep', 'util-linux']));
+  expect(packages.find((name) => name.startsWith('postgresql-client-'))).toMatch(/\{POSTGRESQL_VERSION\}$/);
+  expect(text).toMatch(/^ARG POSTGRESQL_VERSION=\d+$/m);
+});
+
 /** Standard input is closed, as in a build: from a socket, bash takes itself to be a remote login. */
 async function runStep(step: string, cwd: string, env: NodeJS.ProcessEnv): Promise<void> {
   const child = spawn('/bin/sh', ['-c', step], { cwd, env, ...user, stdio: ['ignore', 'pipe', 'pipe'] });

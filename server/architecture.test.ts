@@ -11,7 +11,8 @@ const open = ['problem', 'ids', 'clock', 'log', 'contract'];
 
 /** What each part of the server may import besides itself. A part is a folder, or a file beside them. */
 const parts: Readonly<Record<string, readonly string[]>> = {
-  main: ['app', 'services', 'config', 'start-summary', ...open],
+  main: ['app', 'services', 'config', 'start-summary', 'housekeeping', ...open],
+  housekeeping: ['services', 'config', ...open],
   'start-summary': ['services', 'config', ...open],
   app: ['http', 'operations', 'services'],
   http: ['handler', ...open],

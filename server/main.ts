@@ -13,6 +13,7 @@ import {
   ServerSettingsError,
   SettingsError,
 } from './config/config.ts';
+import { keepHouse } from './housekeeping.ts';
 import { createLog, type Log } from './log.ts';
 import { type FirstCredential, type LocalProject, type OpenServices, openServices } from './services.ts';
 import { startSummary } from './start-summary.ts';
@@ -41,11 +42,6 @@ export interface StartOptions {
   readonly project?: LocalProject;
 }
 
-/** How long the events of a run are kept after its end. */
-const eventRetentionMs = 7 * 24 * 3_600_000;
-/** Who did not come from an address for so long counts as a stranger there. */
-const loginAddressRetentionMs = 90 * 24 * 3_600_000;
-const housekeepingMs = 3_600_000;
 /** How long open answers may take to end once every run has. */
 const closingMs = 5000;
 
@@ -83,11 +79,7 @@ export async function startServer(
     opened.resolve();
     // A command that has the server inside ends before long; whoever serves for long writes the head down every hour.
     if (!options.project) await services.anchorAuditLog();
-    const housekeeping = setInterval(() => {
-      void forgetTheOld(services, settings);
-      void services.anchorAuditLog();
-    }, housekeepingMs);
-    housekeeping.unref();
+    const housekeeping = keepHouse(services, settings);
     return {
       url,
       services,
@@ -95,7 +87,7 @@ export async function startServer(
       processKey,
       async stop() {
         state.draining = true;
-        clearInterval(housekeeping);
+        housekeeping.stop();
         await idle(services, settings.drainSeconds * 1000);
         await services.runtime.close();
         // Open streams still read their last events from the store: it closes after them.
@@ -120,31 +112,6 @@ function listen({ server }: HttpServer, { host, port }: ServerSettings): Promise
     resolve(`http://${name}:${address.port}`);
   });
   return promise;
-}
-
-/** What nobody can use any more: the events of runs that ended long ago, and logins that are over. */
-async function forgetTheOld(
-  { store, clock, log }: OpenServices,
-  { idempotencyHours }: ServerSettings,
-): Promise<void> {
-  try {
-    const now = clock.now();
-    const runs = await store.runs.pruneEvents(new Date(now.getTime() - eventRetentionMs));
-    const logins = await store.logins.prune(now);
-    await store.loginAddresses.prune(new Date(now.getTime() - loginAddressRetentionMs));
-    await store.passwords.prune(now);
-    await store.counters.prune(now);
-    await store.meteredCalls.prune(now);
-    await store.keptRequests.prune(new Date(now.getTime() - idempotencyHours * 3_600_000));
-    const unfinished = (await store.oidc.prune(now)) + (await store.deviceLogins.prune(now));
-    if (runs + logins + unfinished > 0)
-      log.info(
-        { runs, logins, unfinished_logins: unfinished },
-        'events of old runs and ended logins were deleted',
-      );
-  } catch (error) {
-    log.error({ err: error }, 'what is old could not be deleted; the next hour tries again');
-  }
 }
 
 /** Waits for the runs at work; those that are left when the time is over are interrupted by whoever closes. */

@@ -158,7 +158,8 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
   const store = await openStore(databaseUrl, {
     clock,
     log,
-    ...(settings.migrationBackup && { backups: join(settings.dataDirectory, 'backups') }),
+    migrationUrl: settings.databaseMigrationUrl ?? undefined,
+    backups: settings.migrationBackup ? join(settings.dataDirectory, 'backups') : undefined,
   });
   try {
     return await assemble(input, followed, store, clock);

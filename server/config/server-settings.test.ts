@@ -125,6 +125,34 @@ describe('where a value comes from', () => {
     );
   });
 
+  test('how long things are kept is told in days, and by default in numbers', () => {
+    const defaults = { eventsDays: 7, loginsDays: 30, usageDays: 731, auditDays: 400 };
+    expect(read().retention).toEqual(defaults);
+    const variables = { SERVICE_RETENTION_EVENTS_DAYS: '1', SERVICE_RETENTION_AUDIT_DAYS: '0' };
+    expect(read(['--retention-usage-days', '31'], variables).retention).toEqual({
+      ...defaults,
+      eventsDays: 1,
+      usageDays: 31,
+      auditDays: 0,
+    });
+    expect(faultsOf([], { SERVICE_RETENTION_AUDIT_DAYS: '29', SERVICE_RETENTION_USAGE_DAYS: '7' })).toEqual([
+      'SERVICE_RETENTION_USAGE_DAYS must be a whole number of days from 31 to 36500, for instance 90.',
+      'SERVICE_RETENTION_AUDIT_DAYS must be a whole number of days from 30 to 36500, for instance 90.',
+    ]);
+  });
+
+  test('the database has one address to serve, and may have one to migrate', () => {
+    const variables = {
+      DATABASE_URL: 'postgres://app:hunter2@db/service',
+      DATABASE_MIGRATION_URL_FILE: file('postgres://owner:hunter3@db/service\n'),
+    };
+    expect(read([], variables).databaseMigrationUrl).toBe('postgres://owner:hunter3@db/service');
+    expect(readServerSettings([], variables).help).not.toMatch(/hunter/);
+    expect(faultsOf([], { DATABASE_MIGRATION_URL: 'postgres://owner@db/service' })).toEqual([
+      'DATABASE_MIGRATION_URL needs DATABASE_URL: it is the same database, for another role.',
+    ]);
+  });
+
   test('places that may be reached are a list', () => {
     const { outboundAllow } = read(['--outbound-allow', 'ollama:11434, 10.0.0.0/8']);
     expect(outboundAllow).toEqual(['ollama:11434', '10.0.0.0/8']);
@@ -270,9 +298,10 @@ describe('the help', () => {
     expect(help).toMatch(/DATABASE_URL\n {6}.*\n {6}= \(set, not shown\) \(from DATABASE_URL\)/);
     expect(help).toMatch(/SERVICE_MODE\n {6}.*\n {6}= single \(default\)/);
     expect(help).not.toContain('hunter2');
-    const { ignoredVariables, ...shown } = settings;
+    const { ignoredVariables, retention, ...shown } = settings;
     expect(ignoredVariables).toEqual([]);
-    expect(help.match(/^ {6}= /gm)).toHaveLength(Object.keys(shown).length);
+    const count = Object.keys(shown).length + Object.keys(retention).length;
+    expect(help.match(/^ {6}= /gm)).toHaveLength(count);
   });
 
   test('is given even where something is wrong', () => {

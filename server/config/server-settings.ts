@@ -1,12 +1,14 @@
 /** The settings of the server process: flags and SERVICE_* variables, nothing else. */
 import { type AccessSettings, readAccess } from './serving/access.ts';
 import { type BindSettings, readBind } from './serving/bind.ts';
+import { type DatabaseSettings, readDatabase } from './serving/database.ts';
 import { type FolderSettings, readFolders } from './serving/folders.ts';
 import { type LimitSettings, readLimits } from './serving/limits.ts';
 import { isLoopback } from './serving/loopback.ts';
 import { type MailSettings, readMail } from './serving/mail.ts';
 import { type OidcProviderSettings, readOidcProviders } from './serving/oidc-settings.ts';
-import { createSettingSource, Fault, type SettingSource, type Variables } from './serving/setting-source.ts';
+import { type RetentionSettings, readRetention } from './serving/retention.ts';
+import { createSettingSource, type SettingSource, type Variables } from './serving/setting-source.ts';
 
 export { isLoopback } from './serving/loopback.ts';
 export { ServerSettingsError } from './serving/setting-source.ts';
@@ -17,11 +19,12 @@ export interface ServerSettings
     FolderSettings,
     AccessSettings,
     MailSettings,
-    LimitSettings {
+    LimitSettings,
+    DatabaseSettings {
   /** Through whom people log in besides. */
   readonly oidcProviders: readonly OidcProviderSettings[];
-  /** Null takes SQLite in the data directory. */
-  readonly databaseUrl: string | null;
+  /** How long what nobody needs any more is kept all the same. */
+  readonly retention: RetentionSettings;
   /** SERVICE_* variables that are no settings of this release. */
   readonly ignoredVariables: readonly string[];
 }
@@ -83,17 +86,7 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
     oidcProviders: readOidcProviders(source, { loopback, publicUrl: access.publicUrl }),
     ...readMail(source),
     ...readLimits(source),
-    databaseUrl: source.read({
-      variable: 'DATABASE_URL',
-      meaning: 'postgres://user:password@host/database; without it, SQLite in the data directory.',
-      fallback: null,
-      secret: true,
-      parse: databaseUrl,
-    }),
+    retention: readRetention(source),
+    ...readDatabase(source),
   };
-}
-
-function databaseUrl(text: string): string | Fault {
-  if (/^postgres(ql)?:\/\/./.test(text)) return text;
-  return new Fault('must begin with postgres://, as postgres://user:password@host/database.');
 }

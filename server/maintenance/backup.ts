@@ -3,11 +3,9 @@ import { resolve } from 'node:path';
 import { systemClock } from '../clock.ts';
 import { readServerSettings, type ServerSettings } from '../config/config.ts';
 import { createLog } from '../log.ts';
-import { backUp, refuseNewer, restore } from '../store/store.ts';
-import { databaseUrlOf, sqliteFileOf } from './installation.ts';
+import { backUp, refuseStrange, restore } from '../store/store.ts';
+import { type Installation, ownerUrlOf, sqliteFileOf } from './installation.ts';
 import { rotateMasterKey } from './rotate-master-key.ts';
-
-type Settings = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory' | 'masterKeyFile'>;
 
 /** `service backup [FILE] [flags of the server]`. Answers with the file. */
 export async function backupCommand(words: readonly string[]): Promise<void> {
@@ -42,8 +40,8 @@ export async function rotateMasterKeyCommand(words: readonly string[]): Promise<
 }
 
 /** Writes a copy, by default into `backups` of the data directory, and answers with its file. */
-export async function createBackup(settings: Settings, name: string | null = null): Promise<string> {
-  const url = await databaseUrlOf(settings);
+export async function createBackup(settings: Installation, name: string | null = null): Promise<string> {
+  const url = await ownerUrlOf(settings);
   const moment = systemClock
     .now()
     .toISOString()
@@ -55,9 +53,10 @@ export async function createBackup(settings: Settings, name: string | null = nul
 }
 
 /** Puts a copy back. A copy of a newer program, a damaged one and a database in use are refused, and nothing changes. */
-export async function restoreBackup(settings: Settings, name: string): Promise<void> {
-  const url = settings.databaseUrl ?? `sqlite:${sqliteFileOf(settings)}`;
-  await restore(url, resolve(name), { log: createLog('warn'), check: refuseNewer });
+export async function restoreBackup(settings: Installation, name: string): Promise<void> {
+  const { databaseMigrationUrl, databaseUrl } = settings;
+  const url = databaseMigrationUrl ?? databaseUrl ?? `sqlite:${sqliteFileOf(settings)}`;
+  await restore(url, resolve(name), { log: createLog('warn'), check: refuseStrange });
 }
 
 interface Words {

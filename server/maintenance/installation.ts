@@ -1,12 +1,33 @@
-/** Where the database of an installation is. */
+/** The database of an installation: where it is, and how the commands beside the server open it. */
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from '../clock.ts';
 import type { ServerSettings } from '../config/config.ts';
+import { createLog } from '../log.ts';
+import { openStore, type Store } from '../store/store.ts';
 
-type Place = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>;
+/** Where it is; the settings of a server fit. */
+export type Installation = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'> &
+  Partial<Pick<ServerSettings, 'databaseMigrationUrl' | 'migrationBackup'>>;
+
+/** Opens it as a server does: an older database is copied, and then migrated. */
+export async function openInstallation(place: Installation): Promise<Store> {
+  const { databaseMigrationUrl, migrationBackup = true, dataDirectory } = place;
+  return openStore(await databaseUrlOf(place), {
+    clock: systemClock,
+    log: createLog('warn'),
+    migrationUrl: databaseMigrationUrl ?? undefined,
+    backups: migrationBackup ? join(dataDirectory, 'backups') : undefined,
+  });
+}
+
+/** As the role that may read and replace all of it. */
+export async function ownerUrlOf(place: Installation): Promise<string> {
+  return place.databaseMigrationUrl ?? (await databaseUrlOf(place));
+}
 
 /** A mistyped folder must not become a new and empty installation. */
-export async function databaseUrlOf(place: Place): Promise<string> {
+async function databaseUrlOf(place: Installation): Promise<string> {
   if (place.databaseUrl !== null) return place.databaseUrl;
   const file = sqliteFileOf(place);
   try {
@@ -20,6 +41,6 @@ export async function databaseUrlOf(place: Place): Promise<string> {
   return `sqlite:${file}`;
 }
 
-export function sqliteFileOf({ dataDirectory }: Pick<Place, 'dataDirectory'>): string {
+export function sqliteFileOf({ dataDirectory }: Pick<Installation, 'dataDirectory'>): string {
   return join(dataDirectory, 'service.db');
 }

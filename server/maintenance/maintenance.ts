@@ -2,18 +2,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { systemClock } from '../clock.ts';
-import { readServerSettings, type ServerSettings } from '../config/config.ts';
+import { readServerSettings } from '../config/config.ts';
 import type { AuditVerification } from '../contract/api.ts';
 import { createLog } from '../log.ts';
-import {
-  type Anchor,
-  anchorFile,
-  examineSqlite,
-  openStore,
-  readAnchors,
-  type SchemaVersions,
-} from '../store/store.ts';
-import { databaseUrlOf, sqliteFileOf } from './installation.ts';
+import { type Anchor, anchorFile, examineSqlite, readAnchors, type SchemaVersions } from '../store/store.ts';
+import { type Installation, openInstallation, sqliteFileOf } from './installation.ts';
 
 export {
   backupCommand,
@@ -67,11 +60,10 @@ export async function verifyAudit(given: readonly string[]): Promise<boolean> {
 
 /** The same, for whoever has the settings in hand. */
 export async function verifyAuditChain(
-  settings: Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>,
+  settings: Installation,
   anchors: readonly Anchor[] = [],
 ): Promise<AuditVerification> {
-  const url = settings.databaseUrl ?? (await databaseUrlOf(settings));
-  const store = await openStore(url, { clock: systemClock, log: createLog('warn') });
+  const store = await openInstallation(settings);
   try {
     const written = await readAnchors(anchorFile(settings.dataDirectory));
     return await store.auditLogs.verify('installation', [...written, ...anchors]);
@@ -93,22 +85,19 @@ function takeAnchors(given: readonly string[]): { anchors: Anchor[]; flags: stri
   return { anchors, flags };
 }
 
-function sentenceOf({ entries, head, first_broken: broken }: AuditVerification): string {
-  if (!broken)
-    return `The audit log holds: ${entries} entries, the last one ${head?.sequence}:${head?.hash}\n`;
+function sentenceOf({ entries, pruned_through, head, first_broken: broken }: AuditVerification): string {
+  if (!broken) {
+    const kept =
+      pruned_through === 0 ? '' : ` behind entry ${pruned_through}, up to which none is kept any more`;
+    return `The audit log holds: ${entries} entries${kept}, the last one ${head?.sequence}:${head?.hash}\n`;
+  }
   const entry = broken.entry_id === null ? '' : ` (${broken.entry_id})`;
   return `The audit log is broken at entry ${broken.sequence}${entry}: ${broken.fault}. Before it ${entries} entries hold.\n`;
 }
 
 /** Makes an invitation in the installation that these settings name; there has to be one. */
-export async function createInvitation(
-  settings: Pick<ServerSettings, 'databaseUrl' | 'dataDirectory'>,
-): Promise<Invitation> {
-  const log = createLog('warn');
-  const store = await openStore(await databaseUrlOf(settings), {
-    clock: systemClock,
-    log,
-  });
+export async function createInvitation(settings: Installation): Promise<Invitation> {
+  const store = await openInstallation(settings);
   try {
     const token = `inv_${randomBytes(32).toString('base64url')}`;
     const expiresAt = new Date(systemClock.now().getTime() + invitationDays * 86_400_000);

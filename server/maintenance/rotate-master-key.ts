@@ -1,11 +1,9 @@
 /** Gives an installation another master key while its servers are at work. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../clock.ts';
 import type { ServerSettings } from '../config/config.ts';
 import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
-import { createLog } from '../log.ts';
-import { openStore, type SealedValues } from '../store/store.ts';
-import { databaseUrlOf } from './installation.ts';
+import type { SealedValues } from '../store/store.ts';
+import { type Installation, openInstallation } from './installation.ts';
 
 /** What was done. */
 export interface MasterKeyRotation {
@@ -14,8 +12,6 @@ export interface MasterKeyRotation {
   readonly resealed: number;
 }
 
-type Installation = Pick<ServerSettings, 'databaseUrl' | 'dataDirectory' | 'masterKeyFile'>;
-
 /** A request that has sealed something with the old key stores it within this time. */
 const stragglersMs = 2000;
 
@@ -23,9 +19,10 @@ const stragglersMs = 2000;
  * The new key joins the old one in the file, which every server looks at again before it seals or opens something; then
  * all that is sealed is sealed anew; then the old key goes. Interrupted anywhere, it is done to the end by another call.
  */
-export async function rotateMasterKey(settings: Installation): Promise<MasterKeyRotation> {
-  const url = await databaseUrlOf(settings);
-  const store = await openStore(url, { clock: systemClock, log: createLog('warn') });
+export async function rotateMasterKey(
+  settings: Installation & Pick<ServerSettings, 'masterKeyFile'>,
+): Promise<MasterKeyRotation> {
+  const store = await openInstallation(settings);
   try {
     const { path } = await loadMasterKey({ ...settings, database: store.dialect });
     const keys = await beginRotation(path);

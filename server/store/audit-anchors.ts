@@ -1,7 +1,7 @@
 /** Heads of the audit log, written down outside the database: what is cut off there is missed here. */
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Anchor } from './audit-verification.ts';
+import type { Anchor } from './audit-chain.ts';
 
 /** The file beside the database, one line an anchor. */
 export function anchorFile(dataDirectory: string): string {

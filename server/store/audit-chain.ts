@@ -29,11 +29,15 @@ export interface AuditContent {
   readonly after: string | null;
 }
 
-/** The last entry. */
-export interface AuditHead {
+/** An entry as it is written down elsewhere. */
+export interface Anchor {
   readonly sequence: number;
-  readonly created_at: number;
   readonly hash: string;
+}
+
+/** The last entry. */
+export interface AuditHead extends Anchor {
+  readonly created_at: number;
 }
 
 /** Values in an order that never changes, as JSON: no two contents have the same text. */

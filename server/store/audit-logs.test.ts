@@ -136,6 +136,7 @@ describeStores('The chain of the audit log', (store, engine) => {
     expect(await verify([early, head])).toEqual({
       valid: true,
       entries: head.sequence,
+      pruned_through: 0,
       head,
       first_broken: null,
     });

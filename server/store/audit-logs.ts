@@ -3,9 +3,10 @@ import type { Knex } from 'knex';
 import type { AuditEntry, AuditVerification, operations } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { type AuditActor, type AuditRecord, recordAudit } from './audit.ts';
-import type { AuditRow } from './audit-chain.ts';
+import { pruneAuditLog } from './audit-base.ts';
+import type { Anchor, AuditRow } from './audit-chain.ts';
 import { plainText } from './audit-values.ts';
-import { type Anchor, anchorFault, createVerification, readHead } from './audit-verification.ts';
+import { anchorFault, createVerification, readHead } from './audit-verification.ts';
 import type { Scope } from './database.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -40,6 +41,8 @@ export interface AuditLogs {
   differs(anchor: Anchor): Promise<'truncated' | 'rewritten' | null>;
   /** The last entry, to be written down elsewhere. */
   head(): Promise<Anchor>;
+  /** Forgets entries of days that end before, and records that; answers with how many there were. */
+  prune(before: Date): Promise<number>;
   /** Records what has no transaction of its own. */
   record(actor: AuditActor, record: AuditRecord): Promise<void>;
 }
@@ -82,11 +85,12 @@ export function auditLogs({ database, cursors }: StoreParts): AuditLogs {
     },
     async verify(reader, anchors) {
       if (reader !== 'installation') requireAuditor(reader, undefined);
-      const { entries, head, broken } = await verify(anchors);
+      const { entries, base, head, broken } = await verify(anchors);
       const shown = broken?.row && (reader === 'installation' || isManaged(reader, broken.row));
       return {
         valid: broken === null,
         entries,
+        pruned_through: base.sequence,
         head: broken ? null : head,
         first_broken: broken && {
           sequence: broken.sequence,
@@ -97,6 +101,7 @@ export function auditLogs({ database, cursors }: StoreParts): AuditLogs {
     },
     differs: (anchor) => database.read('installation', async (sql) => anchorFault(sql, anchor)),
     head: () => database.read('installation', readHead),
+    prune: (before) => pruneAuditLog(database, before),
     record: (actor, record) => database.write('installation', async (sql) => recordAudit(sql, actor, record)),
   };
 }

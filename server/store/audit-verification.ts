@@ -1,17 +1,14 @@
 /** Whether the audit log is what was recorded: every hash anew, every link, and the heads that were written down. */
 import type { Knex } from 'knex';
-import { type AuditRow, hashOfEntry } from './audit-chain.ts';
+import { namesBase, readBase } from './audit-base.ts';
+import { type Anchor, type AuditRow, hashOfEntry } from './audit-chain.ts';
 import type { Database } from './database.ts';
-
-/** A head of the chain, as it was written down. */
-export interface Anchor {
-  readonly sequence: number;
-  readonly hash: string;
-}
 
 export interface ChainState {
   /** How many entries hold. */
   readonly entries: number;
+  /** The last entry that is no longer kept; its number is 0 where all are. */
+  readonly base: Anchor;
   readonly head: Anchor;
   /** The first place where the chain does not hold. */
   readonly broken: BrokenPlace | null;
@@ -52,27 +49,46 @@ export async function readHead(sql: Knex): Promise<Anchor> {
   return row ? { sequence: row.sequence, hash: row.hash } : start;
 }
 
+interface Walk {
+  readonly base: Anchor;
+  readonly head: Anchor;
+  last: Anchor;
+  /** Whether an entry says that the log begins here, and nowhere else. */
+  baseIsNamed: boolean;
+}
+
 async function walk(database: Database): Promise<ChainState> {
   // What is recorded from now on is not looked at.
-  const head = await database.read('installation', readHead);
-  let last = start;
+  const { base, head } = await database.read('installation', async (sql) => ({
+    base: await readBase(sql),
+    head: await readHead(sql),
+  }));
+  const under: Walk = { base, head, last: base, baseIsNamed: base.sequence === 0 };
+  const broken = (await faultOfEntries(database, under)) ?? (await faultOfEnds(database, under));
+  // What another process has forgotten meanwhile is not missing.
+  const now = broken && (await database.read('installation', readBase));
+  if (now && now.sequence > base.sequence) return walk(database);
+  return { entries: under.last.sequence - base.sequence, base, head, broken };
+}
+
+async function faultOfEntries(database: Database, under: Walk): Promise<BrokenPlace | null> {
   for (;;) {
-    const after = last.sequence;
+    const after = under.last.sequence;
     const rows = await database.read('installation', (sql) =>
       sql<AuditRow>('audit_entries')
         .where('sequence', '>', after)
-        .where('sequence', '<=', head.sequence)
+        .where('sequence', '<=', under.head.sequence)
         .orderBy('sequence')
         .limit(chunk),
     );
     for (const row of rows) {
-      const fault = faultOf(row, last);
-      if (fault) return { entries: last.sequence, head, broken: fault };
-      last = { sequence: row.sequence, hash: row.hash };
+      const fault = faultOf(row, under.last);
+      if (fault) return fault;
+      under.baseIsNamed ||= namesBase(row, under.base);
+      under.last = { sequence: row.sequence, hash: row.hash };
     }
-    if (rows.length < chunk) break;
+    if (rows.length < chunk) return null;
   }
-  return { entries: last.sequence, head, broken: await faultOfEnd(database, last, head) };
 }
 
 function faultOf(row: AuditRow, last: Anchor): BrokenPlace | null {
@@ -82,9 +98,13 @@ function faultOf(row: AuditRow, last: Anchor): BrokenPlace | null {
   return row.prev_hash === last.hash ? null : { sequence, row, fault: 'unlinked' };
 }
 
-async function faultOfEnd(database: Database, last: Anchor, head: Anchor): Promise<BrokenPlace | null> {
+async function faultOfEnds(
+  database: Database,
+  { base, head, last, baseIsNamed }: Walk,
+): Promise<BrokenPlace | null> {
   if (last.sequence < head.sequence) return { sequence: last.sequence + 1, row: null, fault: 'truncated' };
   if (last.hash !== head.hash) return { sequence: last.sequence, row: null, fault: 'rewritten' };
+  if (!baseIsNamed) return { sequence: base.sequence, row: null, fault: 'missing' };
   return database.read('installation', strayBeyondHead);
 }
 
@@ -97,9 +117,16 @@ async function strayBeyondHead(sql: Knex): Promise<BrokenPlace | null> {
 
 /** What is wrong where the chain does not hold this entry. */
 export async function anchorFault(sql: Knex, anchor: Anchor): Promise<'truncated' | 'rewritten' | null> {
+  const base = await readBase(sql);
+  if (anchor.sequence <= base.sequence) return contradicts(base, anchor) ? 'rewritten' : null;
   const row = await sql<AuditRow>('audit_entries').where({ sequence: anchor.sequence }).first('hash');
   if (row?.hash === anchor.hash) return null;
   return row ? 'rewritten' : 'truncated';
+}
+
+/** Whether a head that was written down is the last entry that is no longer kept, and another. Older ones say nothing. */
+function contradicts(base: Anchor, { sequence, hash }: Anchor): boolean {
+  return sequence === base.sequence && hash !== base.hash;
 }
 
 async function differingAnchor(
@@ -107,7 +134,12 @@ async function differingAnchor(
   anchors: readonly Anchor[],
   head: Anchor,
 ): Promise<BrokenPlace | null> {
-  const sorted = anchors.filter(({ sequence }) => sequence > 0).toSorted((a, b) => a.sequence - b.sequence);
+  const base = await readBase(sql);
+  if (anchors.some((anchor) => contradicts(base, anchor)))
+    return { sequence: base.sequence, row: null, fault: 'rewritten' };
+  const sorted = anchors
+    .filter(({ sequence }) => sequence > base.sequence)
+    .toSorted((a, b) => a.sequence - b.sequence);
   for (let first = 0; first < sorted.length; first += chunk) {
     const part = sorted.slice(first, first + chunk);
     const rows = await sql<AuditRow>('audit_entries').whereIn(

@@ -1,19 +1,21 @@
 /** Copies a database while it is in use, and puts a copy back: each of the two is done whole, or not at all. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, copyFile, link, mkdir, mkdtemp, open, rename, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, copyFile, link, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { connect } from './database.ts';
+import type { AppliedStep } from './migrate.ts';
 
-/** A version that this program knows, or the reason why the file cannot be put back. */
 export interface RestoreOptions {
   readonly log: Log;
-  /** Throws where the schema is newer than the program. */
-  readonly check: (version: number) => void;
+  /** Throws where this program is not the one to open a database with these steps. */
+  readonly check: (steps: readonly AppliedStep[]) => void;
 }
 
 /** Writes a copy of the database at `url` to a new file, readable for its owner alone. What is there already stays. */
@@ -24,10 +26,10 @@ export async function backUp(url: string, target: string, log: Log): Promise<voi
   try {
     if (url.startsWith('sqlite:')) await copySqlite(url.slice('sqlite:'.length), draft, log);
     else
-      await runPostgresProgram(
+      await outputOf(
         'pg_dump',
         ['--format=custom', '--enable-row-security', '--no-owner', '--no-privileges', `--file=${draft}`],
-        url,
+        variablesOf(url),
       );
     await chmod(draft, 0o600);
     await sync(draft);
@@ -68,14 +70,13 @@ async function restoreSqlite(file: string, copy: string, { log, check }: Restore
   }
 }
 
-async function examineCopy(draft: string, copy: string, log: Log): Promise<number> {
+async function examineCopy(draft: string, copy: string, log: Log): Promise<AppliedStep[]> {
   try {
     return await withSqlite(pathToFileURL(draft).href, log, async (sql) => {
       const [found]: { integrity_check: string }[] = await sql.raw('pragma integrity_check(1)');
       const orphans: unknown[] = await sql.raw('pragma foreign_key_check');
       if (found?.integrity_check !== 'ok' || orphans.length > 0) throw new Error('it is damaged');
-      const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
-      return newest?.version ?? 0;
+      return await sql<AppliedStep>('schema_versions').orderBy('version').select('version', 'name');
     });
   } catch (cause) {
     throw new Error(`${copy} is no sound backup of service: nothing was changed.`, { cause });
@@ -107,7 +108,7 @@ async function withSqlite<T>(filename: string, log: Log, work: (sql: Knex) => Pr
 }
 
 async function restorePostgres(url: string, copy: string, { log, check }: RestoreOptions): Promise<void> {
-  check(await versionInDump(copy));
+  check(await stepsInDump(copy));
   const users = connect({ client: 'pg', connection: url, pool: { min: 0, max: 1 } }, log);
   try {
     const { rows } = await users.raw(
@@ -118,15 +119,36 @@ async function restorePostgres(url: string, copy: string, { log, check }: Restor
   } finally {
     await users.destroy();
   }
-  const folder = await mkdtemp(join(tmpdir(), 'service-restore-'));
+  await replaceRows(url, copy);
+}
+
+/**
+ * One transaction, which ends well only by our own word: where one of the three programs dies, this one included, psql
+ * reads to the end of what it was told, finds no `commit`, and the database is as it was. Nothing of the copy lies on
+ * the disk in between.
+ */
+async function replaceRows(url: string, copy: string): Promise<void> {
+  const reading = startProgram('pg_restore', ['--no-owner', '--no-privileges', '--file=-', copy], {});
+  const writing = startProgram(
+    'psql',
+    ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--file=-'],
+    variablesOf(url),
+  );
   try {
-    const script = join(folder, 'script.sql');
-    await run('pg_restore', ['--no-owner', '--no-privileges', `--file=${script}`, copy], {});
-    const whole = ['--no-psqlrc', '--quiet', '--single-transaction', '--set=ON_ERROR_STOP=1'];
-    await runPostgresProgram('psql', [...whole, `--command=${emptySchema}`, `--file=${script}`], url);
-  } finally {
-    await rm(folder, { recursive: true });
+    writing.input.write(`begin;\n${emptySchema};\n`);
+    await Promise.all([
+      // Where psql has gone, its own end says why.
+      pipeline(reading.output, writing.input, { end: false }).catch(() => undefined),
+      reading.ended,
+    ]);
+    writing.input.end('commit;\n');
+  } catch (error) {
+    writing.input.destroy();
+    // Where psql failed first, that is the reason.
+    await writing.ended;
+    throw error;
   }
+  await writing.ended;
 }
 
 /** All that a service has made, tables that the copy does not know among them; what extensions brought stays. */
@@ -141,19 +163,22 @@ const emptySchema = `do $$ declare found record; begin
 end $$`;
 
 /** Reads the rows of `schema_versions` out of the archive. */
-async function versionInDump(copy: string): Promise<number> {
-  const text = await run('pg_restore', ['--data-only', '--table=schema_versions', '--file=-', copy], {});
-  const versions = [...text.matchAll(/^(\d+)\t\S+\t\d+$/gm)].map(([, version]) => Number(version));
-  if (versions.length === 0) throw new Error(`${copy} is no sound backup of service: nothing was changed.`);
-  return Math.max(...versions);
+async function stepsInDump(copy: string): Promise<AppliedStep[]> {
+  const rows = await outputOf('pg_restore', ['--data-only', '--table=schema_versions', '--file=-', copy], {});
+  const steps = [...rows.matchAll(/^(\d+)\t(\S+)\t\d+$/gm)].map(([, version, name]) => ({
+    version: Number(version),
+    name: String(name),
+  }));
+  if (steps.length === 0) throw new Error(`${copy} is no sound backup of service: nothing was changed.`);
+  return steps;
 }
 
 /** The password goes by the environment: others on the machine see arguments. */
-async function runPostgresProgram(program: string, args: readonly string[], url: string): Promise<void> {
+function variablesOf(url: string): NodeJS.ProcessEnv {
   const { hostname, port, username, password, pathname, searchParams } = new URL(url);
   const host = searchParams.get('host') ?? decodeURIComponent(hostname);
   const sslMode = searchParams.get('sslmode');
-  await run(program, args, {
+  return {
     ...(host && { PGHOST: host }),
     ...(port && { PGPORT: port }),
     ...(username && { PGUSER: decodeURIComponent(username) }),
@@ -162,25 +187,52 @@ async function runPostgresProgram(program: string, args: readonly string[], url:
     PGDATABASE: decodeURIComponent(pathname.slice(1)),
     // The policies hold for the owner, too: it asks for the rows of all organizations.
     PGOPTIONS: '-c service.organizations=*',
-  });
+  };
 }
 
-function run(program: string, args: readonly string[], variables: NodeJS.ProcessEnv): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
+interface Program {
+  readonly input: Writable;
+  readonly output: Readable;
+  /** Rejects with what the program has to say where it fails. */
+  readonly ended: Promise<void>;
+}
+
+function startProgram(program: string, args: readonly string[], variables: NodeJS.ProcessEnv): Program {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, LC_ALL: 'C', ...variables };
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
-  const said = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const)
-    child[name].setEncoding('utf8').on('data', (text: string) => {
-      said[name] += text;
-    });
-  child.once('error', (cause) =>
-    reject(new Error(`${program} cannot be run: install the client programs of PostgreSQL.`, { cause })),
-  );
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+  const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  // Whoever does not read what it is given has ended, and says itself why.
+  child.stdin.on('error', () => undefined);
+  child.once('error', (cause) => reject(new Error(`${program} cannot be run: ${installHint}`, { cause })));
   child.once('close', (code) =>
-    code === 0 ? resolve(said.stdout) : reject(new Error(`${program} failed: ${said.stderr.trim()}`)),
+    code === 0 ? resolve() : reject(new Error(`${program} failed: ${reasonOf(said)}`)),
   );
-  return promise;
+  // Asked for later: until then it is nobody's fault that it failed.
+  ended.catch(() => undefined);
+  return { input: child.stdin, output: child.stdout, ended };
+}
+
+const installHint =
+  'install the client programs of PostgreSQL in the version of your server, as postgresql-client-18.';
+
+/** A program of an older version does not read a newer server. */
+function reasonOf(said: string): string {
+  return said.includes('server version mismatch') ? `${said.trim()}; ${installHint}` : said.trim();
+}
+
+async function outputOf(
+  program: string,
+  args: readonly string[],
+  variables: NodeJS.ProcessEnv,
+): Promise<string> {
+  const { input, output, ended } = startProgram(program, args, variables);
+  input.end();
+  const [read] = await Promise.all([text(output), ended]);
+  return read;
 }
 
 async function sync(path: string): Promise<void> {

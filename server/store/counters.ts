@@ -7,6 +7,7 @@ import {
   type RateLimiterRes,
 } from 'rate-limiter-flexible';
 import type { Database } from './database.ts';
+import { sweepTable } from './sweeps.ts';
 
 /** What is counted, and how many may be within how long a time. */
 export interface CountLimit {
@@ -62,8 +63,7 @@ export function countersIn(database: Database): Counters {
       known.set(name, counter);
       return counter;
     },
-    prune: (now) =>
-      database.write('installation', (sql) => sql(tableName).where('expire', '<', now.getTime()).delete()),
+    prune: (now) => sweepTable(database, tableName, 'expire', now.getTime()),
   };
 }
 

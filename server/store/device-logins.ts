@@ -5,6 +5,7 @@ import { homeOf, recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 import { toUser, type UserRow } from './user-row.ts';
 
@@ -105,10 +106,7 @@ export function deviceLoginRepository({ database }: StoreParts): DeviceLogins {
         await recordReply(sql, reach, row, decision);
         return 'replied';
       }),
-    prune: (before) =>
-      database.write('installation', (sql) =>
-        sql('device_logins').where('expires_at', '<', before.getTime()).delete(),
-      ),
+    prune: (before) => sweepTable(database, 'device_logins', 'expires_at', before.getTime()),
   };
 }
 

@@ -2,13 +2,15 @@
 import { pathToFileURL } from 'node:url';
 import type { Log } from '../log.ts';
 import { connect } from './database.ts';
-import { schemaVersion } from './migrate.ts';
+import { type AppliedStep, refuseStrange, schemaVersion, versionOf } from './migrate.ts';
 
 /** The number of a database's schema, beside the one that this program would bring it to. */
 export interface SchemaVersions {
   /** 0 where nothing was ever stored. */
   readonly found: number;
   readonly known: number;
+  /** Why this program does not open it; null where it does. */
+  readonly refusal: string | null;
 }
 
 /** Reads the version of an SQLite file. Rejects with what SQLite says where that is no database, or out of reach. */
@@ -25,10 +27,19 @@ export async function examineSqlite(file: string, log: Log): Promise<SchemaVersi
   try {
     // Reads the header, which a file that is no database does not have.
     const tables = await sql('sqlite_master').where({ name: 'schema_versions' });
-    if (tables.length === 0) return { found: 0, known: schemaVersion };
-    const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
-    return { found: newest?.version ?? 0, known: schemaVersion };
+    if (tables.length === 0) return { found: 0, known: schemaVersion, refusal: null };
+    const steps: AppliedStep[] = await sql('schema_versions').orderBy('version').select('version', 'name');
+    return { found: versionOf(steps), known: schemaVersion, refusal: refusalOf(steps) };
   } finally {
     await sql.destroy();
+  }
+}
+
+function refusalOf(steps: readonly AppliedStep[]): string | null {
+  try {
+    refuseStrange(steps);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }

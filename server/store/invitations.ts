@@ -18,6 +18,7 @@ import { lockOrganization, type OrganizationRow, requireOrganization } from './o
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, notFound, type Reach } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 
 /** `bootstrap` makes the operator; `invitation` lets a person in. */
@@ -54,6 +55,8 @@ export interface Invitations {
   revoke(reach: Reach, organizationId: string, id: string): Promise<void>;
   /** Joins the organization. Throws `invitation_gone` or `already_member`. */
   accept(reach: Reach, hash: string): Promise<Membership>;
+  /** Forgets tokens that expired before, used or not; answers with how many there were. */
+  prune(before: Date): Promise<number>;
 }
 
 export interface InvitationRow {
@@ -154,6 +157,7 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
         if (!used?.organization_id) throw gone();
         return joinOrganization(sql, reach, used, now());
       }),
+    prune: (before) => sweepTable(database, 'invitations', 'expires_at', before.getTime()),
   };
 }
 

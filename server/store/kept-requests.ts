@@ -5,6 +5,7 @@ import type { Database } from './database.ts';
 import { isDuplicate } from './database-errors.ts';
 import { HeldTransaction, heldTransaction } from './held-transaction.ts';
 import type { StoreParts } from './parts.ts';
+import { sweepTable } from './sweeps.ts';
 
 export interface KeptRequest {
   readonly principalId: string;
@@ -88,10 +89,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
           .onConflict(['principal_id', 'idempotency_key'])
           .ignore();
       }),
-    prune: (before) =>
-      database.write('installation', (sql) =>
-        sql('kept_requests').where('created_at', '<', before.getTime()).delete(),
-      ),
+    prune: (before) => sweepTable(database, 'kept_requests', 'created_at', before.getTime()),
   };
 }
 

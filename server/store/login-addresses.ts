@@ -1,5 +1,6 @@
 /** Where accounts have logged in from: the brake holds strangers apart from those who come from such an address. */
 import type { StoreParts } from './parts.ts';
+import { sweepTable } from './sweeps.ts';
 import type { UserRow } from './user-row.ts';
 
 export interface LoginAddresses {
@@ -35,9 +36,6 @@ export function loginAddressRepository({ database, clock }: StoreParts): LoginAd
           .onConflict(['user_id', 'address'])
           .merge({ last_used_at });
       }),
-    prune: (before) =>
-      database.write('installation', (sql) =>
-        sql<LoginAddressRow>('login_addresses').where('last_used_at', '<', before.getTime()).delete(),
-      ),
+    prune: (before) => sweepTable(database, 'login_addresses', 'last_used_at', before.getTime()),
   };
 }

@@ -6,6 +6,7 @@ import { type AuditActor, homeOf, recordAudit } from './audit.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 
 /** What became of a refresh token. `reused`: somebody has a copy, so the whole login has ended. */
@@ -100,10 +101,7 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
       database.write('installation', (sql) => endWhere(sql, { id: loginId }, { by, at: now() })),
     endAll: (userId, by) =>
       database.write('installation', (sql) => endWhere(sql, { user_id: userId }, { by, at: now() })),
-    prune: (before) =>
-      database.write('installation', (sql) =>
-        sql<LoginRow>('logins').where('expires_at', '<', before.getTime()).delete(),
-      ),
+    prune: (before) => sweepTable(database, 'logins', 'expires_at', before.getTime()),
   };
 }
 

@@ -24,6 +24,12 @@ export interface Migration {
   up(sql: Knex.Transaction): Promise<void>;
 }
 
+/** A step as a database remembers it. */
+export interface AppliedStep {
+  readonly version: number;
+  readonly name: string;
+}
+
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency],
@@ -55,9 +61,9 @@ export async function migrate(
   const applied = await database.write('installation', async (sql) => {
     // On SQLite the transaction itself holds the only write lock.
     if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
-    const version = await readVersion(sql);
-    refuseNewer(version);
-    await requireSameSteps(sql);
+    const steps = await readSteps(sql);
+    refuseStrange(steps);
+    const version = versionOf(steps);
     if (version > 0 && version < migrations.length) await copy?.(version);
     for (const [index, migration] of migrations.entries()) {
       if (index < version) continue;
@@ -74,7 +80,7 @@ export async function migrate(
   if (applied.length > 0) log.info({ migrations: applied }, 'the database was migrated');
 }
 
-async function readVersion(sql: Knex.Transaction): Promise<number> {
+async function readSteps(sql: Knex.Transaction): Promise<AppliedStep[]> {
   if (!(await sql.schema.hasTable('schema_versions'))) {
     await sql.schema.createTable('schema_versions', (table) => {
       table.integer('version').primary();
@@ -82,29 +88,35 @@ async function readVersion(sql: Knex.Transaction): Promise<number> {
       table.bigInteger('applied_at').notNullable();
     });
   }
-  const newest = await sql<{ version: number }>('schema_versions').max({ version: 'version' }).first();
-  return newest?.version ?? 0;
+  return sql<AppliedStep>('schema_versions').orderBy('version').select('version', 'name');
 }
 
-/** A program of another line of development may have as many steps, and others. */
-async function requireSameSteps(sql: Knex.Transaction): Promise<void> {
-  const applied = await sql<{ version: number; name: string }>('schema_versions').orderBy('version');
-  const strange = applied.find(({ version, name }) => migrations[version - 1]?.name !== name);
-  if (!strange) return;
-  throw new Error(
-    `The database was written by another development of service: its step ${strange.version} is ${strange.name}, which ` +
-      'this program does not have there. Start the program that wrote it, or another data directory.',
+/**
+ * Throws where this program is not the one to open a database with these steps. One of another line of development, or
+ * from before the first release, may have as many or more, and others: that it is newer would not be true.
+ */
+export function refuseStrange(applied: readonly AppliedStep[]): void {
+  const strange = applied.find(
+    ({ version, name }) => version <= migrations.length && migrations[version - 1]?.name !== name,
   );
-}
-
-/** Throws where a database is newer than this program. */
-export function refuseNewer(version: number): void {
-  if (version <= migrations.length) return;
+  if (strange)
+    throw new Error(
+      `The database was written by another development of service: its step ${strange.version} is ${strange.name}, ` +
+        `where this program has ${migrations[strange.version - 1]?.name}. Nothing leads from there to here: start the ` +
+        'program that wrote it, or begin with another database or data directory.',
+    );
+  const newest = versionOf(applied);
+  if (newest <= migrations.length) return;
   throw Object.assign(
     new Error(
-      `The database was written by a newer version of service: its schema is ${version}, this program knows ` +
+      `The database was written by a newer version of service: its schema is ${newest}, this program knows ` +
         `${migrations.length}. Start that newer version, or restore a backup that was made before it.`,
     ),
     { name: 'NewerDatabase' },
   );
+}
+
+/** 0 where nothing was applied. */
+export function versionOf(applied: readonly AppliedStep[]): number {
+  return Math.max(0, ...applied.map(({ version }) => version));
 }

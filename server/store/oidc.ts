@@ -4,6 +4,7 @@ import type { User } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
 import type { Origin } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { toUser, type UserRow } from './user-row.ts';
 import { insertAccount, type NewAccount } from './users.ts';
 
@@ -131,11 +132,9 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         const taken = await takeRow<CodeRow>(sql, 'login_codes', which);
         return taken && taken.expires_at > at.getTime() ? await userBy(sql, taken.user_id) : null;
       }),
-    prune: (before) =>
-      database.write('installation', async (sql) => {
-        const attempts = await sql('oidc_attempts').where('expires_at', '<', before.getTime()).delete();
-        return attempts + (await sql('login_codes').where('expires_at', '<', before.getTime()).delete());
-      }),
+    prune: async (before) =>
+      (await sweepTable(database, 'oidc_attempts', 'expires_at', before.getTime())) +
+      (await sweepTable(database, 'login_codes', 'expires_at', before.getTime())),
   };
 }
 

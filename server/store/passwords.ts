@@ -4,6 +4,7 @@ import type { User } from '../contract/api.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { toUser, type UserRow } from './user-row.ts';
 
 /** A link to a new password as the store knows it: only its hash. */
@@ -88,10 +89,7 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
       }),
     reset: (hash, passwordHash, actor) =>
       database.write('installation', (sql) => reset(sql, hash, passwordHash, actor, now())),
-    prune: (before) =>
-      database.write('installation', (sql) =>
-        sql<ResetRow>('password_resets').where('expires_at', '<', before.getTime()).delete(),
-      ),
+    prune: (before) => sweepTable(database, 'password_resets', 'expires_at', before.getTime()),
   };
 }
 

@@ -7,6 +7,7 @@ import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, partsWithin, type Reach, requireRole, within } from './reach.ts';
 import { requireSession, toUsage } from './session-rows.ts';
+import { sweep } from './sweeps.ts';
 import { nullableTimestamp, timestamp } from './timestamps.ts';
 import { pruneWorkspaceEvents } from './workspace-events.ts';
 
@@ -129,12 +130,9 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         return toRun(row);
       }),
     pruneEvents: async (before) => {
-      let pruned = 0;
       // What a workspace tells of a run stands among its events, and is forgotten before them.
-      while (await database.write('installation', (sql) => pruneWorkspaceEvents(sql, before.getTime())));
-      for (let batch = pruneBatch; batch === pruneBatch; pruned += batch)
-        batch = await database.write('installation', (sql) => pruneSome(sql, before.getTime()));
-      return pruned;
+      await sweep(database, (sql, most) => pruneWorkspaceEvents(sql, before.getTime(), most));
+      return sweep(database, (sql) => pruneSome(sql, before.getTime()), pruneBatch);
     },
   };
 }

@@ -27,6 +27,7 @@ import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
+import { openMigratedPostgres } from './migrated-postgres.ts';
 import { type Oidc, oidcRepository } from './oidc.ts';
 import { type Organizations, organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
@@ -34,7 +35,6 @@ import { type Passwords, passwordRepository } from './passwords.ts';
 import { type People, peopleRepository } from './people.ts';
 import { type Permissions, permissionRepository } from './permissions.ts';
 import { type Plans, planRepository } from './plans.ts';
-import { openAsOwner, openPostgres, prepareServiceRole } from './postgres.ts';
 import { type PreferenceStore, preferenceRepository } from './preferences.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
@@ -60,14 +60,14 @@ import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
 export { anchorFile, readAnchors, writeAnchor } from './audit-anchors.ts';
+export type { Anchor } from './audit-chain.ts';
 export type { AuditFilters, AuditLogs, AuditReader } from './audit-logs.ts';
 export type { Refusal } from './audit-refusals.ts';
-export type { Anchor } from './audit-verification.ts';
 export { backUp, restore } from './backup.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
-export { refuseNewer } from './migrate.ts';
+export { type AppliedStep, refuseStrange } from './migrate.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export type { Origin, Reach } from './reach.ts';
@@ -138,7 +138,9 @@ export interface StoreOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** Where an older database is copied to before it is migrated; absent, it is not. */
-  readonly backups?: string;
+  readonly backups?: string | undefined;
+  /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
+  readonly migrationUrl?: string | undefined;
 }
 
 /**
@@ -163,13 +165,14 @@ async function openMigrated(url: string, options: StoreOptions): Promise<Databas
   if (url.startsWith('sqlite:')) return openMigratedSqlite(url.slice('sqlite:'.length), options);
   if (!/^postgres(ql)?:\/\//.test(url))
     throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
-  const owner = openAsOwner(url, options.log);
-  try {
-    await migrate(owner, { ...migrationOptions(url, options), prepare: prepareServiceRole });
-  } finally {
-    await owner.close();
-  }
-  return openPostgres(url, options.log);
+  const { migrationUrl, log } = options;
+  return openMigratedPostgres({
+    url,
+    migrationUrl,
+    log,
+    migrate: (owner, prepare) =>
+      migrate(owner, { ...migrationOptions(migrationUrl ?? url, options), prepare }),
+  });
 }
 
 async function openMigratedSqlite(file: string, options: StoreOptions): Promise<Database> {

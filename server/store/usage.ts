@@ -10,6 +10,7 @@ import type { StoreParts } from './parts.ts';
 import { firstDay } from './quota-rows.ts';
 import type { QuotaAdmin } from './quota-subjects.ts';
 import { covers, wholeOrganizations } from './reach.ts';
+import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 
 export type UsageQuery = Partial<NonNullable<operations['getUsage']['parameters']['query']>>;
@@ -17,6 +18,8 @@ export type UsageQuery = Partial<NonNullable<operations['getUsage']['parameters'
 export interface UsageReports {
   /** In the order of what it is grouped by. Throws `invalid_request` for a period that cannot be. */
   sum(reach: QuotaAdmin, query: UsageQuery): Promise<Page<UsageEntry>>;
+  /** Forgets the days that end before; answers with how many rows there were. */
+  prune(before: Date): Promise<number>;
 }
 
 const columns = { day: 'day', model: 'model', user: 'user_id', key: 'api_key_id' } as const;
@@ -42,6 +45,12 @@ export function usageRepository({ database, clock, cursors }: StoreParts): Usage
       database.read(reach.operator ? 'installation' : reach, (sql) =>
         readUsage(sql, cursors, reach, query, clock.now().getTime()),
       ),
+    prune: async (before) => {
+      const day = dayOf(before.getTime());
+      // What quotas are checked by says the same, and goes with it.
+      await sweepTable(database, 'usage_counters', 'day', day);
+      return sweepTable(database, 'usage_days', 'day', day);
+    },
   };
 }
 

@@ -166,15 +166,16 @@ async function takeNumbers(
   return Array.isArray(answer) ? answer[0] : answer.rows[0];
 }
 
-/** How many events one transaction forgets. */
-const pruneBatch = 1000;
-
-/** Forgets what was told before. Answers with whether there may be more. */
-export async function pruneWorkspaceEvents(sql: Knex.Transaction, before: number): Promise<boolean> {
+/** Forgets what was told before. Answers with how many events were looked at: fewer than `most` are the last. */
+export async function pruneWorkspaceEvents(
+  sql: Knex.Transaction,
+  before: number,
+  most: number,
+): Promise<number> {
   const old = await sql<EventRow>('workspace_events')
     .where('created_at', '<', before)
     .orderBy('created_at')
-    .limit(pruneBatch)
+    .limit(most)
     .select('workspace_id', 'seq');
   for (const [workspace_id, events] of Map.groupBy(old, (event) => event.workspace_id)) {
     const newest = Math.max(...events.map(({ seq }) => seq));
@@ -184,5 +185,5 @@ export async function pruneWorkspaceEvents(sql: Knex.Transaction, before: number
       .update({ pruned_event_id: newest });
     await sql('workspace_events').where({ workspace_id }).where('seq', '<=', newest).delete();
   }
-  return old.length === pruneBatch;
+  return old.length;
 }

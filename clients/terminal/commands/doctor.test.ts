@@ -353,8 +353,8 @@ const cases: readonly Case[] = [
     'a database of a newer version',
     'database',
     'problem',
-    /newer version: its schema is 9999/,
-    /newer version/,
+    /newer version of service: its schema is 9999/,
+    /version that wrote it/,
     (home) => void database(home, 9999),
   ],
   [
@@ -703,7 +703,8 @@ function database(home: TestHome, version: number): void {
   mkdirSync(folder, { recursive: true, mode: 0o755 });
   const file = join(folder, 'service.db');
   const sql = new DatabaseSync(file);
-  sql.exec(`create table schema_versions (version integer); insert into schema_versions values (${version})`);
+  sql.exec(`create table schema_versions (version integer, name text);
+    insert into schema_versions values (${version}, 'accounts')`);
   sql.close();
   chmodSync(file, 0o644);
 }

@@ -80,15 +80,9 @@ export async function examineDatabase({ loaded }: SettledScene): Promise<Finding
   try {
     const versions = await examine(folder);
     if (!versions) return [none];
-    const { found, known } = versions;
-    if (found <= known) return [{ level: 'ok', message: `${file} can be read.` }];
-    return [
-      {
-        level: 'problem',
-        message: `${file} was written by a newer version: its schema is ${found}, this program knows ${known}.`,
-        remedy: 'Use that newer version.',
-      },
-    ];
+    if (versions.refusal === null) return [{ level: 'ok', message: `${file} can be read.` }];
+    const remedy = 'Use the version that wrote it.';
+    return [{ level: 'problem', message: `${file}: ${versions.refusal}`, remedy }];
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const remedy =

@@ -1,11 +1,9 @@
 /** How long things may take, and how many there may be. */
 import { type RateLimits, readRateLimits } from './rate-limits.ts';
 import type { SettingSource } from './setting-source.ts';
-import { seconds, wholeNumber, yesOrNo } from './value-forms.ts';
+import { seconds, wholeNumber } from './value-forms.ts';
 
 export interface LimitSettings {
-  /** Whether an older database is copied before it is migrated. */
-  readonly migrationBackup: boolean;
   readonly leaseSeconds: number;
   readonly keepaliveSeconds: number;
   readonly stallSeconds: number;
@@ -25,13 +23,6 @@ export interface LimitSettings {
 
 export function readLimits(source: SettingSource): LimitSettings {
   return {
-    migrationBackup: source.read({
-      variable: 'SERVICE_MIGRATION_BACKUP',
-      flag: 'migration-backup',
-      meaning: 'Copies an older database into backups of the data directory before it is migrated.',
-      fallback: true,
-      parse: yesOrNo,
-    }),
     leaseSeconds: source.read({
       variable: 'SERVICE_LEASE_SECONDS',
       flag: 'lease-seconds',

@@ -54,6 +54,7 @@ async function createInvitations(sql: Knex.Transaction): Promise<void> {
     table.bigInteger('used_at');
     table.text('used_by');
     table.index(['kind', 'used_at', 'expires_at']);
+    table.index(['expires_at']);
     table.index(['organization_id', 'created_at', 'id']);
     table.check("kind in ('bootstrap', 'invitation')");
     table.check("role in ('owner', 'admin', 'member', 'viewer')");

@@ -85,6 +85,7 @@ async function createCounters(sql: Knex.Transaction): Promise<void> {
     table.bigInteger('cost_nanodollars').notNullable();
     table.primary(['subject_id', 'day', 'organization_id', 'slot']);
     table.index(['organization_id']);
+    table.index(['day']);
   });
 }
 

@@ -1,0 +1,48 @@
+/** The settings of the database: where it is, who migrates it, and whether it is copied before. */
+import { Fault, type SettingSource } from './setting-source.ts';
+import { yesOrNo } from './value-forms.ts';
+
+export interface DatabaseSettings {
+  /** Null takes SQLite in the data directory. */
+  readonly databaseUrl: string | null;
+  /** The same database as the role that owns its tables; null where `databaseUrl` is both. */
+  readonly databaseMigrationUrl: string | null;
+  /** Whether an older database is copied before it is migrated. */
+  readonly migrationBackup: boolean;
+}
+
+export function readDatabase(source: SettingSource): DatabaseSettings {
+  const settings = {
+    databaseUrl: source.read<string | null>({
+      variable: 'DATABASE_URL',
+      meaning:
+        'postgres://user:password@host/database; without it, SQLite in the data directory. DATABASE_URL_FILE names a file that holds it.',
+      fallback: null,
+      secret: true,
+      parse: databaseUrl,
+    }),
+    databaseMigrationUrl: source.read<string | null>({
+      variable: 'DATABASE_MIGRATION_URL',
+      meaning:
+        'The same database as the role that owns its tables, for migrations and backups; that of DATABASE_URL then needs no right but to the rows. DATABASE_MIGRATION_URL_FILE names a file that holds it.',
+      fallback: null,
+      secret: true,
+      parse: databaseUrl,
+    }),
+    migrationBackup: source.read({
+      variable: 'SERVICE_MIGRATION_BACKUP',
+      flag: 'migration-backup',
+      meaning: 'Copies an older database into backups of the data directory before it is migrated.',
+      fallback: true,
+      parse: yesOrNo,
+    }),
+  };
+  if (settings.databaseMigrationUrl !== null && settings.databaseUrl === null)
+    source.fault('DATABASE_MIGRATION_URL needs DATABASE_URL: it is the same database, for another role.');
+  return settings;
+}
+
+function databaseUrl(text: string): string | Fault {
+  if (/^postgres(ql)?:\/\/./.test(text)) return text;
+  return new Fault('must begin with postgres://, as postgres://user:password@host/database.');
+}

@@ -1,0 +1,227 @@
+/** Migrations, restores and changes of the master key that are killed half-way: the next one finds old or new, never between. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import knex from 'knex';
+import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { systemClock } from '../clock.ts';
+import { createLog } from '../log.ts';
+import { schemaVersion } from '../store/migrate.ts';
+import { openStore } from '../store/store.ts';
+import { createBackup, restoreBackup, rotateMasterKey } from './maintenance.ts';
+import { install, type TestInstallation, usePostgresPrograms } from './test-installation.ts';
+
+const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
+
+beforeAll(usePostgresPrograms);
+
+describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
+  const here = test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null);
+
+  here(
+    'a first start that is killed in its migration leaves nothing, and the next one does all of it',
+    async () => {
+      for (const step of [1, 7, schemaVersion]) {
+        const installation = await install(database);
+        expect(await openUntilKilled(installation, step)).toBe('SIGKILL');
+        expect(await installation.ask((sql) => sql.schema.hasTable('schema_versions'))).toBe(false);
+        expect(await installation.ask((sql) => sql.schema.hasTable('users'))).toBe(false);
+        await openToEnd(installation);
+        expect(await steps(installation)).toHaveLength(schemaVersion);
+      }
+    },
+    60_000,
+  );
+
+  here(
+    'an upgrade that is killed leaves the older database as it was, copied, and the next start does it',
+    async () => {
+      const installation = await install(database);
+      await openToEnd(installation);
+      const complete = await steps(installation);
+      // As the program before the last step would have left it.
+      await installation.ask((sql) => sql.schema.dropTable('kept_requests'));
+      await installation.ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+      const older = await steps(installation);
+      // The time of the copy is asked for first, and that of the step when all of it is done.
+      expect(await openUntilKilled(installation, 2)).toBe('SIGKILL');
+      expect(await steps(installation)).toEqual(older);
+      expect(await installation.ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+      await openToEnd(installation);
+      expect(await steps(installation)).toEqual(complete);
+      const copies = await readdir(join(installation.settings.dataDirectory, 'backups'));
+      expect(copies.filter((name) => name.startsWith('before-migration-from-'))).toHaveLength(2);
+      for (const name of copies)
+        await restoreBackup(
+          installation.settings,
+          join(installation.settings.dataDirectory, 'backups', name),
+        );
+      expect(await steps(installation)).toEqual(older);
+    },
+    60_000,
+  );
+
+  here(
+    'a change of the master key that is killed goes on later; both keys open meanwhile',
+    async () => {
+      const installation = await install(database);
+      const { settings, start, variables } = installation;
+      const keyFile = settings.masterKeyFile ?? join(settings.dataDirectory, 'master.key');
+      const server = await start();
+      const post = async (url: string, key: string) => {
+        const headers = {
+          authorization: `Bearer ${server.key}`,
+          'content-type': 'application/json',
+          'idempotency-key': key,
+        };
+        const response = await fetch(`${url}/api/v1/sessions`, { method: 'POST', headers, body: '{}' });
+        return `${response.status} ${await response.text()}`;
+      };
+      const before = await post(server.url, 'before');
+      expect(before).toMatch(/^201 /);
+      const keys = async () => (await readFile(keyFile, 'utf8')).trim().split('\n');
+      const [oldKey] = await keys();
+
+      const env = { PATH: process.env.PATH, HOME: installation.folder, ...variables };
+      const rotation = spawn(process.execPath, [command, 'rotate-master-key'], { env, stdio: 'ignore' });
+      const ended = once(rotation, 'exit');
+      await expect.poll(async () => (await keys()).length, { timeout: 20_000, interval: 5 }).toBe(2);
+      rotation.kill('SIGKILL');
+      expect((await ended)[1]).toBe('SIGKILL');
+
+      const [newKey, other] = await keys();
+      expect(other).toBe(oldKey);
+      const second = await start();
+      const between = await post(second.url, 'between');
+      for (const { url } of [server, second]) {
+        expect(await post(url, 'before')).toBe(before);
+        expect(await post(url, 'between')).toBe(between);
+      }
+      await rotateMasterKey(settings);
+      expect(await keys()).toEqual([newKey]);
+      for (const { url } of [server, second]) {
+        expect(await post(url, 'before')).toBe(before);
+        expect(await post(url, 'between')).toBe(between);
+      }
+    },
+    60_000,
+  );
+});
+
+const onPostgres = test.skipIf(inject('postgresUrl') === null);
+
+onPostgres(
+  'a restore that is killed leaves the database as it was, and the next one does it',
+  async () => {
+    const installation = await install('PostgreSQL');
+    const { settings, folder, variables, ask } = installation;
+    await openToEnd(installation);
+    const copy = await createBackup(settings, join(folder, 'copy'));
+    await ask((sql) => sql('invitations').insert(invitation('written since')));
+
+    const holder = knex({ client: 'pg', connection: installation.url, pool: { min: 0, max: 1 } });
+    onTestFinished(() => holder.destroy());
+    const holding = await holder.transaction();
+    // The restore has dropped other tables by the time it comes to this one, and waits there.
+    await holding.raw('lock table workspaces in access share mode');
+    const env = { PATH: process.env.PATH, HOME: folder, ...variables };
+    const restoring = spawn(process.execPath, [command, 'restore', copy], { env, stdio: 'ignore' });
+    const ended = once(restoring, 'exit');
+    const waiting = () =>
+      holding.raw(
+        `select count(*)::int as count from pg_locks where not granted and relation = 'workspaces'::regclass`,
+      );
+    await expect.poll(async () => (await waiting()).rows[0].count, { timeout: 20_000 }).toBe(1);
+    restoring.kill('SIGKILL');
+    expect((await ended)[1]).toBe('SIGKILL');
+    await holding.commit();
+    const sessions = () =>
+      ask((sql) =>
+        sql('pg_stat_activity').where({ application_name: 'psql' }).whereRaw('datname = current_database()'),
+      );
+    await expect.poll(sessions, { timeout: 20_000 }).toEqual([]);
+
+    expect(await ask((sql) => sql('invitations').pluck('hash'))).toEqual(['written since']);
+    await openToEnd(installation);
+    await restoreBackup(settings, copy);
+    expect(await ask((sql) => sql('invitations'))).toEqual([]);
+    await openToEnd(installation);
+  },
+  60_000,
+);
+
+onPostgres('a restore that fails in the middle says why, and changes nothing', async () => {
+  const installation = await install('PostgreSQL');
+  const { settings, folder, ask } = installation;
+  await openToEnd(installation);
+  const copy = await createBackup(settings, join(folder, 'copy'));
+  await ask((sql) => sql('invitations').insert(invitation('written since')));
+  await ask((sql) =>
+    sql.raw(`create schema elsewhere;
+      create function elsewhere.fail() returns event_trigger language plpgsql as
+        $$ begin raise exception 'there is no room for an index'; end $$;
+      create event trigger fail on ddl_command_end when tag in ('CREATE INDEX') execute function elsewhere.fail()`),
+  );
+  await expect(restoreBackup(settings, copy)).rejects.toThrow(
+    /psql failed: .*there is no room for an index/s,
+  );
+  const programs = process.env.PATH;
+  onTestFinished(() => void vi.stubEnv('PATH', programs));
+  vi.stubEnv('PATH', '/nowhere');
+  await expect(restoreBackup(settings, copy)).rejects.toThrow(
+    /pg_restore cannot be run: install the client programs of PostgreSQL/,
+  );
+  expect(await ask((sql) => sql('invitations').pluck('hash'))).toEqual(['written since']);
+});
+
+onPostgres(
+  'without pg_dump an older database is not migrated, and the message says how to go on',
+  async () => {
+    const installation = await install('PostgreSQL');
+    await openToEnd(installation);
+    await installation.ask((sql) => sql.schema.dropTable('kept_requests'));
+    await installation.ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+    const older = await steps(installation);
+    const programs = process.env.PATH;
+    vi.stubEnv('PATH', '/nowhere');
+    onTestFinished(() => void vi.stubEnv('PATH', programs));
+    await expect(openToEnd(installation)).rejects.toThrow(
+      /could not be copied before \(pg_dump cannot be run: install the client programs of PostgreSQL.*SERVICE_MIGRATION_BACKUP=false/,
+    );
+    expect(await steps(installation)).toEqual(older);
+  },
+);
+
+function invitation(hash: string) {
+  return { id: `inv_${hash}`, hash, kind: 'invitation', created_at: 0, expires_at: 0 };
+}
+
+async function openToEnd({ url, settings }: TestInstallation): Promise<void> {
+  const backups = join(settings.dataDirectory, 'backups');
+  await (await openStore(url, { clock: systemClock, log: createLog('silent'), backups })).close();
+}
+
+/** Another process, which kills itself when it asks for the time so often: once for each step, when all of it is done. */
+async function openUntilKilled({ url, settings }: TestInstallation, asked: number): Promise<string | null> {
+  await mkdir(settings.dataDirectory, { recursive: true });
+  const program = `
+    import { openStore } from ${JSON.stringify(import.meta.resolve('../store/store.ts'))};
+    import { createLog } from ${JSON.stringify(import.meta.resolve('../log.ts'))};
+    let asked = 0;
+    const now = () => {
+      asked += 1;
+      if (asked === ${asked}) process.kill(process.pid, 'SIGKILL');
+      return new Date();
+    };
+    const backups = ${JSON.stringify(join(settings.dataDirectory, 'backups'))};
+    await openStore(${JSON.stringify(url)}, { clock: { now }, log: createLog('silent'), backups });`;
+  const flags = ['--input-type=module-typescript', '--eval', program];
+  const child = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const [, signal] = await once(child, 'exit');
+  return signal;
+}
+
+async function steps({ ask }: TestInstallation): Promise<string[]> {
+  return ask((sql) => sql('schema_versions').orderBy('version').pluck('name'));
+}

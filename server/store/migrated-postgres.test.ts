@@ -1,0 +1,129 @@
+/** Two roles of PostgreSQL: one owns the tables and migrates, the other serves, and can do nothing but that. */
+import { randomBytes } from 'node:crypto';
+import knex, { type Knex } from 'knex';
+import { expect, inject, it, onTestFinished } from 'vitest';
+import { createLog } from '../log.ts';
+import { openPostgres } from './postgres.ts';
+import { openStore, type Store } from './store.ts';
+import { describeStore, newAccount } from './test-stores.ts';
+
+const log = createLog('silent');
+
+interface Roles {
+  /** As the role that serves, and as the one that owns. */
+  readonly url: string;
+  readonly migrationUrl: string;
+  readonly service: string;
+  /** As the superuser of the tests. */
+  readonly admin: Knex;
+}
+
+/** A database as operators are told to make it, with both of its roles. */
+async function twoRoles(): Promise<Roles> {
+  const server = inject('postgresUrl') ?? '';
+  const name = `roles_${randomBytes(6).toString('hex')}`;
+  const [owner, service] = [`${name}_owner`, `${name}_service`];
+  const root = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
+  await root.raw(`create role ${owner} login`);
+  await root.raw(`create role ${service} login`);
+  await root.raw(`create database ${name} owner ${owner}`);
+  const as = (user: string) => {
+    const url = new URL(server);
+    url.pathname = `/${name}`;
+    url.username = user;
+    return url.href;
+  };
+  const admin = knex({ client: 'pg', connection: as('postgres'), pool: { min: 0, max: 1 } });
+  onTestFinished(async () => {
+    await admin.destroy();
+    await root.raw(`drop database ${name} with (force)`);
+    await root.raw(`drop role ${owner}`);
+    await root.raw(`drop role ${service}`);
+    await root.destroy();
+  });
+  return { url: as(service), migrationUrl: as(owner), service, admin };
+}
+
+describeStore('postgresql', 'With DATABASE_MIGRATION_URL', (_store, engine) => {
+  const open = async (url: string, migrationUrl?: string): Promise<Store> => {
+    const store = await openStore(url, { clock: engine.clock, log, migrationUrl });
+    onTestFinished(() => store.close());
+    return store;
+  };
+
+  it('the role that serves owns nothing, and can neither change a table nor see past the policies', async () => {
+    const { url, migrationUrl, service, admin } = await twoRoles();
+    const store = await open(url, migrationUrl);
+    const ada = await newAccount(store);
+    const { session } = await store.sessions.create(ada, { title: 'Mine' });
+    expect((await store.sessions.find(ada, session.id))?.session.title).toBe('Mine');
+    const { rows } = await admin.raw(
+      `select count(*)::int as count from pg_shdepend join pg_roles on refobjid = pg_roles.oid
+       where deptype = 'o' and rolname = ?`,
+      [service],
+    );
+    expect(rows).toEqual([{ count: 0 }]);
+    const sql = knex({ client: 'pg', connection: url, pool: { min: 0, max: 1 } });
+    onTestFinished(() => sql.destroy());
+    for (const statement of [
+      'alter table sessions disable row level security',
+      'alter table sessions no force row level security',
+      'alter table sessions disable trigger all',
+      'drop policy scope on sessions',
+      'create policy mine on sessions using (true)',
+      'drop table sessions',
+      'truncate sessions',
+      'create table notes (body text)',
+      'update audit_entries set action = 1',
+      'set row_security = off; select * from sessions',
+      `set role ${service}_owner`,
+      'set session_replication_role = replica',
+    ])
+      await expect(sql.raw(statement), statement).rejects.toThrow(
+        /must be owner|permission denied|row-level security|does not exist/,
+      );
+    expect(await sql('sessions')).toEqual([]);
+    await sql.raw('reset role');
+    expect(await sql('sessions')).toEqual([]);
+  });
+
+  it('a node without it works where another has migrated, and refuses where nobody has', async () => {
+    const { url, migrationUrl, admin } = await twoRoles();
+    await expect(open(url)).rejects.toThrow(/permission denied|DATABASE_MIGRATION_URL/);
+    await open(url, migrationUrl);
+    const store = await open(url);
+    await newAccount(store);
+    const newest = await admin('schema_versions').orderBy('version', 'desc').first();
+    await admin('schema_versions').where({ version: newest.version }).delete();
+    await expect(open(url)).rejects.toThrow(/has to be migrated.*DATABASE_MIGRATION_URL/);
+    await admin('schema_versions').insert([newest, { version: 99, name: 'later', applied_at: 0 }]);
+    await expect(open(url)).rejects.toMatchObject({ name: 'NewerDatabase' });
+  });
+
+  it('is refused where it protects nothing: a role that owns the tables, or passes over the policies', async () => {
+    const { url, migrationUrl, service, admin } = await twoRoles();
+    await expect(open(engine.url(), migrationUrl)).rejects.toThrow(/passes over row-level security/);
+    await open(url, migrationUrl);
+    await expect(open(migrationUrl, migrationUrl)).rejects.toThrow(/owns the tables/);
+    await admin.raw(`alter role ${service} bypassrls`);
+    await expect(open(url, migrationUrl)).rejects.toThrow(/passes over row-level security/);
+    await expect(open(url)).rejects.toThrow(/passes over row-level security/);
+    await admin.raw(`alter role ${service} nobypassrls`);
+    const other = await twoRoles();
+    await expect(open(url, other.migrationUrl)).rejects.toThrow(/another database/);
+  });
+
+  it('needs no role that every database of the server would share', async () => {
+    const { url, migrationUrl } = await twoRoles();
+    await open(url, migrationUrl);
+    const database = openPostgres(url, log, null);
+    onTestFinished(() => database.close());
+    const { rows } = await database.read('installation', (sql) =>
+      sql.raw(
+        `select session_user = current_user as same, pg_has_role(current_user, oid, 'member') as member
+         from pg_roles where rolname = 'service_app'`,
+      ),
+    );
+    for (const row of rows) expect(row).toEqual({ same: true, member: false });
+  });
+});

@@ -1,0 +1,81 @@
+/** Opens PostgreSQL: migrated by whoever owns the tables, and then as a role that has no rights but to their rows. */
+import type { Knex } from 'knex';
+import type { Log } from '../log.ts';
+import type { Database } from './database.ts';
+import { type AppliedStep, refuseStrange, schemaVersion, versionOf } from './migrate.ts';
+import { openAsOwner, openPostgres } from './postgres.ts';
+import {
+  type ConnectedRole,
+  grantRows,
+  prepareServiceRole,
+  readRole,
+  requireRestricted,
+} from './postgres-roles.ts';
+
+interface Opening {
+  readonly url: string;
+  /** The same database as the role that owns its tables; absent where that is the role of `url`. */
+  readonly migrationUrl: string | undefined;
+  readonly log: Log;
+  /** Migrates as that role, and does `prepare` in the same transaction. */
+  readonly migrate: (owner: Database, prepare: (sql: Knex.Transaction) => Promise<void>) => Promise<void>;
+}
+
+export async function openMigratedPostgres(opening: Opening): Promise<Database> {
+  const { url, migrationUrl, log, migrate } = opening;
+  const role = await roleOf(url, log);
+  if (migrationUrl !== undefined) {
+    requireRestricted(role);
+    if ((await roleOf(migrationUrl, log)).database !== role.database) throw otherDatabase();
+    await connected(migrationUrl, log, (owner) => migrate(owner, (sql) => grantRows(sql, role.name)));
+    await requireTablesOfAnother(url, log);
+    return openPostgres(url, log, null);
+  }
+  if (role.hasTables && !role.owns) {
+    requireRestricted(role);
+    await connected(url, log, (database) => requireMigrated(database, role));
+    return openPostgres(url, log, null);
+  }
+  await connected(url, log, (owner) => migrate(owner, prepareServiceRole));
+  return openPostgres(url, log);
+}
+
+function roleOf(url: string, log: Log): Promise<ConnectedRole> {
+  return connected(url, log, (database) => database.read('installation', readRole));
+}
+
+/** By now there are tables, and it is known whose they are. Databases of two servers may have the same number. */
+async function requireTablesOfAnother(url: string, log: Log): Promise<void> {
+  const role = await roleOf(url, log);
+  if (!role.hasTables) throw otherDatabase();
+  requireRestricted(role);
+}
+
+function otherDatabase(): Error {
+  return new Error('DATABASE_MIGRATION_URL leads to another database than DATABASE_URL: name the same one.');
+}
+
+/** A node that may not migrate works where another one has done so. */
+async function requireMigrated(database: Database, { name }: ConnectedRole): Promise<void> {
+  const steps = await database
+    .read('installation', async (sql) => sql<AppliedStep>('schema_versions').select('version', 'name'))
+    .catch((cause: unknown) => {
+      throw new Error(`The role ${name} of DATABASE_URL may not read the tables: ${howToMigrate}`, { cause });
+    });
+  refuseStrange(steps);
+  if (versionOf(steps) < schemaVersion)
+    throw new Error(
+      `The database has to be migrated, which the role ${name} of DATABASE_URL may not: ${howToMigrate}`,
+    );
+}
+
+const howToMigrate = 'start one server with DATABASE_MIGRATION_URL, as the role that owns them.';
+
+async function connected<T>(url: string, log: Log, work: (database: Database) => Promise<T>): Promise<T> {
+  const database = openAsOwner(url, log);
+  try {
+    return await work(database);
+  } finally {
+    await database.close();
+  }
+}
