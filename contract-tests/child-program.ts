@@ -61,11 +61,14 @@ export async function startProgram(
 
 function watch(child: ChildProcess, ready: RegExp) {
   let printed = '';
+  let found: RegExpExecArray | null = null;
   const { promise: match, resolve } = Promise.withResolvers<RegExpExecArray>();
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding('utf8').on('data', (text: string) => {
       printed += text;
-      const found = ready.exec(printed);
+      // Not once more after that: by and by a log is long.
+      if (found) return;
+      found = ready.exec(printed);
       if (found) resolve(found);
     });
   }

@@ -49,9 +49,9 @@ export async function filterFaults(
 ): Promise<string[]> {
   const { ours, theirs } = world.cast;
   const own = await requestBy(world, operation, caller, theirs);
-  const ids = [ours.id, ours.workspaceId, ours.owner.id, ...Object.values(await newConversation(ours))];
-  for (const id of ids) ours.secrets.add(id);
+  const ids = [ours.id, ours.workspaceId, ours.owner.id, ...(await conversationIn(ours))];
   const faults: string[] = [];
+  for (const id of ids) ours.secrets.add(id);
   for (const { name, prefix } of filtersOf(operation)) {
     // The organization itself is a colleague's own.
     if (caller === 'colleague' && prefix === 'org') continue;
@@ -64,6 +64,15 @@ export async function filterFaults(
     faults.push(...told.map((fault) => `${caller}, ${name}: ${fault}`));
   }
   return faults;
+}
+
+const conversations = new WeakMap<Organization, Promise<string[]>>();
+
+/** One that stays as it is; see `newConversation`. */
+function conversationIn(organization: Organization): Promise<string[]> {
+  const ids = conversations.get(organization) ?? newConversation(organization).then(Object.values<string>);
+  conversations.set(organization, ids);
+  return ids;
 }
 
 async function requestBy(
