@@ -49,10 +49,10 @@ export interface ContractOperation {
   readonly access: Access;
   readonly successStatuses: readonly number[];
   readonly parameters: readonly Parameter[];
+  /** The members that the body of a request may have, with their schemas. */
+  readonly members: Readonly<Record<string, AnySchemaObject>>;
   /** The first example of a request, and its media type; null where there is no body. */
   readonly example: { readonly type: string; readonly value: unknown } | null;
-  /** The members that the body of a request may have. */
-  readonly members: readonly string[];
   /** The headers of the first successful answer. */
   readonly answerHeaders: readonly string[];
   readonly responses: Readonly<Record<string, unknown>>;
@@ -86,15 +86,10 @@ function toOperation(
     label: `${method} ${path}`,
     access: operation['x-access'],
     parameters: [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(toParameter),
-    example: exampleOf(content),
     members: membersOf(content),
+    example: exampleOf(content),
     answerHeaders: headersOf(responses[successStatuses[0] ?? '']),
   };
-}
-
-function membersOf(content: Content = {}): string[] {
-  const [body] = Object.values(content);
-  return Object.keys(resolved<AnySchemaObject>(body?.schema ?? {}).properties ?? {});
 }
 
 function headersOf(response: unknown): string[] {
@@ -104,6 +99,14 @@ function headersOf(response: unknown): string[] {
 function toParameter(value: unknown): Parameter {
   const parameter = resolved<Parameter>(value);
   return { ...parameter, schema: resolved<AnySchemaObject>(parameter.schema) };
+}
+
+function membersOf(content: Content = {}): ContractOperation['members'] {
+  const [body] = Object.values(content);
+  const { properties = {} } = resolved<AnySchemaObject>(body?.schema ?? {});
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => [name, resolved<AnySchemaObject>(schema)]),
+  );
 }
 
 function exampleOf(content: Content = {}): ContractOperation['example'] {

@@ -2,8 +2,9 @@
 import { answerFaults, type ContractOperation } from '../contract.ts';
 import { type Caller, outsiders } from './callers.ts';
 import { idsIn, neverMade, prefixOf } from './ids.ts';
-import { type Answer, prepare, type Request, send } from './requests.ts';
+import { prepare } from './requests.ts';
 import type { Ids } from './things.ts';
+import { type Answer, type Request, send } from './wire.ts';
 import type { World } from './world.ts';
 
 export interface Cell {

@@ -1,12 +1,15 @@
 /** Ids of one organization in requests of another: in each place where an id can stand, they name nothing. */
+
+import type { AnySchemaObject } from 'ajv';
 import type { ContractOperation } from '../contract.ts';
 import type { Caller } from './callers.ts';
 import { differences, leaks } from './cell.ts';
 import { idsIn, neverMade, prefixOf, withIdAt } from './ids.ts';
 import type { Organization } from './people.ts';
-import { prepare, type Request, send } from './requests.ts';
+import { asObject, prepare } from './requests.ts';
 import { specialRequests } from './special-requests.ts';
 import { makeThing, newConversation } from './things.ts';
+import { type Request, send } from './wire.ts';
 import type { World } from './world.ts';
 
 /** Whether a request may hold several ids, as far as the contract tells. */
@@ -33,35 +36,46 @@ export async function mixedFaults(world: World, operation: ContractOperation): P
   return faults;
 }
 
-/** The parameters by which a list can be narrowed to something that has an id. */
-export function filtersOf({ method, parameters }: ContractOperation) {
-  return parameters.flatMap(({ in: where, name, schema }) => {
-    const prefix = /^\^([a-z]+)_/.exec(schema.pattern ?? '')?.[1];
-    return method === 'GET' && where === 'query' && prefix !== undefined ? [{ name, prefix }] : [];
-  });
+/** Where in a request an id may stand besides its path. */
+export function placesOf({ parameters, members }: ContractOperation) {
+  const inQuery = parameters.filter((parameter) => parameter.in === 'query');
+  return [
+    ...inQuery.map(({ name, schema }) => ({ part: 'query' as const, name, prefix: prefixFor(schema) })),
+    ...Object.entries(members).map(([name, schema]) => ({
+      part: 'body' as const,
+      name,
+      prefix: prefixFor(schema),
+    })),
+  ].filter(({ prefix }) => prefix !== '');
 }
 
-/** Somebody from elsewhere narrows what they may see to something of ours. */
-export async function filterFaults(
-  world: World,
-  operation: ContractOperation,
-  caller: Caller,
-): Promise<string[]> {
+function prefixFor({ pattern }: AnySchemaObject): string {
+  return /^\^([a-z]+)_\[/.exec(pattern ?? '')?.[1] ?? '';
+}
+
+/** Somebody asks for their own, and names something of ours with it. */
+export async function placeFaults(world: World, operation: ContractOperation): Promise<string[]> {
   const { ours, theirs } = world.cast;
-  const own = await requestBy(world, operation, caller, theirs);
   const ids = [ours.id, ours.workspaceId, ours.owner.id, ...(await conversationIn(ours))];
-  const faults: string[] = [];
   for (const id of ids) ours.secrets.add(id);
-  for (const { name, prefix } of filtersOf(operation)) {
-    // The organization itself is a colleague's own.
-    if (caller === 'colleague' && prefix === 'org') continue;
+  const faults: string[] = [];
+  for (const { part, name, prefix } of placesOf(operation)) {
     const id = ids.find((one) => prefixOf(one) === prefix);
-    if (id === undefined) throw new Error(`${operation.operationId}: filterFaults has no id for ${name}`);
-    const narrowed = { ...own, query: { ...own.query, [name]: id } };
-    const answer = await send(world.server, narrowed);
-    const twin = await send(world.server, { ...narrowed, query: { ...own.query, [name]: neverMade(id) } });
-    const told = [...differences(answer, twin), ...leaks(world, caller, narrowed, answer)];
-    faults.push(...told.map((fault) => `${caller}, ${name}: ${fault}`));
+    if (id === undefined) throw new Error(`${operation.operationId}: placeFaults has no id for ${name}`);
+    const own = await requestBy(world, operation, 'rival', theirs);
+    const naming = (named: string): Request => ({
+      ...own,
+      [part]: { ...asObject(own[part]), [name]: named },
+    });
+    const answer = await send(world.server, naming(id));
+    const twin = await send(world.server, naming(neverMade(id)));
+    // What a change does not look at cannot tell anything; two of them differ by themselves.
+    const changed = operation.method !== 'GET' && answer.status < 300 && twin.status < 300;
+    const told = [
+      ...(changed ? [] : differences(answer, twin)),
+      ...leaks(world, 'rival', naming(id), answer),
+    ];
+    faults.push(...told.map((fault) => `${part}/${name}: ${fault}`));
   }
   return faults;
 }

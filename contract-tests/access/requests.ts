@@ -1,38 +1,16 @@
 /** The request of a cell: what the contract's own example asks for, of things that are there; valid but for who asks. */
 import type { ContractOperation } from '../contract.ts';
 import { withIds } from './ids.ts';
-import type { Person } from './people.ts';
+import type { Sender } from './special-request.ts';
 import { specialRequests } from './special-requests.ts';
 import type { Ids } from './things.ts';
+import type { Answer, Request } from './wire.ts';
 import type { World } from './world.ts';
-
-export interface Request {
-  readonly method: string;
-  readonly path: string;
-  readonly query: Readonly<Record<string, string>>;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-  readonly token: string | null;
-}
-
-/** Who sends it. */
-export interface Sender {
-  /** Null for who is not logged in. */
-  readonly person: Person | null;
-  readonly token: string | null;
-}
 
 export interface Prepared {
   readonly request: Request;
   /** Takes back what a success would change for other cells. */
   undo(answer: Answer): Promise<void>;
-}
-
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly type: string;
-  readonly text: string;
 }
 
 export async function prepare(
@@ -74,20 +52,6 @@ function renewed({ example, method, successStatuses }: ContractOperation): unkno
 }
 
 /** Every body of the contract is an object. */
-function asObject(value: unknown): Record<string, unknown> {
+export function asObject(value: unknown): Record<string, unknown> {
   return value as Record<string, unknown>;
-}
-
-export async function send({ url }: { readonly url: string }, request: Request): Promise<Answer> {
-  const { method, path, query, headers, body, token } = request;
-  const search = new URLSearchParams(query);
-  const response = await fetch(`${url}${path}${search.size > 0 ? `?${search}` : ''}`, {
-    method,
-    headers: { ...headers, ...(token !== null && { Authorization: `Bearer ${token}` }) },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-    // Where a browser is sent belongs to somebody else's contract.
-    redirect: 'manual',
-  });
-  const [type = ''] = (response.headers.get('Content-Type') ?? '').split(';');
-  return { status: response.status, headers: response.headers, type, text: await response.text() };
 }

@@ -2,7 +2,7 @@
 import { codeNow } from '../one-time-code.ts';
 import { Browser } from '../openid/start-openid.ts';
 import { logIn, type Person, password, visitor } from './people.ts';
-import type { RequestPlace, Special, SpecialRequest } from './special-requests.ts';
+import type { RequestPlace, Special, SpecialRequest } from './special-request.ts';
 
 export const signInRequests: Readonly<Record<string, Special>> = {
   refreshToken: async ({ world }) => {

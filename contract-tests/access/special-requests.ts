@@ -1,25 +1,6 @@
 /** Operations for which the contract's example is not enough: what they are asked of stands in a body, or is good once. */
-import type { Answer, Sender } from './requests.ts';
 import { signInRequests } from './sign-in-requests.ts';
-import type { Ids } from './things.ts';
-import type { World } from './world.ts';
-
-export interface SpecialRequest {
-  readonly query?: Readonly<Record<string, string>>;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Beside the members of the example. */
-  readonly body?: Readonly<Record<string, unknown>>;
-  readonly token?: string;
-  undo?(answer: Answer): Promise<void>;
-}
-
-export interface RequestPlace {
-  readonly world: World;
-  readonly sender: Sender;
-  readonly ids: Ids;
-}
-
-export type Special = (place: RequestPlace) => SpecialRequest | Promise<SpecialRequest>;
+import type { RequestPlace, Special, SpecialRequest } from './special-request.ts';
 
 const inWorkspace: Special = ({ ids }) => ({ body: { workspace_id: ids.workspace_id } });
 const ofWorkspace: Special = ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '' } });

@@ -19,7 +19,7 @@ const most = 8;
 export function changeOf({ operationId, members }: ContractOperation): Change {
   const own = changes[operationId];
   if (own) return own;
-  const member = ['name', 'title'].find((name) => members.includes(name));
+  const member = ['name', 'title'].find((name) => name in members);
   if (member !== undefined)
     return inText(
       (seen) => seen[member],
