@@ -53,11 +53,14 @@ function withBlocksOnly(contract: Contract): Contract {
   const copy = structuredClone(contract);
   narrow(copy, 'MessageParam', 'content');
   narrow(copy, 'CreateMessageRequest', 'system');
+  narrow(copy, 'CountMessageTokensRequest', 'system');
   for (const { operation } of operationsOf(copy)) {
-    if (operation.operationId === 'createMessage') lengthenExamples(operation);
+    if (takesMessages.has(operation.operationId)) lengthenExamples(operation);
   }
   return copy;
 }
+
+const takesMessages: ReadonlySet<string> = new Set(['createMessage', 'countMessageTokens']);
 
 /** What the examples say as a string, they say as a block. */
 function lengthenExamples(operation: Operation): void {

@@ -62,6 +62,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   pollDeviceLogin: 'nobody is known yet; the tokens are given once',
   redeemLoginCode: 'nobody is known yet; the code works once',
   replyDeviceLogin: 'the first reply counts',
+  countMessageTokens: 'it changes nothing',
   linkOidcLogin: 'an attempt that nobody goes on with ends by itself',
   logout: 'does the same again',
   revokeUserLogins: 'does the same again',

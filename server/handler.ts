@@ -4,7 +4,21 @@ import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Origin, Principal, Services } from './services.ts';
 
-export type { Generation, Principal, Profile, Query, Services, SpentByCall, StartedRun } from './services.ts';
+export type {
+  AnswerTerms,
+  Generation,
+  ModelMessage,
+  ModelMessagePart,
+  ModelPart,
+  Principal,
+  Profile,
+  Query,
+  Services,
+  SpentByCall,
+  StartedRun,
+  TokenCount,
+  ToolDefinition,
+} from './services.ts';
 
 /** One server-sent event before framing; without a name, or with the name `message`, it goes out unnamed. */
 export interface ServerEvent<Data = unknown> {

@@ -103,6 +103,13 @@ export interface ProblemExtras {
   readonly cause?: unknown;
   /** Whose account or what else was aimed at: for the audit log, never for the caller. */
   readonly concerns?: Concern | undefined;
+  readonly details?: ProblemDetails;
+}
+
+/** What clients of the Messages surface read of a failure, where there is more than its type. */
+export interface ProblemDetails {
+  readonly error_code: string;
+  readonly unsupported?: string[];
 }
 
 /** What a refused request was aimed at. */
@@ -118,6 +125,7 @@ export class Problem extends Error {
   readonly quota: QuotaUse | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly concerns: Concern | undefined;
+  readonly details: ProblemDetails | undefined;
 
   /** `detail` says what happened here, and what to do about it. */
   constructor(code: ProblemCode, detail: string, extras: ProblemExtras = {}) {
@@ -128,6 +136,7 @@ export class Problem extends Error {
     this.quota = extras.quota;
     this.headers = extras.headers ?? {};
     this.concerns = extras.concerns;
+    this.details = extras.details;
   }
 
   get status(): number {

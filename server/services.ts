@@ -31,7 +31,19 @@ import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-set
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
-export type { Generation, Profile, Query, SpentByCall, StartedRun } from './runtime/runtime.ts';
+export type {
+  AnswerTerms,
+  Generation,
+  ModelMessage,
+  ModelMessagePart,
+  ModelPart,
+  Profile,
+  Query,
+  SpentByCall,
+  StartedRun,
+  TokenCount,
+  ToolDefinition,
+} from './runtime/runtime.ts';
 export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */

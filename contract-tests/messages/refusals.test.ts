@@ -45,13 +45,13 @@ describe('refused', () => {
       () => sdk.messages.create(wrong({ max_tokens: 0 })),
     ],
     [
-      'tools',
+      'a tool without a schema',
       Anthropic.BadRequestError,
       'invalid_request_error',
-      () => sdk.messages.create(wrong({ tools: [{ name: 't', input_schema: { type: 'object' } }] })),
+      () => sdk.messages.create(wrong({ tools: [{ name: 't' }] })),
     ],
     [
-      'an image',
+      'an image of nothing',
       Anthropic.BadRequestError,
       'invalid_request_error',
       () =>

@@ -29,11 +29,9 @@ export function renderMessagesProblem(
 ): { readonly status: number; readonly type: string; readonly body: MessagesError } {
   const status = statuses[problem.code] ?? problem.status;
   const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
-  return {
-    status,
-    type: 'application/json',
-    body: { type: 'error', error: { type, message: messageOf(problem) }, request_id: requestId },
-  };
+  const { details } = problem;
+  const error = { type, message: messageOf(problem), ...(details && { details: { ...details } }) };
+  return { status, type: 'application/json', body: { type: 'error', error, request_id: requestId } };
 }
 
 /** Clients show the message alone, so that it names the places: `messages.0.content: must be string`. */

@@ -1,11 +1,20 @@
 /** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
-import type { CreateMessageRequest, Session } from '../contract/api.ts';
-import type { Call, Generation, Services } from '../handler.ts';
+import type { Session } from '../contract/api.ts';
+import type { Call, Generation, ModelPart, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { histories, newTurns, type Turn } from './messages-history.ts';
-import { type Answer, type AnswerPart, spoken } from './messages-request.ts';
+import { refusal } from './messages-refusal.ts';
+import { type Spoken, spoken } from './messages-request.ts';
+
+/** Where an answer comes from: a bare model call, or a run in a session. */
+export interface Answer {
+  readonly parts: AsyncIterable<ModelPart>;
+  readonly sessionId: string | null;
+  /** Soft limits that are passed. */
+  readonly notices: readonly string[];
+}
 
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
 export async function continueConversation(
@@ -18,14 +27,16 @@ export async function continueConversation(
   const { store, runtime, log } = services;
   const found = await store.sessions.find(principal, sessionId);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  const { system, messages } = spoken(body);
+  if (body.tools?.length)
+    throw refusal('/tools', 'a session takes no tools of the client yet', 'unsupported');
+  const { system, messages } = withTextOnly(spoken(body));
   if (messages.length === 0)
     throw new Problem(
       'invalid_request',
       'messages: holds instructions only; add a message of the role user.',
     );
   const stored = await store.transcript.readMessages(sessionId);
-  const fresh = newTurns(histories(stored, found.session), requestTurns(body));
+  const fresh = newTurns(histories(stored, found.session), turnsOf(messages));
   const session = fresh ? found.session : await fork(found.session);
   const { runId, notices } = await runtime.start({
     session: {
@@ -59,7 +70,7 @@ export async function continueConversation(
     return (await store.sessions.create(principal, copy, { parentId: parent.id })).session;
   }
 
-  async function* runParts(runId: string): AsyncGenerator<AnswerPart> {
+  async function* runParts(runId: string): AsyncGenerator<ModelPart> {
     for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (event.name === 'message' && event.data.type === 'text_delta')
         yield { type: 'text', text: event.data.text };
@@ -87,9 +98,31 @@ export async function continueConversation(
   }
 }
 
-function requestTurns(body: CreateMessageRequest): Turn[] {
-  return spoken(body).messages.map(({ role, parts }) => ({
-    role,
-    text: parts.map(({ text }) => text).join('\n'),
-  }));
+function turnsOf(messages: readonly TextMessage[]): Turn[] {
+  return messages.map(({ role, parts }) => ({ role, text: parts.map(({ text }) => text).join('\n') }));
+}
+
+interface TextMessage {
+  readonly role: 'user' | 'assistant';
+  readonly parts: { readonly type: 'text'; readonly text: string }[];
+}
+
+function withTextOnly({ system, messages }: Spoken): {
+  readonly system: string;
+  readonly messages: TextMessage[];
+} {
+  return {
+    system,
+    messages: messages.map(({ role, parts }, index) => ({
+      role: role === 'tool' ? 'user' : role,
+      parts: parts.map((part) => {
+        if (part.type === 'text') return { type: part.type, text: part.text };
+        throw refusal(
+          `/messages/${index}`,
+          `a session takes no ${part.type} of the client yet`,
+          'unsupported',
+        );
+      }),
+    })),
+  };
 }

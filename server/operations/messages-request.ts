@@ -1,43 +1,123 @@
-/** Reads a Messages request in our words, and says what an answer to it is made of. */
-import type { CreateMessageRequest, StopReason, Usage } from '../contract/api.ts';
-import type { Generation } from '../handler.ts';
+/** Reads a Messages request in our words: what was said, by whom, and how the answer is wanted. */
+import type { CreateMessageRequest } from '../contract/api.ts';
+import type { AnswerTerms, Generation, ModelMessage, ModelMessagePart } from '../handler.ts';
+import { blocksOf, type Content, partsOfBlock, resultOf, textOf } from './messages-blocks.ts';
+import { refusal } from './messages-refusal.ts';
 
-/** What either source of an answer yields: text as it comes, then how it ended. */
-export type AnswerPart =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'finish'; readonly stopReason: StopReason; readonly usage: Usage };
+type Said = Pick<CreateMessageRequest, 'system' | 'messages'>;
 
-/** Where an answer comes from: a bare model call, or a run in a session. */
-export interface Answer {
-  readonly parts: AsyncIterable<AnswerPart>;
-  readonly sessionId: string | null;
-  /** Soft limits that are passed. */
-  readonly notices: readonly string[];
+/** What was said, with the instructions apart. */
+export interface Spoken {
+  readonly system: string;
+  readonly messages: readonly ModelMessage[];
 }
 
-/** Instructions are said once, above the conversation, wherever the client put them. */
-export function spoken({ system, messages }: CreateMessageRequest) {
-  const instructions = messages.filter(({ role }) => role === 'system').map(({ content }) => textOf(content));
-  return {
-    system: [textOf(system ?? ''), ...instructions].filter(Boolean).join('\n\n'),
-    messages: messages.flatMap(({ role, content }) =>
-      role === 'system' ? [] : [{ role, parts: [{ type: 'text' as const, text: textOf(content) }] }],
-    ),
-  };
-}
+/** The tool calls that results may answer, by id, with the names of their tools. */
+export type OpenCalls = ReadonlyMap<string, string>;
 
-function textOf(content: string | readonly { readonly text: string }[]): string {
-  return typeof content === 'string' ? content : content.map(({ text }) => text).join('\n');
+/**
+ * Instructions are said once, above the conversation, wherever the client put them. `before` are calls of a history that
+ * the request does not repeat. Throws Problem.
+ */
+export function spoken({ system, messages }: Said, before: OpenCalls = new Map()): Spoken {
+  const instructions = [textOf(system, '/system')];
+  const reader = new ConversationReader(before);
+  for (const [index, { role, content }] of messages.entries()) {
+    const place = typeof content === 'string' ? `/messages/${index}` : `/messages/${index}/content`;
+    if (role === 'system') instructions.push(textOf(content, place));
+    else reader.read(role, content, place);
+  }
+  return { system: instructions.filter(Boolean).join('\n\n'), messages: reader.messages };
 }
 
 /** The sampling settings of a request. */
 export function generationOf(body: CreateMessageRequest): Generation {
+  const effort = body.output_config?.effort;
+  const thinks = body.thinking && body.thinking.type !== 'disabled';
   return {
     maxTokens: body.max_tokens,
     onlyStandard: true,
-    ...(body.temperature !== undefined && { temperature: body.temperature }),
-    ...(body.top_p !== undefined && { topP: body.top_p }),
-    ...(body.top_k !== undefined && { topK: body.top_k }),
-    ...(body.stop_sequences && { stopSequences: body.stop_sequences }),
+    ...(typeof body.temperature === 'number' && { temperature: body.temperature }),
+    ...(typeof body.top_p === 'number' && { topP: body.top_p }),
+    ...(typeof body.top_k === 'number' && { topK: body.top_k }),
+    ...(body.stop_sequences?.length && { stopSequences: body.stop_sequences }),
+    ...(effort && { reasoningEffort: effort }),
+    ...(thinks && { think: true }),
   };
+}
+
+/** The schema that the answer has to match, by either of its names. */
+export function answerSchemaOf(body: CreateMessageRequest): Pick<AnswerTerms, 'answerSchema'> {
+  const format = body.output_config?.format ?? body.output_format;
+  return format?.type === 'json_schema' && format.schema ? { answerSchema: format.schema } : {};
+}
+
+/** Reads message after message, and keeps in mind which calls have no result yet. */
+class ConversationReader {
+  readonly messages: ModelMessage[] = [];
+  #open: Map<string, string>;
+
+  constructor(before: OpenCalls) {
+    this.#open = new Map(before);
+  }
+
+  read(role: 'user' | 'assistant', content: Content, pointer: string): void {
+    if (role === 'assistant') this.#answer(content, pointer);
+    else this.#prompt(content, pointer);
+  }
+
+  #answer(content: Content, pointer: string): void {
+    const parts: ModelMessagePart[] = [];
+    for (const { block, place } of blocksOf(content, pointer)) {
+      if (block.type === 'tool_result' || block.type === 'image' || block.type === 'document')
+        throw refusal(`${place}/type`, `${block.type} stands in messages of the role user alone`, 'enum');
+      for (const part of partsOfBlock(block, place)) {
+        parts.push(part);
+        if (part.type === 'tool_use') this.#open.set(part.id, part.name);
+      }
+    }
+    if (parts.length > 0) this.messages.push({ role: 'assistant', parts });
+  }
+
+  /** Results come before all else, as every vendor wants them; what they show besides text comes behind. */
+  #prompt(content: Content, pointer: string): void {
+    const results: ModelMessagePart[] = [];
+    const rest: ModelMessagePart[] = [];
+    for (const { block, place } of blocksOf(content, pointer)) {
+      if (block.type === 'tool_use')
+        throw refusal(`${place}/type`, 'tool_use stands in messages of the role assistant alone', 'enum');
+      if (block.type !== 'tool_result') rest.push(...partsOfBlock(block, place));
+      else {
+        const { text, files } = resultOf(block, place);
+        results.push({
+          ...this.#answered(block.tool_use_id, place),
+          content: text,
+          is_error: block.is_error ?? false,
+        });
+        rest.push(...files);
+      }
+    }
+    this.#refuseUnanswered(pointer);
+    if (results.length > 0) this.messages.push({ role: 'tool', parts: results });
+    if (rest.length > 0) this.messages.push({ role: 'user', parts: rest });
+  }
+
+  #answered(id: string | undefined, place: string) {
+    const name = id === undefined ? undefined : this.#open.get(id);
+    if (id === undefined || name === undefined)
+      throw refusal(
+        `${place}/tool_use_id`,
+        `answers no tool_use of the message before: ${JSON.stringify(id ?? null)}`,
+        'orphan',
+      );
+    this.#open.delete(id);
+    return { type: 'tool_result' as const, tool_use_id: id, name };
+  }
+
+  /** Every provider refuses a call without a result. */
+  #refuseUnanswered(pointer: string): void {
+    const [left] = this.#open.keys();
+    if (left !== undefined)
+      throw refusal(pointer, `the tool_use ${JSON.stringify(left)} before has no tool_result here`, 'orphan');
+  }
 }

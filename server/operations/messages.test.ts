@@ -156,12 +156,6 @@ describe('a message', () => {
     ['no messages', { model: 'm', max_tokens: 1 }, /messages/],
     ['a wrong role', { ...say('Hi'), messages: [{ role: 'robot', content: 'x' }] }, /messages.*role/],
     ['an unknown block', say([{ type: 'hologram' }]), /messages.*content/],
-    [
-      'tools, which this release does not carry',
-      { ...say('Hi'), tools: [{ name: 'x', input_schema: {} }] },
-      /tools/,
-    ],
-    ['a thread, which would be lost', { ...say('Hi'), thread: { type: 'create' } }, /thread/],
     ['broken JSON', '{"model": ', /JSON/],
   ])('with %s is refused with the place', async (_what, body, place) => {
     const answer = await post(body);

@@ -17,9 +17,9 @@ import { type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
-import { type CompletionRequest, completeOnce } from './models/completion.ts';
+import { type CompletionRequest, completeOnce, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
-import type { ModelPart } from './models/model.ts';
+import type { ModelFacts, ModelPart } from './models/model.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
@@ -53,7 +53,16 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
-export type { Generation } from './models/model.ts';
+export type {
+  AnswerTerms,
+  Generation,
+  ModelFacts,
+  ModelMessage,
+  ModelMessagePart,
+  ModelPart,
+  TokenCount,
+  ToolDefinition,
+} from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
@@ -142,8 +151,14 @@ export interface Runtime {
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
   complete(call: Completion, signal: AbortSignal): AsyncIterable<ModelPart>;
+  /** How many tokens such a call would read, by its length: no model is asked. */
+  countTokens(request: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number;
   /** The full name of the model that a name means; null means the default. */
   resolveModel(name: string | null): Promise<string>;
+  /** The full names of the models by which the providers may be asked, the default provider's first. */
+  models(): Promise<readonly string[]>;
+  /** What is known of a model by its full name. */
+  modelFacts(fullName: string): Promise<ModelFacts>;
   /** The ids of the model providers, the default one first. */
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
@@ -251,6 +266,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     toolsIn: async (workspaceId) =>
       listTools(await parts.refresh(), (await placeOf(workspaceId)).workspacePath),
+    countTokens: estimateInput,
+    models: async () => (await parts.refresh()).providers.models,
+    modelFacts: async (fullName) => (await parts.refresh()).providers.open(fullName).facts(),
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),

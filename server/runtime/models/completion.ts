@@ -1,8 +1,9 @@
 /** One model call that belongs to no run: its answer is passed on, and what it used is told. */
-import { estimateTokens, tokensOf } from '../prompt/context-use.ts';
+import { estimatePreamble, estimateTokens, tokensOf } from '../prompt/context-use.ts';
 import { spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
 import {
+  type AnswerTerms,
   type Generation,
   type Model,
   ModelFailure,
@@ -10,12 +11,16 @@ import {
   type ModelPart,
   noUsage,
   problemOfModel,
+  type ToolDefinition,
 } from './model.ts';
 
 export interface CompletionRequest {
   readonly system: string;
   readonly messages: readonly ModelMessage[];
   readonly generation: Generation;
+  /** The caller's own: what the model asks of them is passed on, and nothing is run. */
+  readonly tools?: readonly ToolDefinition[];
+  readonly terms?: AnswerTerms;
   /** Told what the call has used before its last piece, or what it must have used where the caller went away. */
   readonly spent?: (spending: SpentByCall) => Promise<void>;
 }
@@ -25,12 +30,13 @@ export async function* completeOnce(
   request: CompletionRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ModelPart> {
-  const { system, messages, generation, spent } = request;
+  const { system, messages, generation, tools = [], terms, spent } = request;
   let text = '';
   let counted = false;
   try {
-    for await (const part of model.stream({ ...generation, system, messages, tools: [] }, signal)) {
+    for await (const part of model.stream({ ...generation, ...terms, system, messages, tools }, signal)) {
       if (part.type === 'text' || part.type === 'reasoning') text += part.text;
+      if (part.type === 'tool_input') text += part.json;
       if (part.type === 'finish') {
         counted = true;
         await spent?.({ model: model.name, ...spendingOf(await model.facts(), part.usage) });
@@ -46,15 +52,24 @@ export async function* completeOnce(
   }
 }
 
+/** What a model would read of the request, by its length. */
+export function estimateInput({
+  system,
+  messages,
+  tools = [],
+}: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number {
+  return estimatePreamble(system, tools) + tokensOf(messages);
+}
+
 /** An answer that nobody waits for any more is metered as far as it came. */
 async function estimated(
   model: Model,
-  { system, messages }: CompletionRequest,
+  request: CompletionRequest,
   text: string,
 ): Promise<Pick<SpentByCall, 'usage' | 'cost'>> {
   const usage = {
     ...noUsage,
-    input_tokens: estimateTokens(system) + tokensOf(messages),
+    input_tokens: estimateInput(request),
     output_tokens: estimateTokens(text),
   };
   return spendingOf(await model.facts(), usage);

@@ -8,8 +8,8 @@ export interface FilePart {
   readonly type: 'file';
   /** Such as image/png or application/pdf. */
   readonly mediaType: string;
-  /** In base64. */
-  readonly data: string;
+  /** In base64, or where its provider is to fetch it from. */
+  readonly data: string | URL;
   readonly name?: string;
 }
 
@@ -50,7 +50,17 @@ export interface Generation {
   readonly providerOptions?: Readonly<Record<string, unknown>>;
 }
 
-export interface ModelRequest extends Generation {
+/** What an answer has to be like, besides its words. */
+export interface AnswerTerms {
+  /** Whether a tool has to be called, and which; the model decides if absent. */
+  readonly toolChoice?: 'auto' | 'required' | 'none' | { readonly tool: string };
+  /** Whether an answer may call one tool at most. */
+  readonly oneToolAtMost?: boolean;
+  /** JSON Schema that the text of the answer has to match. */
+  readonly answerSchema?: Readonly<Record<string, unknown>>;
+}
+
+export interface ModelRequest extends Generation, AnswerTerms {
   readonly system: string;
   readonly messages: readonly ModelMessage[];
   readonly tools: readonly ToolDefinition[];

@@ -59,7 +59,9 @@ export function estimatePart(part: ModelMessagePart): number {
 
 /** Vendors count a picture by its size on the screen, and a document by its pages: some fifty thousand characters each. */
 function estimateFile({ mediaType, data }: FilePart): number {
-  return mediaType.startsWith('image/') ? 1600 : Math.max(1600, Math.ceil(data.length / 32));
+  // Nobody has seen yet what stands behind an address.
+  const length = typeof data === 'string' ? data.length : 0;
+  return mediaType.startsWith('image/') ? 1600 : Math.max(1600, Math.ceil(length / 32));
 }
 
 function textOf(part: Exclude<ModelMessagePart, FilePart>): string {

@@ -1,10 +1,12 @@
 /** Speaks to a provider through its AI SDK package: our request in, our parts out, its failures in our words. */
 import type {
+  JSONSchema7,
   LanguageModelV4,
   LanguageModelV4FinishReason,
   LanguageModelV4Message,
   LanguageModelV4Prompt,
   LanguageModelV4StreamPart,
+  LanguageModelV4ToolChoice,
   LanguageModelV4Usage,
 } from '@ai-sdk/provider';
 import type { StopReason, ToolResult } from '../../contract/api.ts';
@@ -103,6 +105,11 @@ function options(request: ModelRequest, thoughts: Thoughts) {
         description,
         inputSchema,
       })),
+      ...(request.toolChoice && { toolChoice: toolChoice(request.toolChoice) }),
+    }),
+    ...(request.answerSchema && {
+      // Every schema of the vendor's surface is an object of JSON.
+      responseFormat: { type: 'json' as const, schema: request.answerSchema as JSONSchema7 },
     }),
     ...(request.maxTokens !== undefined && { maxOutputTokens: request.maxTokens }),
     ...(request.temperature !== undefined && { temperature: request.temperature }),
@@ -112,6 +119,10 @@ function options(request: ModelRequest, thoughts: Thoughts) {
     ...(request.presencePenalty !== undefined && { presencePenalty: request.presencePenalty }),
     ...(request.stopSequences && { stopSequences: [...request.stopSequences] }),
   };
+}
+
+function toolChoice(choice: NonNullable<ModelRequest['toolChoice']>): LanguageModelV4ToolChoice {
+  return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.tool };
 }
 
 function prompt({ system, messages }: ModelRequest, thoughts: Thoughts): LanguageModelV4Prompt {
@@ -153,7 +164,7 @@ function textPart(part: Part) {
 function filePart(part: Part) {
   if (part.type !== 'file') return [];
   const { mediaType, data, name } = part;
-  const content = { type: 'data' as const, data };
+  const content = data instanceof URL ? { type: 'url' as const, url: data } : { type: 'data' as const, data };
   return [{ type: 'file' as const, mediaType, data: content, ...(name !== undefined && { filename: name }) }];
 }
 

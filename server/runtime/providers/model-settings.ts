@@ -20,9 +20,11 @@ export function withModelSettings<Request extends Generation>(
   request: Request,
   model: ProviderModel | undefined,
 ): Request {
-  if (!model) return request;
   const { reasoningEffort: asked, think, ...rest } = request;
-  const effort = effortOf(model, asked);
+  // Whoever does not know which model answers only hints at how much it is to think.
+  if (!model) return request.onlyStandard ? (rest as Request) : request; // what was taken out is optional
+  const mayThink = request.onlyStandard ? model.can_reason === true : model.can_reason !== false;
+  const effort = mayThink ? effortOf(model, asked) : undefined;
   const providerOptions = { ...model.options?.provider_options, ...request.providerOptions };
   return {
     ...samplingOf(model.options ?? {}),
@@ -30,7 +32,7 @@ export function withModelSettings<Request extends Generation>(
     ...(model.default_max_tokens && { maxTokens: model.default_max_tokens }),
     ...rest,
     ...(effort !== undefined && { reasoningEffort: effort }),
-    ...(think !== undefined && model.can_reason !== false && { think }),
+    ...(think !== undefined && mayThink && { think }),
     ...(Object.keys(providerOptions).length > 0 && { providerOptions }),
   } as Request; // what was taken out goes back in, or was optional
 }

@@ -13,6 +13,8 @@ export const openaiCompat: ProviderFactory = (
     headers: { ...headers },
     // Without this a streamed answer carries no usage.
     includeUsage: true,
+    // An answer that has to match a schema is asked for by it, which those that imitate OpenAI know by now.
+    supportsStructuredOutputs: true,
     ...(extraBody && {
       transformRequestBody: (body: Record<string, unknown>) => ({ ...body, ...extraBody }),
     }),

@@ -18,6 +18,8 @@ export interface ProvidersOptions extends ModelCalls {
 export interface Providers {
   /** The ids of the providers, the default one first. */
   readonly ids: readonly string[];
+  /** The full names of the models that they list, in the same order. */
+  readonly models: readonly string[];
   /**
    * The full name that a model's name means; null means the default.
    * Throws Problem model_not_found or no_provider_configured.
@@ -34,6 +36,9 @@ export function createProviders(options: ProvidersOptions): Providers {
   const demoAnswers = options.demo && byId.size === 0;
   return {
     ids: demoAnswers ? [demoProviderId] : [...byId.keys()],
+    models: demoAnswers
+      ? [`${demoProviderId}:${demoModelId}`]
+      : [...byId.values()].flatMap(({ id, models }) => models.map((model) => `${id}:${model.id}`)),
     resolve(name) {
       const full =
         name === null ? defaultName(options, demoAnswers) : fullName(name, byId, options, demoAnswers);

@@ -1,7 +1,7 @@
 /** Puts what is no setting of all vendors into each vendor's own words. */
 import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from '@ai-sdk/provider';
 import type { ProviderModel } from '../../contract/config.ts';
-import type { Generation } from '../models/model.ts';
+import type { AnswerTerms, Generation } from '../models/model.ts';
 import type { ProviderType } from './provider-definition.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
 
@@ -18,7 +18,7 @@ export interface VendorOptions {
 /** What the words for a call depend on. */
 export interface VendorCall {
   readonly type: ProviderType;
-  readonly request: Generation;
+  readonly request: Generation & AnswerTerms;
   /** What the settings say of the model. */
   readonly model: ProviderModel | undefined;
   /** Those of the vendor's own, for the body. */
@@ -44,24 +44,37 @@ const words: Readonly<Record<ProviderType, (call: VendorCall) => VendorOptions>>
   vertexai: (call) => google('googleVertex', call),
 };
 
-function effortOf({ reasoningEffort }: Generation): { reasoningEffort?: string } {
-  return reasoningEffort === undefined ? {} : { reasoningEffort };
+function effortOf({ reasoningEffort, oneToolAtMost }: VendorCall['request']): OpenAiOptions {
+  return {
+    ...(reasoningEffort !== undefined && { reasoningEffort }),
+    ...(oneToolAtMost && { parallelToolCalls: false }),
+  };
 }
+
+type OpenAiOptions = { reasoningEffort?: string; parallelToolCalls?: boolean };
 
 /** OpenAI has no top_k, so that its client sends none; many that imitate it have. */
 function compatible({ request, fields }: VendorCall): VendorOptions {
-  const { topK, onlyStandard } = request;
-  const more = topK === undefined || onlyStandard ? fields : { ...fields, top_k: topK };
-  return { options: { openaiCompatible: effortOf(request) }, changeBody: change(more) };
+  const { topK, onlyStandard, oneToolAtMost, reasoningEffort } = request;
+  const more = {
+    ...fields,
+    ...(topK !== undefined && !onlyStandard && { top_k: topK }),
+    ...(oneToolAtMost && { parallel_tool_calls: false }),
+  };
+  const options = { openaiCompatible: reasoningEffort === undefined ? {} : { reasoningEffort } };
+  return { options, changeBody: change(more) };
 }
 
 /** The least that Anthropic takes, and as much as most models can give besides their answer. */
 const thinkingBudget = { least: 1024, most: 16_384, usual: 4096 };
 
 function thinking({ request, fields, answersThoughtless }: VendorCall): VendorOptions {
-  const { think, maxTokens } = request;
+  const { think, maxTokens, oneToolAtMost } = request;
   const budget = think && !answersThoughtless ? budgetWithin(maxTokens) : null;
-  const asked = budget === null ? {} : { thinking: { type: 'enabled', budgetTokens: budget } };
+  const asked = {
+    ...(budget !== null && { thinking: { type: 'enabled', budgetTokens: budget } }),
+    ...(oneToolAtMost && { disableParallelToolUse: true }),
+  };
   return { options: { anthropic: asked }, changeBody: change(fields, budget === null ? null : maxTokens) };
 }
 
