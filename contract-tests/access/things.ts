@@ -37,6 +37,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
   '/api/v1/audit/logs/{entry_id}': newestEntry,
+  '/v1/models/{model_id}': async () => ({ model_id: model }),
 };
 
 /** Some operations need it in a certain state, or have it in their body or a header. */

@@ -76,6 +76,20 @@ export function systemJourneys(target: () => Target): void {
     expect(refused).toMatchObject({ status: 400, code: 'invalid_request_error' });
   });
 
+  test('models are listed and looked up, and tokens are counted, in the Messages shape', async () => {
+    const { client } = target();
+    const { data: models } = await client.GET('/v1/models');
+    expectShape('MessagesModelPage', models);
+    expect(models.data.length).toBeGreaterThan(0);
+    const path = { model_id: models.data[0]?.id ?? '' };
+    const { data: model } = await client.GET('/v1/models/{model_id}', { params: { path } });
+    expectShape('MessagesModelInfo', model);
+    const body = { model: model.id, messages: [{ role: 'user' as const, content: 'Say hello.' }] };
+    const { data: count } = await client.POST('/v1/messages/count_tokens', { body });
+    expectShape('MessagesTokenCount', count);
+    expect(count.input_tokens).toBeGreaterThan(0);
+  });
+
   test('without a credential nothing but the public is answered', async () => {
     const { visitor, liveOnly } = target();
     const refused = await refusal(visitor.GET('/api/v1/sessions'));
