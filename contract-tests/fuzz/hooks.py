@@ -9,10 +9,12 @@ import atexit
 import base64
 import hashlib
 import hmac
+import itertools
 import json
 import os
 import re
 import struct
+import threading
 import time
 from collections import Counter, defaultdict
 from urllib.parse import parse_qs, urljoin, urlsplit
@@ -35,6 +37,9 @@ http = requests.Session()
 statuses: dict[str, Counter] = defaultdict(Counter)
 calls: Counter = Counter()
 kept: dict[str, object] = {}
+keeping = threading.RLock()
+# Several cases are at work at once: no two of them may get the same name.
+numbers = itertools.count(1)
 
 
 # Making what a case needs
@@ -47,9 +52,18 @@ def post(path, body, token=KEY, **options):
 
 
 def once(name, make):
-    if name not in kept:
-        kept[name] = make()
-    return kept[name]
+    with keeping:
+        if name not in kept:
+            kept[name] = make()
+        return kept[name]
+
+
+def new_name(noun):
+    return f"fuzz-{noun}-{next(numbers)}"
+
+
+def new_email():
+    return f"{new_name('person')}@example.com"
 
 
 def log_in():
@@ -65,8 +79,7 @@ def new_key():
 
 
 def new_person():
-    calls["person"] += 1
-    body = {"email": f"made-for-the-fuzzer-{calls['person']}@example.com", "organization_id": own_organization()}
+    body = {"email": new_email(), "organization_id": own_organization()}
     return post("/api/v1/users", body).json()["user"]["id"]
 
 
@@ -77,8 +90,7 @@ def own_organization():
 
 
 def new_agent():
-    calls["agent"] += 1
-    body = {"slug": f"made-for-the-fuzzer-{calls['agent']}", "description": "x", "instructions": "x"}
+    body = {"slug": new_name("agent"), "description": "x", "instructions": "x"}
     return post("/api/v1/agents", body).json()["id"]
 
 
@@ -104,8 +116,7 @@ def register(**more):
 
 
 def new_account(**more):
-    body = {"email": f"fuzz-{calls['register']}@example.com", "password": PASSWORD, **more}
-    calls["register"] += 1
+    body = {"email": new_email(), "password": PASSWORD, **more}
     return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()
 
 
@@ -121,19 +132,17 @@ def team():
 
 
 def new_invitation(email=None):
-    calls["invitation"] += 1
-    body = {"email": email or f"invited-{calls['invitation']}@example.com"}
+    body = {"email": email or new_email()}
     return post(f"/api/v1/organizations/{team()}/invitations", body).json()
 
 
 def new_member():
-    email = f"fuzz-{calls['register']}@example.com"
-    return new_account(invitation_token=new_invitation(email)["token"])["user"]["id"]
+    email = new_email()
+    return new_account(email=email, invitation_token=new_invitation(email)["token"])["user"]["id"]
 
 
 def new_group():
-    calls["group"] += 1
-    body = {"organization_id": team(), "name": f"Made for the fuzzer {calls['group']}"}
+    body = {"organization_id": team(), "name": new_name("group")}
     return post("/api/v1/groups", body).json()["id"]
 
 
@@ -158,8 +167,7 @@ def code_now(secret):
 
 def run_asking_permission(token):
     # A new file each time: one that the session has not read may not be written over, and nobody is asked.
-    calls["file"] += 1
-    arguments = json.dumps({"file_path": f"fuzz-{calls['file']}.txt", "content": "x"})
+    arguments = json.dumps({"file_path": f"{new_name('file')}.txt", "content": "x"})
     return waiting_run(f"use tool write with {arguments}", "permission_requested", token)
 
 
@@ -268,9 +276,7 @@ def change_person(case):
 
 
 def make_person(case):
-    calls["made"] += 1
-    email = f"fuzz-person-{calls['made']}@example.com"
-    case.body = {**case.body, "email": email, "organization_id": own_organization()}
+    case.body = {**case.body, "email": new_email(), "organization_id": own_organization()}
 
 
 def list_own_people(case):
@@ -384,9 +390,8 @@ def point_at_doomed_member(case):
 
 def invite_somebody_new(case):
     point_at_organization(case)
-    calls["invitation"] += 1
     case.body = {name: value for name, value in case.body.items() if name != "expires_at"}
-    case.body["email"] = f"invited-{calls['invitation']}@example.com"
+    case.body["email"] = new_email()
 
 
 def point_at_invitation(case):
@@ -400,8 +405,7 @@ def accept_own_invitation(case):
 
 
 def name_new_group(case):
-    calls["group"] += 1
-    case.body = {"organization_id": team(), "name": f"Fuzz {calls['group']}"}
+    case.body = {"organization_id": team(), "name": new_name("group")}
 
 
 def point_at_group(case):
@@ -458,9 +462,8 @@ def verify_without_anchor(case):
 
 def name_new_agent(case):
     """A slug that nobody has, in the workspace that everybody has."""
-    calls["agent"] += 1
     case.body = {name: value for name, value in case.body.items() if name != "workspace_id"}
-    case.body["slug"] = f"fuzz-{calls['agent']}"
+    case.body["slug"] = new_name("agent")
 
 
 def list_in_default_workspace(case):
@@ -519,8 +522,9 @@ def use_fresh_refresh_token(case):
     case.body = {"refresh_token": kept.pop("refresh_token", None) or log_in()["refresh_token"]}
 
 
-def use_fresh_login(case):
-    case.headers["Authorization"] = f"Bearer {log_in()['access_token']}"
+def log_out_newcomer(case):
+    """All devices may be meant, and with our own account other cases are logged in."""
+    act_as(case, register())
 
 
 def new_quota(limits=None):
@@ -573,8 +577,7 @@ def make_link(case):
 
 
 def use_fresh_link(case):
-    register()
-    body = {"email": f"fuzz-{calls['register'] - 1}@example.com"}
+    body = {"email": new_account()["user"]["email"]}
     link = post("/api/v1/auth/password/links", body, OPERATOR_KEY).json()
     case.body = {**case.body, "token": link["token"]}
 
@@ -653,13 +656,14 @@ def come_back_with_code(case):
 
 
 def link_as_ourselves(case):
-    use_fresh_login(case)
+    act_as(case, log_in()["access_token"])
     case.path_parameters["provider"] = "corp"
 
 
 def point_at_doomed_login(case):
-    log_in()
-    headers = {"Authorization": f"Bearer {KEY}"}
+    token = register()
+    act_as(case, token)
+    headers = {"Authorization": f"Bearer {token}"}
     logins = http.get(f"{URL}/api/v1/auth/logins", headers=headers, timeout=10).json()["data"]
     case.path_parameters["login_id"] = logins[0]["id"]
 
@@ -770,7 +774,7 @@ POINTERS = {
     "registerUser": register_with_plain_data,
     "login": log_in_as_ourselves,
     "refreshToken": use_fresh_refresh_token,
-    "logout": use_fresh_login,
+    "logout": log_out_newcomer,
     "revokeLogin": point_at_doomed_login,
     "pollDeviceLogin": point_at_allowed_device,
     "getDeviceLogin": look_at_device,
