@@ -219,10 +219,11 @@ test('many who ask at once while a file changes never see less than what was the
   const file = await project.put('service.json', '{"tools":{"ls":{"max_depth":0}}}');
   const live = await follow(project);
   const asked: Promise<{ least: number; seen: number | undefined }>[] = [];
-  for (let depth = 1; depth <= 30; depth++) {
+  // Fewer times than a reading begins again because of it: after those, what was there before counts.
+  for (let depth = 1; depth < 10; depth++) {
     await writeFile(`${file}.new`, `{"tools":{"ls":{"max_depth":${depth}}}}`);
     await rename(`${file}.new`, file);
-    for (let one = 0; one < 3; one++)
+    for (let one = 0; one < 10; one++)
       asked.push(live.current().then(({ config }) => ({ least: depth, seen: config.tools?.ls?.max_depth })));
   }
   for (const { least, seen } of await Promise.all(asked)) expect(seen).toBeGreaterThanOrEqual(least);
