@@ -1,11 +1,18 @@
 /** What is revoked on one node is over on the other: at once for requests, within five seconds for open streams. */
-import { describe, expect, inject, test } from 'vitest';
-import type { DeviceLoginStarted, LoginPage, TokenPair } from './contract/api.ts';
-import { startServer, temporaryFolder } from './server-process.ts';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
+import type { ApiKeyCreated, DeviceLoginStarted, LoginPage, TokenPair } from './contract/api.ts';
+import { scriptedSettings, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import { type AnyBody, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 
 const postgresUrl = inject('postgresUrl');
+let upstream: Upstream;
+beforeAll(async () => {
+  upstream = await startUpstream();
+});
+afterAll(() => upstream.stop());
+
 const person = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
 describe.skipIf(postgresUrl === null)('on two nodes', () => {
@@ -67,5 +74,61 @@ describe.skipIf(postgresUrl === null)('on two nodes', () => {
     ]);
     const last = await logIn();
     await dies(last, () => owner.post('/api/v1/auth/logout', { all_devices: true }));
+  }, 60_000);
+
+  test('a key that is revoked, disabled or narrowed dies in the middle of an answer', async () => {
+    const folder = await temporaryFolder();
+    await writeSettings(folder, scriptedSettings(upstream.url));
+    const variables = {
+      DATABASE_URL: await newDatabase(),
+      SERVICE_MASTER_KEY_FILE: await newMasterKey(folder),
+      SERVICE_ADMIN_EMAIL: person.email,
+      SERVICE_ADMIN_PASSWORD: person.password,
+    };
+    const [first, second] = await Promise.all([
+      startServer({ folder, variables }),
+      startServer({ folder, variables }),
+    ]);
+    // Far more than is told before the end, so that it is never the answer that ends the stream.
+    await upstream.script([{ reply: { text: 'word ', repeat: 2000, chunk_size: 5, chunk_delay_ms: 50 } }]);
+    const login = await clientOf(first).post<TokenPair>('/api/v1/auth/login', person);
+    const owner = clientOf(first, login.body.access_token);
+
+    /** Reads an answer on one node, ends the key on the other while the words come, and sees no more of them. */
+    const dies = async (end: (id: string) => Promise<{ readonly status: number }>, after: number) => {
+      const made = await owner.post<ApiKeyCreated>('/api/v1/auth/api-keys', { name: 'k' });
+      const stream = await clientOf(second, made.body.key).stream('/api/v1/query/stream', {
+        prompt: 'Go on.',
+      });
+      await stream.until(({ data }) => 'type' in data && data.type === 'text_delta');
+      const endedAt = performance.now();
+      expect((await end(made.body.api_key.id)).status).toBeLessThan(300);
+      const refused = await clientOf(second, made.body.key).post('/api/v1/query', { prompt: 'Go on.' });
+      expect(refused.status).toBe(after);
+      await stream.ended;
+      expect(performance.now() - endedAt).toBeLessThan(5000);
+      expect(stream.events.at(-1)).toMatchObject({
+        name: 'error',
+        data: { error: expect.stringMatching(/^credential_invalid: /) },
+      });
+      expect(stream.events.at(-2)?.data).toMatchObject({ type: 'text_delta' });
+    };
+
+    const path = (id: string) => `/api/v1/auth/api-keys/${id}`;
+    const change = (id: string, body: object) =>
+      fetch(first.url + path(id), {
+        method: 'PATCH',
+        headers: {
+          authorization: `Bearer ${login.body.access_token}`,
+          'content-type': 'application/merge-patch+json',
+          'if-match': '*',
+        },
+        body: JSON.stringify(body),
+      });
+    await Promise.all([
+      dies((id) => owner.send('DELETE', path(id)), 401),
+      dies((id) => change(id, { disabled: true }), 401),
+      dies((id) => change(id, { scopes: ['sessions:read'] }), 403),
+    ]);
   }, 60_000);
 });

@@ -46,6 +46,7 @@ describe('defaults', () => {
       debug: false,
       strict: false,
       metrics: 'public',
+      docs: 'public',
       leaseSeconds: 10,
       keepaliveSeconds: 15,
       stallSeconds: 60,
@@ -238,6 +239,7 @@ describe('faults', () => {
     ],
     [{ SERVICE_DEBUG: 'maybe' }, 'SERVICE_DEBUG must be true or false.'],
     [{ SERVICE_METRICS: 'private' }, 'SERVICE_METRICS must be public or operator or off.'],
+    [{ SERVICE_DOCS: 'private' }, 'SERVICE_DOCS must be public or operator or off.'],
     [
       { SERVICE_KEEPALIVE_SECONDS: '0' },
       'SERVICE_KEEPALIVE_SECONDS must be a number of seconds from 0.05 to 3600, for instance 15.',

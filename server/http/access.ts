@@ -1,13 +1,30 @@
 /** The access table: who may call an operation, as the contract says. */
 import type { Access, Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
-import type { Caller, HttpSettings } from './ports.ts';
+import type { Caller } from './ports.ts';
 
-/** The access that holds on this server: `SERVICE_METRICS` narrows the one operation it is about. */
-export function accessOf(route: Route, settings: Pick<HttpSettings, 'metrics'>): Access {
-  if (route.operationId !== 'getPrometheusMetrics' || settings.metrics === 'public') return route.access;
-  if (settings.metrics === 'operator') return { allow: 'operator' };
-  throw new Problem('operation_not_found', 'Metrics are switched off on this server (SERVICE_METRICS=off).');
+/** Who may read what a server tells of itself. */
+type Openness = 'public' | 'operator' | 'off';
+
+/** What an operator may keep from the public, by the setting that does. */
+const switchable: Partial<Record<Route['operationId'], 'metrics' | 'docs'>> = {
+  getPrometheusMetrics: 'metrics',
+  getDocs: 'docs',
+  getOpenapiJson: 'docs',
+  getOpenapiYaml: 'docs',
+  getSdkOpenapi: 'docs',
+  getConfigSchema: 'docs',
+};
+
+/** The access that holds on this server: `SERVICE_METRICS` and `SERVICE_DOCS` narrow the operations they are about. */
+export function accessOf(route: Route, settings: Readonly<Record<'metrics' | 'docs', Openness>>): Access {
+  const subject = switchable[route.operationId];
+  if (subject === undefined || settings[subject] === 'public') return route.access;
+  if (settings[subject] === 'operator') return { allow: 'operator' };
+  throw new Problem(
+    'operation_not_found',
+    `This is switched off on this server (SERVICE_${subject.toUpperCase()}=off).`,
+  );
 }
 
 /**

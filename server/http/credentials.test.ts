@@ -130,7 +130,13 @@ describe('the access table', () => {
   });
 });
 
-describe('metrics', () => {
+describe('what a server tells of itself', () => {
+  const handlers = {
+    getPrometheusMetrics: async () => ({ status: 200, type: 'text/plain', body: 'x 1\n' }) as const,
+    getDocs: async () =>
+      ({ status: 200, headers: { ETag: '"1"' }, type: 'text/html', body: '<!doctype html>' }) as const,
+  };
+
   test.each([
     ['public', null, 200, undefined],
     ['public', 'nonsense', 200, undefined],
@@ -138,13 +144,15 @@ describe('metrics', () => {
     ['operator', 'login', 403, 'role_required'],
     ['operator', 'operator', 200, undefined],
     ['off', 'operator', 404, 'operation_not_found'],
-  ] as const)('where they are %s, %s gets %i', async (metrics, token, status, code) => {
-    const other = await startTestServer({
-      settings: { metrics },
-      handlers: { getPrometheusMetrics: async () => ({ status: 200, type: 'text/plain', body: 'x 1\n' }) },
-    });
-    const answer = await other.request('GET', '/metrics', { token });
-    await other.close();
-    expect([answer.status, answer.json?.code]).toEqual([status, code]);
+  ] as const)('where it is %s, %s gets %i', async (openness, token, status, code) => {
+    for (const [setting, target] of [
+      ['metrics', '/metrics'],
+      ['docs', '/docs'],
+    ]) {
+      const other = await startTestServer({ settings: { [setting ?? '']: openness }, handlers });
+      const answer = await other.request('GET', target ?? '', { token });
+      await other.close();
+      expect([target, answer.status, answer.json?.code]).toEqual([target, status, code]);
+    }
   });
 });

@@ -35,6 +35,7 @@ export interface HttpSettings {
   readonly corsOrigins: readonly string[];
   readonly debug: boolean;
   readonly metrics: 'public' | 'operator' | 'off';
+  readonly docs: 'public' | 'operator' | 'off';
   readonly keepaliveSeconds: number;
   /** How long the reader of a stream may take nothing. */
   readonly stallSeconds: number;

@@ -116,6 +116,7 @@ const defaults: HttpSettings = {
   corsOrigins: [],
   debug: false,
   metrics: 'public',
+  docs: 'public',
   keepaliveSeconds: 15,
   stallSeconds: 60,
   rateLimits: {},

