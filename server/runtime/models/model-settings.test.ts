@@ -243,6 +243,22 @@ describe('a provider of the settings', () => {
     await runtime.close();
   });
 
+  test.each(all)(
+    '`providers.*.oauth.access_token` opens it in place of a key while it lasts (%s)',
+    async (type) => {
+      const { api_key: _none, ...house } = configOf(type, {}, {}).providers?.house ?? {};
+      const token = { access_token: 'a-token', expires_in: 3600 };
+      const opened = (expires_at: number) => ({
+        providers: { house: { ...house, oauth: { ...token, expires_at } } },
+      });
+      expect((await sent(opened(4_000_000_000))).headers.authorization).toBe('Bearer a-token');
+      const runtime = await createRuntime(opened(1), { log: createLog('silent') });
+      await run(runtime);
+      await runtime.close();
+      expect(await upstream.requests()).toHaveLength(1);
+    },
+  );
+
   test('of a program that embeds the runtime is taken literally', async () => {
     const { headers } = await asked({ api_key: '$HOME$(id)' });
     expect(headers.authorization).toBe('Bearer $HOME$(id)');

@@ -84,6 +84,24 @@ describe('a token', () => {
     expect(await tokenRequests()).toHaveLength(2);
   });
 
+  test('that was taken back before its end is fetched anew, once for each answer', async () => {
+    const model = opened();
+    await answerOf(model, request('Hi'));
+    await upstream.script([
+      { times: 1, fail: { kind: 'status', status: 401 } },
+      { reply: { text: 'Hello.' } },
+    ]);
+    expect(textOf(await answerOf(model, request('Hi')))).toBe('Hello.');
+    expect(await tokenRequests()).toHaveLength(1);
+    const [first, , second] = await upstream.requests();
+    expect(second?.headers.authorization).toMatch(/^Bearer ya29\./);
+    expect(second?.headers.authorization).not.toBe(first?.headers.authorization);
+    expect(second?.body).toEqual(first?.body);
+    await upstream.script([{ fail: { kind: 'status', status: 401 } }]);
+    await expect(answerOf(model, request('Hi'))).rejects.toMatchObject({ code: 'provider_refused' });
+    expect(await upstream.requests()).toHaveLength(3);
+  });
+
   test.each([
     [401, 'provider_refused', 'replace'],
     [400, 'provider_refused', 'replace'],

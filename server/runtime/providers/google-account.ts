@@ -39,16 +39,22 @@ export function serviceAccountOf(text: string): ServiceAccount | null {
   };
 }
 
+/** What a token is asked for with. */
+export interface TokenCall {
+  readonly account: ServiceAccount;
+  readonly fetch: OutboundFetch;
+  readonly signal: AbortSignal;
+  /** A token that is no longer taken, though it should last. */
+  readonly refused?: string;
+}
+
 /** A token that lasts; whoever asks while one is fetched gets that one. Throws ModelFailure. */
-export async function accountToken(
-  account: ServiceAccount,
-  fetch: OutboundFetch,
-  signal: AbortSignal,
-): Promise<string> {
+export async function accountToken({ account, fetch, signal, refused }: TokenCall): Promise<string> {
   const name = createHash('sha256').update(JSON.stringify(account)).digest('base64');
   const kept = tokens.get(name) ?? { newest: null, pending: null };
   tokens.set(name, kept);
-  if (kept.newest && kept.newest.endsAtMs > Date.now() + marginMs) return kept.newest.token;
+  if (kept.newest && kept.newest.token !== refused && kept.newest.endsAtMs > Date.now() + marginMs)
+    return kept.newest.token;
   kept.pending ??= traded(account, fetch).finally(() => {
     kept.pending = null;
   });

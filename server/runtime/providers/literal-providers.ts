@@ -1,7 +1,8 @@
 /** The providers of a ClientConfig that a program hands in: every value as it stands, nothing expanded. */
 import type { ClientConfig, Provider } from '../../contract/config.ts';
 import schema from '../../contract/service.schema.json' with { type: 'json' };
-import type { ProviderDefinition } from './provider-definition.ts';
+import type { ProviderDefinition, ProviderType } from './provider-definition.ts';
+import type { ProviderConnection } from './provider-factory.ts';
 import { isProviderType } from './provider-types.ts';
 
 /** Where these are reached depends on whose they are. */
@@ -29,7 +30,7 @@ function definition(id: string, provider: Provider): ProviderDefinition {
     models: (provider.models ?? []).map((settings) => ({ id: settings.id, settings })),
     connect: async () => ({
       ...(provider.base_url && { baseUrl: provider.base_url }),
-      ...(provider.api_key && { apiKey: provider.api_key }),
+      ...credentialOf(provider, type),
       ...(provider.extra_headers && { headers: provider.extra_headers }),
       ...(provider.extra_body && { extraBody: provider.extra_body }),
     }),
@@ -37,4 +38,16 @@ function definition(id: string, provider: Provider): ProviderDefinition {
     ...(provider.provider_options && { providerOptions: provider.provider_options }),
     ...(provider.system_prompt_prefix && { systemPromptPrefix: provider.system_prompt_prefix }),
   };
+}
+
+/** Whoever embeds a runtime renews its tokens, and hands in the new ones. */
+function credentialOf(
+  { api_key, oauth }: Provider,
+  type: ProviderType,
+): Pick<ProviderConnection, 'apiKey' | 'authToken'> {
+  if (api_key || !oauth) return api_key ? { apiKey: api_key } : {};
+  if (oauth.expires_at * 1000 <= Date.now()) throw new Error('The oauth token has ended.');
+  // These take keys in the Authorization header too.
+  const isKey = type === 'openai' || type === 'openai-compat';
+  return isKey ? { apiKey: oauth.access_token } : { authToken: oauth.access_token };
 }

@@ -1,28 +1,36 @@
 /** Gemini models on Google Vertex AI: with a service account's key file, an access token, or an API key. */
 import { createGoogleVertex } from '@ai-sdk/google-vertex';
 import { OAuth2Client } from 'google-auth-library';
-import { accountToken, serviceAccountOf } from './google-account.ts';
-import { type FactoryCall, fetchChanging, type ProviderFactory } from './provider-factory.ts';
+import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { accountToken, serviceAccountOf, type TokenCall } from './google-account.ts';
+import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
 
 export const vertexai: ProviderFactory = async (call, modelId) => {
-  const { baseUrl, apiKey, headers, changeBody, fetch } = call;
-  const token = await tokenOf(call);
+  const { baseUrl, apiKey, authToken, headers, changeBody, fetch, signal } = call;
+  const account = authToken ? null : serviceAccountOf(apiKey ?? '');
+  const token = account ? await accountToken({ account, fetch, signal }) : authToken;
   const provider = createGoogleVertex({
     baseURL: publisherUrl(baseUrl ?? ''),
     // Never left to the environment, as it would be if it were absent.
-    apiKey: token === null ? (apiKey ?? '') : '',
-    ...(token !== null && { googleAuthOptions: { authClient: holding(token) } }),
+    apiKey: token ? '' : (apiKey ?? ''),
+    ...(token && { googleAuthOptions: { authClient: holding(token) } }),
     headers: { ...headers },
-    fetch: fetchChanging(changeBody, fetch),
+    fetch: fetchChanging(changeBody, account && token ? renewing({ account, fetch, signal }, token) : fetch),
   });
   return provider(modelId);
 };
 
-/** Null where the key is one that is sent as it is. */
-async function tokenOf({ apiKey = '', authToken, fetch, signal }: FactoryCall): Promise<string | null> {
-  if (authToken) return authToken;
-  const account = serviceAccountOf(apiKey);
-  return account && accountToken(account, fetch, signal);
+/** A token may be taken back before it ends; the account may have another. */
+function renewing(call: TokenCall, token: string): OutboundFetch {
+  return async (input, init) => {
+    const answer = await call.fetch(input, init);
+    if (answer.status !== 401) return answer;
+    const fresh = await accountToken({ ...call, refused: token });
+    await answer.body?.cancel();
+    const headers = new Headers(init?.headers);
+    headers.set('authorization', `Bearer ${fresh}`);
+    return call.fetch(input, { ...init, headers: Object.fromEntries(headers) });
+  };
 }
 
 /** The vendor's library would fetch tokens past our guard of outbound requests, and only from one address. */
