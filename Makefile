@@ -73,7 +73,7 @@ else
 	@node contract-tests/test-all.ts
 endif
 
-contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams [ON=postgres: the fuzzer there]
+contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
 ifeq ($(ON),postgres)
 	@node server/store/with-postgres.ts FUZZ_DATABASE_URL $(VITEST) --root contract-tests fuzz
 else

@@ -20,7 +20,8 @@ export const callers = {
   garbage: 'with a token that nobody was given',
   expired: 'with a key whose time is over',
   revoked: 'with a key that was revoked',
-  unscoped: 'the owner, with a key that has every scope but the one that is asked for',
+  unscoped:
+    'the owner (of operations for the operator: the operator), with a key that has every scope but that of the operation',
   newcomer: 'who has just registered',
   stranger: 'a member of another organization',
   rival: 'the owner of another organization',
@@ -30,7 +31,8 @@ export const callers = {
   member: 'a member of the organization and of the workspace',
   admin: 'an admin of the organization',
   owner: 'the owner of the organization, who made the object',
-  scoped: 'the owner, with a key that has the one scope that is asked for',
+  scoped:
+    'the owner (of operations for the operator: the operator), with a key that has the scope of the operation alone',
 } as const;
 
 export type Caller = keyof typeof callers;
