@@ -6,10 +6,11 @@ export default defineConfig({
     include: ['**/*.test.ts'],
     // One PostgreSQL for all of them, as the server's tests have it: it gives the tests its address, `postgresUrl`.
     globalSetup: ['../server/store/test-postgres.ts'],
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
     maxWorkers: 2,
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 20_000 } },
   },
 });

@@ -158,7 +158,7 @@ test.skipIf(mountsOfItsOwn === null)(
       const stream = await beginHeld(client, upstream);
       const free = await fillDisk(seenBy(server.pid, workspaces));
       await upstream.release();
-      const run = await runThat(client, stream.runId, hasEnded);
+      const run = await runThat(client, stream.runId, hasEnded, 30_000);
       expect(run.status).toBe('completed');
       const messages = await messagesOf(client, run.session_id);
       const results = messages.flatMap(({ parts }) => parts.filter((part) => part.type === 'tool_result'));

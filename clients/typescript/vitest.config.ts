@@ -2,5 +2,5 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
-  test: { include: ['**/*.test.ts'], testTimeout: 20_000, hookTimeout: 20_000 },
+  test: { include: ['**/*.test.ts'], testTimeout: 60_000, hookTimeout: 60_000 },
 });

@@ -33,6 +33,9 @@ PASSWORD = os.environ["FUZZ_PASSWORD"]
 MODEL = os.environ["FUZZ_MODEL"]
 STATUSES_FILE = os.environ["FUZZ_STATUSES_FILE"]
 
+# As schemathesis.toml has it for the cases.
+TIMEOUT = 30
+
 http = requests.Session()
 statuses: dict[str, Counter] = defaultdict(Counter)
 calls: Counter = Counter()
@@ -46,7 +49,7 @@ numbers = itertools.count(1)
 
 
 def post(path, body, token=KEY, **options):
-    response = http.post(URL + path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=10, **options)
+    response = http.post(URL + path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT, **options)
     response.raise_for_status()
     return response
 
@@ -67,7 +70,7 @@ def new_email():
 
 
 def log_in():
-    return http.post(f"{URL}/api/v1/auth/login", json={"email": EMAIL, "password": PASSWORD}, timeout=10).json()
+    return http.post(f"{URL}/api/v1/auth/login", json={"email": EMAIL, "password": PASSWORD}, timeout=TIMEOUT).json()
 
 
 def new_session():
@@ -85,7 +88,7 @@ def new_person():
 
 def own_organization():
     headers = {"Authorization": f"Bearer {KEY}"}
-    me = once("me", lambda: http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=10).json())
+    me = once("me", lambda: http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=TIMEOUT).json())
     return me["memberships"][0]["organization_id"]
 
 
@@ -117,7 +120,7 @@ def register(**more):
 
 def new_account(**more):
     body = {"email": new_email(), "password": PASSWORD, **more}
-    return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=10).json()
+    return http.post(f"{URL}/api/v1/auth/register", json=body, timeout=TIMEOUT).json()
 
 
 def new_organization():
@@ -149,7 +152,7 @@ def new_group():
 def new_group_member():
     group_id, user_id = new_group(), once("member", new_member)
     headers = {"Authorization": f"Bearer {KEY}"}
-    http.put(f"{URL}/api/v1/groups/{group_id}/members/{user_id}", headers=headers, timeout=10).raise_for_status()
+    http.put(f"{URL}/api/v1/groups/{group_id}/members/{user_id}", headers=headers, timeout=TIMEOUT).raise_for_status()
     return {"group_id": group_id, "user_id": user_id}
 
 
@@ -187,7 +190,7 @@ def new_prompt():
     """A session of its own with a prompt and its answer, and the id of the prompt."""
     session_id = post("/api/v1/query", {"prompt": "Hello", "model": MODEL}).json()["session_id"]
     headers = {"Authorization": f"Bearer {KEY}"}
-    found = http.get(f"{URL}/api/v1/sessions/{session_id}/messages", headers=headers, timeout=10)
+    found = http.get(f"{URL}/api/v1/sessions/{session_id}/messages", headers=headers, timeout=TIMEOUT)
     return session_id, found.json()["data"][0]["id"]
 
 
@@ -307,7 +310,7 @@ def new_workspace():
 
 def own_id():
     headers = {"Authorization": f"Bearer {KEY}"}
-    return http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=10).json()["id"]
+    return http.get(f"{URL}/api/v1/users/me", headers=headers, timeout=TIMEOUT).json()["id"]
 
 
 def point_at_workspace(case):
@@ -323,7 +326,7 @@ def new_settings():
     workspace_id = new_workspace()
     headers = {"Authorization": f"Bearer {KEY}", "If-Match": "*", "Content-Type": "application/merge-patch+json"}
     url = f"{URL}/api/v1/workspaces/{workspace_id}/config"
-    http.patch(url, json={"options": {"debug": True}}, headers=headers, timeout=10).raise_for_status()
+    http.patch(url, json={"options": {"debug": True}}, headers=headers, timeout=TIMEOUT).raise_for_status()
     return workspace_id
 
 
@@ -331,7 +334,7 @@ def trust_what_was_read(case):
     """Trust is the operator's to give, to the bytes that somebody has looked at."""
     workspace_id = new_settings()
     headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    found = http.get(f"{URL}/api/v1/workspaces/{workspace_id}/trust", headers=headers, timeout=10).json()["files"]
+    found = http.get(f"{URL}/api/v1/workspaces/{workspace_id}/trust", headers=headers, timeout=TIMEOUT).json()["files"]
     case.path_parameters["workspace_id"] = workspace_id
     act_as(case, OPERATOR_KEY)
     case.body = {"files": [{name: file[name] for name in ("path", "sha256")} for file in found]}
@@ -342,7 +345,7 @@ def point_at_own_membership(case):
     workspace_id, principal_id = new_workspace(), once("own id", own_id)
     headers = {"Authorization": f"Bearer {KEY}"}
     member = f"{URL}/api/v1/workspaces/{workspace_id}/members/{principal_id}"
-    http.put(member, json={"role": "viewer"}, headers=headers, timeout=10).raise_for_status()
+    http.put(member, json={"role": "viewer"}, headers=headers, timeout=TIMEOUT).raise_for_status()
     case.path_parameters.update(workspace_id=workspace_id, principal_id=principal_id)
 
 
@@ -428,7 +431,7 @@ def new_plan():
     body = {"prompt": "A better test", "agent_slug": "plan", "model": "demo:demo-1"}
     session_id = post("/api/v1/query", body).json()["session_id"]
     headers = {"Authorization": f"Bearer {KEY}"}
-    found = http.get(f"{URL}/api/v1/plans?session_id={session_id}", headers=headers, timeout=10)
+    found = http.get(f"{URL}/api/v1/plans?session_id={session_id}", headers=headers, timeout=TIMEOUT)
     return found.json()["data"][0]["id"]
 
 
@@ -446,7 +449,7 @@ def point_at_doomed_plan(case):
 def point_at_entry(case):
     def newest():
         headers = {"Authorization": f"Bearer {KEY}"}
-        return http.get(f"{URL}/api/v1/audit/logs", headers=headers, timeout=10).json()["data"][0]["id"]
+        return http.get(f"{URL}/api/v1/audit/logs", headers=headers, timeout=TIMEOUT).json()["data"][0]["id"]
 
     case.path_parameters["entry_id"] = once("entry", newest)
 
@@ -532,7 +535,7 @@ def new_quota(limits=None):
     headers = {"Authorization": f"Bearer {KEY}"}
     body = {"limits": {"jobs": {"hard": 1}}}
     url = f"{URL}/api/v1/quotas/user/{user}?organization_id={home()}"
-    http.put(url, json=body, headers=headers, timeout=10).raise_for_status()
+    http.put(url, json=body, headers=headers, timeout=TIMEOUT).raise_for_status()
     return user
 
 
@@ -542,7 +545,7 @@ def home():
 
 
 def me():
-    return http.get(f"{URL}/api/v1/users/me", headers={"Authorization": f"Bearer {KEY}"}, timeout=10).json()
+    return http.get(f"{URL}/api/v1/users/me", headers={"Authorization": f"Bearer {KEY}"}, timeout=TIMEOUT).json()
 
 
 def point_at_quota(case):
@@ -601,7 +604,7 @@ def disable_for_newcomer(case):
 
 
 def start_device():
-    return http.post(f"{URL}/api/v1/auth/device/code", json={}, timeout=10).json()
+    return http.post(f"{URL}/api/v1/auth/device/code", json={}, timeout=TIMEOUT).json()
 
 
 def reply_to_device(user_code, decision):
@@ -633,7 +636,7 @@ def go_to_provider():
     """The page of the provider, and the cookie by which the server knows this browser."""
     path = f"{URL}/api/v1/auth/oidc/corp/authorize"
     # A visitor of its own: the cookie of an earlier one would come along, and of two the server takes neither.
-    response = requests.get(path, allow_redirects=False, timeout=10)
+    response = requests.get(path, allow_redirects=False, timeout=TIMEOUT)
     return response.headers["Location"], response.cookies["service_oidc"]
 
 
@@ -648,9 +651,9 @@ def come_back_with_code(case):
     page, cookie = go_to_provider()
     browser = requests.Session()
     while not page.startswith(URL):
-        page = urljoin(page, browser.get(page, allow_redirects=False, timeout=10).headers["Location"])
+        page = urljoin(page, browser.get(page, allow_redirects=False, timeout=TIMEOUT).headers["Location"])
     cookies = {"service_oidc": cookie}
-    response = requests.get(page, cookies=cookies, allow_redirects=False, timeout=10)
+    response = requests.get(page, cookies=cookies, allow_redirects=False, timeout=TIMEOUT)
     case.body = {"login_code": response.headers["Location"].split("login_code=")[1]}
     case.cookies = cookies
 
@@ -664,7 +667,7 @@ def point_at_doomed_login(case):
     token = register()
     act_as(case, token)
     headers = {"Authorization": f"Bearer {token}"}
-    logins = http.get(f"{URL}/api/v1/auth/logins", headers=headers, timeout=10).json()["data"]
+    logins = http.get(f"{URL}/api/v1/auth/logins", headers=headers, timeout=TIMEOUT).json()["data"]
     case.path_parameters["login_id"] = logins[0]["id"]
 
 
