@@ -1,4 +1,8 @@
 /** Thousands of requests made from the contract, valid and hostile ones, against a live server: it keeps its word. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createServiceClient } from '@service/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../contract.ts';
@@ -11,13 +15,18 @@ let upstream: Upstream;
 let openid: OpenId;
 let server: Server;
 let result: FuzzResult;
+let folder: string | undefined;
 
 beforeAll(async () => {
   upstream = await startUpstream();
   openid = await startOpenId();
   await openid.person({ sub: 'fuzz', email: 'fuzz@corp.example', email_verified: true });
   // The brake on guessing would answer in the place of what is tried here.
-  const variables = { SERVICE_LOGIN_ATTEMPTS: '100000', ...openIdVariables(openid.url), ...database() };
+  const variables = {
+    SERVICE_LOGIN_ATTEMPTS: '100000',
+    ...openIdVariables(openid.url),
+    ...(await database()),
+  };
   server = await startServer({ upstreamUrl: upstream.url, variables });
   result = await runFuzzer(server.url, server.operatorKey);
   console.log(shares(result));
@@ -28,6 +37,7 @@ afterAll(async () => {
   await server?.stop();
   await openid?.stop();
   await upstream?.stop();
+  if (folder) await rm(folder, { recursive: true });
 });
 
 describe.each(operations)('$operationId', ({ operationId, label, successStatuses }) => {
@@ -85,9 +95,14 @@ test('what was accepted has poisoned nothing: a fresh client is served', async (
 });
 
 /** An empty PostgreSQL in the place of SQLite: `make contract ON=postgres`. */
-function database(): Record<string, string> {
+async function database(): Promise<Record<string, string>> {
   const url = process.env.FUZZ_DATABASE_URL;
-  return url === undefined ? {} : { DATABASE_URL: url };
+  if (url === undefined) return {};
+  // There no server makes a key of its own: another one could not read what it seals.
+  folder = await mkdtemp(join(tmpdir(), 'service-fuzz-key-'));
+  const file = join(folder, 'master.key');
+  await writeFile(file, randomBytes(32).toString('base64'), { mode: 0o600 });
+  return { DATABASE_URL: url, SERVICE_MASTER_KEY_FILE: file };
 }
 
 /** The share of successes of each operation, for people: a low one says that the fuzzer mostly meets refusals. */
