@@ -20,7 +20,7 @@ export interface Server {
 }
 
 export interface ServerOptions {
-  /** The scripted upstream that plays the provider of `scripted:scripted-1`, the default model. */
+  /** The scripted upstream that plays the providers of `scripted:scripted-1`, the default model, and of `vendor:vendor-1`. */
   readonly upstreamUrl?: string;
   /** An empty PostgreSQL database; SQLite without one. */
   readonly databaseUrl?: string | undefined;
@@ -92,6 +92,13 @@ async function writeSettings(folder: string, upstreamUrl: string | undefined): P
         base_url: `${upstreamUrl}/v1`,
         api_key: 'the-key-of-the-upstream',
         models: [{ id: 'scripted-1' }],
+      },
+      // Speaks the Messages API itself.
+      vendor: {
+        type: 'anthropic',
+        base_url: `${upstreamUrl}/v1`,
+        api_key: 'the-key-of-the-upstream',
+        models: [{ id: 'vendor-1' }],
       },
     },
     models: { large: { provider: 'scripted', model: 'scripted-1' } },

@@ -12,6 +12,15 @@ beforeAll(async () => {
   upstream = await startUpstream();
   app = await testApp({
     config: {
+      models: { small: { provider: 'compatible', model: 'thinker-1' } },
+      options: {
+        model_names: {
+          'claude-*': 'compatible:compatible-1',
+          'claude-haiku-*': 'small',
+          'claude-haiku-4': 'compatible-1',
+          'gpt-*-mini': 'compatible:compatible-1',
+        },
+      },
       providers: {
         compatible: {
           type: 'openai-compat',
@@ -416,6 +425,30 @@ describe('models', () => {
       });
     },
   );
+});
+
+describe('`options.model_names` says what the names mean that clients insist on', () => {
+  test.each([
+    ['claude-opus-5', 'compatible-1'],
+    ['claude-haiku-5', 'thinker-1'],
+    ['claude-haiku-4', 'compatible-1'],
+    ['gpt-9-mini', 'compatible-1'],
+    ['thinker-1', 'thinker-1'],
+    ['compatible:anything', 'anything'],
+  ])('%s is asked as %s, and the answer names what was asked for', async (model, asked) => {
+    const answer = await post(request({ model }));
+    expect(answer).toMatchObject({ status: 200, body: { model } });
+    expect(await sent()).toMatchObject({ model: asked });
+  });
+
+  test.each(['gpt-9', 'gpt--min', 'a-claude-1'])('%s is not meant by any of them', async (model) => {
+    expect((await post(request({ model }))).status).toBe(404);
+  });
+
+  test('they can be looked up', async () => {
+    const { body } = await app.request('GET', '/v1/models/claude-opus-5', { token: ada.token });
+    expect(body).toMatchObject({ id: 'compatible:compatible-1' });
+  });
 });
 
 test('tokens are counted with the instructions and the tools, and nothing is asked or metered', async () => {

@@ -15,7 +15,7 @@ const firstPieceMs = 2000;
 export const createMessage: Handler<'createMessage'> = async (call, services) => {
   if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   refuseThreads(call.body);
-  const model = await services.runtime.resolveModel(call.body.model);
+  const model = await services.runtime.resolveForeignModel(call.body.model);
   const answer = await openAnswer(call, model, services);
   const headers: Record<string, string> = {
     ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
@@ -37,7 +37,7 @@ function refuseThreads({ thread }: CreateMessageRequest): void {
 }
 
 export const countMessageTokens: Handler<'countMessageTokens'> = async ({ body }, { runtime }) => {
-  await runtime.resolveModel(body.model);
+  await runtime.resolveForeignModel(body.model);
   return {
     status: 200,
     body: { input_tokens: runtime.countTokens({ ...spoken(body), tools: toolsOf(body) }) },
@@ -54,7 +54,7 @@ export const listCompatModels: Handler<'listCompatModels'> = async ({ query }, {
 };
 
 export const getCompatModel: Handler<'getCompatModel'> = async ({ path }, { runtime }) => {
-  const name = await runtime.resolveModel(path.model_id);
+  const name = await runtime.resolveForeignModel(path.model_id);
   return { status: 200, body: await modelInfo(name, runtime) };
 };
 

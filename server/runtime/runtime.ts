@@ -20,6 +20,7 @@ import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import { type CompletionRequest, completeOnce, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
 import type { ModelFacts, ModelPart } from './models/model.ts';
+import { meantModel } from './models/model-names.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
@@ -155,6 +156,8 @@ export interface Runtime {
   countTokens(request: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number;
   /** The full name of the model that a name means; null means the default. */
   resolveModel(name: string | null): Promise<string>;
+  /** The same for a name that a client insists on, which the settings may map to a model. */
+  resolveForeignModel(name: string): Promise<string>;
   /** The full names of the models by which the providers may be asked, the default provider's first. */
   models(): Promise<readonly string[]>;
   /** What is known of a model by its full name. */
@@ -270,6 +273,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     models: async () => (await parts.refresh()).providers.models,
     modelFacts: async (fullName) => (await parts.refresh()).providers.open(fullName).facts(),
     resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
+    resolveForeignModel: async (name) => {
+      const { config, providers } = await parts.refresh();
+      return providers.resolve(meantModel(config, name));
+    },
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),
     activeRuns: () => runs.counts().active,

@@ -1,0 +1,112 @@
+/** The vendor's SDKs, of today and of the line before, through the server to models of another vendor and of their own. */
+import Anthropic from '@anthropic-ai/sdk';
+import Legacy from '@anthropic-ai/sdk-legacy';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Live, startLive } from '../live.ts';
+
+let live: Live;
+beforeAll(async () => {
+  live = await startLive({ SERVICE_KEEPALIVE_SECONDS: '0.1' });
+}, 60_000);
+afterAll(() => live?.stop());
+
+const weather = {
+  name: 'get_weather',
+  description: 'Tells the weather of a place.',
+  input_schema: { type: 'object' as const, properties: { place: { type: 'string' as const } } },
+};
+
+beforeEach(() =>
+  live.upstream.script([
+    {
+      when: { tool_results: 0, offers_tool: 'get_weather' },
+      reply: {
+        text: 'I look.',
+        tool_calls: [
+          { name: 'get_weather', arguments: { place: 'Rome' } },
+          { name: 'get_weather', arguments: { place: 'Oslo' } },
+        ],
+      },
+    },
+    { when: { tool_results: 2 }, reply: { text: 'Last was: {{last_tool_result}}' } },
+    { reply: { text: 'You said: {{last_user}}' } },
+  ]),
+);
+
+const question = { role: 'user' as const, content: 'Is it raining?' };
+
+describe.each([
+  ['today', 'another vendor', 'scripted:scripted-1'],
+  ['today', 'its own vendor', 'vendor:vendor-1'],
+  ['the line before', 'another vendor', 'scripted:scripted-1'],
+  ['the line before', 'its own vendor', 'vendor:vendor-1'],
+])('the SDK of %s and a model of %s', (line, _vendor, model) => {
+  // The calls that are made here are the same in both; today's types stand for them.
+  const client = () => {
+    const settings = { baseURL: live.server.url, apiKey: live.server.operatorKey, maxRetries: 0 };
+    return line === 'today' ? new Anthropic(settings) : (new Legacy(settings) as unknown as Anthropic);
+  };
+  const request = { model, max_tokens: 200, tools: [weather], messages: [question] };
+
+  test('go through a tool loop of two calls at once, streamed and whole', async () => {
+    const first = await client().messages.stream(request).finalMessage();
+    const whole = await client().messages.create(request);
+    expect(first.stop_reason).toBe('tool_use');
+    expect(first.content).toMatchObject([
+      { type: 'text', text: 'I look.' },
+      { type: 'tool_use', name: 'get_weather', input: { place: 'Rome' } },
+      { type: 'tool_use', name: 'get_weather', input: { place: 'Oslo' } },
+    ]);
+    expect(whole.content).toMatchObject(first.content.map(({ type }) => ({ type })));
+    expect(first.usage).toMatchObject(counts(whole));
+    const results = first.content.flatMap((block) =>
+      block.type === 'tool_use'
+        ? [{ type: 'tool_result' as const, tool_use_id: block.id, content: `Rain, says ${block.name}.` }]
+        : [],
+    );
+    const last = await client().messages.create({
+      ...request,
+      messages: [
+        question,
+        { role: 'assistant', content: first.content as Anthropic.ContentBlockParam[] }, // as it came
+        { role: 'user', content: results },
+      ],
+    });
+    expect(last).toMatchObject({
+      stop_reason: 'end_turn',
+      content: [{ type: 'text', text: 'Last was: Rain, says get_weather.' }],
+    });
+  });
+
+  test('list models, look one up and count tokens', async () => {
+    const models = await Array.fromAsync(client().models.list({ limit: 1 }));
+    expect(models.map(({ id }) => id)).toEqual(['scripted:scripted-1', 'vendor:vendor-1']);
+    expect(await client().models.retrieve(model)).toMatchObject({ id: model, type: 'model' });
+    const { input_tokens } = await client().messages.countTokens({ model, messages: [question] });
+    expect(input_tokens).toBeGreaterThan(0);
+  });
+
+  test('send pictures and documents', async () => {
+    const answer = await client().messages.create({
+      ...request,
+      tools: [],
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw0KGgo=' } },
+            { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0xLjQK' } },
+            { type: 'text', text: 'What is this?' },
+          ],
+        },
+      ],
+    });
+    expect(answer.content).toMatchObject([{ text: 'You said: What is this?' }]);
+    const body = JSON.stringify((await live.upstream.requests()).at(-1)?.body);
+    for (const data of ['iVBORw0KGgo=', 'JVBERi0xLjQK']) expect(body).toContain(data);
+  });
+});
+
+function counts({ usage }: Anthropic.Message) {
+  return { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens };
+}
