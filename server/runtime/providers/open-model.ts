@@ -36,7 +36,9 @@ export function openModel(
     const vendor = vendorOptions({ type, request, model: settings, fields, answersThoughtless });
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
-    const model = await factory({ id, ...connection, changeBody, fetch, signal }, modelId);
+    const model = await usable(id, async () =>
+      factory({ id, ...connection, changeBody, fetch, signal }, modelId),
+    );
     const secrets = secretsOf(connection);
     yield* streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });
   }
@@ -45,7 +47,7 @@ export function openModel(
   async function renewed(error: unknown, signal: AbortSignal): Promise<boolean> {
     const refused = kept;
     if (!refused || !isUnauthorized(error)) return false;
-    kept = await connect(definition, signal);
+    kept = await usable(id, () => definition.connect(signal));
     return !isDeepStrictEqual(kept, refused);
   }
 
@@ -53,10 +55,11 @@ export function openModel(
     name: `${id}:${modelId}`,
     facts: () => modelFacts(definition, modelId),
     async *stream(request, signal): AsyncGenerator<ModelPart> {
+      if (settings?.supports_attachments === false) refuseFiles(request, `${id}:${modelId}`);
       const whole = withPrefix(withModelSettings(request, settings), definition.systemPromptPrefix);
       for (let mayRenew = true; ; mayRenew = false) {
         try {
-          kept ??= await connect(definition, signal);
+          kept ??= await usable(id, () => definition.connect(signal));
           for await (const part of ask(kept, whole, signal)) {
             mayRenew = false;
             yield part;
@@ -76,13 +79,11 @@ function withPrefix(request: ModelRequest, prefix: string | undefined): ModelReq
 }
 
 /** What the settings say is wrong with them is for the operator's log, not for whoever asks a question. */
-async function connect(
-  { id, connect }: ProviderDefinition,
-  signal: AbortSignal,
-): Promise<ProviderConnection> {
+async function usable<Made>(id: string, make: () => Promise<Made>): Promise<Made> {
   try {
-    return await connect(signal);
+    return await make();
   } catch (cause) {
+    if (cause instanceof ModelFailure) throw cause;
     throw new ModelFailure(
       'provider_refused',
       'replace',
@@ -90,6 +91,16 @@ async function connect(
       { cause },
     );
   }
+}
+
+/** Another model may be one that sees. */
+function refuseFiles({ messages }: ModelRequest, name: string): void {
+  if (messages.every(({ parts }) => parts.every(({ type }) => type !== 'file'))) return;
+  throw new ModelFailure(
+    'provider_refused',
+    'replace',
+    `The model ${name} cannot be shown pictures or documents; choose another model, or leave them out.`,
+  );
 }
 
 /** Any header may be a credential. What is very short is none, and would blot out half a sentence. */

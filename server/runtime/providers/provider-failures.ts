@@ -50,6 +50,7 @@ interface Meaning {
 }
 
 function meaningOf(error: unknown): Meaning {
+  if (memberOf(error, 'name') === 'AI_UnsupportedFunctionalityError') return notTaken;
   const status = statusOf(error);
   const words = wordsOf(error);
   if (status === 401 || status === 403 || /api.?key not valid|API_KEY_INVALID/i.test(words))
@@ -94,6 +95,12 @@ const tookTooLong: Meaning = {
   remedy: 'retry',
   message: 'The model provider took too long to answer; try again, or choose another model.',
 };
+
+/** Found by the vendor's client before anything was sent. */
+const notTaken = refused(
+  'reword',
+  'The model provider takes no files of such a kind; leave them out, or choose another model.',
+);
 
 const failed: Meaning = {
   code: 'provider_failed',

@@ -23,6 +23,36 @@ test('an answer is complete when its vendor says so, though the connection stays
   await upstream.latest(({ outcome }) => outcome === 'aborted');
 });
 
+describe('files', () => {
+  const shown = (mediaType: string) =>
+    request('', { messages: [{ role: 'user', parts: [{ type: 'file', mediaType, data: 'AAAA' }] }] });
+  beforeEach(() => upstream.script([{ reply: { text: 'I see.' } }]));
+
+  test('`providers.*.models[].supports_attachments` false keeps pictures and documents from the model', async () => {
+    const opened = (supports_attachments: boolean) => {
+      const settings = { id: 'scripted-1', supports_attachments };
+      return openDefined(definitionOf('openai', upstream, { models: [{ id: 'scripted-1', settings }] }));
+    };
+    await expect(answerOf(opened(false), shown('image/png'))).rejects.toMatchObject({
+      code: 'provider_refused',
+      remedy: 'replace',
+      message: expect.stringContaining('openai:scripted-1 cannot be shown pictures'),
+    });
+    expect(textOf(await answerOf(opened(false), request('Hi')))).toBe('I see.');
+    expect(textOf(await answerOf(opened(true), shown('image/png')))).toBe('I see.');
+    expect(await upstream.requests()).toHaveLength(2);
+  });
+
+  test.each(['openai', 'openai-compat', 'anthropic', 'azure'] as const)(
+    'of a kind that the vendor has no word for are refused before anything is sent (%s)',
+    async (type) => {
+      const answer = answerOf(openDefined(definitionOf(type, upstream)), shown('video/mp4'));
+      await expect(answer).rejects.toMatchObject({ code: 'provider_refused', remedy: 'reword' });
+      expect(await upstream.requests()).toEqual([]);
+    },
+  );
+});
+
 function known(id: string, ...models: string[]): ProviderDefinition {
   return {
     id,
@@ -76,6 +106,13 @@ describe('a provider is connected to', () => {
     });
     const failed = answerOf(model, request('Hi'));
     await expect(failed).rejects.toMatchObject({ code: 'provider_refused' });
+    await expect(failed).rejects.not.toThrow('canary');
+  });
+
+  test('and refused alike where the address in its settings is none', async () => {
+    const connect = async () => ({ baseUrl: 'canary', apiKey: 'k' });
+    const failed = answerOf(openDefined(definitionOf('azure', upstream, { connect })), request('Hi'));
+    await expect(failed).rejects.toMatchObject({ code: 'provider_refused', remedy: 'replace' });
     await expect(failed).rejects.not.toThrow('canary');
   });
 
