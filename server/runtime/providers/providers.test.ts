@@ -43,7 +43,7 @@ describe('files', () => {
     expect(await upstream.requests()).toHaveLength(2);
   });
 
-  test.each(['openai', 'openai-compat', 'anthropic', 'azure'] as const)(
+  test.each(['openai', 'anthropic', 'azure'] as const)(
     'of a kind that the vendor has no word for are refused before anything is sent (%s)',
     async (type) => {
       const answer = answerOf(openDefined(definitionOf(type, upstream)), shown('video/mp4'));
