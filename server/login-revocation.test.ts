@@ -1,7 +1,14 @@
 /** What is revoked on one node is over on the other: at once for requests, within five seconds for open streams. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
-import type { ApiKeyCreated, DeviceLoginStarted, LoginPage, TokenPair } from './contract/api.ts';
+import type {
+  AccountCreated,
+  ApiKeyCreated,
+  DeviceLoginStarted,
+  LoginPage,
+  Me,
+  TokenPair,
+} from './contract/api.ts';
 import { scriptedSettings, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import { type AnyBody, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -15,19 +22,22 @@ afterAll(() => upstream.stop());
 
 const person = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
+/** Two processes over one database, and the operator on the first of them. */
+async function twoNodes(settings: object = {}) {
+  const folder = await temporaryFolder();
+  await writeSettings(folder, settings);
+  const variables = {
+    DATABASE_URL: await newDatabase(),
+    SERVICE_MASTER_KEY_FILE: await newMasterKey(folder),
+    SERVICE_ADMIN_EMAIL: person.email,
+    SERVICE_ADMIN_PASSWORD: person.password,
+  };
+  return await Promise.all([startServer({ folder, variables }), startServer({ folder, variables })]);
+}
+
 describe.skipIf(postgresUrl === null)('on two nodes', () => {
   test('each kind of credential, however it ends, takes its streams and requests along', async () => {
-    const folder = await temporaryFolder();
-    const variables = {
-      DATABASE_URL: await newDatabase(),
-      SERVICE_MASTER_KEY_FILE: await newMasterKey(folder),
-      SERVICE_ADMIN_EMAIL: person.email,
-      SERVICE_ADMIN_PASSWORD: person.password,
-    };
-    const [first, second] = [
-      await startServer({ folder, variables }),
-      await startServer({ folder, variables }),
-    ];
+    const [first, second] = await twoNodes();
     const visitor = clientOf(first);
     const logIn = async () => (await visitor.post<TokenPair>('/api/v1/auth/login', person)).body.access_token;
     const owner = clientOf(first, await logIn());
@@ -77,18 +87,7 @@ describe.skipIf(postgresUrl === null)('on two nodes', () => {
   }, 60_000);
 
   test('a key that is revoked, disabled or narrowed dies in the middle of an answer', async () => {
-    const folder = await temporaryFolder();
-    await writeSettings(folder, scriptedSettings(upstream.url));
-    const variables = {
-      DATABASE_URL: await newDatabase(),
-      SERVICE_MASTER_KEY_FILE: await newMasterKey(folder),
-      SERVICE_ADMIN_EMAIL: person.email,
-      SERVICE_ADMIN_PASSWORD: person.password,
-    };
-    const [first, second] = await Promise.all([
-      startServer({ folder, variables }),
-      startServer({ folder, variables }),
-    ]);
+    const [first, second] = await twoNodes(scriptedSettings(upstream.url));
     // Far more than is told before the end, so that it is never the answer that ends the stream.
     await upstream.script([{ reply: { text: 'word ', repeat: 2000, chunk_size: 5, chunk_delay_ms: 50 } }]);
     const login = await clientOf(first).post<TokenPair>('/api/v1/auth/login', person);
@@ -129,6 +128,66 @@ describe.skipIf(postgresUrl === null)('on two nodes', () => {
       dies((id) => owner.send('DELETE', path(id)), 401),
       dies((id) => change(id, { disabled: true }), 401),
       dies((id) => change(id, { scopes: ['sessions:read'] }), 403),
+    ]);
+  }, 60_000);
+
+  test('whoever is suspended, taken out or given a lower role is so on the other, and loses the streams there', async () => {
+    const [first, second] = await twoNodes();
+    const visitor = clientOf(first);
+    const { body: login } = await visitor.post<TokenPair>('/api/v1/auth/login', person);
+    const operator = clientOf(first, login.access_token);
+    const { body: me } = await operator.get<Me>('/api/v1/users/me');
+    const organization = me.memberships[0]?.organization_id ?? '';
+
+    const employ = async (name: string) => {
+      const account = { email: `${name}@example.com`, password: person.password };
+      const made = { email: account.email, role: 'member', send_invite: false };
+      const { body: created } = await operator.post<AccountCreated>('/api/v1/users', made);
+      const chosen = { token: created.password_link?.token, password: account.password };
+      await visitor.post('/api/v1/auth/password/reset', chosen);
+      const { body } = await visitor.post<TokenPair>('/api/v1/auth/login', account);
+      const client = clientOf(second, body.access_token);
+      return { client, id: created.user.id, stream: await client.stream('/api/v1/events') };
+    };
+    type Employee = Awaited<ReturnType<typeof employ>>;
+
+    /** Asks the other node at once, and waits for its stream to end. */
+    const loses = async (
+      { client, stream }: Employee,
+      end: () => Promise<{ readonly status: number }>,
+      refused: readonly [number, string],
+    ) => {
+      const endedAt = performance.now();
+      expect((await end()).status).toBeLessThan(300);
+      const { status, body } = await client.post('/api/v1/sessions', {});
+      expect([status, body.code]).toEqual(refused);
+      await stream.ended;
+      expect(performance.now() - endedAt).toBeLessThan(5000);
+      expect(stream.events.at(-1)).toMatchObject({
+        name: 'error',
+        data: { error: expect.stringMatching(/^credential_invalid: /) },
+      });
+    };
+
+    const [suspended, removed, lowered] = [
+      await employ('suspended'),
+      await employ('removed'),
+      await employ('lowered'),
+    ];
+    const suspend = () =>
+      fetch(`${first.url}/api/v1/users/${suspended.id}`, {
+        method: 'PATCH',
+        headers: {
+          authorization: `Bearer ${login.access_token}`,
+          'content-type': 'application/merge-patch+json',
+        },
+        body: JSON.stringify({ status: 'suspended' }),
+      });
+    const member = ({ id }: Employee) => `/api/v1/organizations/${organization}/members/${id}`;
+    await Promise.all([
+      loses(suspended, suspend, [401, 'credential_invalid']),
+      loses(removed, () => operator.send('DELETE', member(removed)), [404, 'not_found']),
+      loses(lowered, () => operator.send('PUT', member(lowered), { role: 'viewer' }), [403, 'role_required']),
     ]);
   }, 60_000);
 });

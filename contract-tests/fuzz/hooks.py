@@ -658,9 +658,13 @@ def come_back_with_code(case):
     case.cookies = cookies
 
 
+def name_provider(case):
+    case.path_parameters["provider"] = "corp"
+
+
 def link_as_ourselves(case):
     act_as(case, log_in()["access_token"])
-    case.path_parameters["provider"] = "corp"
+    name_provider(case)
 
 
 def point_at_doomed_login(case):
@@ -785,6 +789,8 @@ POINTERS = {
     "startOidcLogin": lambda case: case.path_parameters.update(provider="corp"),
     "completeOidcLogin": refuse_at_provider,
     "linkOidcLogin": link_as_ourselves,
+    "getOidcLink": name_provider,
+    "unlinkOidcLogin": name_provider,
     "redeemLoginCode": come_back_with_code,
 }
 

@@ -82,5 +82,9 @@ export function signInJourneys(target: () => Target): void {
     const link = await client.POST('/api/v1/auth/oidc/{provider}/link', { params: { path }, body: {} });
     expectShape('OidcLink', link.data);
     expect(link.response.headers.get('set-cookie')).toContain('service_oidc=');
+    const linked = await client.GET('/api/v1/auth/oidc/{provider}/link', { params: { path } });
+    expectShape('OidcLinked', linked.data);
+    const ended = await client.DELETE('/api/v1/auth/oidc/{provider}/link', { params: { path } });
+    expect(ended.response.status).toBe(204);
   });
 }

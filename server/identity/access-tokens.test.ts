@@ -215,6 +215,26 @@ test('a new key signs within a minute, and tokens of the old one are good until 
   await given.identity.authenticate(next);
 });
 
+test('a key signs for thirty days and is forgotten with its last token, without a restart', async () => {
+  const { given, token } = await issued();
+  const [day, minute] = [86_400_000, 60_000];
+  const kidOf = (text: string) => parsed(text).header.kid;
+  const login = async () => (await given.identity.login(ada)).access_token;
+  given.clock.turn(30 * day - minute);
+  const last = await login();
+  expect(kidOf(last)).toBe(kidOf(token));
+  given.clock.turn(2 * minute);
+  const next = await login();
+  expect(kidOf(next)).not.toBe(kidOf(token));
+  await given.identity.authenticate(last);
+  given.clock.turn(14 * minute);
+  await expect(given.identity.authenticate(last)).rejects.toMatchObject(expired);
+  expect(await given.store.signingKeys.list()).toHaveLength(2);
+  given.clock.turn(60 * minute);
+  expect(kidOf(await login())).toBe(kidOf(next));
+  expect((await given.store.signingKeys.list()).map(({ kid }) => kid)).toEqual([kidOf(next)]);
+});
+
 test('a node that has not seen a new key looks again, once a second at the most', async () => {
   const { given, token } = await issued();
   let reads = 0;

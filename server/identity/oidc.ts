@@ -1,12 +1,12 @@
 /** Logging in through OpenID Connect: one attempt of one browser, from its first page to its tokens. */
 import type { Clock } from '../clock.ts';
-import type { TokenPair, User } from '../contract/api.ts';
+import type { OidcIdentity, TokenPair, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { newAccount } from './accounts.ts';
 import type { Logins } from './logins.ts';
 import type { OidcPerson, OidcProvider, OidcProviders } from './oidc-providers.ts';
 import { hashOf, newBrowserSecret, newLoginCode, newPassword, newState } from './opaque-tokens.ts';
-import type { OidcRecords, Origin } from './records.ts';
+import type { OidcRecords, Origin, Owner } from './records.ts';
 
 /** Where a browser is sent, and by what it will be known when it comes back. */
 export interface OidcStart {
@@ -31,6 +31,10 @@ export interface OidcLogins {
    * `oidc_provider_failed`.
    */
   complete(provider: string, back: OidcReturn, browser: string | undefined, origin: Origin): Promise<string>;
+  /** Who is linked to the caller's account; all throw `not_found` for a provider that is none. */
+  linked(provider: string, owner: Owner): Promise<OidcIdentity[]>;
+  /** From now on nobody of the provider gets into the caller's account. */
+  unlink(provider: string, owner: Owner): Promise<void>;
   /** The tokens for the code that the browser was sent away with. Throws `oidc_login_invalid`. */
   redeem(code: string, browser: string | undefined, origin: Origin): Promise<TokenPair>;
 }
@@ -119,6 +123,8 @@ export function createOidcLogins({
       });
       return { page, browser };
     },
+    linked: async (name, owner) => records.linked(owner, providers.find(name).issuer),
+    unlink: async (name, owner) => records.unlink(owner, providers.find(name).issuer),
     async complete(name, { state, code, iss, error }, browser, origin) {
       const provider = providers.find(name);
       if (browser === undefined) throw unknownAttempt();

@@ -4,6 +4,7 @@ import type {
   ApiKey,
   ApiKeyCreate,
   ApiKeyUpdate,
+  OidcIdentity as ContractIdentity,
   DeviceLogin,
   Invitation,
   InvitationCreate,
@@ -179,9 +180,15 @@ export interface SigningKeyRecord {
   readonly publicJwk: Readonly<Record<string, unknown>>;
 }
 
+export interface StoredSigningKey extends SigningKeyRecord {
+  readonly createdAt: Date;
+}
+
 export interface SigningKeyRecords {
   /** The newest first. */
-  list(): Promise<readonly SigningKeyRecord[]>;
+  list(): Promise<readonly StoredSigningKey[]>;
+  /** Its tokens are refused from then on. */
+  remove(kid: string): Promise<void>;
   add(key: SigningKeyRecord): Promise<void>;
 }
 
@@ -346,6 +353,8 @@ export interface OidcRecords {
   ): Promise<User>;
   /** False where it is linked to another account. */
   link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  linked(owner: Owner, issuer: string): Promise<ContractIdentity[]>;
+  unlink(owner: Owner, issuer: string): Promise<void>;
   issueCode(code: {
     readonly codeHash: string;
     readonly browserHash: string;

@@ -3,10 +3,10 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { setTimeout as delay } from 'node:timers/promises';
 import { calculateJwkThumbprint } from 'jose';
 import type { Clock } from '../clock.ts';
-import type { SigningKeyRecord, SigningKeyRecords } from './records.ts';
+import type { SigningKeyRecord, SigningKeyRecords, StoredSigningKey } from './records.ts';
 import type { Sealing } from './sealing.ts';
 
-/** The newest key signs; every key verifies until it is removed. */
+/** The newest key signs until it is old; every key verifies until its last token has expired. No restart is needed. */
 export interface SigningKeys {
   signer(): Promise<Signer>;
   /** Null for a key that is unknown or was removed. */
@@ -18,6 +18,10 @@ export interface Signer {
   readonly privateKey: KeyObject;
 }
 
+/** After so long another key signs: what somebody has learnt of an old one is worth little then. */
+const signsForMs = 30 * 86_400_000;
+/** Longer than a token of a key lives that another node took for the newest a moment after it was not. */
+const keptForMs = 3_600_000;
 /** Within this time a rotation on one node reaches the others. */
 const freshForMs = 60_000;
 /** An unknown key id makes the server look again, but not more often: a stranger can invent as many as they like. */
@@ -34,7 +38,8 @@ export function createSigningKeys(records: SigningKeyRecords, sealing: Sealing, 
   /** One read for all who ask at the same time; a failed one is not kept. */
   function current(maximumAgeMs: number): Promise<Keys> {
     if (held && age(held.since) < maximumAgeMs) return held.keys;
-    const reading = { since: clock.now().getTime(), keys: read(records, sealing) };
+    const since = clock.now().getTime();
+    const reading = { since, keys: read(records, sealing, since) };
     held = reading;
     reading.keys.catch(() => {
       if (held === reading) held = null;
@@ -75,14 +80,10 @@ interface Keys {
   readonly verifiers: ReadonlyMap<string, KeyObject>;
 }
 
-/** Two servers that start at once may both make a key: then there are two good keys, and the newest signs. */
-async function read(records: SigningKeyRecords, sealing: Sealing): Promise<Keys> {
-  const stored = await records.list();
+async function read(records: SigningKeyRecords, sealing: Sealing, now: number): Promise<Keys> {
+  const stored = await rotated(records, sealing, now);
   const [newest] = stored;
-  if (!newest) {
-    await records.add(await newSigningKey(sealing));
-    return read(records, sealing);
-  }
+  if (!newest) throw new Error('no signing key is stored, although one was made just now');
   const pem = sealing.open(newest.sealedPrivateKey, rowId(newest.kid));
   return {
     signer: { kid: newest.kid, privateKey: createPrivateKey(pem) },
@@ -90,6 +91,27 @@ async function read(records: SigningKeyRecords, sealing: Sealing): Promise<Keys>
       stored.map(({ kid, publicJwk }) => [kid, createPublicKey({ key: publicJwk, format: 'jwk' })]),
     ),
   };
+}
+
+/** The newest first. Two servers may both make a key at once: then there are two good keys, and the newest signs. */
+async function rotated(
+  records: SigningKeyRecords,
+  sealing: Sealing,
+  now: number,
+): Promise<readonly StoredSigningKey[]> {
+  const stored = await records.list();
+  const [newest] = stored;
+  if (!newest || now - newest.createdAt.getTime() >= signsForMs) {
+    await records.add(await newSigningKey(sealing));
+    return records.list();
+  }
+  // Each has signed until the one before it in the list was made.
+  const isOver = (_: StoredSigningKey, n: number) => {
+    const successor = stored[n - 1];
+    return successor !== undefined && now - successor.createdAt.getTime() >= keptForMs;
+  };
+  for (const { kid } of stored.filter(isOver)) await records.remove(kid);
+  return stored;
 }
 
 /** A key pair as it is stored; its id is the thumbprint of its public part (RFC 7638). */

@@ -347,6 +347,30 @@ describe('linking', () => {
     expect(pair.body.user).toEqual(lin.user);
   });
 
+  test('is seen and ended by who did it, and by nobody else; the way is closed at once', async () => {
+    const [pat, eve] = [await app.register('pat'), await app.register('eve-too')];
+    const person = { sub: 'pat-at-other', email: 'pat@else.example' };
+    await link(pat, person);
+    const path = `${auth}/other/link`;
+    const linkedTo = async ({ token }: Pick<Account, 'token'>) =>
+      (await app.request('GET', path, { token })).body.identities;
+    expect(await linkedTo(pat)).toMatchObject([{ subject: 'pat-at-other' }]);
+    expect(await linkedTo(eve)).toEqual([]);
+    expect((await app.request('DELETE', path, { token: eve.token })).status).toBe(204);
+    expect(await linkedTo(pat)).toHaveLength(1);
+    for (const _ of ['at once', 'and again'])
+      expect((await app.request('DELETE', path, { token: pat.token })).status).toBe(204);
+    expect(await linkedTo(pat)).toEqual([]);
+    await openid.person(person);
+    const by = new Browser();
+    const { location } = await outcomeOf(await backFrom('other', { by }), by);
+    expect(location).toBe('/device#login_error=registration_refused');
+    const entries = await app.request('GET', '/api/v1/audit/logs?action=oidc_identity.delete', {
+      token: pat.token,
+    });
+    expect(entries.body.data).toMatchObject([{ actor: { id: pat.user.id } }]);
+  });
+
   test('is for logins: no key and no stranger begins it', async () => {
     const path = `${auth}/other/link`;
     expect((await app.request('POST', path, { body: {} })).status).toBe(401);
@@ -359,7 +383,10 @@ describe('a provider that is not there', () => {
   test('is not found where nobody set it up, on every path', async () => {
     const { token } = await app.register('nobodys');
     const paths = ['authorize', 'callback?state=x&code=y'].map((path) => ['GET', path] as const);
-    for (const [method, path] of [...paths, ['POST', 'link'] as const]) {
+    for (const [method, path] of [
+      ...paths,
+      ...(['GET', 'POST', 'DELETE'] as const).map((one) => [one, 'link'] as const),
+    ]) {
       const answer = await app.request(method, `${auth}/unknown/${path}`, { token });
       expect([answer.status, answer.body.code]).toEqual([404, 'not_found']);
     }

@@ -30,6 +30,16 @@ export const linkOidcLogin: Handler<'linkOidcLogin'> = async ({ principal, path,
   };
 };
 
+export const getOidcLink: Handler<'getOidcLink'> = async ({ principal, path }, { identity }) => ({
+  status: 200,
+  body: { provider: path.provider, identities: await identity.oidc.linked(path.provider, principal) },
+});
+
+export const unlinkOidcLogin: Handler<'unlinkOidcLogin'> = async ({ principal, path }, { identity }) => {
+  await identity.oidc.unlink(path.provider, principal);
+  return { status: 204 };
+};
+
 export const redeemLoginCode: Handler<'redeemLoginCode'> = async ({ body, cookies, origin }, services) => {
   const browser = cookies[cookieName(services)];
   const pair = await services.identity.oidc.redeem(body.login_code, browser, origin);

@@ -166,6 +166,7 @@ describe.skipIf(!hasBrowser)('in Chromium', () => {
       const totp = new TOTP({ secret: enrolled.body.secret });
       const at = Date.now();
       await post('/api/v1/auth/mfa/confirm', { code: totp.generate({ timestamp: at }) }, account.token);
+      expect((await mailbox.next(account.email)).text).toContain('switched on');
       const link = await invite(account.email);
       await page.open(link);
       await page.click('[data-show=login]');

@@ -1,10 +1,11 @@
 /** Logins through OpenID Connect providers: attempts, the codes that end them, and who is who at which provider. */
 import type { Knex } from 'knex';
-import type { User } from '../contract/api.ts';
+import type { OidcIdentity as ContractIdentity, User } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
-import type { Origin } from './reach.ts';
+import type { Origin, Reach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
+import { timestamp } from './timestamps.ts';
 import { toUser, type UserRow } from './user-row.ts';
 import { insertAccount, type NewAccount } from './users.ts';
 
@@ -45,6 +46,10 @@ export interface Oidc {
   createAccount(account: NewAccount, identity: OidcIdentity, origin: Origin): Promise<User>;
   /** False where it is linked to another account. */
   link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  /** The caller's own at an issuer, the newest first. */
+  linked(reach: Reach, issuer: string): Promise<ContractIdentity[]>;
+  /** Ends all of the caller's own at an issuer. */
+  unlink(reach: Reach, issuer: string): Promise<void>;
   issueCode(code: OidcCode): Promise<void>;
   /** Uses a code up; null where there is none of this browser, or it has expired. */
   takeCode(which: Pick<OidcCode, 'codeHash' | 'browserHash'>, now: Date): Promise<User | null>;
@@ -74,7 +79,9 @@ interface IdentityRow extends OidcIdentity {
   last_login_at: number;
 }
 
-// All of it before anybody is known, or by the secret of a browser alone.
+const mostShown = 100;
+
+// Most of it before anybody is known, or by the secret of a browser alone.
 export function oidcRepository({ database, clock }: StoreParts): Oidc {
   const now = (): number => clock.now().getTime();
   return {
@@ -117,6 +124,28 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         if (owner === 'linked') await recordLink(sql, identity, userId, origin);
         return owner !== 'other';
       }),
+    linked: (reach, issuer) =>
+      database.read(reach, async (sql) => {
+        const rows: IdentityRow[] = await sql<IdentityRow>('oidc_identities')
+          .where({ user_id: reach.userId, issuer })
+          .orderBy('created_at', 'desc')
+          .limit(mostShown);
+        return rows.map(toIdentity);
+      }),
+    unlink: (reach, issuer) =>
+      database.write(reach, async (sql) => {
+        const gone: Pick<IdentityRow, 'subject'>[] = await sql<IdentityRow>('oidc_identities')
+          .where({ user_id: reach.userId, issuer })
+          .delete()
+          .returning('subject');
+        if (gone.length === 0) return;
+        recordAudit(sql, reach, {
+          action: 'oidc_identity.delete',
+          target: { type: 'user', id: reach.userId },
+          organizationId: await homeOf(sql, reach.userId),
+          before: { issuer, subjects: gone.map(({ subject }) => subject) },
+        });
+      }),
     issueCode: ({ codeHash, browserHash, userId, expiresAt }) =>
       database.write('installation', async (sql) => {
         await sql('login_codes').insert({
@@ -136,6 +165,10 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
       (await sweepTable(database, 'oidc_attempts', 'expires_at', before.getTime())) +
       (await sweepTable(database, 'login_codes', 'expires_at', before.getTime())),
   };
+}
+
+function toIdentity({ subject, created_at, last_login_at }: IdentityRow): ContractIdentity {
+  return { subject, created_at: timestamp(created_at), last_login_at: timestamp(last_login_at) };
 }
 
 /** Of many at once one gets the row: it is locked before it goes. */

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { replyPermission } from '@service/client/reply';
 import { expect, onTestFinished, test } from 'vitest';
+import { codeNow } from '../../../contract-tests/one-time-code.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
 import { startTestServer, type TestServer } from '../test-server.ts';
@@ -91,6 +92,35 @@ test('at a terminal address and password are asked for, and the password is not 
   expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining(`as ${server.email}`) });
   expect(screen).not.toContain('correct');
 });
+
+test('where the account has a second factor its code is asked for: on the second line, and at a terminal', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const { client, password } = server;
+  const { data: enrolled } = await client.POST('/api/v1/auth/mfa/enroll', { body: { password } });
+  const body = { code: codeNow(enrolled.secret) };
+  const { data: confirmed } = await client.POST('/api/v1/auth/mfa/confirm', { body });
+  const [first = '', second = ''] = confirmed.recovery_codes;
+
+  expect(await logIn(home, server)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('no one-time code, which goes on the second line,'),
+  });
+  const wrong = await logIn(home, { ...server, password: `${password}\n000000` });
+  expect(wrong).toMatchObject({ code: 4, stderr: expect.stringContaining('(otp_required)') });
+  const piped = await logIn(home, { ...server, password: `${password}\n${first}` });
+  expect(piped).toMatchObject({ code: 0, stdout: expect.stringContaining(`as ${server.email}`) });
+
+  const options = { cwd: home.project, environment: home.environment };
+  const words = [launcher, 'login', server.url, '--email', server.email];
+  const terminal = await openTestTerminal(words, options);
+  await terminal.shows('Password:');
+  await terminal.press(password, 'Enter');
+  await terminal.shows('Code of the second factor:');
+  await terminal.press(second, 'Enter');
+  const { screen, code } = await terminal.end();
+  expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining(`as ${server.email}`) });
+  expect(screen).not.toContain(second);
+}, 20_000);
 
 test('an API key is taken from standard input or the environment, and forgotten at the logout', async () => {
   const [home, { url, operatorKey: key }] = [testHome(), await startTestServer()];

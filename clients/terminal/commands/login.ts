@@ -2,6 +2,7 @@
 
 import { text as readAll } from 'node:stream/consumers';
 import { createServiceClient, type ServiceClient } from '@service/client';
+import type { LoginRequest } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { askLine } from '../ask.ts';
 import { connectTo } from '../connection.ts';
@@ -78,14 +79,19 @@ async function proofOf(origin: string, { apiKey, email, password }: LoginWishes)
 async function withPassword(origin: string, given: string | undefined): Promise<Proved> {
   const email = given ?? (isTyped() ? await askLine('E-mail address: ') : null);
   if (!email) throw new CommandFailure('Name your account with --email.', exitCodes.usage);
-  const password = await readSecret('Password: ', 'password');
-  const body = { email: email.trim(), password };
-  const { data } = await clientOf(origin).POST('/api/v1/auth/login', { body });
+  const secrets = secretsOf();
+  const account = { email: email.trim(), password: await secrets('Password: ', 'password') };
+  const send = (body: LoginRequest) => clientOf(origin).POST('/api/v1/auth/login', { body });
+  const { data } = await send(account).catch(async (error: unknown) => {
+    if (!(error instanceof ServiceError) || error.code !== 'otp_required') throw error;
+    const otp = await secrets('Code of the second factor: ', 'one-time code, which goes on the second line,');
+    return await send({ ...account, otp: otp.trim() });
+  });
   return { login: loginOf(data), name: data.user.email };
 }
 
 async function withKey(origin: string): Promise<Proved> {
-  const key = (await readSecret('API key: ', 'API key')).trim();
+  const key = (await secretsOf()('API key: ', 'API key')).trim();
   assertKey(key, 'What was read');
   const client = clientOf(origin, key);
   const name = await client.GET('/api/v1/users/me').then(
@@ -100,13 +106,18 @@ async function withKey(origin: string): Promise<Proved> {
   return { login: { kind: 'api_key', key }, name };
 }
 
-/** From the terminal, unseen; else the first line of standard input. Never from the command line, which others can read. */
-async function readSecret(question: string, what: string): Promise<string> {
-  const line = isTyped()
-    ? await askLine(question, { hidden: true })
-    : (await readAll(process.stdin)).split(/\r?\n/, 1)[0];
-  if (line) return line;
-  throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
+/**
+ * One secret after the other: from the terminal, unseen; else from the lines of standard input. Never from the command
+ * line, which others can read.
+ */
+function secretsOf(): (question: string, what: string) => Promise<string> {
+  let lines: string[] | undefined;
+  return async (question, what) => {
+    if (!isTyped()) lines ??= (await readAll(process.stdin)).split(/\r?\n/);
+    const line = lines ? lines.shift() : await askLine(question, { hidden: true });
+    if (line) return line;
+    throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
+  };
 }
 
 function isTyped(): boolean {
