@@ -11,7 +11,7 @@ import {
   testApp,
 } from '../test-app.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';
-import { logIn } from '../test-people.ts';
+import { bringIn, logIn, logInOperator } from '../test-people.ts';
 
 let app: TestApp;
 let mailbox: Mailbox;
@@ -355,6 +355,22 @@ describe('a suspended person', () => {
     expect((await patch(pathOf(stranger), app.operatorKey, { status: 'active' })).status).toBe(200);
     stranger = await logIn(app, stranger);
   });
+});
+
+test('the operator is nobody’s to suspend, log out or delete, though they belong to an organization of others', async () => {
+  const operator = await logInOperator(app);
+  await bringIn(app, { organizationId, owner: boss }, operator, 'member');
+  const attempts = [
+    await patch(pathOf(operator), boss.token, { status: 'suspended' }),
+    await post(`${pathOf(operator)}/sessions/revoke`, boss.token),
+    await remove(pathOf(operator), boss.token),
+  ];
+  expect(attempts.map(coded)).toEqual(Array(3).fill([403, 'role_required']));
+  // The organization is theirs, and with it what the operator is in it.
+  expect((await patch(pathOf(operator), boss.token, { role: 'viewer' })).status).toBe(200);
+  const member = `/api/v1/organizations/${organizationId}/members/${operator.user.id}`;
+  expect((await remove(member, boss.token)).status).toBe(204);
+  expect((await whoAmI(operator.token)).body).toMatchObject({ operator: true, status: 'active' });
 });
 
 test('logins that are revoked end at once, with their streams; keys go on', async () => {

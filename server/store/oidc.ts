@@ -134,16 +134,15 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
       }),
     unlink: (reach, issuer) =>
       database.write(reach, async (sql) => {
-        const gone: Pick<IdentityRow, 'subject'>[] = await sql<IdentityRow>('oidc_identities')
-          .where({ user_id: reach.userId, issuer })
-          .delete()
-          .returning('subject');
-        if (gone.length === 0) return;
+        const own = () => sql<IdentityRow>('oidc_identities').where({ user_id: reach.userId, issuer });
+        const subjects = await own().forUpdate().pluck('subject');
+        if (subjects.length === 0) return;
+        await own().delete();
         recordAudit(sql, reach, {
           action: 'oidc_identity.delete',
           target: { type: 'user', id: reach.userId },
           organizationId: await homeOf(sql, reach.userId),
-          before: { issuer, subjects: gone.map(({ subject }) => subject) },
+          before: { issuer, subjects },
         });
       }),
     issueCode: ({ codeHash, browserHash, userId, expiresAt }) =>

@@ -117,11 +117,14 @@ const call = async (method, path, body) => {
   const sent = { method, headers, credentials: 'same-origin', body: body && JSON.stringify(body) };
   const answer = await fetch(path, sent).catch(() => { throw new Error('The server did not answer; try again.'); });
   const content = answer.status === 204 ? null : await answer.json();
-  if (!answer.ok) throw new Error(content.detail);
+  if (!answer.ok) throw Object.assign(new Error(content.detail), { code: content.code });
   return content;
 };
 const logIn = async ({ email, password, otp }) => {
-  const pair = await call('POST', '/api/v1/auth/login', otp ? { email, password, otp } : { email, password });
+  const account = otp ? { email, password, otp } : { email, password };
+  const pair = await call('POST', '/api/v1/auth/login', account).catch((error) => {
+    throw error.code === 'otp_required' && !otp ? new Error('This account has a second factor: type its code, too.') : error;
+  });
   token = pair.access_token;
   return pair;
 };
