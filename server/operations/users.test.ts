@@ -11,7 +11,7 @@ import {
   testApp,
 } from '../test-app.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';
-import { bringIn, logIn, logInOperator } from '../test-people.ts';
+import { logIn, logInOperator } from '../test-people.ts';
 
 let app: TestApp;
 let mailbox: Mailbox;
@@ -359,7 +359,12 @@ describe('a suspended person', () => {
 
 test('the operator is nobody’s to suspend, log out or delete, though they belong to an organization of others', async () => {
   const operator = await logInOperator(app);
-  await bringIn(app, { organizationId, owner: boss }, operator, 'member');
+  const invitation = { email: operator.email, role: 'member' };
+  await post(`/api/v1/organizations/${organizationId}/invitations`, boss.token, invitation);
+  const told = () => mailbox.mails.filter(({ to }) => to.includes(operator.email)).map(({ text }) => text);
+  await expect.poll(() => told().join()).toMatch(/#token=inv_/);
+  const [, token] = /#token=(inv_[\w-]+)/.exec(told().join()) ?? [];
+  expect((await post('/api/v1/invitations/accept', operator.token, { token })).status).toBe(200);
   const attempts = [
     await patch(pathOf(operator), boss.token, { status: 'suspended' }),
     await post(`${pathOf(operator)}/sessions/revoke`, boss.token),
