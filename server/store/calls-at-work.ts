@@ -25,7 +25,7 @@ export interface CallsAtWork {
 }
 
 /** A call whose process has died counts no longer than this. */
-export const callLeaseMs = 60_000;
+const callLeaseMs = 60_000;
 /** Several times within that, so that one which comes late loses nothing. */
 const renewalMs = callLeaseMs / 4;
 

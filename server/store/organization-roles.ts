@@ -102,7 +102,7 @@ interface Place {
 }
 
 /** The one guard of owners. The organization is held: of two who go at once, one remains. Throws `last_owner`. */
-export async function requireOtherOwner(sql: Knex.Transaction, place: Place): Promise<void> {
+async function requireOtherOwner(sql: Knex.Transaction, place: Place): Promise<void> {
   if (!(await hasOtherOwner(sql, place))) throw lastOwner();
 }
 
