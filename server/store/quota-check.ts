@@ -40,10 +40,16 @@ export async function quotaStateWithin(
   now: number,
 ): Promise<QuotaState> {
   const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
-  return stateOf(await usesOfAll(sql, rows, now), ({ resource, hard, used }) => {
+  const state = stateOf(await usesOfAll(sql, rows, now), ({ resource, hard, used }) => {
     if (hard === null) return false;
     return spentAtWork.includes(resource) ? used >= hard : used > hard;
   });
+  return { ...state, exceeded: state.exceeded && withoutRefused(state.exceeded) };
+}
+
+/** What is refused was counted to find that out, and is counted no more when anybody hears of it. */
+function withoutRefused(use: QuotaUse): QuotaUse {
+  return spentAtWork.includes(use.resource) ? use : { ...use, used: use.used - 1 };
 }
 
 /** Before the next step of a run at work. */

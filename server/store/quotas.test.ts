@@ -60,7 +60,7 @@ describeStores('Quotas', (store, engine) => {
     await expect(beginRun(store(), admin)).rejects.toMatchObject({
       ...exceeded,
       headers: { 'Retry-After': '5' },
-      quota: { resource: 'concurrent_runs', window: null, resets_at: null, used: 3 },
+      quota: { resource: 'concurrent_runs', window: null, resets_at: null, used: 2 },
     });
     await endRun(store(), first);
     await beginRun(store(), admin);
@@ -138,7 +138,7 @@ describeStores('Quotas', (store, engine) => {
       const inCompany = { ...bob, workspaces: ada.workspaces };
       await beginRun(store(), inCompany, { sessionId: session.id });
       await expect(beginRun(store(), inCompany, { sessionId: session.id })).rejects.toMatchObject({
-        quota: { organization_id: company, used: 2 },
+        quota: { organization_id: company, used: 1 },
       });
       // What Bob sets for himself counts at home.
       const own = await limit(bob, { requests: { day: { hard: 9 } } });
