@@ -31,10 +31,10 @@ type Request = NonNullable<Query['request']>;
 /** What is asked for besides the prompt, with what the API key says that it is asked with. */
 export function askedWith(
   { key }: Principal,
-  request: Partial<Pick<Request, 'limits' | 'summary'>> = {},
+  request: Partial<Omit<Request, 'key'>> = {},
 ): Pick<Query, 'request'> {
   const asked = { limits: null, summary: null, ...request };
   if (key && key.permissionRules.length > 0)
     return { request: { ...asked, key: { rules: key.permissionRules } } };
-  return asked.limits || asked.summary ? { request: asked } : {};
+  return Object.values(asked).some(Boolean) ? { request: asked } : {};
 }

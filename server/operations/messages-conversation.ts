@@ -1,12 +1,13 @@
 /** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
-import type { Session } from '../contract/api.ts';
-import type { Call, Generation, ModelPart, Services } from '../handler.ts';
+import type { Message, ResponseChunk, Session } from '../contract/api.ts';
+import type { Call, Generation, ModelMessage, ModelPart, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
-import { histories, newTurns, type Turn } from './messages-history.ts';
+import { callsIn, histories, newTurns, openCalls, sentTurns } from './messages-history.ts';
 import { refusal } from './messages-refusal.ts';
-import { type Spoken, spoken } from './messages-request.ts';
+import { answerSchemaOf, spoken } from './messages-request.ts';
+import { choiceOf, toolsOf } from './messages-tools.ts';
 
 /** Where an answer comes from: a bare model call, or a run in a session. */
 export interface Answer {
@@ -25,18 +26,22 @@ export async function continueConversation(
   services: Services,
 ): Promise<Answer> {
   const { store, runtime, log } = services;
+  const callerTools = toolsOf(body);
+  const terms = { ...choiceOf(body, callerTools), ...answerSchemaOf(body) };
+  const isCallers = ({ name }: { readonly name: string }) => callerTools.some((tool) => tool.name === name);
   const found = await store.sessions.find(principal, sessionId);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  if (body.tools?.length)
-    throw refusal('/tools', 'a session takes no tools of the client yet', 'unsupported');
-  const { system, messages } = withTextOnly(spoken(body));
+  const stored = await store.transcript.readMessages(sessionId);
+  const said = spoken(body, openCalls(stored));
+  const { system } = said;
+  const messages = said.messages.map(storable);
   if (messages.length === 0)
     throw new Problem(
       'invalid_request',
       'messages: holds instructions only; add a message of the role user.',
     );
-  const stored = await store.transcript.readMessages(sessionId);
-  const fresh = newTurns(histories(stored, found.session), turnsOf(messages));
+  const calls = callsIn(messages);
+  const fresh = newTurns(histories(stored, found.session, calls), sentTurns(messages, calls));
   const session = fresh ? found.session : await fork(found.session);
   const { runId, notices } = await runtime.start({
     session: {
@@ -48,7 +53,7 @@ export async function continueConversation(
     messages: fresh ? messages.slice(messages.length - fresh.length) : messages,
     model,
     generation,
-    ...askedWith(principal),
+    ...askedWith(principal, { callerTools, terms }),
     onUnanswered: 'deny',
   });
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
@@ -70,10 +75,17 @@ export async function continueConversation(
     return (await store.sessions.create(principal, copy, { parentId: parent.id })).session;
   }
 
+  function* partOf(chunk: ResponseChunk): Generator<ModelPart> {
+    if (chunk.type === 'text_delta') yield { type: 'text', text: chunk.text };
+    else if (chunk.type === 'reasoning_delta') yield { type: 'reasoning', text: chunk.text };
+    else if (isCallers({ name: chunk.tool_name }))
+      yield { type: 'tool_input', id: chunk.tool_call_id, name: chunk.tool_name, json: chunk.json };
+  }
+
   async function* runParts(runId: string): AsyncGenerator<ModelPart> {
     for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
-      if (event.name === 'message' && event.data.type === 'text_delta')
-        yield { type: 'text', text: event.data.text };
+      if (event.name === 'message') yield* partOf(event.data);
+      if (event.name === 'done') yield* event.data.tool_uses.filter(isCallers);
       if (event.name === 'done')
         yield { type: 'finish', stopReason: event.data.stop_reason, usage: event.data.usage };
       if (event.name === 'error') throw await failure(runId);
@@ -98,31 +110,17 @@ export async function continueConversation(
   }
 }
 
-function turnsOf(messages: readonly TextMessage[]): Turn[] {
-  return messages.map(({ role, parts }) => ({ role, text: parts.map(({ text }) => text).join('\n') }));
-}
-
-interface TextMessage {
-  readonly role: 'user' | 'assistant';
-  readonly parts: { readonly type: 'text'; readonly text: string }[];
-}
-
-function withTextOnly({ system, messages }: Spoken): {
-  readonly system: string;
-  readonly messages: TextMessage[];
-} {
+/** A session keeps texts, calls and results; bytes that somebody shows once are not for every later reader. */
+function storable({ role, parts }: ModelMessage, index: number): Pick<Message, 'role' | 'parts'> {
   return {
-    system,
-    messages: messages.map(({ role, parts }, index) => ({
-      role: role === 'tool' ? 'user' : role,
-      parts: parts.map((part) => {
-        if (part.type === 'text') return { type: part.type, text: part.text };
-        throw refusal(
-          `/messages/${index}`,
-          `a session takes no ${part.type} of the client yet`,
-          'unsupported',
-        );
-      }),
-    })),
+    role,
+    parts: parts.map((part) => {
+      if (part.type !== 'file') return part;
+      throw refusal(
+        `/messages/${index}`,
+        'a session keeps no images or documents; leave out its header',
+        'unsupported',
+      );
+    }),
   };
 }

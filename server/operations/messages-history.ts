@@ -1,5 +1,5 @@
 /** Recognises what a session holds already of the history that a client sends. */
-import type { Message, Session } from '../contract/api.ts';
+import type { Message, MessagePart, Session } from '../contract/api.ts';
 
 /** What one side said before the other spoke again. */
 export interface Turn {
@@ -11,10 +11,43 @@ export interface Turn {
  * What a client may hold for the session's history: all of it, or all but the questions that no answer came of. A client
  * that is told of a failure asks again and forgets the first time. While a run is at work, its answer may still come.
  */
-export function histories(stored: readonly Message[], { status }: Session): readonly (readonly Turn[])[] {
+export function histories(
+  stored: readonly Message[],
+  { status }: Session,
+  calls: ReadonlySet<string>,
+): readonly (readonly Turn[])[] {
   const said = stored.filter((message, index) => !message.summary && !wasAskedAgain(message, stored, index));
-  return status === 'idle' ? [turnsOf(said), turnsOf(answered(said))] : [turnsOf(said)];
+  const all = storedTurns(said, calls);
+  return status === 'idle' ? [all, storedTurns(answered(said), calls)] : [all];
 }
+
+/** The turns of a request; `calls` are those of the client's tools, by their ids. */
+export function sentTurns(messages: readonly Said[], calls: ReadonlySet<string>): readonly Turn[] {
+  return messages.map(({ role, parts }) => ({ role: speaker(role), text: textOf(parts, calls) }));
+}
+
+/** The ids of all calls that a client knows of: those of our own tools are none of its business. */
+export function callsIn(messages: readonly Said[]): ReadonlySet<string> {
+  return new Set(
+    messages.flatMap(({ parts }) =>
+      parts.flatMap((part) =>
+        part.type === 'tool_use' ? [part.id] : part.type === 'tool_result' ? [part.tool_use_id] : [],
+      ),
+    ),
+  );
+}
+
+/** The calls that the newest answer of a session has left to its client, by their ids. */
+export function openCalls(stored: readonly Message[]): ReadonlyMap<string, string> {
+  const at = stored.findLastIndex(({ role }) => role === 'assistant');
+  const open = new Map<string, string>();
+  for (const part of stored[at]?.parts ?? []) if (part.type === 'tool_use') open.set(part.id, part.name);
+  for (const part of stored.slice(at + 1).flatMap(({ parts }) => parts))
+    if (part.type === 'tool_result') open.delete(part.tool_use_id);
+  return open;
+}
+
+type Said = Pick<Message, 'role' | 'parts'>;
 
 /** The beginning of an answer that broke off, and was then given anew. */
 function wasAskedAgain(
@@ -84,16 +117,33 @@ function sameTurn(stored: Turn, sent: Turn | undefined): boolean {
   return stored.role === sent?.role && stored.text.trim() === sent.text.trim();
 }
 
-/** Steps and tool results between two prompts are one answer to the client. */
-function turnsOf(messages: readonly Message[]): Turn[] {
+/** Steps and results of our own tools between two prompts are one answer to the client. */
+function storedTurns(messages: readonly Message[], calls: ReadonlySet<string>): Turn[] {
   const turns: Turn[] = [];
-  for (const message of messages) {
-    if (message.role === 'tool') continue;
-    const text = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  for (const { role, parts } of messages) {
+    const text = textOf(parts, calls);
+    if (role === 'tool' && text === '') continue;
     const last = turns.at(-1);
-    if (message.role === 'assistant' && last?.role === 'assistant')
+    if (role === 'assistant' && last?.role === 'assistant')
       turns[turns.length - 1] = { ...last, text: last.text + text };
-    else turns.push({ role: message.role, text });
+    else turns.push({ role: speaker(role), text });
   }
   return turns;
+}
+
+/** Calls count by their ids: what a client sends of their arguments and results may be written in another way. */
+function textOf(parts: readonly MessagePart[], calls: ReadonlySet<string>): string {
+  return parts
+    .map((part) => {
+      if (part.type === 'text') return part.text;
+      if (part.type === 'tool_use' && calls.has(part.id)) return `\u0000call ${part.id}`;
+      if (part.type === 'tool_result' && calls.has(part.tool_use_id))
+        return `\u0000result ${part.tool_use_id}`;
+      return '';
+    })
+    .join('');
+}
+
+function speaker(role: Message['role']): Turn['role'] {
+  return role === 'assistant' ? 'assistant' : 'user';
 }

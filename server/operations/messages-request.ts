@@ -55,10 +55,11 @@ export function answerSchemaOf(body: CreateMessageRequest): Pick<AnswerTerms, 'a
 /** Reads message after message, and keeps in mind which calls have no result yet. */
 class ConversationReader {
   readonly messages: ModelMessage[] = [];
-  #open: Map<string, string>;
+  readonly #open = new Map<string, string>();
+  readonly #before: OpenCalls;
 
   constructor(before: OpenCalls) {
-    this.#open = new Map(before);
+    this.#before = before;
   }
 
   read(role: 'user' | 'assistant', content: Content, pointer: string): void {
@@ -103,7 +104,7 @@ class ConversationReader {
   }
 
   #answered(id: string | undefined, place: string) {
-    const name = id === undefined ? undefined : this.#open.get(id);
+    const name = id === undefined ? undefined : (this.#open.get(id) ?? this.#before.get(id));
     if (id === undefined || name === undefined)
       throw refusal(
         `${place}/tool_use_id`,

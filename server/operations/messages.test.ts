@@ -338,6 +338,95 @@ describe('a message in a session', () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
   });
 
+  test('leaves the tools of the client to the client, beside those that the session allows', async () => {
+    const session = await newSession({ permission_rules: [{ tool: 'ls', decision: 'allow' }] });
+    const headers = { 'x-service-session-id': session };
+    const tools = [
+      { name: 'get_weather', input_schema: { type: 'object' } },
+      // Called as one of ours, and none of it.
+      { name: 'bash', input_schema: { type: 'object' } },
+    ];
+    await upstream.script([
+      {
+        when: { step: 0 },
+        reply: {
+          text: 'I look.',
+          tool_calls: [
+            { name: 'ls', arguments: {} },
+            { name: 'get_weather', arguments: { place: 'Rome' } },
+            { name: 'bash', arguments: { command: 'touch run-here' } },
+          ],
+        },
+      },
+      { when: { tool_results: 3 }, reply: { text: 'Last was: {{last_tool_result}}' } },
+    ]);
+    const first = await post(say('Look', { tools }), { headers });
+    expect(first.body).toMatchObject({
+      stop_reason: 'tool_use',
+      content: [
+        { type: 'text', text: 'I look.' },
+        { type: 'tool_use', name: 'get_weather', input: { place: 'Rome' } },
+        { type: 'tool_use', name: 'bash', input: { command: 'touch run-here' } },
+      ],
+    });
+    const results = first.body.content
+      .filter(({ type }: { type: string }) => type === 'tool_use')
+      .map(({ id, name }: { id: string; name: string }) => ({
+        type: 'tool_result',
+        tool_use_id: id,
+        content: `Given by ${name}.`,
+      }));
+    const answer = { role: 'user', content: results };
+    const history = [
+      { role: 'user', content: 'Look' },
+      { role: 'assistant', content: first.body.content },
+    ];
+    const repeated = await post({ ...say('x', { tools }), messages: [...history, answer] }, { headers });
+    expect(repeated.body.content).toEqual([{ type: 'text', text: 'Last was: Given by bash.' }]);
+    expect(repeated.headers.get('x-service-session-id')).toBe(session);
+    const { body } = await app.request('GET', `/api/v1/sessions/${session}/messages?limit=100`, {
+      token: ada.token,
+    });
+    expect(body.data.map(({ role }: { role: string }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'tool',
+      'assistant',
+    ]);
+  });
+
+  test.each([true, false])('goes on from the result alone, streamed: %s', async (stream) => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    const tools = [{ name: 'get_weather', input_schema: { type: 'object' } }];
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'get_weather', arguments: { place: 'Rome' } }] } },
+      { reply: { text: 'It was: {{last_tool_result}}' } },
+    ]);
+    const response = await app.stream('POST', '/v1/messages', {
+      token: ada.token,
+      body: say('Look', { tools, stream: true }),
+      headers,
+    });
+    const events = await Array.fromAsync(readEvents(response));
+    const start = events.find(({ event }) => event === 'content_block_start');
+    expect(start?.data.content_block).toMatchObject({ type: 'tool_use', name: 'get_weather' });
+    const pieces = events.map(({ data }) => data.delta?.partial_json ?? '');
+    expect(JSON.parse(pieces.join(''))).toEqual({ place: 'Rome' });
+    const result = { type: 'tool_result', tool_use_id: start?.data.content_block.id, content: 'Rain.' };
+    const next = say([result], { tools, stream });
+    if (!stream)
+      expect((await post(next, { headers })).body.content).toMatchObject([{ text: 'It was: Rain.' }]);
+    else {
+      const rest = await app.stream('POST', '/v1/messages', { token: ada.token, body: next, headers });
+      const texts = (await Array.fromAsync(readEvents(rest))).map(({ data }) => data.delta?.text ?? '');
+      expect(texts.join('')).toBe('It was: Rain.');
+    }
+    const orphan = await post(say([{ ...result, tool_use_id: 'toolu_other' }], { tools }), { headers });
+    expect(orphan).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+  });
+
   test('has no tools, unless the session allows them without asking', async () => {
     const clean = await newSession();
     await post(say('Hi'), { headers: { 'x-service-session-id': clean } });

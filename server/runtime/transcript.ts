@@ -55,6 +55,28 @@ export interface RunRequest {
   readonly summary: { readonly wishes: string | null } | null;
   /** The API key that it was begun with: its rules count beside those of the session. */
   readonly key?: { readonly rules: readonly PermissionRule[] } | null;
+  /** Tools that the caller carries out: the run ends where the model asks for one of them. */
+  readonly callerTools?: readonly CallerTool[];
+  /** What the caller wants of the first answer. */
+  readonly terms?: AnswerTerms;
+}
+
+/** A tool as the caller describes it. */
+export interface CallerTool {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments. */
+  readonly inputSchema: Record<string, unknown>;
+}
+
+/** What an answer has to be like, besides its words. */
+export interface AnswerTerms {
+  /** Whether a tool has to be called, and which; the model decides if absent. */
+  readonly toolChoice?: 'auto' | 'required' | 'none' | { readonly tool: string };
+  /** Whether an answer may call one tool at most. */
+  readonly oneToolAtMost?: boolean;
+  /** JSON Schema that the text of the answer has to match. */
+  readonly answerSchema?: Readonly<Record<string, unknown>>;
 }
 
 /** The session of an agent that the agent of another session starts. */

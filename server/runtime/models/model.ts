@@ -1,7 +1,10 @@
 /** What the runtime asks of a model, whoever provides it. */
 import type { MessagePart, ProblemCode, StopReason, Usage } from '../../contract/api.ts';
 import { Problem } from '../../problem.ts';
+import type { AnswerTerms, CallerTool } from '../transcript.ts';
 import type { Cost } from './cost.ts';
+
+export type { AnswerTerms } from '../transcript.ts';
 
 /** A picture or a document that a model is shown. */
 export interface FilePart {
@@ -24,12 +27,7 @@ export interface ModelMessage {
 }
 
 /** A tool as a model is told of it. */
-export interface ToolDefinition {
-  readonly name: string;
-  readonly description: string;
-  /** JSON Schema of the arguments. */
-  readonly inputSchema: Record<string, unknown>;
-}
+export type ToolDefinition = CallerTool;
 
 /** Sampling settings; what is absent is left to the provider. */
 export interface Generation {
@@ -48,16 +46,6 @@ export interface Generation {
   readonly think?: boolean;
   /** Fields of the request that only the provider knows. */
   readonly providerOptions?: Readonly<Record<string, unknown>>;
-}
-
-/** What an answer has to be like, besides its words. */
-export interface AnswerTerms {
-  /** Whether a tool has to be called, and which; the model decides if absent. */
-  readonly toolChoice?: 'auto' | 'required' | 'none' | { readonly tool: string };
-  /** Whether an answer may call one tool at most. */
-  readonly oneToolAtMost?: boolean;
-  /** JSON Schema that the text of the answer has to match. */
-  readonly answerSchema?: Readonly<Record<string, unknown>>;
 }
 
 export interface ModelRequest extends Generation, AnswerTerms {

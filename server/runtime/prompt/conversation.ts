@@ -49,9 +49,8 @@ function spoken(messages: readonly Spoken[]): ModelMessage[] {
     const { role, parts } = message;
     const said = { role, parts, ...countOf(message) };
     if (calls.length === 0) return [said];
-    const results = calls.map(
-      (call) => resultOf(call.id, messages[index + 1]) ?? interruptedResult(call.id, call.name),
-    );
+    const given = resultsBehind(messages, index);
+    const results = calls.map((call) => given.get(call.id) ?? interruptedResult(call.id, call.name));
     return [said, { role: 'tool', parts: results }];
   });
 }
@@ -71,10 +70,13 @@ function wasAskedAgain(message: Spoken, later: readonly Spoken[], atWork: string
   return later.some(({ role, run_id }) => role === 'assistant' && run_id === message.run_id);
 }
 
-function resultOf(toolUseId: string, next: Spoken | undefined): ToolResult | undefined {
-  return next?.parts.find((part) => part.type === 'tool_result' && part.tool_use_id === toolUseId) as
-    | ToolResult
-    | undefined; // the predicate has checked the type
+/** Those of our own tools come first; those that a caller carried out come with its next query. */
+function resultsBehind(messages: readonly Spoken[], index: number): ReadonlyMap<string, ToolResult> {
+  const results = new Map<string, ToolResult>();
+  for (let at = index + 1; messages[at]?.role === 'tool'; at += 1)
+    for (const part of messages[at]?.parts ?? [])
+      if (part.type === 'tool_result') results.set(part.tool_use_id, part);
+  return results;
 }
 
 /** What the model is told of a call that was cut off. */

@@ -1,6 +1,7 @@
 /** Gets one answer out of the models of a run: however often it must be asked, and whichever of them gives it. */
 
 import type { EventLog } from '../events/event-log.ts';
+import type { AnswerTerms } from '../models/model.ts';
 import { askPatiently, type PatientCall } from '../models/model-patience.ts';
 import { withoutHugeResults } from '../prompt/context-use.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -22,7 +23,7 @@ export function writeAnswer(
     // Read while the provider thinks: the list of models is large, and its answer has a price.
     scope.model.facts().catch(() => undefined);
     const conversation = await shownTo(scope, progress);
-    await writeDraft(scope, log, conversation, tools, draft);
+    await writeDraft(scope, log, conversation, tools, draft, termsOf(scope, progress));
     return draft;
   };
   const told = async (event: Told) => {
@@ -33,6 +34,11 @@ export function writeAnswer(
   const { models: choice, patience, signal } = scope;
   const hasBegun = () => (progress.draft?.parts.length ?? 0) > 0;
   return askPatiently({ choice, patience, signal, attempt, hasBegun, told });
+}
+
+/** A call that was wanted has been made with the first answer; to want it again would never end. */
+function termsOf({ terms: { toolChoice, ...always } }: RunScope, { steps }: Progress): AnswerTerms {
+  return { ...always, ...(steps === 0 && toolChoice && { toolChoice }) };
 }
 
 type Told = Parameters<PatientCall<unknown>['told']>[0];

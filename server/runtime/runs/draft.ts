@@ -2,7 +2,7 @@
 import type { MessagePart, StopReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { type Model, type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
+import { type AnswerTerms, type Model, type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
 import { estimateInput, tokensOfBytes } from '../prompt/context-use.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -34,12 +34,15 @@ export async function writeDraft(
   messages: readonly ModelMessage[],
   tools: readonly Tool[],
   draft: Draft,
+  terms: AnswerTerms,
 ): Promise<void> {
+  const own = tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }));
   const request = {
     ...scope.generation,
+    ...terms,
     system: await systemPrompt(scope, tools),
     messages,
-    tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    tools: [...own, ...scope.callerTools],
   };
   draft.reads = estimateInput(request);
   for await (const part of scope.model.stream(request, scope.signal)) {

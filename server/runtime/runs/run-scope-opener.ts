@@ -100,14 +100,16 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       workspaceRules: async () => (await given.termsOf(workspaceId)).permissionRules,
       settings,
       onUnanswered: query.onUnanswered,
+      callerTools: query.request?.callerTools ?? [],
+      terms: query.request?.terms ?? {},
       tools: async () => {
         const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
         const config = await settings();
         const { max_agent_depth } = agentLimits(config);
         const disabled = config.options?.disabled_tools ?? [];
-        const left = toolsFor(query, terms, all).filter(
-          (tool) => isLeft(tool) && !disabled.includes(tool.name),
-        );
+        // A name that the caller uses is the caller's, whatever tool of ours is called so.
+        const taken = [...disabled, ...(query.request?.callerTools ?? []).map(({ name }) => name)];
+        const left = toolsFor(query, terms, all).filter((tool) => isLeft(tool) && !taken.includes(tool.name));
         return depth < max_agent_depth
           ? withAgents(left, given.profiles, place)
           : left.filter(({ name }) => name !== 'agent');

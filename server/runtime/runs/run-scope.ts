@@ -9,7 +9,7 @@ import type { Profile } from '../agents/profile.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { Extension } from '../extension.ts';
 import type { SeenFiles } from '../files/seen-files.ts';
-import type { Generation, Model } from '../models/model.ts';
+import type { AnswerTerms, Generation, Model, ToolDefinition } from '../models/model.ts';
 import type { ModelChoice } from '../models/model-choice.ts';
 import type { Patience } from '../models/model-patience.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
@@ -38,6 +38,10 @@ export interface RunScope {
   readonly onUnanswered: 'wait' | 'deny';
   /** What the agent has now: asked at each step, since extensions come and go. */
   readonly tools: () => Promise<readonly Tool[]>;
+  /** Those that the caller carries out: a run ends where the model asks for one of them. */
+  readonly callerTools: readonly ToolDefinition[];
+  /** What the caller wants of the first answer. */
+  readonly terms: AnswerTerms;
   /** Starts other agents. */
   readonly agents: AgentStarter;
   readonly extensions: readonly Extension[];

@@ -80,8 +80,9 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
   if (scope.summary) return await sumUp(scope, log, progress);
   for (;;) {
     if (scope.signal.aborted) return 'interrupted';
-    if (progress.pending.length > 0) await callTools(scope, log, progress);
-    else if (progress.stopReason !== null) return progress.stopReason;
+    if (progress.pending.length > 0) {
+      if (await carryOut(scope, log, progress)) return 'tool_use';
+    } else if (progress.stopReason !== null) return progress.stopReason;
     else {
       const limit = await beforeStep(scope, log, progress);
       if (limit) return limit;
@@ -89,6 +90,16 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
       await takeStep(scope, log, progress);
     }
   }
+}
+
+/** Carries out the calls of our own tools; whether there are others, which the caller has to carry out. */
+async function carryOut(scope: RunScope, log: EventLog, progress: Progress): Promise<boolean> {
+  const callers = new Set(scope.callerTools.map(({ name }) => name));
+  const own = progress.pending.filter(({ name }) => !callers.has(name));
+  const areOthers = own.length < progress.pending.length;
+  progress.pending = own;
+  if (own.length > 0) await callTools(scope, log, progress);
+  return areOthers;
 }
 
 /** The process that died may have stored the summary already. */
