@@ -1,4 +1,6 @@
 /** The people of an organization over HTTP: who sees and manages them, and what becomes of those who are suspended or deleted. */
+import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   type Account,
@@ -11,7 +13,7 @@ import {
   testApp,
 } from '../test-app.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';
-import { logIn, logInOperator } from '../test-people.ts';
+import { homeOf, logIn, logInOperator } from '../test-people.ts';
 
 let app: TestApp;
 let mailbox: Mailbox;
@@ -434,6 +436,16 @@ describe('a deleted account', () => {
     expect((await get(`/api/v1/sessions/${kept.body.id}`, staying.token)).body.title).toBe('Handed on');
     expect((await remove(pathOf(staying), app.operatorKey)).status).toBe(204);
     expect(coded(await get(`/api/v1/sessions/${kept.body.id}`, app.operatorKey))).toEqual([404, 'not_found']);
+  });
+
+  test('takes along the folder that the server made for it', async () => {
+    const alone = await app.register('alone');
+    const { workspaceId: id } = await homeOf(app, alone);
+    const folder = join(app.services.settings.workspacesDirectory, id);
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, 'notes.txt'), 'mine');
+    expect((await remove(pathOf(alone), app.operatorKey)).status).toBe(204);
+    await expect(stat(folder)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
   test('leaves no organization without an owner', async () => {
