@@ -64,6 +64,77 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
   );
 
   here(
+    'a stream that a kill has cut is the stream of the same run when it is asked for again',
+    async () => {
+      const upstream = await startUpstream();
+      try {
+        await upstream.script([{ reply: { text: 'Word by word. ', repeat: 20, chunk_delay_ms: 20 } }]);
+        const folder = await temporaryFolder();
+        const variables = await variablesIn(folder);
+        await writeSettings(folder, scriptedSettings(upstream.url));
+        const server = await startCrashing(folder, variables);
+        const { key } = server;
+        const path = '/api/v1/query/stream';
+        const cut = await ask(server.url, key, path, { prompt: 'Once' });
+        expect(cut.status).toBe(200);
+        // Some of it has been read when the server dies.
+        await cut.body?.getReader().read();
+        await server.kill9();
+        const next = await startCrashing(folder, variables);
+        const again = await ask(next.url, key, path, { prompt: 'Once' });
+        expect(again.headers.get('x-run-id')).toBe(cut.headers.get('x-run-id'));
+        const text = await again.text();
+        expect(text.match(/^id: \d+$/m)?.[0]).toBe('id: 1');
+        expect(text.match(/^event: (done|error)$/gm)).toEqual(['event: done']);
+        expect((await ask(next.url, key, path, { prompt: 'Another' })).status).toBe(422);
+        const runs = await send(next.url, key, '/api/v1/runs');
+        expect(runs?.body.data).toHaveLength(1);
+      } finally {
+        await upstream.stop();
+      }
+    },
+    120_000,
+  );
+
+  here(
+    'a call of /v1/messages that a kill has cut is made again, and answered from then on, by every process',
+    async () => {
+      const upstream = await startUpstream();
+      try {
+        await upstream.script([
+          { times: 1, reply: { text: 'Never heard to its end.', hold_after_chunks: 1 } },
+          { reply: { text: 'Done.' } },
+        ]);
+        const folder = await temporaryFolder();
+        const variables = await variablesIn(folder);
+        await writeSettings(folder, scriptedSettings(upstream.url));
+        const server = await startCrashing(folder, variables);
+        const { key } = server;
+        const call = (content: string) => ({
+          ...{ model: 'scripted:scripted-1', max_tokens: 9 },
+          messages: [{ role: 'user', content }],
+        });
+        const cut = send(server.url, key, '/v1/messages', call('x'));
+        await upstream.latest(() => true);
+        await server.kill9();
+        expect(await cut).toBeNull();
+        const next = await startCrashing(folder, variables);
+        const other = await startCrashing(folder, variables);
+        const made = await send(next.url, key, '/v1/messages', call('x'));
+        expect(made?.status).toBe(200);
+        for (const node of [next, other])
+          expect(await send(node.url, key, '/v1/messages', call('x'))).toEqual(made);
+        const reused = await send(other.url, key, '/v1/messages', call('y'));
+        expect([400, 422]).toContain(reused?.status);
+        expect(await upstream.requests()).toHaveLength(2);
+      } finally {
+        await upstream.stop();
+      }
+    },
+    120_000,
+  );
+
+  here(
     'of requests to two processes at once one is done, and both give its answer',
     async () => {
       const folder = await temporaryFolder();
@@ -85,6 +156,18 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     120_000,
   );
 });
+
+function ask(url: string, token: string, path: string, body: object): Promise<Response> {
+  return fetch(url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'idempotency-key': 'the-key-of-a-stream',
+    },
+    body: JSON.stringify(body),
+  });
+}
 
 /** Null where the server was killed meanwhile. */
 async function send(
