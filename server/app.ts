@@ -15,6 +15,7 @@ import { recordRequests } from './http/record.ts';
 import { refusalOf } from './http/refusals.ts';
 import { createReplies, type Replies } from './http/replies.ts';
 import { readBody } from './http/request-body.ts';
+import { traceRequests } from './http/trace.ts';
 import { createValidation, type Validate } from './http/validation.ts';
 import type { AnyReply } from './http/wire.ts';
 import { type Operations, operations } from './operations/operations.ts';
@@ -34,6 +35,7 @@ export function createApp(services: Services, handlers: Operations = operations)
   app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
   app.set('query parser', false); // The contract says how a query is read.
   app.use(beginExchange(ports.settings));
+  app.use(traceRequests(ports));
   app.use(recordRequests(ports));
   app.use(shareWithOrigins(ports.settings));
   for (const path of paths)
@@ -102,10 +104,11 @@ function answerFailure(replies: Replies, ports: Ports): ErrorRequestHandler {
 }
 
 function portsOf(services: Services, handlers: Operations): Ports {
-  const { settings, log, metrics, identity, draining, store } = services;
+  const { settings, log, tracing, metrics, identity, draining, store } = services;
   return {
     settings,
     log,
+    tracing,
     metrics,
     identity,
     draining,

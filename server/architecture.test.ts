@@ -7,11 +7,12 @@ import { describe, expect, test } from 'vitest';
 const root = join(import.meta.dirname, '..');
 
 /** Open to every part of the server. */
-const open = ['problem', 'ids', 'clock', 'log', 'contract'];
+const open = ['problem', 'ids', 'clock', 'log', 'tracing', 'contract'];
 
 /** What each part of the server may import besides itself. A part is a folder, or a file beside them. */
 const parts: Readonly<Record<string, readonly string[]>> = {
-  main: ['app', 'services', 'config', 'start-summary', 'housekeeping', ...open],
+  main: ['app', 'services', 'config', 'start-summary', 'housekeeping', 'open-telemetry', ...open],
+  'open-telemetry': ['config', 'log', 'tracing'],
   housekeeping: ['services', 'config', ...open],
   'start-summary': ['services', 'config', ...open],
   app: ['http', 'operations', 'services'],
@@ -36,6 +37,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   ids: ['contract'],
   clock: ['contract'],
   log: ['contract'],
+  tracing: [],
   contract: [],
   // Measures the server from outside and its parts from inside; nothing imports it.
   bench: ['app', 'services', 'config', ...open],
@@ -62,6 +64,11 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   pg: ['store'],
   sqlite3: ['store'],
   nodemailer: ['mail'],
+  // Loaded where traces are asked for, and nowhere else.
+  '@opentelemetry/api': ['open-telemetry'],
+  '@opentelemetry/exporter-trace-otlp-http': ['open-telemetry'],
+  '@opentelemetry/resources': ['open-telemetry'],
+  '@opentelemetry/sdk-trace': ['open-telemetry'],
   // Whatever speaks to the outside goes through the guard.
   undici: ['outbound'],
 };

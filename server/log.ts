@@ -19,9 +19,12 @@ const secrets = [
 
 type Level = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** Writes to standard error, so that standard output stays free for what a command answers. */
-export function createLog(level: Level = 'info'): Log {
-  return logTo(pino.destination({ dest: 2, sync: false }), level);
+/**
+ * Writes to standard error, so that standard output stays free for what a command answers. `context` is asked at each
+ * line for what it tells besides: the trace that it belongs to.
+ */
+export function createLog(level: Level = 'info', context?: () => object): Log {
+  return logTo(pino.destination({ dest: 2, sync: false }), level, context);
 }
 
 /** A log file larger than this is put aside at the next start; one of the kind is kept. */
@@ -36,12 +39,13 @@ export function createFileLog(file: string, level: Level = 'info'): Log {
   return logTo(pino.destination({ dest: file, append: true, mode: 0o600, sync: true }), level);
 }
 
-function logTo(destination: DestinationStream, level: Level): Log {
+function logTo(destination: DestinationStream, level: Level, context?: () => object): Log {
   return pino(
     {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
+      ...(context && { mixin: context }),
       redact: {
         paths: secrets.flatMap((name) => [name, `*["${name}"]`, `*["x-${name}"]`, '*["x-api-key"]']),
         censor: '[redacted]',

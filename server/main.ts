@@ -12,11 +12,13 @@ import {
   type ServerSettings,
   ServerSettingsError,
   SettingsError,
+  type TraceSettings,
 } from './config/config.ts';
 import { keepHouse } from './housekeeping.ts';
 import { createLog, type Log } from './log.ts';
 import { type FirstCredential, type LocalProject, type OpenServices, openServices } from './services.ts';
 import { startSummary } from './start-summary.ts';
+import { noTracing, type Tracing } from './tracing.ts';
 
 // For the command, which sees no more of the server than this file.
 export { createFileLog } from './log.ts';
@@ -50,13 +52,17 @@ export async function startServer(
   settings: ServerSettings,
   options: StartOptions = {},
 ): Promise<RunningServer> {
-  const log = options.log ?? createLog(settings.debug ? 'debug' : 'info');
+  let tracing = noTracing;
+  const context = settings.traces ? () => tracing.ids() : undefined;
+  const log = options.log ?? createLog(settings.debug ? 'debug' : 'info', context);
+  if (settings.traces) tracing = await openTracing(settings.traces, log);
   const state = { draining: false, url: '' };
   const services = await openServices({
     settings,
     environment: options.environment ?? process.env,
     metrics: createMetrics(),
     log,
+    tracing,
     ...(options.clock && { clock: options.clock }),
     ...(options.project && { project: options.project }),
     draining: () => state.draining,
@@ -93,13 +99,21 @@ export async function startServer(
         // Open streams still read their last events from the store: it closes after them.
         await http.drain(closingMs);
         await services.close();
+        await tracing.close();
       },
     };
   } catch (error) {
     await http.drain(0);
     await services.close();
+    await tracing.close();
     throw error;
   }
+}
+
+/** The library takes long to load, and most servers send no traces. */
+async function openTracing(settings: TraceSettings, log: Log): Promise<Tracing> {
+  const { startTracing } = await import('./open-telemetry.ts');
+  return startTracing(settings, version(), log);
 }
 
 function listen({ server }: HttpServer, { host, port }: ServerSettings): Promise<string> {

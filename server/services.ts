@@ -27,6 +27,7 @@ import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
+import { noTracing, type Tracing } from './tracing.ts';
 import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
@@ -58,6 +59,7 @@ export interface Services {
   readonly workspaceSettings: WorkspaceSettings;
   readonly clock: Clock;
   readonly log: Log;
+  readonly tracing: Tracing;
   /** The address that people reach this server by, without a path. */
   readonly baseUrl: () => string;
   /** What this server can and cannot do here, for /ready and the start summary. */
@@ -112,6 +114,8 @@ export interface ServicesInput {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly metrics: Metrics;
   readonly log: Log;
+  /** Nobody is told of anything if absent. */
+  readonly tracing?: Tracing;
   readonly clock?: Clock;
   readonly draining: () => boolean;
   /** Where this process listens, once it does. */
@@ -188,7 +192,7 @@ async function assemble(
   store: Store,
   clock: Clock,
 ): Promise<OpenServices> {
-  const { settings, log, project } = input;
+  const { settings, log, project, tracing = noTracing } = input;
   const dataDirectory = project?.keyDirectory ?? settings.dataDirectory;
   const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: store.dialect });
   let mode =
@@ -203,6 +207,8 @@ async function assemble(
     workingDirectory: project?.folder,
   });
   const first = await resolved();
+  // What the settings forbid is not sent, whatever the environment asks for.
+  if (first.config.options?.disable_metrics) await tracing.close();
   const folders = foldersOf(input, store, dataDirectory);
   const workspaceSettings = createWorkspaceSettings({
     placesOf: async (workspaceId) => placesOf(input, await folders.open(workspaceId)),
@@ -241,6 +247,7 @@ async function assemble(
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,
+    tracing,
   });
   // What a changed file no longer names, or what nobody trusts any more, stops now and not at the next tool call.
   followed.onChange(() => {
@@ -274,6 +281,7 @@ async function assemble(
   });
   return {
     ...input,
+    tracing,
     baseUrl,
     store,
     identity,

@@ -56,6 +56,7 @@ export {
   type ServerSettings,
   ServerSettingsError,
 } from './server-settings.ts';
+export type { TraceSettings } from './serving/traces.ts';
 export { listKeys, pointerToKey } from './setting-keys.ts';
 export type { Review } from './trust/trust-review.ts';
 export {

@@ -300,9 +300,11 @@ describe('the help', () => {
     expect(help).toMatch(/DATABASE_URL\n {6}.*\n {6}= \(set, not shown\) \(from DATABASE_URL\)/);
     expect(help).toMatch(/SERVICE_MODE\n {6}.*\n {6}= single \(default\)/);
     expect(help).not.toContain('hunter2');
-    const { ignoredVariables, retention, ...shown } = settings;
+    const { ignoredVariables, retention, traces, ...shown } = settings;
     expect(ignoredVariables).toEqual([]);
-    const count = Object.keys(shown).length + Object.keys(retention).length;
+    expect(traces).toBeNull();
+    const ofOpenTelemetry = help.match(/^ {2}OTEL_\w+$/gm) ?? [];
+    const count = Object.keys(shown).length + Object.keys(retention).length + ofOpenTelemetry.length;
     expect(help.match(/^ {6}= /gm)).toHaveLength(count);
   });
 

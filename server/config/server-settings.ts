@@ -9,6 +9,7 @@ import { type MailSettings, readMail } from './serving/mail.ts';
 import { type OidcProviderSettings, readOidcProviders } from './serving/oidc-settings.ts';
 import { type RetentionSettings, readRetention } from './serving/retention.ts';
 import { createSettingSource, type SettingSource, type Variables } from './serving/setting-source.ts';
+import { readTraces, type TraceSettings } from './serving/traces.ts';
 
 export { isLoopback } from './serving/loopback.ts';
 export { ServerSettingsError } from './serving/setting-source.ts';
@@ -25,6 +26,8 @@ export interface ServerSettings
   readonly oidcProviders: readonly OidcProviderSettings[];
   /** How long what nobody needs any more is kept all the same. */
   readonly retention: RetentionSettings;
+  /** Null where nobody asked for traces. */
+  readonly traces: TraceSettings | null;
   /** SERVICE_* variables that are no settings of this release. */
   readonly ignoredVariables: readonly string[];
 }
@@ -87,6 +90,7 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
     ...readMail(source),
     ...readLimits(source),
     retention: readRetention(source),
+    traces: readTraces(source),
     ...readDatabase(source),
   };
 }

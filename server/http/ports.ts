@@ -2,6 +2,7 @@
 import type { Role } from '../contract/api.ts';
 import type { RateClass, Route } from '../contract/routes.ts';
 import type { Log } from '../log.ts';
+import type { Tracing } from '../tracing.ts';
 import type { AnyReply } from './wire.ts';
 
 /** Who calls, as far as the access table asks. */
@@ -123,6 +124,7 @@ export interface KeptRequests {
 export interface Ports {
   readonly settings: HttpSettings;
   readonly log: Log;
+  readonly tracing: Tracing;
   readonly metrics: HttpMetrics;
   readonly identity: {
     authenticate(credential: string, address: string | null): Promise<Caller>;

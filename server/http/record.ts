@@ -1,4 +1,5 @@
 /** Writes each finished request to the log, and counts it. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestHandler } from 'express';
 import { plainAddress } from './caller-address.ts';
 import { type Exchange, exchangeOf } from './exchange.ts';
@@ -17,7 +18,11 @@ export function recordRequests(ports: Pick<Ports, 'log' | 'metrics'>): RequestHa
         'X-Forwarded-For comes from an address that SERVICE_TRUSTED_PROXIES does not list: all who come from there count as one caller',
       );
     }
-    response.once('close', () => record(exchange, performance.now() - startedAt, ports));
+    // Its line belongs to the trace of the request, and not to that of whoever closes the connection.
+    response.once(
+      'close',
+      AsyncLocalStorage.bind(() => record(exchange, performance.now() - startedAt, ports)),
+    );
     next();
   };
 }

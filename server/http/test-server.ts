@@ -9,6 +9,7 @@ import type { OperationId } from '../contract/routes.ts';
 import { routes } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import type { Services } from '../services.ts';
+import { noTracing } from '../tracing.ts';
 import type { AnyCall, Caller, HttpSettings } from './ports.ts';
 import type { ArrivalLimits } from './server.ts';
 import type { AnyReply } from './wire.ts';
@@ -73,6 +74,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const services = {
     settings: { ...defaults, ...options.settings },
     log: pino(linesInto(log)),
+    tracing: noTracing,
     metrics: createMetrics(),
     draining: () => state.draining,
     identity: {

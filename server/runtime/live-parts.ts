@@ -4,9 +4,11 @@ import { resolve } from 'node:path';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import { createOutbound, type Outbound } from '../outbound/outbound.ts';
+import type { Tracing } from '../tracing.ts';
 import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
+import { carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
@@ -58,6 +60,7 @@ export interface LivePartsOptions {
   readonly outbound?: Outbound | undefined;
   readonly webSearchUrl: string | null;
   readonly log: Log;
+  readonly tracing: Tracing;
 }
 
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
@@ -83,7 +86,8 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       demo: options.demo && !shared,
       timeouts: { silenceMs: options.providerSilenceMs },
       // The definitions come from the settings of the installation, or of the program that embeds this.
-      fetch: outbound.fetchFor('operator'),
+      fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
+      tracing: options.tracing,
     }),
     toolset: toolsetOf(settings.config, shared),
     extensions,

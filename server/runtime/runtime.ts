@@ -5,6 +5,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import { newId } from '../ids.ts';
 import { createLog, type Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { noTracing, type Tracing } from '../tracing.ts';
 import type { Profile } from './agents/profile.ts';
 import { createProfiles, type ProfileSource } from './agents/profiles.ts';
 import { createEventHub } from './events/event-hub.ts';
@@ -122,6 +123,8 @@ export interface RuntimeOptions {
   readonly retryPauseMs?: number;
   readonly clock?: Clock;
   readonly log?: Log;
+  /** Told of runs, steps, model calls and tool calls as they begin and end; nobody is if absent. */
+  readonly tracing?: Tracing;
 }
 
 export interface Runtime {
@@ -201,6 +204,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const transcript = options.transcript ?? createMemoryTranscript();
   const clock = options.clock ?? systemClock;
   const log = options.log ?? createLog('warn');
+  const tracing = options.tracing ?? noTracing;
   const parts = await createLiveParts(
     { config, providers: options.providers ?? literalProviders(config) },
     {
@@ -216,6 +220,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       outbound: options.outbound,
       webSearchUrl: options.webSearchUrl ?? null,
       log,
+      tracing,
     },
   );
   const profiles = createProfiles({
@@ -240,6 +245,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     hub,
     clock,
     log,
+    tracing,
   });
   const runs: RunsAtWork = workOnRuns({
     transcript,

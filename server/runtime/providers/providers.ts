@@ -1,6 +1,8 @@
 /** The model providers of a runtime: finds the model that a name means, and opens it. */
 import { Problem } from '../../problem.ts';
+import { noTracing, type Tracing } from '../../tracing.ts';
 import type { Model } from '../models/model.ts';
+import { tracedModel } from '../models/traced-model.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
 import { type ModelCalls, openModel } from './open-model.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
@@ -13,6 +15,8 @@ export interface ProvidersOptions extends ModelCalls {
   readonly defaultModel: string | null;
   /** Whether the built-in demonstration answers where nothing else is configured. */
   readonly demo: boolean;
+  /** Told of each model call; nobody is if absent. */
+  readonly tracing?: Tracing;
 }
 
 export interface Providers {
@@ -33,6 +37,7 @@ export interface Providers {
 
 export function createProviders(options: ProvidersOptions): Providers {
   const byId = new Map(options.definitions.map((definition) => [definition.id, definition]));
+  const { tracing = noTracing } = options;
   const demoAnswers = options.demo && byId.size === 0;
   return {
     ids: demoAnswers ? [demoProviderId] : [...byId.keys()],
@@ -48,10 +53,10 @@ export function createProviders(options: ProvidersOptions): Providers {
     chosen: (full) => chosenName(full, options),
     open(full) {
       const [provider, modelId] = split(full);
-      if (provider === demoProviderId) return demoModel();
+      if (provider === demoProviderId) return tracedModel(demoModel(), demoProviderId, tracing);
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
-      return openModel(definition, modelId, options);
+      return tracedModel(openModel(definition, modelId, options), definition.type, tracing);
     },
   };
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../../clock.ts';
 import type { InterruptReason } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
+import type { Tracing } from '../../tracing.ts';
 import { agentLimits, allowedTools, limitsBelow, startsInTurn } from '../agents/agent-starter.ts';
 import { leavesTool, type Profile, stricterMode } from '../agents/profile.ts';
 import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
@@ -32,6 +33,7 @@ export interface ScopeParts {
   readonly hub: EventHub;
   readonly clock: Clock;
   readonly log: Log;
+  readonly tracing: Tracing;
   /** Begins a run beside those at work. */
   readonly start: (query: Query) => Promise<unknown>;
   /** Tells that the store has news for a run. */
@@ -45,7 +47,7 @@ export interface ScopeParts {
 export type OpenScope = (query: Query, runId: string, controller: AbortController) => Promise<RunScope>;
 
 export function scopeOpener(given: ScopeParts): OpenScope {
-  const { parts, transcript, hub, clock, log } = given;
+  const { parts, transcript, hub, clock, log, tracing } = given;
   const inTurn = startsInTurn();
 
   /** The built-in tools first; of two with the same name the first counts. */
@@ -142,6 +144,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       hub,
       clock,
       log,
+      tracing,
     };
   };
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../../clock.ts';
 import type { InterruptReason, PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
+import type { Tracing } from '../../tracing.ts';
 import type { AgentStarter } from '../agents/agent-starter.ts';
 import type { Profile } from '../agents/profile.ts';
 import type { EventHub } from '../events/event-hub.ts';
@@ -62,4 +63,5 @@ export interface RunScope {
   readonly hub: EventHub;
   readonly clock: Clock;
   readonly log: Log;
+  readonly tracing: Tracing;
 }

@@ -1,5 +1,6 @@
 /** A run at work: step after step, each stored before the next, to an end that comes once. */
 import type { InterruptReason, StopReason } from '../../contract/api.ts';
+import { errorType, inSpan, type Span } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
 import { summarize } from '../prompt/summary.ts';
@@ -19,6 +20,19 @@ export type RunStart = { readonly promptMessageId: string } | { readonly taken: 
 
 /** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
 export async function executeRun(scope: RunScope, log: EventLog, start: RunStart): Promise<void> {
+  const { profile, runId, sessionId, tracing } = scope;
+  const attributes = {
+    'gen_ai.operation.name': 'invoke_agent',
+    'gen_ai.agent.name': profile.slug,
+    'gen_ai.conversation.id': sessionId,
+    'run.id': runId,
+  };
+  await inSpan(tracing, `invoke_agent ${profile.slug}`, { attributes }, (span) =>
+    carryOut(scope, log, start, span),
+  );
+}
+
+async function carryOut(scope: RunScope, log: EventLog, start: RunStart, span: Span): Promise<void> {
   let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
   try {
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
@@ -31,9 +45,22 @@ export async function executeRun(scope: RunScope, log: EventLog, start: RunStart
     else await completeRun(scope, log, progress, stopReason);
   } catch (error) {
     if (error instanceof Error && error.name === 'LeaseLost') throw error;
-    if (scope.signal.aborted) await stopRun(scope, log, progress);
-    else await failRun(scope, log, progress, error);
+    if (scope.signal.aborted) return await stopRun(scope, log, progress);
+    span.fail(errorType(error));
+    await failRun(scope, log, progress, error);
+  } finally {
+    span.set(outcomeOf(scope, progress));
   }
+}
+
+function outcomeOf({ signal, model }: RunScope, { steps, usage }: Progress) {
+  return {
+    'gen_ai.request.model': model.name,
+    'gen_ai.usage.input_tokens': usage.input_tokens,
+    'gen_ai.usage.output_tokens': usage.output_tokens,
+    'run.steps': steps,
+    ...(signal.aborted && { 'run.interrupt_reason': reasonOf(signal) }),
+  };
 }
 
 async function begin(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {

@@ -1,5 +1,5 @@
 /** One step of a run: the model is called, its answer is streamed, and stored before anything else happens. */
-
+import { inSpan } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { tellFailures } from '../extension-notices.ts';
 import { tokensOf } from '../prompt/context-use.ts';
@@ -12,6 +12,11 @@ import { spend, spendingOf, usageUpdated } from './spending.ts';
 
 /** Leaves the unfinished answer in `progress.draft` where the run was stopped, or the model failed. */
 export async function takeStep(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+  const attributes = { 'run.id': scope.runId, 'run.step': progress.steps + 1 };
+  await inSpan(scope.tracing, 'step', { attributes }, () => carryOut(scope, log, progress));
+}
+
+async function carryOut(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
   const tools = await scope.tools();
   await tellFailures(scope, log, progress.told);
   const ask = () => writeAnswer(scope, log, progress, tools);

@@ -1,5 +1,6 @@
 /** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
 import type { ToolResult, ToolUse } from '../../contract/api.ts';
+import { inSpan } from '../../tracing.ts';
 import { runSubAgent } from '../agents/sub-agents.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { recordChange } from '../files/file-history.ts';
@@ -107,9 +108,24 @@ async function workOf(
   const permitted = await permit(scope, log, { call, prepared, hookAllows, record, prepare });
   const { prepared: work } = permitted;
   return async () => {
-    const output = 'content' in work ? work : await attempt(scope, call, () => work.run());
+    const output = 'content' in work ? work : await runTool(scope, call, () => work.run());
     return noted(output, [noteOfChange(permitted)]);
   };
+}
+
+/** From here on, when nobody has to be asked any more. */
+async function runTool(scope: RunScope, call: ToolUse, work: () => Promise<ToolOutput>): Promise<ToolOutput> {
+  const attributes = {
+    'gen_ai.operation.name': 'execute_tool',
+    'gen_ai.tool.name': call.name,
+    'gen_ai.tool.call.id': call.id,
+    'run.id': scope.runId,
+  };
+  return inSpan(scope.tracing, `execute_tool ${call.name}`, { attributes }, async (span) => {
+    const output = await attempt(scope, call, work);
+    if (output.is_error) span.fail('tool_error');
+    return output;
+  });
 }
 
 /** A question that a dead process had asked, and that nobody needs to answer any more. */

@@ -1,0 +1,74 @@
+/** Tells of each model call as a span, in the words of https://opentelemetry.io/docs/specs/semconv/gen-ai/; never what was said. */
+import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { errorType, noTracing, type Span, type Tracing } from '../../tracing.ts';
+import type { Model, ModelPart, ModelRequest } from './model.ts';
+
+/** The same model; each of its calls is a span. */
+export function tracedModel(model: Model, providerType: string, tracing: Tracing): Model {
+  if (tracing === noTracing) return model;
+  const modelId = model.name.slice(model.name.indexOf(':') + 1);
+  return {
+    name: model.name,
+    facts: () => model.facts(),
+    stream(request, signal) {
+      const attributes = {
+        'gen_ai.operation.name': 'chat',
+        'gen_ai.provider.name': vendors[providerType] ?? providerType,
+        'gen_ai.request.model': modelId,
+        ...settingsOf(request),
+      };
+      const span = tracing.begin(`chat ${modelId}`, { kind: 'client', attributes });
+      return told(span, () => model.stream(request, signal));
+    },
+  };
+}
+
+/** A `fetch` whose requests say which trace they belong to. */
+export function carryingTrace(fetch: OutboundFetch, tracing: Tracing): OutboundFetch {
+  if (tracing === noTracing) return fetch;
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    for (const [name, value] of Object.entries(tracing.headers())) headers.set(name, value);
+    return fetch(input, { ...init, headers });
+  };
+}
+
+/** Where the conventions have a name of their own. */
+const vendors: Readonly<Record<string, string>> = {
+  gemini: 'gcp.gemini',
+  vertexai: 'gcp.vertex_ai',
+  azure: 'azure.ai.openai',
+};
+
+function settingsOf({ maxTokens, temperature, topP }: ModelRequest) {
+  return {
+    ...(maxTokens !== undefined && { 'gen_ai.request.max_tokens': maxTokens }),
+    ...(temperature !== undefined && { 'gen_ai.request.temperature': temperature }),
+    ...(topP !== undefined && { 'gen_ai.request.top_p': topP }),
+  };
+}
+
+/** A generator works where its reader stands: what it asks for between two pieces is part of the span all the same. */
+async function* told(span: Span, begin: () => AsyncIterable<ModelPart>): AsyncGenerator<ModelPart> {
+  const parts = span.within(() => begin()[Symbol.asyncIterator]());
+  try {
+    for (;;) {
+      const { done, value } = await span.within(() => parts.next());
+      if (done) return;
+      if (value.type === 'finish')
+        span.set({
+          'gen_ai.response.finish_reasons': [value.stopReason],
+          'gen_ai.usage.input_tokens': value.usage.input_tokens,
+          'gen_ai.usage.output_tokens': value.usage.output_tokens,
+        });
+      yield value;
+    }
+  } catch (error) {
+    span.fail(errorType(error));
+    throw error;
+  } finally {
+    // Its reader may have left before the end.
+    await span.within(async () => parts.return?.());
+    span.end();
+  }
+}
