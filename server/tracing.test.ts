@@ -77,8 +77,7 @@ async function startTraced(
   return { server: await startServer({ folder, variables }), upstream: upstream.url };
 }
 
-const prompt =
-  'use tool todos with {"todos": [{"content": "what-nobody-else-may-read", "status": "pending"}]}';
+const prompt = 'use tool glob with {"pattern": "what-nobody-else-may-read*"}';
 const traceId = '0af7651916cd43dd8448eb211c80319c';
 const callerId = 'b7ad6b7169203331';
 
@@ -153,9 +152,9 @@ test('a query is a trace from whoever asks to the model provider, in names, numb
     'gen_ai.usage.input_tokens': expect.any(Number),
     'gen_ai.usage.output_tokens': expect.any(Number),
   });
-  const tool = one('execute_tool todos');
+  const tool = one('execute_tool glob');
   expect(tool).toMatchObject({ traceId, parentSpanId: run.spanId, status: {} });
-  expect(valuesOf(tool)).toMatchObject({ 'gen_ai.tool.name': 'todos', 'run.id': run_id });
+  expect(valuesOf(tool)).toMatchObject({ 'gen_ai.tool.name': 'glob', 'run.id': run_id });
 
   // The provider is told which call it answers.
   const { requests: provided } = (await (await fetch(`${upstream}/_requests`)).json()) as {

@@ -22,12 +22,15 @@ const allowedHeaders = [
   'Accept',
   'If-Match',
   'If-None-Match',
+  'Idempotency-Key',
   'Last-Event-ID',
   'X-Request-Id',
   'x-api-key',
   'x-service-session-id',
   'anthropic-version',
   'anthropic-beta',
+  'traceparent',
+  'tracestate',
 ].join(', ');
 
 const localhost = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;

@@ -47,7 +47,7 @@ export async function prepareCall(
   return async () => {
     // Of a call that another process has begun, nobody knows.
     if (scope.signal.aborted && !verdict.halt && !record) return finish(log, toResult(call, notMade));
-    const output = withNotes(await work(), verdict);
+    const output = withNotes(await traced(scope, call, tools, work), verdict);
     const unclear = scope.signal.aborted && !verdict.halt;
     return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
   };
@@ -108,21 +108,27 @@ async function workOf(
   const permitted = await permit(scope, log, { call, prepared, hookAllows, record, prepare });
   const { prepared: work } = permitted;
   return async () => {
-    const output = 'content' in work ? work : await runTool(scope, call, () => work.run());
+    const output = 'content' in work ? work : await attempt(scope, call, () => work.run());
     return noted(output, [noteOfChange(permitted)]);
   };
 }
 
-/** From here on, when nobody has to be asked any more. */
-async function runTool(scope: RunScope, call: ToolUse, work: () => Promise<ToolOutput>): Promise<ToolOutput> {
+/** From here on, when nobody has to be asked any more. A name that no tool has is whatever the model wrote. */
+async function traced(
+  { tracing, runId }: RunScope,
+  call: ToolUse,
+  tools: readonly Tool[],
+  work: () => Promise<ToolOutput>,
+): Promise<ToolOutput> {
+  const name = tools.some((tool) => tool.name === call.name) ? call.name : '_OTHER';
   const attributes = {
     'gen_ai.operation.name': 'execute_tool',
-    'gen_ai.tool.name': call.name,
+    'gen_ai.tool.name': name,
     'gen_ai.tool.call.id': call.id,
-    'run.id': scope.runId,
+    'run.id': runId,
   };
-  return inSpan(scope.tracing, `execute_tool ${call.name}`, { attributes }, async (span) => {
-    const output = await attempt(scope, call, work);
+  return inSpan(tracing, `execute_tool ${name}`, { attributes }, async (span) => {
+    const output = await work();
     if (output.is_error) span.fail('tool_error');
     return output;
   });
