@@ -28,11 +28,11 @@ export async function executeRun(scope: RunScope, log: EventLog, start: RunStart
     'run.id': runId,
   };
   await inSpan(tracing, `invoke_agent ${profile.slug}`, { attributes }, (span) =>
-    carryOut(scope, log, start, span),
+    bringToEnd(scope, log, start, span),
   );
 }
 
-async function carryOut(scope: RunScope, log: EventLog, start: RunStart, span: Span): Promise<void> {
+async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span: Span): Promise<void> {
   let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
   try {
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
