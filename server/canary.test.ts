@@ -2,8 +2,12 @@
  * Every secret that the contracts know of, used on a real server together with those of the process: none stands
  * anywhere afterwards but where it has to be. A new secret of a contract fails here until it is used here.
  */
+import { once } from 'node:events';
 import { copyFile, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
@@ -21,10 +25,20 @@ import { collectSecrets, type Secrets, secretMembers, secretSettings } from './t
 const sandboxed = !('unavailable' in (await detectSandbox()));
 let upstream: Upstream;
 let openid: OpenId;
+/** All that a collector of traces was sent. */
+let traces = '';
+const collector = createServer((request, response) => {
+  text(request).then((sent) => {
+    traces += sent;
+    response.end('{}');
+  }, response.destroy);
+});
 beforeAll(async () => {
   [upstream, openid] = await Promise.all([startUpstream(), startOpenId()]);
+  await once(collector.listen(0, '127.0.0.1'), 'listening');
 });
 afterAll(async () => {
+  collector.close();
   await Promise.all([upstream.stop(), openid.stop()]);
 });
 
@@ -82,6 +96,8 @@ async function prepare(database: string): Promise<Stage> {
     SERVICE_MAIL_FROM: 'service@example.com',
     SERVICE_PUBLIC_URL: publicUrl,
     ...openIdVariables(openid.url),
+    // It listens on a port.
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
     OPENAI_API_KEY: secrets.make('OPENAI_API_KEY'),
     OPENAI_BASE_URL: `${upstream.url}/v1`,
     ...(database === 'PostgreSQL' ? await onPostgres(folder, secrets) : {}),
@@ -336,6 +352,7 @@ async function expectNothingKept(stage: Stage): Promise<void> {
   look('the log', server.log());
   look('the summary', server.printed());
   look('the help', help.stdout);
+  look('the traces', traces);
   for (const { name, bytes } of await filesOf(folder)) look(name, bytes);
   for (const [table, rows] of await rowsOf(stage)) look(`the table ${table}`, rows);
   look('the backup', await backUp(stage));
