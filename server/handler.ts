@@ -13,6 +13,7 @@ export type {
   Principal,
   Profile,
   Query,
+  RelayedEvent,
   Services,
   SpentByCall,
   StartedRun,

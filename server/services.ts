@@ -40,6 +40,7 @@ export type {
   ModelPart,
   Profile,
   Query,
+  RelayedEvent,
   SpentByCall,
   StartedRun,
   TokenCount,

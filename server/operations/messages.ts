@@ -1,10 +1,11 @@
 /** The Messages-style surface: the vendor's shapes outside, our runs and providers inside. */
-import type { CreateMessageRequest, MessagesModelInfo } from '../contract/api.ts';
-import type { Call, Handler, ModelPart, Services, SpentByCall } from '../handler.ts';
+import type { CreateMessageRequest, MessagesModelInfo, MessagesResponse } from '../contract/api.ts';
+import type { Call, Handler, ServerEvent, Services, SpentByCall } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { asker } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
-import { type Answer, continueConversation } from './messages-conversation.ts';
+import { continueConversation } from './messages-conversation.ts';
+import { relayFrames, relayWhole } from './messages-relay.ts';
 import { answerSchemaOf, generationOf, spoken } from './messages-request.ts';
 import { choiceOf, toolsOf } from './messages-tools.ts';
 import { quotaNotice } from './quota-notice.ts';
@@ -16,17 +17,27 @@ export const createMessage: Handler<'createMessage'> = async (call, services) =>
   if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   refuseThreads(call.body);
   const model = await services.runtime.resolveForeignModel(call.body.model);
-  const answer = await openAnswer(call, model, services);
+  const sessionId = call.headers['x-service-session-id'];
+  const answer = await (sessionId === undefined
+    ? completed(call, model, services)
+    : converse(call, sessionId, model, services));
   const headers: Record<string, string> = {
     ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
     ...quotaNotice(answer.notices),
   };
-  if (call.body.stream) {
-    const parts = await begun(answer.parts);
-    return { status: 200, type: 'text/event-stream', headers, body: frames(call.body, parts) };
-  }
-  return { status: 200, headers, body: await collect(call.body, answer.parts) };
+  if (call.body.stream)
+    return { status: 200, type: 'text/event-stream', headers, body: await answer.frames() };
+  return { status: 200, headers, body: await answer.whole() };
 };
+
+/** An answer that has not begun, in either form. */
+interface Opened {
+  readonly sessionId: string | null;
+  readonly notices: readonly string[];
+  /** Waits a little for the provider. */
+  frames(): Promise<AsyncIterable<ServerEvent>>;
+  whole(): Promise<MessagesResponse>;
+}
 
 /** A thread would be lost in silence; told of that, clients send the whole conversation. */
 function refuseThreads({ thread }: CreateMessageRequest): void {
@@ -88,23 +99,46 @@ async function modelInfo(name: string, runtime: Services['runtime']): Promise<Me
 /** Clients want a time of their vendor's models; ours do not tell it. */
 const unknownTime = '1970-01-01T00:00:00.000Z';
 
-async function openAnswer(call: Call<'createMessage'>, model: string, services: Services): Promise<Answer> {
-  const sessionId = call.headers['x-service-session-id'];
-  if (sessionId !== undefined)
-    return continueConversation(call, sessionId, model, generationOf(call.body), services);
-  const request = readRequest(call.body);
-  const { store, runtime } = services;
-  const metered = await store.meteredCalls.begin(
-    call.principal,
+/** Runs the agent of a session. */
+async function converse(
+  call: Call<'createMessage'>,
+  sessionId: string,
+  model: string,
+  services: Services,
+): Promise<Opened> {
+  const { parts, ...rest } = await continueConversation(
+    call,
+    sessionId,
     model,
-    asker(call.principal).apiKeyId ?? null,
+    generationOf(call.body),
+    services,
   );
-  const spent = (spending: SpentByCall) => store.meteredCalls.add(metered, spending);
-  const parts = runtime.complete({ ...request, model, spent }, call.signal);
   return {
-    parts: endedBy(parts, () => store.meteredCalls.end(metered)),
-    ...{ sessionId: null, notices: metered.notices },
+    ...rest,
+    frames: async () => frames(call.body, await begun(parts)),
+    whole: () => collect(call.body, parts),
   };
+}
+
+/** Asks a model once: in the client's own words where its provider understands them. */
+async function completed(call: Call<'createMessage'>, model: string, services: Services): Promise<Opened> {
+  const { body, principal, signal } = call;
+  const request = readRequest(body);
+  const { store, runtime } = services;
+  const metered = await store.meteredCalls.begin(principal, model, asker(principal).apiKeyId ?? null);
+  const spent = (spending: SpentByCall) => store.meteredCalls.add(metered, spending);
+  const end = () => store.meteredCalls.end(metered);
+  const kept = { sessionId: null, notices: metered.notices };
+  if (runtime.relays(model)) {
+    const relay = { call, model, spent };
+    return {
+      ...kept,
+      frames: () => begun(endedBy(relayFrames(relay, services), end)),
+      whole: () => relayWhole(relay, services).finally(end),
+    };
+  }
+  const parts = endedBy(runtime.complete({ ...request, model, spent }, signal), end);
+  return { ...kept, frames: async () => frames(body, await begun(parts)), whole: () => collect(body, parts) };
 }
 
 /** Whatever becomes of the answer: read to its end, failed, or left. */
@@ -124,7 +158,7 @@ function readRequest(body: CreateMessageRequest) {
 }
 
 /** Waits a little for the first piece: what fails before it is an ordinary error, with a status. */
-async function begun(parts: AsyncIterable<ModelPart>): Promise<AsyncIterable<ModelPart>> {
+async function begun<Part>(parts: AsyncIterable<Part>): Promise<AsyncIterable<Part>> {
   const iterator = parts[Symbol.asyncIterator]();
   const first = iterator.next();
   const { promise: patience, resolve } = Promise.withResolvers<void>();
@@ -133,10 +167,10 @@ async function begun(parts: AsyncIterable<ModelPart>): Promise<AsyncIterable<Mod
   return resumed(first, iterator);
 }
 
-async function* resumed(
-  first: Promise<IteratorResult<ModelPart>>,
-  iterator: AsyncIterator<ModelPart>,
-): AsyncGenerator<ModelPart> {
+async function* resumed<Part>(
+  first: Promise<IteratorResult<Part>>,
+  iterator: AsyncIterator<Part>,
+): AsyncGenerator<Part> {
   try {
     for (let next = await first; !next.done; next = await iterator.next()) yield next.value;
   } finally {

@@ -20,8 +20,9 @@ import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import { type CompletionRequest, completeOnce, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
-import type { ModelFacts, ModelPart } from './models/model.ts';
+import type { ModelFacts, ModelPart, RelayedAnswer, RelayRequest } from './models/model.ts';
 import { meantModel } from './models/model-names.ts';
+import { relayOnce } from './models/relayed-call.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
@@ -62,6 +63,7 @@ export type {
   ModelMessage,
   ModelMessagePart,
   ModelPart,
+  RelayedEvent,
   TokenCount,
   ToolDefinition,
 } from './models/model.ts';
@@ -155,6 +157,13 @@ export interface Runtime {
   wake(runId: string): void;
   /** One model call without session, tools or storage. */
   complete(call: Completion, signal: AbortSignal): AsyncIterable<ModelPart>;
+  /** Whether the model's provider speaks the Messages API, so that a call need not be put into other words. */
+  relays(fullName: string): boolean;
+  /** Such a call in the client's own words. Throws Problem. */
+  relay(
+    call: RelayRequest & { readonly model: string; readonly spent: NonNullable<CompletionRequest['spent']> },
+    signal: AbortSignal,
+  ): Promise<RelayedAnswer>;
   /** How many tokens such a call would read, by its length: no model is asked. */
   countTokens(request: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number;
   /** The full name of the model that a name means; null means the default. */
@@ -275,6 +284,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     toolsIn: async (workspaceId) =>
       listTools(await parts.refresh(), (await placeOf(workspaceId)).workspacePath),
+    relays: (fullName) => parts.now.providers.open(fullName).relay !== undefined,
+    relay: ({ model, spent, ...request }, signal) =>
+      relayOnce(parts.now.providers.open(model), request, spent, signal),
     countTokens: estimateInput,
     models: async () => (await parts.refresh()).providers.models,
     modelFacts: async (fullName) => (await parts.refresh()).providers.open(fullName).facts(),

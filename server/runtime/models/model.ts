@@ -83,8 +83,28 @@ export interface ModelFacts {
   price(tokens: TokenCount): Cost;
 }
 
+/** A Messages request that is handed on as it is. */
+export interface RelayRequest {
+  readonly body: Readonly<Record<string, unknown>>;
+  /** The version that the client speaks, and the betas that it asks for. */
+  readonly version?: string | undefined;
+  readonly betas?: string | undefined;
+  /** Whether the client asks for the beta form of the API. */
+  readonly beta: boolean;
+}
+
+/** One event of a relayed answer: whatever its vendor says, with its type. */
+export type RelayedEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
+
+/** A relayed answer, whole or as it comes. */
+export type RelayedAnswer =
+  | { readonly message: Readonly<Record<string, unknown>> }
+  | { readonly events: AsyncIterable<RelayedEvent> };
+
 /** One model of one provider. */
 export interface Model {
+  /** Where its provider speaks the Messages API: asks it in the client's own words. Throws ModelFailure. */
+  readonly relay?: (request: RelayRequest, signal: AbortSignal) => Promise<RelayedAnswer>;
   /** `<provider>:<model_id>` */
   readonly name: string;
   facts(): Promise<ModelFacts>;

@@ -1,15 +1,23 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { type Model, ModelFailure, type ModelPart, type ModelRequest } from '../models/model.ts';
+import {
+  type Model,
+  ModelFailure,
+  type ModelPart,
+  type ModelRequest,
+  type RelayedAnswer,
+  type RelayRequest,
+} from '../models/model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { modelFacts } from './catalogue.ts';
+import { relayMessages } from './messages-relay.ts';
 import { withModelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import { factoryOf } from './provider-types.ts';
 import { Thoughts } from './thoughts.ts';
-import { vendorOptions } from './vendor-options.ts';
+import { addedFields, vendorOptions } from './vendor-options.ts';
 
 /** What calls of every model have in common. */
 export interface ModelCalls {
@@ -51,8 +59,23 @@ export function openModel(
     return !isDeepStrictEqual(kept, refused);
   }
 
+  async function relay(request: RelayRequest, signal: AbortSignal): Promise<RelayedAnswer> {
+    const body = relayedBody(request.body, modelId, definition);
+    const silenceMs = timeouts.silenceMs;
+    for (let mayRenew = true; ; mayRenew = false) {
+      try {
+        kept ??= await usable(id, () => definition.connect(signal));
+        const secrets = secretsOf(kept);
+        return await relayMessages({ connection: kept, request, body, fetch, signal, silenceMs, secrets });
+      } catch (error) {
+        if (signal.aborted || !mayRenew || !(await renewed(error, signal))) throw error;
+      }
+    }
+  }
+
   return {
     name: `${id}:${modelId}`,
+    ...(type === 'anthropic' && { relay }),
     facts: () => modelFacts(definition, modelId),
     async *stream(request, signal): AsyncGenerator<ModelPart> {
       if (settings?.supports_attachments === false) refuseFiles(request, `${id}:${modelId}`);
@@ -71,6 +94,23 @@ export function openModel(
         }
       }
     },
+  };
+}
+
+/** The model by the provider's name for it, with what the settings add; a client's own word counts before theirs. */
+function relayedBody(
+  body: RelayRequest['body'],
+  modelId: string,
+  { providerOptions, systemPromptPrefix: prefix }: ProviderDefinition,
+): RelayRequest['body'] {
+  const { system } = body;
+  const head = { type: 'text', text: prefix };
+  const prefixed = Array.isArray(system) ? [head, ...system] : `${prefix}\n${system ?? ''}`;
+  return {
+    ...addedFields(providerOptions ?? {}),
+    ...body,
+    model: modelId,
+    ...(prefix && { system: prefixed }),
   };
 }
 

@@ -106,8 +106,13 @@ const ours = new Set([
   ...['cachedContent', 'cached_content'],
 ]);
 
+/** Those fields of the settings that may stand in a body. */
+export function addedFields(fields: RequestBody): RequestBody {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !ours.has(name)));
+}
+
 function change(fields: RequestBody, maxTokens: number | undefined | null = null): BodyChange | null {
-  const added = Object.fromEntries(Object.entries(fields).filter(([name]) => !ours.has(name)));
+  const added = addedFields(fields);
   if (Object.keys(added).length === 0 && maxTokens == null) return null;
   return (body) => ({
     ...added,

@@ -1,0 +1,156 @@
+/** The Messages surface in front of a provider that speaks it too: what its clients say arrives as it is, and so does the answer. */
+
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let ada: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const vendor = {
+    type: 'anthropic' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'the-key-of-the-upstream',
+    models: [{ id: 'vendor-1' }],
+  };
+  app = await testApp({
+    config: {
+      providers: {
+        vendor,
+        prefixed: { ...vendor, system_prompt_prefix: 'Prefix.', provider_options: { service_tier: 'auto' } },
+      },
+    },
+  });
+  ada = await app.register('ada');
+});
+
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+beforeEach(() =>
+  upstream.script([
+    {
+      reply: {
+        reasoning: 'Let me see.',
+        text: 'You said: {{last_user}}',
+        usage: { input: 9, cached: 4, output: 5 },
+      },
+    },
+  ]),
+);
+
+function request(more: Record<string, unknown> = {}) {
+  return {
+    model: 'vendor:vendor-1',
+    max_tokens: 2000,
+    messages: [
+      { role: 'user', content: [{ type: 'text', text: 'Hi', cache_control: { type: 'ephemeral' } }] },
+    ],
+    ...more,
+  };
+}
+
+function post(body: unknown, headers: Record<string, string> = {}) {
+  return app.request('POST', '/v1/messages?beta=true', { token: ada.token, body, headers });
+}
+
+async function streamed(body: Record<string, unknown>): Promise<StreamedEvent[]> {
+  const response = await app.stream('POST', '/v1/messages', {
+    token: ada.token,
+    body: { ...body, stream: true },
+  });
+  return Array.fromAsync(readEvents(response));
+}
+
+test('a request arrives as it was sent, but for the name of the model and the key', async () => {
+  const asked = request({
+    system: [{ type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }],
+    thinking: { type: 'enabled', budget_tokens: 1024 },
+    metadata: { user_id: 'someone' },
+  });
+  const answer = await post(asked, { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'one,two' });
+  expect(answer.status).toBe(200);
+  const sent = await upstream.latest(() => true);
+  expect(sent.body).toEqual({ ...asked, model: 'vendor-1', stream: false });
+  expect(sent.path).toBe('/v1/messages?beta=true');
+  expect(sent.headers).toMatchObject({ 'x-api-key': 'the-key-of-the-upstream', 'anthropic-beta': 'one,two' });
+  expect(sent.headers).not.toHaveProperty('authorization');
+});
+
+test('thoughts come with their signatures, and the answer names the model as it was asked for', async () => {
+  const asked = request({ thinking: { type: 'enabled', budget_tokens: 1024 } });
+  const { body } = await post(asked);
+  expect(body).toMatchObject({
+    model: 'vendor:vendor-1',
+    content: [
+      { type: 'thinking', thinking: 'Let me see.', signature: expect.stringMatching(/^Eq/) },
+      { type: 'text', text: 'You said: Hi' },
+    ],
+    usage: { input_tokens: 5, cache_read_input_tokens: 4, output_tokens: 5 },
+  });
+  const events = await streamed(asked);
+  expect(events[0]?.data.message).toMatchObject({ model: 'vendor:vendor-1', usage: { input_tokens: 5 } });
+  const signatures = events.flatMap(({ data }) => data.delta?.signature ?? []);
+  expect(signatures).toEqual([body.content[0].signature]);
+  expect(events.at(-2)?.data.usage).toMatchObject({ input_tokens: 5, output_tokens: 5 });
+  expect(events.at(-1)?.event).toBe('message_stop');
+  expect(events.every(({ event, data }) => event === data.type)).toBe(true);
+});
+
+test('what the settings add to requests is added', async () => {
+  await post(request({ model: 'prefixed:vendor-1', system: 'Be kind.' }));
+  expect((await upstream.latest(() => true)).body).toMatchObject({
+    service_tier: 'auto',
+    system: 'Prefix.\nBe kind.',
+  });
+});
+
+test('what it uses is metered, whole and streamed, and where the client goes away', async () => {
+  const grace = await app.register('grace');
+  const used = async () => {
+    const { body } = await app.request('GET', '/api/v1/usage?group_by=model', { token: grace.token });
+    return body.data.reduce(
+      (sum: number, row: { usage: { input_tokens: number; output_tokens: number } }) =>
+        sum + row.usage.input_tokens + row.usage.output_tokens,
+      0,
+    );
+  };
+  await app.request('POST', '/v1/messages', { token: grace.token, body: request() });
+  expect(await used()).toBe(14);
+  const response = await app.stream('POST', '/v1/messages', {
+    token: grace.token,
+    body: request({ stream: true }),
+  });
+  await response.text();
+  expect(await used()).toBe(28);
+});
+
+test.each([
+  [{ kind: 'status', status: 401 }, 502, 'api_error'],
+  [{ kind: 'status', status: 429, retry_after: '7' }, 529, 'overloaded_error'],
+  [{ kind: 'status', status: 529 }, 529, 'overloaded_error'],
+  [{ kind: 'cut' }, 502, 'api_error'],
+])('a failure before the first piece has a status of its own: %o', async (fail, status, type) => {
+  await upstream.script([{ fail }]);
+  for (const stream of [false, true]) {
+    const answer = await post(request({ stream }));
+    expect(answer).toMatchObject({ status, body: { type: 'error', error: { type } } });
+    expect(JSON.stringify(answer.body)).not.toContain('the-key-of-the-upstream');
+  }
+});
+
+test.each([
+  [{ kind: 'cut', after_chunks: 4 }, 'api_error'],
+  [{ kind: 'end', after_chunks: 4 }, 'api_error'],
+  [{ kind: 'garbage', after_chunks: 4 }, 'api_error'],
+  [{ kind: 'error_frame', after_chunks: 4, status: 529 }, 'overloaded_error'],
+])('a failure within the stream is its last event: %o', async (fail, type) => {
+  await upstream.script([{ reply: { text: 'A long enough answer to be cut.' }, fail }]);
+  const events = await streamed(request());
+  expect(events.at(-1)).toMatchObject({ event: 'error', data: { error: { type } } });
+});
