@@ -9,7 +9,7 @@ export interface ReadQuery {
   readonly errors: readonly FieldError[];
 }
 
-/** `tolerant` lets undeclared and empty parameters pass unseen: vendors' clients send what they like. */
+/** `tolerant` lets what is undeclared pass unseen, and what may be empty: vendors' clients send what they like. */
 export function readQuery(
   search: string,
   declared: readonly DeclaredParameter[],
@@ -21,7 +21,7 @@ export function readQuery(
   const wrong = new Set<string>();
   for (const [name, value] of pairsOf(search)) {
     const parameter = known.get(name);
-    if (tolerant && (!parameter || value === '')) continue;
+    if (tolerant && (!parameter || (value === '' && mayBeEmpty(parameter)))) continue;
     const fault = faultOf(parameter, value, values.has(name));
     if (fault) errors.push({ in: 'query', name: shorten(name), ...fault });
     if (fault) wrong.add(name);
@@ -39,6 +39,10 @@ export function writeQuery(values: ReadonlyMap<string, string>): string {
 /** Keeps what a stranger wrote from filling an answer. */
 export function shorten(text: string): string {
   return text.length > 100 ? `${text.slice(0, 100).toWellFormed()}…` : text;
+}
+
+function mayBeEmpty({ schema }: DeclaredParameter): boolean {
+  return schema.type === 'string' && schema.minLength === undefined;
 }
 
 function faultOf(
