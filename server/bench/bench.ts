@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import autocannon from 'autocannon';
 
 /** How much of the server's CPU a bare Express with knex takes: what we promise at least. */
-const promisedRatio = 0.25;
+const promisedRatio = 0.12;
 /** More than anybody sends in a minute, but counted. */
 const neverReached = ['--rate-limits', 'read=999999999/60'];
 const rounds = 7;
