@@ -66,6 +66,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       // What happened is told, so that it is not silence that passes here.
       expect(stage.server.log()).toContain('"level":20');
       expect(stage.server.log()).toContain('a run failed');
+      expect(traces).toContain('"spans"');
     },
     240_000,
   );
