@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../clock.ts';
 import { createLog } from '../../log.ts';
+import { noTracing } from '../../tracing.ts';
 import { createEventHub } from '../events/event-hub.ts';
 import { createEventLog } from '../events/event-log.ts';
 import { seenFiles } from '../files/seen-files.ts';
@@ -60,6 +61,7 @@ async function carryOut(calls: readonly (readonly [string, string, number])[]) {
     signal: new AbortController().signal,
     hookSandbox: () => null,
     log: createLog('silent'),
+    tracing: noTracing,
   } as unknown as RunScope; // as much of it as calls of such tools read
   const progress = newProgress('msg_1');
   progress.pending = calls.map(([id, name, ms]) => ({ type: 'tool_use', id, name, input: { id, ms } }));
