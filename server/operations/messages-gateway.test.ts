@@ -317,6 +317,8 @@ test.each<[string, Record<string, unknown>, string]>([
     says({ type: 'image', source: { type: 'url', url: 'file:///etc' } }),
     'messages.0.content.0.source.url',
   ],
+  ['no block', { messages: [{ role: 'user', content: [] }] }, 'messages.0.content'],
+  ['no text', { messages: [{ role: 'user', content: '' }] }, 'messages.0'],
   [
     'a result of nothing',
     says({ type: 'tool_result', tool_use_id: 'toolu_9', content: 'x' }),

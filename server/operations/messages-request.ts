@@ -82,6 +82,7 @@ class ConversationReader {
 
   /** Results come before all else, as every vendor wants them; what they show besides text comes behind. */
   #prompt(content: Content, pointer: string): void {
+    if (content.length === 0) throw refusal(pointer, 'must not be empty', 'minItems');
     const results: ModelMessagePart[] = [];
     const rest: ModelMessagePart[] = [];
     for (const { block, place } of blocksOf(content, pointer)) {

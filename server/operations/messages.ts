@@ -16,11 +16,10 @@ const firstPieceMs = 2000;
 export const createMessage: Handler<'createMessage'> = async (call, services) => {
   if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
   refuseThreads(call.body);
-  const model = await services.runtime.resolveForeignModel(call.body.model);
   const sessionId = call.headers['x-service-session-id'];
   const answer = await (sessionId === undefined
-    ? completed(call, model, services)
-    : converse(call, sessionId, model, services));
+    ? completed(call, services)
+    : converse(call, sessionId, services));
   const headers: Record<string, string> = {
     ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
     ...quotaNotice(answer.notices),
@@ -48,11 +47,9 @@ function refuseThreads({ thread }: CreateMessageRequest): void {
 }
 
 export const countMessageTokens: Handler<'countMessageTokens'> = async ({ body }, { runtime }) => {
+  const asked = { ...spoken(body), tools: toolsOf(body) };
   await runtime.resolveForeignModel(body.model);
-  return {
-    status: 200,
-    body: { input_tokens: runtime.countTokens({ ...spoken(body), tools: toolsOf(body) }) },
-  };
+  return { status: 200, body: { input_tokens: runtime.countTokens(asked) } };
 };
 
 export const listCompatModels: Handler<'listCompatModels'> = async ({ query }, { runtime }) => {
@@ -100,12 +97,8 @@ async function modelInfo(name: string, runtime: Services['runtime']): Promise<Me
 const unknownTime = '1970-01-01T00:00:00.000Z';
 
 /** Runs the agent of a session. */
-async function converse(
-  call: Call<'createMessage'>,
-  sessionId: string,
-  model: string,
-  services: Services,
-): Promise<Opened> {
+async function converse(call: Call<'createMessage'>, sessionId: string, services: Services): Promise<Opened> {
+  const model = await services.runtime.resolveForeignModel(call.body.model);
   const { parts, ...rest } = await continueConversation(
     call,
     sessionId,
@@ -121,10 +114,11 @@ async function converse(
 }
 
 /** Asks a model once: in the client's own words where its provider understands them. */
-async function completed(call: Call<'createMessage'>, model: string, services: Services): Promise<Opened> {
+async function completed(call: Call<'createMessage'>, services: Services): Promise<Opened> {
   const { body, principal, signal } = call;
-  const request = readRequest(body);
   const { store, runtime } = services;
+  const request = readRequest(body);
+  const model = await runtime.resolveForeignModel(body.model);
   const metered = await store.meteredCalls.begin(principal, model, asker(principal).apiKeyId ?? null);
   const spent = (spending: SpentByCall) => store.meteredCalls.add(metered, spending);
   const end = () => store.meteredCalls.end(metered);
