@@ -13,7 +13,6 @@ export type {
   Principal,
   Profile,
   Query,
-  RelayedEvent,
   Services,
   SpentByCall,
   StartedRun,

@@ -40,7 +40,6 @@ export type {
   ModelPart,
   Profile,
   Query,
-  RelayedEvent,
   SpentByCall,
   StartedRun,
   TokenCount,

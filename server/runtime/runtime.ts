@@ -63,7 +63,6 @@ export type {
   ModelMessage,
   ModelMessagePart,
   ModelPart,
-  RelayedEvent,
   TokenCount,
   ToolDefinition,
 } from './models/model.ts';
