@@ -160,7 +160,7 @@ const table: Readonly<Record<string, string>> = {
   'mcpServers.*.': mcpServer,
   'lsp.*.': 'disabled=false command args env filetypes root_markers init_options options timeout=30',
   'options.':
-    'context_paths skills_paths tui debug=false debug_lsp=false disable_auto_summarize=false data_directory=".service" disabled_tools disable_provider_auto_update=false disable_default_providers=false attribution disable_metrics=false initialize_as="AGENTS.md" auto_lsp=true progress=true disable_notifications=false notification_style="auto" disabled_skills limits',
+    'context_paths skills_paths tui debug=false debug_lsp=false disable_auto_summarize=false data_directory=".service" disabled_tools disable_provider_auto_update=false disable_default_providers=false attribution disable_metrics=false initialize_as="AGENTS.md" auto_lsp=true progress=true disable_notifications=false notification_style="auto" disabled_skills limits model_names',
   'options.limits.': 'max_steps=50 max_tokens max_cost max_attempts=4 max_agent_depth=1 max_agents=10',
   'options.tui.': 'compact_mode=false diff_mode verbose_steps=false completions transparent=false',
   'options.tui.completions.': 'max_depth=0 max_items=1000',
