@@ -58,6 +58,7 @@ const ids: Readonly<Record<string, string>> = {
   provider: 'corp',
   workspace_id: 'ws_01k9w6r3h2e7xv5q0c8m4b1tzb',
   principal_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
+  model_id: 'demo:demo-1',
 };
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -91,6 +92,18 @@ const inOrder = [
   ...examples.filter(({ operationId }) => last.includes(operationId)),
 ];
 
+/** What the installation says in its `service.json`: a provider whose models are listed. */
+const globalSettings = {
+  options: { debug: true },
+  providers: {
+    local: {
+      type: 'openai-compat',
+      base_url: 'http://127.0.0.1:9/v1',
+      models: [{ id: 'qwen3-32b', context_window: 32_768, default_max_tokens: 8192 }],
+    },
+  },
+};
+
 const password = 'correct-horse-battery';
 /** Of the login that asks for everything, and the one that the example of refreshing uses up. */
 const refreshTokens = {
@@ -107,7 +120,7 @@ let ada: string | undefined;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
   openid = await startOpenId();
-  await writeFile(join(folder, 'service.json'), JSON.stringify({ options: { debug: true } }));
+  await writeFile(join(folder, 'service.json'), JSON.stringify(globalSettings));
   await seed(join(folder, 'service.db'));
   const flags = ['--port', '0', '--data-dir', folder, '--global-config', folder, '--strict'];
   // The runs that examples show at work are at work nowhere: no process is to take them over before they are asked for,

@@ -124,7 +124,7 @@ describe('what is refused', () => {
       'service.json:3:35: error: /tools/grep/timeout: A bare number counts nanoseconds, and this is less than a millisecond. Write a duration such as "5s".',
       'service.json:4:38: error: /options/notification_style: This is none of the values that are known; expected one of "auto", "native", "osc", "bell", "disabled". Did you mean "bell"?',
       'service.json:4:54: error: /options/debug: This is a string; expected true or false. Write, for example, true.',
-      'service.json:4:61: warning: /options/stray: The key "stray" is not known, and has no effect; expected one of context_paths, skills_paths, tui, debug, debug_lsp, disable_auto_summarize, data_directory, disabled_tools, disable_provider_auto_update, disable_default_providers, attribution, disable_metrics, initialize_as, auto_lsp, progress, disable_notifications, notification_style, disabled_skills, limits. Remove it.',
+      'service.json:4:61: warning: /options/stray: The key "stray" is not known, and has no effect; expected one of context_paths, skills_paths, tui, debug, debug_lsp, disable_auto_summarize, data_directory, disabled_tools, disable_provider_auto_update, disable_default_providers, attribution, disable_metrics, initialize_as, auto_lsp, progress, disable_notifications, notification_style, disabled_skills, limits, model_names. Remove it.',
     ]);
   });
 
