@@ -50,7 +50,9 @@ async function killed(
 
 test('a limit of a query holds for the run after its process has died, and counts what was spent before', async () => {
   const busy = (pattern: string) => ({ tool_calls: glob(pattern), usage: { input: 900, output: 100 } });
-  await upstream.script([{ when: { step: 2 }, times: 1, reply: held }, { reply: busy('{{step}}.txt') }]);
+  // Nothing of the answer is there when the process dies, so that none of it is paid for.
+  const unheard = { ...held, first_byte_delay_ms: 8000 };
+  await upstream.script([{ when: { step: 2 }, times: 1, reply: unheard }, { reply: busy('{{step}}.txt') }]);
   const { run, client } = await killed(
     async (asked) =>
       (await asked.stream('/api/v1/query/stream', { prompt: 'x', limits: { max_steps: 4 } })).runId,

@@ -17,9 +17,10 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-/** What is for the operator is refused to everybody else, whatever it is asked of; a provider belongs to nobody. */
+/** What is for the operator is refused to everybody else, whatever it is asked of; providers and models belong to nobody. */
 const withIds = routes.filter(
-  ({ path, access }) => path.replace('{provider}', '').includes('{') && access.allow !== 'operator',
+  ({ path, access }) =>
+    path.replace(/\{(provider|model_id)\}/, '').includes('{') && access.allow !== 'operator',
 );
 
 test.each(withIds.map(({ operationId, ...route }) => [operationId, route] as const))(

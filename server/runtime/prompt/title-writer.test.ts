@@ -147,7 +147,7 @@ describe('no title is written', () => {
 test('a run has ended before its session is named, and the end of the process waits for the name', async () => {
   await exchange({ reply: { text: 'Late', first_byte_delay_ms: 400 } });
   await ask('Hi', 'Hi');
-  expect(runtime?.activeRuns()).toBe(0);
+  await expect.poll(() => runtime?.activeRuns()).toBe(0);
   expect(renamed).toEqual([]);
   expect(await titles()).toEqual(['Hi → Late']);
 });
