@@ -17,6 +17,7 @@ const withoutVersion: Readonly<Record<string, string>> = {
   removeGroupMember: 'somebody is in a group, or is not',
   revokeLogin: 'a login is never changed',
   revokeInvitation: 'an invitation is never changed',
+  unlinkOidcLogin: 'a link is there, or is not',
   disableMfa: 'it takes a code of the moment',
   clearQueuedPrompts: 'it names nothing that was read',
   revokeWorkspaceTrust: 'trust goes by the hash of what was read',
