@@ -134,13 +134,14 @@ test.each([
 test('while the first request is being answered, the same one is refused with 409 and another one with 422', async () => {
   await upstream.script([{ reply: { text: 'Slowly. ', repeat: 10, chunk_delay_ms: 30 } }]);
   const key = newKey();
+  const asked = (await upstream.requests()).length;
   const first = post('/api/v1/query', { prompt: 'Slow' }, key);
-  await expect
-    .poll(async () => (await post('/api/v1/query', { prompt: 'Slow' }, key)).body.code)
-    .toBe('idempotency_key_in_use');
+  // Not before it is at work: a second one that came sooner would be the first.
+  await expect.poll(async () => (await upstream.requests()).length).toBeGreaterThan(asked);
+  const again = await post('/api/v1/query', { prompt: 'Slow' }, key);
+  expect([again.status, again.body.code]).toEqual([409, 'idempotency_key_in_use']);
   const other = await post('/api/v1/query', { prompt: 'Other' }, key);
   expect([other.status, other.body.code]).toEqual([422, 'idempotency_key_reused']);
-  expect((await post('/api/v1/query', { prompt: 'Slow' }, key)).status).toBe(409);
   const { status, body } = await first;
   expect(status).toBe(200);
   expect((await post('/api/v1/query', { prompt: 'Slow' }, key)).body).toEqual(body);
