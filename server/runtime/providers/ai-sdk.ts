@@ -18,6 +18,7 @@ import {
   type TokenCount,
 } from '../models/model.ts';
 import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { Silence } from './silence.ts';
 import type { Thoughts } from './thoughts.ts';
 import type { VendorOptions } from './vendor-options.ts';
 
@@ -64,35 +65,6 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
 /** Whether the provider did not know the credential: a key that was resolved a while ago may have been replaced. */
 export function isUnauthorized(error: unknown): boolean {
   return error instanceof ModelFailure && statusOf(error.cause) === 401;
-}
-
-/** Aborts when nothing was heard for too long. */
-class Silence {
-  readonly #controller = new AbortController();
-  readonly #limitMs: number;
-  #timer: NodeJS.Timeout;
-
-  constructor(limitMs: number) {
-    this.#limitMs = limitMs;
-    this.#timer = this.#start();
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  heard(): void {
-    clearTimeout(this.#timer);
-    this.#timer = this.#start();
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-  }
-
-  #start(): NodeJS.Timeout {
-    return setTimeout(() => this.#controller.abort(), this.#limitMs);
-  }
 }
 
 function options(request: ModelRequest, thoughts: Thoughts) {

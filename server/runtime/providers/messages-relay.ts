@@ -2,7 +2,8 @@
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { ModelFailure, type RelayedAnswer, type RelayedEvent, type RelayRequest } from '../models/model.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
-import { failureOf, timedOut } from './provider-failures.ts';
+import { failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { Silence } from './silence.ts';
 
 /** One request on its way. */
 export interface RelayCall {
@@ -25,7 +26,7 @@ const usualVersion = '2023-06-01';
 /** Throws ModelFailure, or whatever aborted. */
 export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
   const { connection, request, body, fetch, signal } = call;
-  const silence = new Silence(call);
+  const silence = new Silence(call.silenceMs);
   const url = `${(connection.baseUrl ?? ownBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
   try {
     const response = await fetch(url, {
@@ -35,13 +36,13 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
       signal: AbortSignal.any([signal, silence.signal]),
     });
     if (!response.ok) throw await refusalOf(response);
-    if (body.stream === true) return { events: events(response, silence) };
+    if (body.stream === true) return { events: events(response, call, silence) };
     const message: unknown = await response.json();
     silence.end();
     return { message: message as Record<string, unknown> }; // any other form breaks the contract where that is checked
   } catch (error) {
     silence.end();
-    throw silence.meaningOf(error);
+    throw meaningOf(error, call, silence);
   }
 }
 
@@ -68,7 +69,7 @@ async function refusalOf(response: Response): Promise<Error> {
 const mostRefusalCharacters = 4000;
 
 /** The events as they come. An answer that ends without its last event was cut. */
-async function* events(response: Response, silence: Silence): AsyncGenerator<RelayedEvent> {
+async function* events(response: Response, call: RelayCall, silence: Silence): AsyncGenerator<RelayedEvent> {
   try {
     for await (const data of frames(response)) {
       silence.heard();
@@ -80,7 +81,7 @@ async function* events(response: Response, silence: Silence): AsyncGenerator<Rel
     }
     throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
   } catch (error) {
-    throw silence.meaningOf(error);
+    throw meaningOf(error, call, silence);
   } finally {
     silence.end();
   }
@@ -114,38 +115,9 @@ async function* frames(response: Response): AsyncGenerator<string> {
 
 const mostFrameCharacters = 32 * 1024 * 1024;
 
-/** Aborts when nothing was heard for too long, and knows afterwards that this was why. */
-class Silence {
-  readonly #call: RelayCall;
-  readonly #controller = new AbortController();
-  #timer: NodeJS.Timeout;
-
-  constructor(call: RelayCall) {
-    this.#call = call;
-    this.#timer = this.#start();
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  heard(): void {
-    clearTimeout(this.#timer);
-    this.#timer = this.#start();
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-  }
-
-  meaningOf(error: unknown): unknown {
-    const { signal, silenceMs, secrets } = this.#call;
-    // Whoever aborted knows why, and wants no second reason.
-    if (signal.aborted) return error;
-    return this.signal.aborted ? timedOut(silenceMs, error) : failureOf(error, secrets);
-  }
-
-  #start(): NodeJS.Timeout {
-    return setTimeout(() => this.#controller.abort(), this.#call.silenceMs);
-  }
+/** What a failure of the call means: whoever aborted it knows why, and wants no second reason. */
+function meaningOf(error: unknown, { signal, silenceMs, secrets }: RelayCall, silence: Silence): unknown {
+  if (signal.aborted) return error;
+  if (silence.signal.aborted) return timedOut(silenceMs, withoutSecrets(error, secrets));
+  return failureOf(error, secrets);
 }
