@@ -3,6 +3,7 @@ import type { PermissionRequest, ToolUse } from '../../contract/api.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { clip, longestReason } from '../hooks/hooks-opinion.ts';
 import type { CallRecord } from '../runs/call-record.ts';
+import type { CallStart } from '../runs/call-start.ts';
 import { askPermission, tellPermission } from '../runs/questions.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import type { PermissionNeed, PreparedCall, ToolOutput } from '../tools/tool.ts';
@@ -14,6 +15,7 @@ interface AskedCall {
   readonly prepared: PreparedCall;
   readonly hookAllows: boolean;
   readonly record: CallRecord | undefined;
+  readonly start: CallStart;
   /** Prepares the call once more, with the input that a person gave it; answers with what the tool objects to. */
   prepare(call: ToolUse): Promise<PreparedCall | ToolOutput>;
 }
@@ -37,9 +39,12 @@ export async function permit(scope: RunScope, log: EventLog, asked: AskedCall): 
     record?.permission && isAbout(record.permission.request, permission) ? record.permission : null;
   // Whoever was asked before the process died is still waited for, though a rule would allow the call by now.
   if (verdict.verdict === 'allow' && !stored) return unchanged(prepared);
-  if (scope.onUnanswered === 'deny') return unchanged(await refuseUnasked(log, call));
+  if (scope.onUnanswered === 'deny') {
+    await asked.start.tell();
+    return unchanged(await refuseUnasked(log, call));
+  }
   const grants = verdict.verdict === 'ask' ? verdict.grants : [];
-  const answer = await askPermission(scope, log, call, permission, grants, stored);
+  const answer = await askPermission(scope, asked.start, call, permission, grants, stored);
   if (!answer) return unchanged(refusal('Permission denied.'));
   const { question, request, message } = answer;
   const allowed = request.decision !== null && request.decision !== 'deny';

@@ -5,6 +5,7 @@ import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
 import type { PermissionNeed, PromptOutcome, Question } from '../tools/tool.ts';
 import type { StoredQuestion } from './call-record.ts';
+import type { CallStart } from './call-start.ts';
 import type { RunScope } from './run-scope.ts';
 
 /** The call that a question is about. */
@@ -27,13 +28,13 @@ export interface PermissionOutcome {
  */
 export async function askPermission(
   scope: RunScope,
-  log: EventLog,
+  start: CallStart,
   call: Call,
   need: PermissionNeed,
   grants: readonly string[],
   stored: StoredQuestion<PermissionRequest> | null,
 ): Promise<PermissionOutcome | null> {
-  const question = stored ?? (await openPermission(scope, log, call, need, grants));
+  const question = stored ?? (await openPermission(scope, start, call, need, grants));
   const { id, expires_at } = question.request;
   const answer = await waitFor(scope, Date.parse(expires_at), async () => {
     const current = await scope.transcript.readPermission(id);
@@ -49,14 +50,15 @@ export async function askPermission(
 
 async function openPermission(
   scope: RunScope,
-  log: EventLog,
+  start: CallStart,
   call: Call,
   need: PermissionNeed,
   grants: readonly string[],
 ): Promise<StoredQuestion<PermissionRequest>> {
   const request = permissionRequest(scope, call, need, grants);
   const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
-  await log.commit([event], (events) => scope.transcript.openPermission(request, events));
+  // In one commit: a call that was begun without a question counts as one that may have run.
+  await start.tellWith([event], (events) => scope.transcript.openPermission(request, events));
   return { request, told: false };
 }
 

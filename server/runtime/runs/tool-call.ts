@@ -15,6 +15,7 @@ import {
   type ToolOutput,
 } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
+import { type CallStart, callStart } from './call-start.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
@@ -40,9 +41,14 @@ export async function prepareCall(
   const verdict = await askHooks(scope, log, asked);
   // From here on only the call as the hooks left it: people must see and allow what runs, not what was asked for.
   const { call } = verdict;
-  if (!record) await begin(scope, log, call);
-  if (verdict.halt) await haltRun(scope, log, verdict);
-  const work = await workOf(scope, log, progress, verdict, tools);
+  const start = callStart(scope, log, call, record !== undefined);
+  if (verdict.halt) {
+    await start.tell();
+    await haltRun(scope, log, verdict);
+  }
+  const work = await workOf(scope, log, progress, verdict, tools, start);
+  // Stored before anything happens: whoever finds no such event knows that nothing did.
+  await start.tell();
   await withdraw(scope, log, call, record);
   return async () => {
     // Of a call that another process has begun, nobody knows.
@@ -51,17 +57,6 @@ export async function prepareCall(
     const unclear = scope.signal.aborted && !verdict.halt;
     return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
   };
-}
-
-/** Stored before anything happens: whoever finds no such event knows that nothing did. */
-async function begin({ runId, transcript }: RunScope, log: EventLog, call: ToolUse): Promise<void> {
-  const started = {
-    type: 'tool_started',
-    tool_call_id: call.id,
-    tool_name: call.name,
-    input: call.input,
-  } as const;
-  await log.commit([{ name: 'runtime', data: started }], (events) => transcript.appendEvents(runId, events));
 }
 
 async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
@@ -88,6 +83,7 @@ async function workOf(
   progress: Progress,
   verdict: HookVerdict,
   tools: readonly Tool[],
+  start: CallStart,
 ): Promise<() => Promise<ToolOutput>> {
   const { call, reason } = verdict;
   const refused = (content: string) => async () => refusal(content);
@@ -105,7 +101,7 @@ async function workOf(
   const hookAllows = verdict.decision === 'allow';
   const record = progress.records.get(call.id);
   // Outside of any attempt: what the store refuses is no fault of the tool, and ends the run.
-  const permitted = await permit(scope, log, { call, prepared, hookAllows, record, prepare });
+  const permitted = await permit(scope, log, { call, prepared, hookAllows, record, start, prepare });
   const { prepared: work } = permitted;
   return async () => {
     const output = 'content' in work ? work : await attempt(scope, call, () => work.run());
