@@ -83,8 +83,8 @@ endif
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) ## What a start, a request, a run and 500 streams cost, beside bare programs
-	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; test -z "$$failed"
+bench: $(generated.stamp) ## What a start, a request, a run, 500 streams and the Messages surface cost, beside bare programs
+	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; test -z "$$failed"
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
