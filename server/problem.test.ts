@@ -523,6 +523,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   },
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),
+  provider_request_refused: () => failing({ kind: 'status', status: 400 }),
+  provider_prompt_too_long: () => failing({ kind: 'status', status: 400, message: 'prompt is too long' }),
   provider_rate_limited: () => failing({ kind: 'status', status: 429 }),
   provider_timeout: () => failing({ kind: 'hang' }, tight, tight.operatorKey),
   oidc_provider_failed: () => bare.request('GET', '/api/v1/auth/oidc/gone/authorize'),

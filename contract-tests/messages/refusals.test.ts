@@ -39,10 +39,10 @@ describe('refused', () => {
       () => sdk.messages.create(hello, nobodys),
     ],
     [
-      'no tokens',
+      'less than no tokens',
       Anthropic.BadRequestError,
       'invalid_request_error',
-      () => sdk.messages.create(wrong({ max_tokens: 0 })),
+      () => sdk.messages.create(wrong({ max_tokens: -1 })),
     ],
     [
       'a tool without a schema',
@@ -81,6 +81,7 @@ describe('a provider that fails', () => {
   const cases = [
     ['refuses the key', 502, 'api_error', { fail: { kind: 'status', status: 401 } }],
     ['limits the rate', 529, 'overloaded_error', { fail: { kind: 'status', status: 429 } }],
+    ['will not take it', 400, 'invalid_request_error', { fail: { kind: 'status', status: 400 } }],
     ['breaks', 502, 'api_error', { fail: { kind: 'status', status: 500 } }],
     ['is overloaded', 529, 'overloaded_error', { fail: { kind: 'status', status: 529 } }],
     ['cuts the connection', 502, 'api_error', { fail: { kind: 'cut' } }],

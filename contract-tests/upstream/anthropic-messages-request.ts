@@ -75,7 +75,7 @@ const tool = z
 
 const requestSchema = z.strictObject({
   model: z.string().min(1),
-  max_tokens: z.int().min(1),
+  max_tokens: z.int().min(0),
   messages: z.array(message).min(1, 'at least one message is required'),
   system: z.union([z.string(), z.array(text)]).optional(),
   stream: z.boolean().optional(),

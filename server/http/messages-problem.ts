@@ -9,6 +9,9 @@ const statuses: Partial<Record<Problem['code'], number>> = {
   overloaded: 529,
   provider_rate_limited: 529,
   provider_timeout: 504,
+  // What the client can mend: it must not come again unchanged, and clients cut a conversation short at this status alone.
+  provider_request_refused: 400,
+  provider_prompt_too_long: 400,
 };
 
 const types: Readonly<Record<number, ErrorType>> = {
@@ -36,8 +39,14 @@ export function renderMessagesProblem(
 
 /** Clients show the message alone, so that it names the places: `messages.0.content: must be string`. */
 function messageOf(problem: Problem): string {
+  if (problem.code === 'provider_prompt_too_long') return tooLong(problem.message);
   if (!problem.errors || problem.errors.length === 0) return problem.message;
   return problem.errors.map((error) => `${placeOf(error)}: ${error.message}`).join('; ');
+}
+
+/** By these words, from the first letter on, clients know that they have to cut the conversation short, and by how much. */
+function tooLong(message: string): string {
+  return /(?:prompt is too long|input length and `max_tokens`).*/s.exec(message)?.[0] ?? message;
 }
 
 function placeOf(error: { readonly pointer?: string; readonly name?: string }): string {

@@ -27,12 +27,15 @@ export async function collect(
   throw new Problem('request_timeout', 'The connection closed before the answer was complete.');
 }
 
-/** The frames in the exact order that the vendor's clients expect. */
+/** The frames in the exact order that the vendor's clients expect. `estimate` is about how many tokens are read for them. */
 export async function* frames(
   body: CreateMessageRequest,
   parts: AsyncIterable<ModelPart>,
+  estimate: number,
 ): AsyncGenerator<ServerEvent> {
-  yield frame('message_start', { message: opening(body, { input_tokens: 0, output_tokens: 0 }) });
+  // Clients measure by it how full the model's window is; what the provider has counted comes at the end.
+  const usage = { input_tokens: estimate, output_tokens: 0 };
+  yield frame('message_start', { message: opening(body, usage) });
   const blocks = new BlockWriter(showsThoughts(body));
   for await (const part of parts) {
     for (const event of blocks.write(part)) {

@@ -15,6 +15,8 @@ export interface Answer {
   readonly sessionId: string | null;
   /** Soft limits that are passed. */
   readonly notices: readonly string[];
+  /** About how many tokens the model is given to read. */
+  readonly estimate: number;
 }
 
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
@@ -26,6 +28,8 @@ export async function continueConversation(
   services: Services,
 ): Promise<Answer> {
   const { store, runtime, log } = services;
+  if (body.max_tokens === 0)
+    throw refusal('/max_tokens', 'must be at least 1 within a session, which keeps every answer', 'minimum');
   const callerTools = toolsOf(body);
   const terms = { ...choiceOf(body, callerTools), ...answerSchemaOf(body) };
   const isCallers = ({ name }: { readonly name: string }) => callerTools.some((tool) => tool.name === name);
@@ -59,7 +63,9 @@ export async function continueConversation(
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
   if (signal.aborted) await stop(runId);
   else signal.addEventListener('abort', () => void stop(runId), { once: true });
-  return { parts: runParts(runId), sessionId: session.id, notices };
+  const sent = runtime.countTokens({ system, messages: said.messages, tools: callerTools });
+  const estimate = Math.max(sent, fresh ? found.session.context.used : 0);
+  return { parts: runParts(runId), sessionId: session.id, notices, estimate };
 
   async function fork(parent: Session): Promise<Session> {
     const copy = {

@@ -188,6 +188,52 @@ describe('a message', () => {
     expect(plain.status).toBeGreaterThanOrEqual(500);
   });
 
+  test.each([
+    ['This model has a maximum context length of much less.', /^prompt is too long for the model$/],
+    ['prompt is too long: 9 tokens > 8 maximum', /^prompt is too long: 9 tokens > 8 maximum$/],
+    [
+      "This model's maximum context length is 8 tokens. However, you requested 10 tokens (7 in the messages, 3 in the completion).",
+      /^input length and `max_tokens` exceed context limit: 7 \+ 3 > 8, decrease input length or `max_tokens` and try again$/,
+    ],
+    ['It was blocked by our content filter.', /content/],
+    ['The temperature is too high.', /status 400/],
+  ])('that its provider will not take is refused in words that clients act on: %s', async (message, said) => {
+    await upstream.script([{ fail: { kind: 'status', status: 400, message } }]);
+    const session = await newSession();
+    for (const stream of [true, false])
+      for (const model of ['scripted:scripted-1', 'compatible:compatible-1'])
+        for (const headers of [{}, { 'x-service-session-id': session }]) {
+          const answer = await post(say('Hi', { stream, model }), { headers });
+          expect(answer).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+          expect(answer.body.error.message).toMatch(said);
+        }
+  });
+
+  test('tells at its begin about how many tokens are read, and at its end how many', async () => {
+    const words = 'So many words. '.repeat(100);
+    for (const headers of [{}, { 'x-service-session-id': await newSession() }]) {
+      const body = say(words, { model: 'compatible:compatible-1', stream: true });
+      const response = await app.stream('POST', '/v1/messages', { token: ada.token, body, headers });
+      const events = await Array.fromAsync(readEvents(response));
+      expect(events[0]?.data.message.usage.input_tokens).toBeGreaterThan(200);
+      expect(events.at(-2)?.data.usage.input_tokens).toBeGreaterThan(200);
+    }
+  });
+
+  test('of no tokens is read and not answered', async () => {
+    await upstream.script([{ reply: { text: '', stop_reason: 'max_tokens' } }]);
+    const nothing = say('Hi', { max_tokens: 0 });
+    const relayed = await post(nothing);
+    expect(relayed.body).toMatchObject({ stop_reason: 'max_tokens' });
+    expect((await upstream.latest(() => true)).body).toMatchObject({ max_tokens: 0 });
+    const asked = (await upstream.requests()).length;
+    const other = await post({ ...nothing, model: 'compatible:compatible-1' });
+    expect(other.body).toMatchObject({ content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
+    expect(await upstream.requests()).toHaveLength(asked);
+    const headers = { 'x-service-session-id': await newSession() };
+    expect(await post(nothing, { headers })).toMatchObject({ status: 400 });
+  });
+
   test('that fails in the middle of its stream ends with an error event, and nothing after it', async () => {
     await upstream.script([
       { reply: { text: 'A long enough answer to be cut.' }, fail: { kind: 'cut', after_chunks: 6 } },

@@ -1,6 +1,6 @@
 /** The Messages-style surface: the vendor's shapes outside, our runs and providers inside. */
 import type { CreateMessageRequest, MessagesModelInfo, MessagesResponse } from '../contract/api.ts';
-import type { Call, Handler, ServerEvent, Services, SpentByCall } from '../handler.ts';
+import type { Call, Handler, ModelPart, ServerEvent, Services, SpentByCall } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { asker } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
@@ -99,7 +99,7 @@ const unknownTime = '1970-01-01T00:00:00.000Z';
 /** Runs the agent of a session. */
 async function converse(call: Call<'createMessage'>, sessionId: string, services: Services): Promise<Opened> {
   const model = await services.runtime.resolveForeignModel(call.body.model);
-  const { parts, ...rest } = await continueConversation(
+  const { parts, estimate, ...rest } = await continueConversation(
     call,
     sessionId,
     model,
@@ -108,7 +108,7 @@ async function converse(call: Call<'createMessage'>, sessionId: string, services
   );
   return {
     ...rest,
-    frames: async () => frames(call.body, await begun(parts)),
+    frames: async () => frames(call.body, await begun(parts), estimate),
     whole: () => collect(call.body, parts),
   };
 }
@@ -131,8 +131,21 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
       whole: () => relayWhole(relay, services).finally(end),
     };
   }
-  const parts = endedBy(runtime.complete({ ...request, model, spent }, signal), end);
-  return { ...kept, frames: async () => frames(body, await begun(parts)), whole: () => collect(body, parts) };
+  const estimate = runtime.countTokens(request);
+  const answer =
+    body.max_tokens === 0 ? nothing(estimate) : runtime.complete({ ...request, model, spent }, signal);
+  const parts = endedBy(answer, end);
+  return {
+    ...kept,
+    frames: async () => frames(body, await begun(parts), estimate),
+    whole: () => collect(body, parts),
+  };
+}
+
+/** Such a call fills the cache of its provider, which is nothing that other vendors could be asked for. */
+async function* nothing(estimate: number): AsyncGenerator<ModelPart> {
+  const usage = { input_tokens: estimate, output_tokens: 0, cached_input_tokens: 0 };
+  yield { type: 'finish', stopReason: 'max_tokens', usage };
 }
 
 /** Whatever becomes of the answer: read to its end, failed, or left. */

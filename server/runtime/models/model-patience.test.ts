@@ -113,7 +113,7 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
     await upstream.script([{ fail }]);
     const { ask } = await modelRuntime(upstream, { type });
     const events = await ask('Hi');
-    expect(errorOf(events)).toMatch(/^provider_refused: /);
+    expect(errorOf(events)).toMatch(/^provider_(request_)?refused: /);
     expect(told(events, 'model_retried')).toEqual([]);
     expect(await upstream.requests()).toHaveLength(1);
   });
@@ -208,7 +208,7 @@ describe.each(dialects)('models that stand in (%s)', (type) => {
     const refused = await ask('Hi');
     const named = await ask('Hi', { model: 'house:tiny' });
     for (const events of [refused, named]) {
-      expect(errorOf(events)).toMatch(/^provider_refused: /);
+      expect(errorOf(events)).toMatch(/^provider_(request_)?refused: /);
       expect(told(events, 'model_replaced')).toEqual([]);
     }
     expect(await upstream.requests()).toHaveLength(2);
@@ -225,7 +225,7 @@ describe.each(dialects)('what a provider will not take (%s)', (type) => {
     await upstream.script([refusal, answer]);
     const { ask, transcript } = await modelRuntime(upstream, { type });
     await ask('Before');
-    expect(errorOf(await ask('poison'))).toMatch(/^provider_refused: /);
+    expect(errorOf(await ask('poison'))).toMatch(/^provider_request_refused: /);
     expect(doneOf(await ask('After')).stop_reason).toBe('end_turn');
     const { body } = await upstream.latest(() => true);
     expect(JSON.stringify(body)).not.toContain('poison');
@@ -241,7 +241,7 @@ describe.each(dialects)('what a provider will not take (%s)', (type) => {
       answer,
     ]);
     const { ask } = await modelRuntime(upstream, { type });
-    expect(errorOf(await ask('look'))).toMatch(/^provider_refused: /);
+    expect(errorOf(await ask('look'))).toMatch(/^provider_request_refused: /);
     expect(doneOf(await ask('After')).stop_reason).toBe('end_turn');
     const { body } = await upstream.latest(() => true);
     expect(JSON.stringify(body)).toContain('was interrupted');

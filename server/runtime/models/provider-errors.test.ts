@@ -81,8 +81,8 @@ describe.each(providerTypes)('a run that asks a provider of the type %s', (type)
   });
 
   test.each<[string, object, RegExp]>([
-    ['a wrong request', status(400), /^provider_refused: .*status 400/],
-    ['content that is refused', unwanted, /^provider_refused: .*content/],
+    ['a wrong request', status(400), /^provider_request_refused: .*status 400/],
+    ['content that is refused', unwanted, /^provider_request_refused: .*content/],
   ])('reports %s to its reader, and asks nobody else', async (_what, failure, said) => {
     await upstream.script([failure]);
     const { ask } = await modelRuntime(upstream, { type, large: { fallbacks: ['house:other'] } });

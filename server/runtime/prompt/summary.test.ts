@@ -113,7 +113,7 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     const options = { disable_auto_summarize: true };
     const { ask } = await modelRuntime(upstream, { type, models: small, options });
     const events = await ask('Bake');
-    expect(errorOf(events)).toMatch(/^provider_refused: .*too long/);
+    expect(errorOf(events)).toMatch(/^provider_prompt_too_long: .*too long/);
     expect(told(events, 'session_summarized')).toEqual([]);
     expect(await upstream.requests()).toHaveLength(2);
   });
@@ -170,14 +170,14 @@ describe.each(dialects)('a conversation that the provider refuses for its length
     ]);
     const { ask } = await modelRuntime(upstream, { type });
     await ask('Bake');
-    expect(errorOf(await ask('And a cake.'))).toMatch(/^provider_refused: .*too long/);
+    expect(errorOf(await ask('And a cake.'))).toMatch(/^provider_prompt_too_long: .*too long/);
     expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
   });
 
   test('fails at once where the prompt alone is too long, and is left out later', async () => {
     await upstream.script([{ when: { last_user: 'huge' }, fail: tooLong }, done]);
     const { ask } = await modelRuntime(upstream, { type });
-    expect(errorOf(await ask('huge'))).toMatch(/^provider_refused: .*too long/);
+    expect(errorOf(await ask('huge'))).toMatch(/^provider_prompt_too_long: .*too long/);
     expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
     expect((await sent()).at(-1)).not.toContain('huge');
   });

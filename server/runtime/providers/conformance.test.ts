@@ -295,11 +295,12 @@ const failures: [string, Told][] = [
       fail: status(400),
       words: {
         google: 'The input token count (9) exceeds the maximum number of tokens allowed (8).',
-        others: "This model's maximum context length is 8 tokens: the prompt is too long.",
+        others:
+          "This model's maximum context length is 8 tokens. However, your messages resulted in 9 tokens.",
       },
-      code: 'provider_refused',
+      code: 'provider_prompt_too_long',
       remedy: 'shorten',
-      says: /too long/,
+      says: /prompt is too long: 9 tokens > 8 maximum$/,
     },
   ],
   [
@@ -307,12 +308,15 @@ const failures: [string, Told][] = [
     {
       fail: status(400),
       words: same('blocked by our content filtering policy'),
-      code: 'provider_refused',
+      code: 'provider_request_refused',
       remedy: 'reword',
       says: /content/,
     },
   ],
-  ['what is wrong with the request', { fail: status(400), code: 'provider_refused', remedy: 'reword' }],
+  [
+    'what is wrong with the request',
+    { fail: status(400), code: 'provider_request_refused', remedy: 'reword' },
+  ],
   ['a time-out of its own', { fail: status(504), code: 'provider_timeout' }],
   ['a failure', { fail: status(500), code: 'provider_failed' }],
   ['a proxy that is ill', { fail: status(502, { body: '<html>' }), code: 'provider_failed' }],

@@ -75,11 +75,14 @@ function ownFault(status: number | undefined, words: string): Meaning {
 /** What the provider would not do: vendors say why in words only, each in its own. */
 function refusal(status: number, words: string): Meaning {
   if (status === 413 || isTooLong(words))
-    return refused('shorten', 'The model provider refused the conversation: it is too long for the model.');
+    return {
+      code: 'provider_prompt_too_long',
+      remedy: 'shorten',
+      message: `The model provider refused the conversation: ${lengthsOf(words)}`,
+    };
   if (/content.?(filter|policy|management)|safety (system|polic)|responsible.?ai/i.test(words))
-    return refused('reword', 'The model provider refused the content of what was asked.');
-  return refused(
-    'reword',
+    return reworded('The model provider refused the content of what was asked.');
+  return reworded(
     `The model provider refused the request with status ${status}; check the model's name and settings, and what was asked.`,
   );
 }
@@ -97,8 +100,7 @@ const tookTooLong: Meaning = {
 };
 
 /** Found by the vendor's client before anything was sent. */
-const notTaken = refused(
-  'reword',
+const notTaken = reworded(
   'The model provider takes no files of such a kind; leave them out, or choose another model.',
 );
 
@@ -111,6 +113,29 @@ const failed: Meaning = {
 function refused(remedy: Remedy, message: string): Meaning {
   return { code: 'provider_refused', remedy, message };
 }
+
+function reworded(message: string): Meaning {
+  return { code: 'provider_request_refused', remedy: 'reword', message };
+}
+
+/** How long the conversation is, and may be, where the vendor says so: in the words of one of them, which programs read. */
+function lengthsOf(words: string): string {
+  const said = lengths.map((pattern) => pattern.exec(words)?.groups).find((groups) => groups !== undefined);
+  if (!said) return 'prompt is too long for the model';
+  const { prompt, answer, window } = said;
+  if (answer !== undefined && Number(prompt) <= Number(window))
+    return `input length and \`max_tokens\` exceed context limit: ${prompt} + ${answer} > ${window}, decrease input length or \`max_tokens\` and try again`;
+  return `prompt is too long: ${prompt} tokens > ${window} maximum`;
+}
+
+/** As Anthropic, OpenAI with its like, and Google say it; the more exact ones come first. */
+const lengths = [
+  /(?<prompt>\d+) tokens > (?<window>\d+)/,
+  /(?<prompt>\d+) \+ (?<answer>\d+) > (?<window>\d+)/,
+  /context length is (?<window>\d+)\D+\d+ tokens \((?<prompt>\d+) in the \w+\D+(?<answer>\d+) in the completion/,
+  /context length is (?<window>\d+)\D+(?<prompt>\d+) (?:input )?tokens/,
+  /token count \((?<prompt>\d+)\) exceeds the maximum number of tokens allowed \((?<window>\d+)\)/,
+];
 
 function isTooLong(words: string): boolean {
   return /context.?(length|window)|maximum context|prompt is too long|too many (input )?tokens|input is too long|exceeds? the (maximum|model)/i.test(

@@ -47,7 +47,7 @@ describe('files', () => {
     'of a kind that the vendor has no word for are refused before anything is sent (%s)',
     async (type) => {
       const answer = answerOf(openDefined(definitionOf(type, upstream)), shown('video/mp4'));
-      await expect(answer).rejects.toMatchObject({ code: 'provider_refused', remedy: 'reword' });
+      await expect(answer).rejects.toMatchObject({ code: 'provider_request_refused', remedy: 'reword' });
       expect(await upstream.requests()).toEqual([]);
     },
   );
