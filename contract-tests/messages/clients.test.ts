@@ -3,6 +3,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import Legacy from '@anthropic-ai/sdk-legacy';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
+import { everyBeta, everything } from './everything.ts';
 
 let live: Live;
 beforeAll(async () => {
@@ -107,6 +108,38 @@ describe.each([
     expect(answer.content).toMatchObject([{ text: 'You said: What is this?' }]);
     const body = JSON.stringify((await live.upstream.requests()).at(-1)?.body);
     for (const data of ['iVBORw0KGgo=', 'JVBERi0xLjQK']) expect(body).toContain(data);
+  });
+});
+
+describe.each([
+  ['another vendor', 'scripted:scripted-1'],
+  ['its own vendor', 'vendor:vendor-1'],
+])('the SDK of today and a model of %s', (vendor, model) => {
+  const client = () =>
+    new Anthropic({ baseURL: live.server.url, apiKey: live.server.operatorKey, maxRetries: 0 });
+  const texts = [{ text: 'Last was: Rain.' }];
+  const told = async () => (await live.upstream.requests()).at(-1)?.body;
+  beforeEach(() => live.upstream.script([{ reply: { text: 'Last was: {{last_tool_result}}' } }]));
+
+  test('take every optional parameter at once, whole and streamed', async () => {
+    const request = { ...everything, model };
+    expect(await client().messages.create(request)).toMatchObject({ model, content: texts });
+    const sent = await told();
+    expect(await client().messages.stream(request).finalMessage()).toMatchObject({ model, content: texts });
+    const { user_profile_id: _header, workspace_id: _another, ...rest } = everything;
+    const own = { ...rest, model: 'vendor-1' };
+    const other = { max_tokens: 4000, stop: ['END'], parallel_tool_calls: false };
+    expect(sent).toMatchObject(vendor === 'its own vendor' ? own : other);
+  });
+
+  test('take every optional parameter of the betas at once, whole and streamed', async () => {
+    const request = { ...everyBeta, model };
+    expect(await client().beta.messages.create(request)).toMatchObject({ model, content: texts });
+    const { betas: _header, thread: _ours, output_format: _older, ...rest } = everyBeta;
+    const { user_profile_id: _another, workspace_id: _third, ...body } = rest;
+    if (vendor === 'its own vendor') expect(await told()).toMatchObject({ ...body, model: 'vendor-1' });
+    const streamed = await client().beta.messages.stream(request).finalMessage();
+    expect(streamed).toMatchObject({ model, content: texts });
   });
 });
 

@@ -53,22 +53,42 @@ const userBlock = z.discriminatedUnion('type', [
   media('container_upload'),
 ]);
 const assistantBlock = z.discriminatedUnion('type', [text, toolUse, thinking, redacted]);
+const systemBlock = z.discriminatedUnion('type', [
+  text,
+  z.strictObject({ type: z.enum(['tool_addition', 'tool_removal']), tool: ignored, ...cacheable }),
+]);
 const content = <Block extends z.ZodType>(block: Block) =>
   z.union([z.string().min(1), z.array(block).min(1)]);
 const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.literal('user'), content: content(userBlock) }),
   z.strictObject({ role: z.literal('assistant'), content: content(assistantBlock) }),
-  z.strictObject({ role: z.literal('system'), content: content(text) }),
+  z
+    .strictObject({
+      role: z.literal('system'),
+      content: content(systemBlock).optional(),
+      clear_at: z.enum(['next_user_message', 'never']).nullish(),
+      output_config: z.strictObject({ effort: ignored }).nullish(),
+    })
+    .refine(({ content, output_config }) => content !== undefined || output_config?.effort !== undefined, {
+      message: 'content or output_config is required',
+    })
+    .transform((it) => ({ ...it, content: it.content ?? [] })),
 ]);
 
 const tool = z
   .looseObject({
-    name: z.string().regex(/^[a-zA-Z0-9_-]{1,128}$/),
+    /** A toolset has none of its own. */
+    name: z
+      .string()
+      .regex(/^[a-zA-Z0-9_-]{1,128}$/)
+      .optional(),
     type: z.string().nullish(),
     input_schema: ignored,
   })
   .superRefine((it, context) => {
     if (it.type !== undefined && it.type !== null && it.type !== 'custom') return;
+    if (it.name === undefined)
+      context.addIssue({ code: 'custom', path: ['name'], message: 'Field required' });
     if (z.looseObject({ type: z.literal('object') }).safeParse(it.input_schema).success) return;
     context.addIssue({ code: 'custom', path: ['input_schema', 'type'], message: "Input should be 'object'" });
   });
@@ -146,7 +166,7 @@ export function readMessagesRequest(
     dialect: 'anthropic_messages',
     model: request.model,
     stream: request.stream ?? false,
-    tools: (request.tools ?? []).map((it) => it.name),
+    tools: namesOf(request.tools),
     entries: [
       ...(request.system === undefined ? [] : [{ from: 'system' as const, text: textOf(request.system) }]), // Narrows the literal.
       ...request.messages.flatMap(entriesOf),
@@ -155,11 +175,15 @@ export function readMessagesRequest(
   return { model: request.model, prompt };
 }
 
+function namesOf(tools: { name?: string | undefined }[] | undefined): string[] {
+  return (tools ?? []).flatMap(({ name }) => name ?? []);
+}
+
 function refuseWrongTools(request: {
-  tools?: { name: string }[] | undefined;
+  tools?: { name?: string | undefined }[] | undefined;
   tool_choice?: { type: string; name?: string } | undefined;
 }): void {
-  const names = (request.tools ?? []).map((it) => it.name);
+  const names = namesOf(request.tools);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Refusal(400, `tools: Tool names must be unique. Found: ${twice}`);
   const choice = request.tool_choice;

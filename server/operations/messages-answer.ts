@@ -163,7 +163,7 @@ function frame(type: string, data: Record<string, unknown>): ServerEvent {
 
 /** Who did not ask for thoughts may not know what they are. */
 function showsThoughts({ thinking }: CreateMessageRequest): boolean {
-  return thinking?.type === 'enabled' || thinking?.type === 'adaptive';
+  return !!thinking && thinking.type !== 'disabled' && thinking.display !== 'omitted';
 }
 
 function opening(body: CreateMessageRequest, usage: MessagesUsage): MessagesResponse {

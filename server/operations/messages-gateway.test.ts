@@ -235,6 +235,24 @@ test('every optional parameter at once is tolerated, as are those that nobody kn
     expect(body).not.toHaveProperty(name);
 });
 
+test('an instruction may hold for one turn, or change nothing but settings', async () => {
+  const once = { role: 'system', content: 'Only now.', clear_at: 'next_user_message' };
+  const settings = { role: 'system', output_config: { effort: 'low' } };
+  await post(request({ messages: [question, once, settings] }));
+  expect((await sent()).messages[0]).toMatchObject({ role: 'system', content: 'Only now.' });
+  await post(
+    request({ messages: [question, once, settings, { role: 'assistant', content: 'No.' }, question] }),
+  );
+  expect((await sent()).messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
+});
+
+test('a choice of a tool that only the vendor runs is left out for models that do not have it', async () => {
+  const search = { type: 'web_search_20250305', name: 'web_search' };
+  const tool_choice = { type: 'tool', name: 'web_search' };
+  expect((await post(request({ tools: [weather, search], tool_choice }))).status).toBe(200);
+  expect(await sent()).not.toHaveProperty('tool_choice');
+});
+
 test('how much to think is told to a model that the settings say can reason, and its thoughts to who asked', async () => {
   await upstream.script([{ reply: { reasoning: 'Let me see.', text: 'Yes.' } }]);
   const asked = request({
@@ -248,9 +266,10 @@ test('how much to think is told to a model that the settings say can reason, and
   const events = await streamed(asked);
   const deltas = events.flatMap(({ data }) => (data.index === 0 && data.delta ? [data.delta.type] : []));
   expect([...new Set(deltas)]).toEqual(['thinking_delta', 'signature_delta']);
-  expect((await post({ ...asked, thinking: { type: 'disabled' } })).body.content).toMatchObject([
-    { type: 'text' },
-  ]);
+  const between = await post({ ...asked, thinking: { type: 'between_tools' } });
+  expect(between.body.content).toMatchObject([thinking, { type: 'text' }]);
+  for (const unseen of [{ type: 'disabled' }, { type: 'adaptive', display: 'omitted' }])
+    expect((await post({ ...asked, thinking: unseen })).body.content).toMatchObject([{ type: 'text' }]);
 });
 
 test('an answer can be held to a schema', async () => {
@@ -317,6 +336,7 @@ test.each<[string, Record<string, unknown>, string]>([
     says({ type: 'image', source: { type: 'url', url: 'file:///etc' } }),
     'messages.0.content.0.source.url',
   ],
+  ['no content', { messages: [{ role: 'user' }] }, 'messages.0.content'],
   ['no block', { messages: [{ role: 'user', content: [] }] }, 'messages.0.content'],
   ['no text', { messages: [{ role: 'user', content: '' }] }, 'messages.0'],
   [

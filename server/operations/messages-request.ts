@@ -2,7 +2,7 @@
 import type { CreateMessageRequest } from '../contract/api.ts';
 import type { AnswerTerms, Generation, ModelMessage, ModelMessagePart } from '../handler.ts';
 import { blocksOf, type Content, partsOfBlock, resultOf, textOf } from './messages-blocks.ts';
-import { refusal } from './messages-refusal.ts';
+import { refusal, required } from './messages-refusal.ts';
 
 type Said = Pick<CreateMessageRequest, 'system' | 'messages'>;
 
@@ -22,12 +22,18 @@ export type OpenCalls = ReadonlyMap<string, string>;
 export function spoken({ system, messages }: Said, before: OpenCalls = new Map()): Spoken {
   const instructions = [textOf(system, '/system')];
   const reader = new ConversationReader(before);
-  for (const [index, { role, content }] of messages.entries()) {
+  for (const [index, { role, content, clear_at: end }] of messages.entries()) {
     const place = typeof content === 'string' ? `/messages/${index}` : `/messages/${index}/content`;
-    if (role === 'system') instructions.push(textOf(content, place));
-    else reader.read(role, content, place);
+    if (role !== 'system') reader.read(role, required(content, place), place);
+    else if (end !== 'next_user_message' || !saidLater(messages, index))
+      instructions.push(textOf(content, place));
   }
   return { system: instructions.filter(Boolean).join('\n\n'), messages: reader.messages };
+}
+
+/** Whether the user has spoken behind that place. */
+function saidLater(messages: Said['messages'], index: number): boolean {
+  return messages.slice(index + 1).some(({ role }) => role === 'user');
 }
 
 /** The sampling settings of a request. */

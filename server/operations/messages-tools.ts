@@ -10,7 +10,7 @@ type Asked = Pick<CreateMessageRequest, 'tools' | 'tool_choice' | 'messages'>;
 export function toolsOf({ tools, messages }: Asked): readonly ToolDefinition[] {
   const given = (tools ?? []).map((tool, index) => ({ tool, place: `/tools/${index}` }));
   const added = messages.flatMap(({ content }, at) =>
-    typeof content === 'string' ? [] : content.flatMap((block, index) => addedTool(block, at, index)),
+    Array.isArray(content) ? content.flatMap((block, index) => addedTool(block, at, index)) : [],
   );
   const definitions = [...given, ...added].flatMap(({ tool, place }) => definitionOf(tool, place));
   const names = new Set<string>();
@@ -23,22 +23,31 @@ export function toolsOf({ tools, messages }: Asked): readonly ToolDefinition[] {
 
 /** Whether the model has to call one of them, and how many at once. */
 export function choiceOf(
-  { tool_choice: choice }: Asked,
+  { tool_choice: choice, tools: given }: Asked,
   tools: readonly ToolDefinition[],
 ): Pick<AnswerTerms, 'toolChoice' | 'oneToolAtMost'> {
   if (!choice) return {};
-  const asked = choice.type === 'tool' ? named(choice.name, tools) : choices[choice.type];
+  const asked = choice.type === 'tool' ? named(choice.name, given ?? [], tools) : choices[choice.type];
   if (tools.length === 0) return {};
-  return { toolChoice: asked, ...(choice.disable_parallel_tool_use && { oneToolAtMost: true }) };
+  return {
+    ...(asked && { toolChoice: asked }),
+    ...(choice.disable_parallel_tool_use && { oneToolAtMost: true }),
+  };
 }
 
 const choices = { auto: 'auto', any: 'required', none: 'none' } as const;
 
-function named(name: string | undefined, tools: readonly ToolDefinition[]): { readonly tool: string } {
+/** Null for a tool that the vendor runs: no other model has it, and to the vendor's own the choice is passed on as it is. */
+function named(
+  name: string | undefined,
+  given: readonly MessagesTool[],
+  tools: readonly ToolDefinition[],
+): { readonly tool: string } | null {
   const tool = required(name, '/tool_choice/name');
-  if (!tools.some((one) => one.name === tool))
-    throw refusal('/tool_choice/name', `the request brings no tool ${JSON.stringify(tool)}`, 'enum');
-  return { tool };
+  if (tools.some((one) => one.name === tool)) return { tool };
+  // A toolset is given without the names of what it holds.
+  if (given.some((one) => one.name === tool || one.name === undefined)) return null;
+  throw refusal('/tool_choice/name', `the request brings no tool ${JSON.stringify(tool)}`, 'enum');
 }
 
 /** A tool that joins in the middle of the conversation. */
