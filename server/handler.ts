@@ -28,6 +28,16 @@ export interface ServerEvent<Data = unknown> {
   readonly data: Data;
 }
 
+/** Events whose frames are written already, by somebody who speaks the format of this stream. */
+export interface WrittenEvents {
+  readonly written: Uint8Array;
+  /** Whether nothing may follow. */
+  readonly last: boolean;
+}
+
+/** What a stream brings next. */
+export type StreamPiece = ServerEvent | WrittenEvents;
+
 /** What a handler is given: all of it has passed the contract. */
 export interface Call<Id extends OperationId> {
   readonly path: Part<Id, 'path'>;
@@ -110,7 +120,7 @@ type Content<Response> = Response extends { content: infer Media }
   : { readonly body?: undefined };
 
 type Payload<Type, Data> = Type extends 'text/event-stream'
-  ? { readonly type: Type; readonly body: AsyncIterable<ServerEvent> }
+  ? { readonly type: Type; readonly body: AsyncIterable<StreamPiece> }
   : Type extends 'application/json'
     ? { readonly type?: Type; readonly body: Data }
     : // A long text may come in pieces.

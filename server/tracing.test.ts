@@ -211,6 +211,32 @@ test('a model call and a run that fail are told by their code', async () => {
   expect(JSON.stringify(collector.requests)).not.toContain('what-nobody-else-may-read');
 }, 30_000);
 
+test('what is passed on as it is carries its trace too, whole and streamed', async () => {
+  const collector = await startCollector();
+  const upstream = await startUpstream();
+  onTestFinished(async () => void (await upstream.stop()));
+  const folder = await temporaryFolder();
+  const provider = { base_url: `${upstream.url}/v1`, api_key: 'k', models: [{ id: 'passed-1' }] };
+  await writeSettings(folder, { providers: { vendor: { type: 'anthropic', ...provider } } });
+  const variables = { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.url}/v1/traces` };
+  const server = await startServer({ folder, variables });
+  for (const stream of [false, true]) {
+    const answer = await fetch(`${server.url}/v1/messages`, {
+      method: 'POST',
+      headers: { 'x-api-key': server.key, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...{ model: 'vendor:passed-1', max_tokens: 10, stream },
+        messages: [{ role: 'user', content: 'Hi' }],
+      }),
+    });
+    // What no translation brings.
+    expect(await answer.text()).toContain('"citations":null');
+  }
+  expect(await server.stop()).toBe(0);
+  const spans = collector.spans.filter(({ name }) => name === 'chat passed-1');
+  expect(spans.map((span) => valuesOf(span)['gen_ai.provider.name'])).toEqual(['anthropic', 'anthropic']);
+}, 30_000);
+
 test.each([
   ['a collector that is away', async () => 'http://127.0.0.1:9'],
   ['a collector that never answers', async () => (await startCollector(true)).url],

@@ -1,6 +1,6 @@
 /** Server-sent events: framing, keepalive, back-pressure, disconnect, and the last `error` event. */
 import type { ServerResponse } from 'node:http';
-import type { ServerEvent } from '../handler.ts';
+import type { ServerEvent, StreamPiece } from '../handler.ts';
 
 /** How a stream is watched over. */
 export interface StreamWatch {
@@ -14,7 +14,7 @@ export interface StreamWatch {
   /** The last event of a stream that could not go on. */
   lastEvent(error: unknown): ServerEvent;
   /** Throws where an event must not be sent. */
-  check(event: ServerEvent): void;
+  check(piece: StreamPiece): void;
 }
 
 /** The headers of every stream. The last one keeps nginx from holding events back. */
@@ -30,7 +30,7 @@ const lastNames = new Set(['done', 'error', 'message_stop']);
 /** Sends the events until the last one, a failure, or the caller's leaving. */
 export async function sendEvents(
   response: ServerResponse,
-  events: AsyncIterable<ServerEvent>,
+  events: AsyncIterable<StreamPiece>,
   watch: StreamWatch,
 ): Promise<void> {
   response.flushHeaders();
@@ -65,40 +65,62 @@ function frame(event: ServerEvent): string {
 
 async function relay(
   response: ServerResponse,
-  iterator: AsyncIterator<ServerEvent>,
+  iterator: AsyncIterator<StreamPiece>,
   watch: StreamWatch,
   end: AbortSignal,
 ): Promise<void> {
-  while (!response.destroyed) {
-    const next = await unlessEnded(iterator.next(), response, end);
-    if (next === null || next.done) return;
-    watch.check(next.value);
-    if (!response.write(frame(next.value))) await unlessEnded(drained(response), response, end);
-    if (next.value.name !== undefined && lastNames.has(next.value.name)) return;
+  const patience = new Patience(response, end);
+  try {
+    while (!response.destroyed) {
+      const next = await patience.wait(iterator.next());
+      if (next === null || next.done) return;
+      watch.check(next.value);
+      const written = 'written' in next.value ? next.value.written : frame(next.value);
+      if (!response.write(written)) await patience.wait(drained(response));
+      if (isLast(next.value)) return;
+    }
+  } finally {
+    patience.end();
   }
 }
 
-/** Waits, but not beyond the end of the stream: null where the caller has gone, a throw where it has to end. */
-function unlessEnded<T>(pending: Promise<T>, response: ServerResponse, end: AbortSignal): Promise<T | null> {
-  return new Promise((resolve, reject) => {
-    const settle = () => {
-      response.off('close', onClose);
-      end.removeEventListener('abort', onEnd);
-    };
-    const onClose = () => {
-      settle();
-      resolve(null);
-    };
-    const onEnd = () => {
-      settle();
-      reject(end.reason);
-    };
-    if (response.destroyed) return resolve(null);
-    if (end.aborted) return reject(end.reason);
-    response.once('close', onClose);
-    end.addEventListener('abort', onEnd);
-    pending.finally(settle).then(resolve, reject);
-  });
+function isLast(piece: StreamPiece): boolean {
+  if ('written' in piece) return piece.last;
+  return piece.name !== undefined && lastNames.has(piece.name);
+}
+
+/** Waits for one thing after the other, but not beyond the end of the stream: thousands of pieces share two listeners. */
+class Patience {
+  readonly #response: ServerResponse;
+  readonly #signal: AbortSignal;
+  #gone: () => void = () => undefined;
+  #ended: (reason: unknown) => void = () => undefined;
+
+  constructor(response: ServerResponse, signal: AbortSignal) {
+    this.#response = response;
+    this.#signal = signal;
+    response.once('close', this.#onClose);
+    signal.addEventListener('abort', this.#onEnd);
+  }
+
+  /** Null where the caller has gone, a throw where the stream has to end. */
+  wait<T>(pending: Promise<T>): Promise<T | null> {
+    return new Promise((resolve, reject) => {
+      if (this.#response.destroyed) return resolve(null);
+      if (this.#signal.aborted) return reject(this.#signal.reason);
+      this.#gone = () => resolve(null);
+      this.#ended = reject;
+      pending.then(resolve, reject);
+    });
+  }
+
+  end(): void {
+    this.#response.off('close', this.#onClose);
+    this.#signal.removeEventListener('abort', this.#onEnd);
+  }
+
+  readonly #onClose = (): void => this.#gone();
+  readonly #onEnd = (): void => this.#ended(this.#signal.reason);
 }
 
 function drained(response: ServerResponse): Promise<void> {

@@ -1,6 +1,6 @@
 /** Sends a reply that is a stream: its place among the open ones, its headers, its events, its last event. */
 import type { Route } from '../contract/routes.ts';
-import type { ServerEvent } from '../handler.ts';
+import type { ServerEvent, StreamPiece } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
 import { renderMessagesProblem } from './messages-problem.ts';
@@ -21,7 +21,7 @@ export interface Streams {
   send(
     exchange: Exchange,
     reply: AnyReply,
-    events: AsyncIterable<ServerEvent>,
+    events: AsyncIterable<StreamPiece>,
     caller: Caller,
   ): Promise<void>;
 }
@@ -50,7 +50,7 @@ export function createStreams(ports: Ports, strict: Strictness | null): Streams 
         // A run is read on from the last id; an answer of the vendor's surface cannot be.
         stalled: () => (exchange.surface === 'native' ? null : lastEvent(stalled(), exchange, ports, strict)),
         lastEvent: (error) => lastEvent(error, exchange, ports, strict),
-        check: (event) => refuse(strict?.checkEvent(exchange, event) ?? null),
+        check: (piece) => refuse(strict?.checkPiece(exchange, piece) ?? null),
       }).finally(forget);
     },
   };
@@ -86,7 +86,7 @@ function stalled(): Problem {
   );
 }
 
-async function endWithoutEvents({ response }: Exchange, events: AsyncIterable<ServerEvent>): Promise<void> {
+async function endWithoutEvents({ response }: Exchange, events: AsyncIterable<StreamPiece>): Promise<void> {
   await events[Symbol.asyncIterator]().return?.();
   response.end();
 }

@@ -1,5 +1,5 @@
 /** Holds every answer to the contract: status, media type, headers, body, and each event of a stream. */
-import type { ServerEvent } from '../handler.ts';
+import type { ServerEvent, StreamPiece } from '../handler.ts';
 import {
   child,
   contractDocument,
@@ -17,20 +17,27 @@ import type { WireReply } from './wire.ts';
 export interface Strictness {
   checkReply(exchange: Exchange, reply: WireReply): string | null;
   checkEvent(exchange: Exchange, event: ServerEvent): string | null;
+  checkPiece(exchange: Exchange, piece: StreamPiece): string | null;
 }
 
 /** On in every server test and with `--strict`; it costs a parse and a validation an answer. */
 export function createStrictness(): Strictness {
   const compiler = createSchemaCompiler({ allErrors: false });
+  const checkEvent: Strictness['checkEvent'] = (exchange, event) => {
+    const media = child(child(declaredResponse(exchange, 200) ?? {}, 'content'), 'text/event-stream');
+    return checkFrame(compiler, child(media, 'schema'), event);
+  };
   return {
+    checkEvent,
+    checkPiece(exchange, piece) {
+      if (!('written' in piece)) return checkEvent(exchange, piece);
+      const violations = eventsIn(piece.written).map((event) => checkEvent(exchange, event));
+      return violations.find((violation) => violation !== null) ?? null;
+    },
     checkReply(exchange, reply) {
       const response = declaredResponse(exchange, reply.status);
       if (!response) return `the status ${reply.status} is not declared`;
       return checkHeaders(compiler, exchange, reply, response) ?? checkContent(compiler, reply, response);
-    },
-    checkEvent(exchange, event) {
-      const media = child(child(declaredResponse(exchange, 200) ?? {}, 'content'), 'text/event-stream');
-      return checkFrame(compiler, child(media, 'schema'), event);
     },
   };
 }
@@ -85,6 +92,15 @@ function checkBody(
 ): string | null {
   const text = typeof payload === 'string' ? payload : Buffer.from(payload ?? '').toString();
   return violationOf(compiler, schema, type.endsWith('json') ? JSON.parse(text) : text);
+}
+
+/** Frames that somebody else has written are read as a client would read them. */
+function eventsIn(written: Uint8Array): ServerEvent[] {
+  const frames = Buffer.from(written).toString().split('\n\n').slice(0, -1);
+  return frames.map((frame) => {
+    const [, name = 'message', data = ''] = /^event: (.*)\ndata: ?(.*)$/.exec(frame) ?? [];
+    return { name, data: JSON.parse(data) };
+  });
 }
 
 function checkFrame(compiler: SchemaCompiler, schema: Node, event: ServerEvent): string | null {

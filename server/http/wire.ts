@@ -1,5 +1,5 @@
 /** Answers: as a handler gives them, before their operation is known to the compiler, and as they stand on the wire. */
-import type { ServerEvent } from '../handler.ts';
+import type { StreamPiece } from '../handler.ts';
 
 /** A handler's answer. */
 export interface AnyReply {
@@ -19,9 +19,9 @@ export interface WireReply {
 }
 
 /** A stream's events, where the reply is one. */
-export function eventsOf(reply: AnyReply): AsyncIterable<ServerEvent> | null {
+export function eventsOf(reply: AnyReply): AsyncIterable<StreamPiece> | null {
   // The contract's types make a reply of this media type an iterable of events.
-  return reply.type === 'text/event-stream' ? (reply.body as AsyncIterable<ServerEvent>) : null;
+  return reply.type === 'text/event-stream' ? (reply.body as AsyncIterable<StreamPiece>) : null;
 }
 
 /** Gives a handler's answer the form of the wire. */

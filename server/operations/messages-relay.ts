@@ -1,6 +1,6 @@
 /** Passes a Messages request on to a provider that speaks the same API: nothing of it, or of its answer, is put into other words. */
 import type { MessagesResponse } from '../contract/api.ts';
-import type { Call, ServerEvent, Services, SpentByCall } from '../handler.ts';
+import type { Call, Services, SpentByCall, WrittenEvents } from '../handler.ts';
 
 /** A call that is metered already. */
 export interface Relay {
@@ -15,19 +15,14 @@ export async function relayWhole(relay: Relay, services: Services): Promise<Mess
   const answer = await asked(relay, services);
   if (!('message' in answer)) throw new Error('A whole answer was due');
   // The vendor says what it is; with --strict it is held to the contract like any other answer.
-  return { ...answer.message, model: relay.call.body.model } as MessagesResponse;
+  return answer.message as unknown as MessagesResponse;
 }
 
-/** The frames of the provider, one by one. */
-export async function* relayFrames(relay: Relay, services: Services): AsyncGenerator<ServerEvent> {
+/** The frames of the provider, nearly all of them as they come. */
+export async function* relayFrames(relay: Relay, services: Services): AsyncGenerator<WrittenEvents> {
   const answer = await asked(relay, services);
-  if (!('events' in answer)) throw new Error('A streamed answer was due');
-  for await (const event of answer.events)
-    yield { name: event.type, data: event.type === 'message_start' ? named(event, relay) : event };
-}
-
-function named({ message, ...rest }: Readonly<Record<string, unknown>>, { call }: Relay) {
-  return { ...rest, message: { ...(message as object), model: call.body.model } }; // every vendor gives an object
+  if (!('pieces' in answer)) throw new Error('A streamed answer was due');
+  yield* answer.pieces;
 }
 
 function asked({ call, model, spent }: Relay, { runtime }: Services) {

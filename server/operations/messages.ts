@@ -1,6 +1,6 @@
 /** The Messages-style surface: the vendor's shapes outside, our runs and providers inside. */
 import type { CreateMessageRequest, MessagesModelInfo, MessagesResponse } from '../contract/api.ts';
-import type { Call, Handler, ModelPart, ServerEvent, Services, SpentByCall } from '../handler.ts';
+import type { Call, Handler, ModelPart, Services, SpentByCall, StreamPiece } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { asker } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
@@ -34,7 +34,7 @@ interface Opened {
   readonly sessionId: string | null;
   readonly notices: readonly string[];
   /** Waits a little for the provider. */
-  frames(): Promise<AsyncIterable<ServerEvent>>;
+  frames(): Promise<AsyncIterable<StreamPiece>>;
   whole(): Promise<MessagesResponse>;
 }
 

@@ -93,13 +93,23 @@ export interface RelayRequest {
   readonly beta: boolean;
 }
 
-/** One event of a relayed answer: whatever its vendor says, with its type. */
-export type RelayedEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
+/** Complete frames of a relayed answer, as they go on. */
+export interface RelayedPiece {
+  readonly written: Uint8Array;
+  /** How much of what the model says is in them, in characters or a little more. */
+  readonly heard: number;
+  /** What the provider says that was used, where it says so here. */
+  readonly usage: Readonly<Record<string, unknown>> | null;
+  /** Whether that is all of it. */
+  readonly counted: boolean;
+  /** Whether the last frame of the answer is among them. */
+  readonly last: boolean;
+}
 
-/** A relayed answer, whole or as it comes. */
+/** A relayed answer, whole or as it comes; either names the model as the request did. */
 export type RelayedAnswer =
   | { readonly message: Readonly<Record<string, unknown>> }
-  | { readonly events: AsyncIterable<RelayedEvent> };
+  | { readonly pieces: AsyncIterable<RelayedPiece> };
 
 /** One model of one provider. */
 export interface Model {

@@ -8,7 +8,7 @@ import {
   noUsage,
   problemOfModel,
   type RelayedAnswer,
-  type RelayedEvent,
+  type RelayedPiece,
   type RelayRequest,
   type TokenCount,
 } from './model.ts';
@@ -26,7 +26,7 @@ export async function relayOnce(
   if (!model.relay) throw new Error(`The provider of ${model.name} does not speak the Messages API`);
   try {
     const answer = await model.relay(request, signal);
-    if ('events' in answer) return { events: metered(model, request, answer.events, spent) };
+    if ('pieces' in answer) return { pieces: metered(model, request, answer.pieces, spent) };
     await spent(await spentOn(model, countOf(answer.message.usage)));
     return answer;
   } catch (error) {
@@ -37,24 +37,22 @@ export async function relayOnce(
 async function* metered(
   model: Model,
   { body }: RelayRequest,
-  events: AsyncIterable<RelayedEvent>,
+  pieces: AsyncIterable<RelayedPiece>,
   spent: Spent,
-): AsyncGenerator<RelayedEvent> {
-  let usage: Record<string, unknown> = {};
+): AsyncGenerator<RelayedPiece> {
+  let usage: Readonly<Record<string, unknown>> = {};
   let heard = 0;
   let complete = false;
   try {
-    for await (const event of events) {
-      if (event.type === 'message_start') usage = { ...memberOf(event.message, 'usage') };
-      // Pieces are counted by their length: nobody reads them here.
-      else if (event.type === 'content_block_delta') heard += JSON.stringify(event.delta).length;
-      else if (event.type === 'message_delta') {
-        // Said anew with the end of the answer; what is not said again stays.
-        usage = { ...usage, ...(event.usage as Record<string, unknown>) };
+    for await (const piece of pieces) {
+      heard += piece.heard;
+      // Said anew with the end of the answer; what is not said again stays.
+      if (piece.usage) usage = { ...usage, ...piece.usage };
+      if (piece.counted) {
         complete = true;
         await spent(await spentOn(model, countOf(usage)));
       }
-      yield event;
+      yield piece;
     }
   } catch (error) {
     throw problemOf(error);

@@ -1,25 +1,32 @@
 /** Tells of each model call as a span, in the words of https://opentelemetry.io/docs/specs/semconv/gen-ai/; never what was said. */
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { errorType, noTracing, type Span, type Tracing } from '../../tracing.ts';
-import type { Model, ModelPart, ModelRequest } from './model.ts';
+import type { Model, ModelPart, ModelRequest, RelayedAnswer, RelayedPiece } from './model.ts';
 
 /** The same model; each of its calls is a span. */
 export function tracedModel(model: Model, providerType: string, tracing: Tracing): Model {
   if (tracing === noTracing) return model;
   const modelId = model.name.slice(model.name.indexOf(':') + 1);
+  const called = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': vendors[providerType] ?? providerType,
+    'gen_ai.request.model': modelId,
+  };
+  const { relay } = model;
   return {
     name: model.name,
     facts: () => model.facts(),
     stream(request, signal) {
-      const attributes = {
-        'gen_ai.operation.name': 'chat',
-        'gen_ai.provider.name': vendors[providerType] ?? providerType,
-        'gen_ai.request.model': modelId,
-        ...settingsOf(request),
-      };
+      const attributes = { ...called, ...settingsOf(request) };
       const span = tracing.begin(`chat ${modelId}`, { kind: 'client', attributes });
       return told(span, () => model.stream(request, signal));
     },
+    ...(relay && {
+      relay(request, signal) {
+        const span = tracing.begin(`chat ${modelId}`, { kind: 'client', attributes: called });
+        return relayed(span, () => relay(request, signal));
+      },
+    }),
   };
 }
 
@@ -46,6 +53,31 @@ function settingsOf({ maxTokens, temperature, topP }: ModelRequest) {
     ...(temperature !== undefined && { 'gen_ai.request.temperature': temperature }),
     ...(topP !== undefined && { 'gen_ai.request.top_p': topP }),
   };
+}
+
+/** A streamed answer is as long as it is read. */
+async function relayed(span: Span, ask: () => Promise<RelayedAnswer>): Promise<RelayedAnswer> {
+  try {
+    const answer = await span.within(ask);
+    if ('pieces' in answer) return { pieces: toldPieces(span, answer.pieces) };
+    span.end();
+    return answer;
+  } catch (error) {
+    span.fail(errorType(error));
+    span.end();
+    throw error;
+  }
+}
+
+async function* toldPieces(span: Span, pieces: AsyncIterable<RelayedPiece>): AsyncGenerator<RelayedPiece> {
+  try {
+    yield* pieces;
+  } catch (error) {
+    span.fail(errorType(error));
+    throw error;
+  } finally {
+    span.end();
+  }
 }
 
 /** A generator works where its reader stands: what it asks for between two pieces is part of the span all the same. */

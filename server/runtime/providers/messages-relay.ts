@@ -1,8 +1,9 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { ModelFailure, type RelayedAnswer, type RelayedEvent, type RelayRequest } from '../models/model.ts';
+import { ModelFailure, type RelayedAnswer, type RelayedPiece, type RelayRequest } from '../models/model.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { FrameReader } from './relayed-frames.ts';
 import { Silence } from './silence.ts';
 
 /** One request on its way. */
@@ -36,10 +37,11 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
       signal: AbortSignal.any([signal, silence.signal]),
     });
     if (!response.ok) throw await refusalOf(response);
-    if (body.stream === true) return { events: events(response, call, silence) };
+    if (body.stream === true) return { pieces: pieces(response, call, silence) };
     const message: unknown = await response.json();
     silence.end();
-    return { message: message as Record<string, unknown> }; // any other form breaks the contract where that is checked
+    // Any other form breaks the contract where that is checked.
+    return { message: { ...(message as object), model: request.body.model } };
   } catch (error) {
     silence.end();
     throw meaningOf(error, call, silence);
@@ -68,52 +70,42 @@ async function refusalOf(response: Response): Promise<Error> {
 
 const mostRefusalCharacters = 4000;
 
-/** The events as they come. An answer that ends without its last event was cut. */
-async function* events(response: Response, call: RelayCall, silence: Silence): AsyncGenerator<RelayedEvent> {
+/** The frames as they come. An answer that ends without its last one was cut. */
+async function* pieces(response: Response, call: RelayCall, silence: Silence): AsyncGenerator<RelayedPiece> {
+  const reader = response.body?.getReader();
+  const frames = new FrameReader(String(call.request.body.model));
+  let complete = false;
   try {
-    for await (const data of frames(response)) {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+      if (done) throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
       silence.heard();
-      const event: unknown = JSON.parse(data);
-      if (!isEvent(event)) continue;
-      if (event.type === 'error') throw failedWithin(event);
-      yield event;
-      if (event.type === 'message_stop') return;
+      const { piece, failure } = frames.read(value);
+      complete = piece?.last ?? false;
+      if (piece) yield piece;
+      if (complete) return;
+      if (failure) throw failure;
     }
-    throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
   } catch (error) {
     throw meaningOf(error, call, silence);
   } finally {
     silence.end();
+    if (reader) await (complete ? end(reader) : reader.cancel());
   }
 }
 
-function isEvent(value: unknown): value is RelayedEvent {
-  return typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+/** The connection serves again where nothing follows the last frame; nobody waits for a server that does not end. */
+async function end(reader: ReadableStreamDefaultReader): Promise<void> {
+  const ended = reader.read().then(({ done }) => done);
+  const late = new Promise<false>((resolve) => void setTimeout(resolve, mostEndMs, false).unref());
+  Promise.race([ended, late]).then(
+    (done) => (done ? undefined : reader.cancel()),
+    // It was cut behind its last frame, which nobody misses.
+    () => undefined,
+  );
 }
 
-/** Statuses are known to mean something; within a stream there is a type in the place of one. */
-function failedWithin({ error }: RelayedEvent): Error {
-  const type = typeof error === 'object' && error !== null && 'type' in error ? error.type : null;
-  const statusCode = type === 'overloaded_error' ? 529 : type === 'rate_limit_error' ? 429 : 500;
-  return Object.assign(new Error('The provider ended its answer with an error'), { statusCode });
-}
-
-/** The data of each frame; an event is named in its data once more. */
-async function* frames(response: Response): AsyncGenerator<string> {
-  let rest = '';
-  for await (const text of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    rest += text;
-    const complete = rest.split(/\r?\n\r?\n/);
-    rest = complete.pop() ?? '';
-    if (rest.length > mostFrameCharacters) throw new Error('A frame has no end');
-    for (const frame of complete) {
-      const lines = frame.split(/\r?\n/).filter((line) => line.startsWith('data:'));
-      if (lines.length > 0) yield lines.map((line) => line.slice(5).trimStart()).join('\n');
-    }
-  }
-}
-
-const mostFrameCharacters = 32 * 1024 * 1024;
+const mostEndMs = 1000;
 
 /** What a failure of the call means: whoever aborted it knows why, and wants no second reason. */
 function meaningOf(error: unknown, { signal, silenceMs, secrets }: RelayCall, silence: Silence): unknown {

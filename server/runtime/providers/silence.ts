@@ -3,12 +3,10 @@
 /** Aborts unless something is heard in time, again and again, until its end. */
 export class Silence {
   readonly #controller = new AbortController();
-  readonly #limitMs: number;
-  #timer: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout;
 
   constructor(limitMs: number) {
-    this.#limitMs = limitMs;
-    this.#timer = this.#start();
+    this.#timer = setTimeout(() => this.#controller.abort(), limitMs);
   }
 
   get signal(): AbortSignal {
@@ -16,15 +14,10 @@ export class Silence {
   }
 
   heard(): void {
-    clearTimeout(this.#timer);
-    this.#timer = this.#start();
+    this.#timer.refresh();
   }
 
   end(): void {
     clearTimeout(this.#timer);
-  }
-
-  #start(): NodeJS.Timeout {
-    return setTimeout(() => this.#controller.abort(), this.#limitMs);
   }
 }
