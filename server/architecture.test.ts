@@ -22,6 +22,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'mcp-access': ['runtime', 'config', ...open],
   services: [
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
+    'provider-settings',
     ...open,
   ],
   runtime: ['outbound', ...open],
@@ -33,6 +34,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   mail: [],
   workspaces: ['log', 'problem'],
   'workspace-settings': ['config', ...open],
+  'provider-settings': ['config', ...open],
   problem: ['contract'],
   ids: ['contract'],
   clock: ['contract'],
@@ -53,6 +55,7 @@ const faces = [
   'maintenance',
   'outbound',
   'workspace-settings',
+  'provider-settings',
 ];
 
 /** Packages that belong to some parts alone. */

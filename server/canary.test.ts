@@ -15,6 +15,7 @@ import { routes } from './contract/routes.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import type { Json } from './test-app.ts';
+import { keepProviders } from './test-canary-providers.ts';
 import { signIn, throughProvider } from './test-canary-sign-in.ts';
 import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -96,6 +97,7 @@ async function prepare(database: string): Promise<Stage> {
     SERVICE_SMTP_URL: mailbox.url.replace('//', `//mailer:${secrets.make('SERVICE_SMTP_URL')}@`),
     SERVICE_MAIL_FROM: 'service@example.com',
     SERVICE_PUBLIC_URL: publicUrl,
+    SERVICE_OUTBOUND_ALLOW: new URL(upstream.url).origin,
     ...openIdVariables(openid.url),
     // It listens on a port.
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
@@ -179,6 +181,7 @@ async function ask(stage: Stage): Promise<void> {
   const rotate = `/api/v1/auth/api-keys/${made.body.api_key.id}/rotate`;
   const rotated = await send(stage, 'POST', rotate, { token: first, body: { grace_seconds: 600 } });
   const token = given(stage, rotated, 'another API key', rotated.body.key);
+  await keepProviders(stage, token, `${upstream.url}/v1`);
 
   const me = await send(stage, 'GET', '/api/v1/users/me', { token });
   const { default_workspace_id, organization_id } = me.body.memberships[0];

@@ -54,6 +54,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/agents',
     '/api/v1/workspaces',
     '/api/v1/plans',
+    '/api/v1/settings/providers',
     '/api/v1/auth/api-keys',
     '/api/v1/quotas',
     '/api/v1/organizations',

@@ -17,6 +17,7 @@ const prefixes = {
   grant: 'grt',
   agent: 'agt',
   plan: 'plan',
+  providerSetting: 'pset',
   toolCall: 'call',
   auditEntry: 'aud',
   request: 'req',

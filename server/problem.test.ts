@@ -347,6 +347,16 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await invited({ email: 'grace@example.com' });
     return invited({ email: 'grace@example.com' });
   },
+  too_many_settings: async () => {
+    const { token } = await app.register('hoarder');
+    const make = (name: string) =>
+      app.request('POST', '/api/v1/settings/providers', {
+        token,
+        body: { scope: 'user', provider_id: 'openai', name, api_key: 'k' },
+      });
+    for (let count = 0; count < 50; count += 1) await make(`Key ${count}`);
+    return make('one more');
+  },
   name_taken: async () => {
     const body = { organization_id: (await organizationOf(ada.token)).split('/').at(-1), name: 'Twins' };
     await ask('POST', '/api/v1/groups', { body });

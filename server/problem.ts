@@ -45,6 +45,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   own_account: { status: 409, title: 'This is your own account.' },
   slug_taken: { status: 409, title: 'The slug is taken.' },
   name_taken: { status: 409, title: 'The name is taken.' },
+  too_many_settings: { status: 409, title: 'Too many provider settings.' },
   already_invited: { status: 409, title: 'Already invited.' },
   already_member: { status: 409, title: 'Already a member.' },
   last_key: { status: 409, title: 'The operator would be locked out.' },

@@ -21,10 +21,17 @@ import {
   type SettingsPlaces,
   workspacePlaces,
 } from './config/config.ts';
-import { createIdentity, followMasterKey, type Identity, loadMasterKey } from './identity/identity.ts';
+import {
+  createIdentity,
+  createSealing,
+  followMasterKey,
+  type Identity,
+  loadMasterKey,
+} from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createOutbound } from './outbound/outbound.ts';
+import { createProviderSettings, type ProviderSettings } from './provider-settings/provider-settings.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
 import { noTracing, type Tracing } from './tracing.ts';
@@ -57,6 +64,7 @@ export interface Services {
   readonly runtime: Runtime;
   readonly workspaceFolders: WorkspaceFolders;
   readonly workspaceSettings: WorkspaceSettings;
+  readonly providerSettings: ProviderSettings;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -195,6 +203,7 @@ async function assemble(
   const { settings, log, project, tracing = noTracing } = input;
   const dataDirectory = project?.keyDirectory ?? settings.dataDirectory;
   const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: store.dialect });
+  const masterKeys = followMasterKey(masterKey);
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
   const outbound = createOutbound({ shared: () => mode === 'multi', allow: settings.outboundAllow });
@@ -215,6 +224,11 @@ async function assemble(
     own: project !== undefined,
     records: (workspaceId) => store.workspaceTrust.of(workspaceId),
     now: () => clock.now(),
+  });
+  const providerSettings = createProviderSettings({
+    sealing: createSealing(masterKeys),
+    refusalOf: (url) => outbound.refusalOf(url, 'account'),
+    log,
   });
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
@@ -261,7 +275,7 @@ async function assemble(
   const baseUrl = () => settings.publicUrl ?? input.listensAt();
   const identity = await createIdentity({
     records: store,
-    masterKey: followMasterKey(masterKey),
+    masterKey: masterKeys,
     registration: settings.registration,
     loginAttempts: settings.loginAttempts,
     mailer: mail,
@@ -289,6 +303,7 @@ async function assemble(
     runtime,
     workspaceFolders: folders,
     workspaceSettings,
+    providerSettings,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),

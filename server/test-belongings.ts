@@ -41,6 +41,14 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     model: 'demo:demo-1',
   });
   const plan = await first('/api/v1/plans');
+  const setting = await make('/api/v1/settings/providers', {
+    scope: 'organization',
+    provider_id: 'gateway',
+    name: `Gateway ${word}`,
+    type: 'openai-compat',
+    base_url: 'https://llm.example.com/v1',
+    models: [{ id: 'big' }],
+  });
   const organization = await organizationOf(app, account, word);
   return {
     ...organization,
@@ -53,6 +61,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,
+    setting_id: setting.id,
     subject_type: quota.body.subject_type,
     subject_id: quota.body.subject_id,
     entry_id: (await first('/api/v1/audit/logs')).id,

@@ -2,10 +2,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TOTP } from 'otpauth';
-import type { LoginPage, Workspace, WorkspaceMemberPage } from './contract/api.ts';
+import type { LoginPage, ProviderSetting, Workspace, WorkspaceMemberPage } from './contract/api.ts';
 import type { Database } from './store/database.ts';
 import { seedWorkspaceMembers } from './store/seed-examples.ts';
-import type { Json } from './test-app.ts';
+import { type Json, mergePatch } from './test-app.ts';
 import { answerOf, requestOf } from './test-examples.ts';
 
 /** A server whose data the examples are. */
@@ -37,6 +37,16 @@ const guard = { hooks: { pre_tool_use: [{ matcher: '^bash$', command: './guard.s
 
 export const states: Readonly<Record<string, (server: ExampleServer) => Promise<ExampleRequest>>> = {
   createPasswordResetLink: asOperator,
+  /** Without secrets the example would lose those that it shows. */
+  async updateProviderSetting(server) {
+    const { id, extra_header_names } = answerOf<ProviderSetting>('getProviderSetting');
+    const extra_headers = Object.fromEntries(extra_header_names.map((name) => [name, 'docs']));
+    await server.ask('PATCH', `/api/v1/settings/providers/${id}`, {
+      headers: mergePatch,
+      body: { api_key: 'not-a-real-key', extra_headers },
+    });
+    return {};
+  },
   async getMfa(server) {
     const { token, code } = await enroll(server);
     await server.ask('POST', '/api/v1/auth/mfa/confirm', { token, body: { code } });

@@ -38,12 +38,14 @@ export function secretMembers(): readonly SecretMember[] {
 
 /** The dotted names of what is secret in a body. */
 function secretsIn(schema: Json, name = ''): string[] {
-  const { writeOnly, properties = {}, items, allOf = [], anyOf = [], oneOf = [] } = resolved(schema);
+  const { writeOnly, properties = {}, additionalProperties, items, ...rest } = resolved(schema);
+  const { allOf = [], anyOf = [], oneOf = [] } = rest;
   if (writeOnly) return [name];
   const below = (key: string) => (name === '' ? key : `${name}.${key}`);
   return [
     ...Object.entries<Json>(properties).flatMap(([key, child]) => secretsIn(child, below(key))),
     ...(items ? secretsIn(items, below('0')) : []),
+    ...(additionalProperties ? secretsIn(additionalProperties, below('*')) : []),
     ...[...allOf, ...anyOf, ...oneOf].flatMap((child: Json) => secretsIn(child, name)),
   ];
 }

@@ -11,6 +11,10 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   ...signInRequests,
   createSession: inWorkspace,
   createAgent: inWorkspace,
+  createProviderSetting: ({ ids }) => ({
+    body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
+  }),
+  listProviderSettings: ofWorkspace,
   importSession: ofWorkspace,
   listAgents: ofWorkspace,
   listTools: ofWorkspace,

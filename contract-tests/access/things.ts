@@ -35,6 +35,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/runs/{run_id}': newConversation,
   '/api/v1/agents/{agent_id}': newAgent,
   '/api/v1/plans/{plan_id}': newPlan,
+  '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
   '/api/v1/audit/logs/{entry_id}': newestEntry,
   '/v1/models/{model_id}': async () => ({ model_id: model }),
@@ -190,6 +191,13 @@ async function newPlan(organization: Organization): Promise<Ids> {
   await client.POST('/api/v1/query', { body: { prompt, session_id, model, agent_slug: 'plan' } });
   const { data } = await client.GET('/api/v1/plans', { params: { query: { session_id } } });
   return { plan_id: data.data[0]?.id ?? '' };
+}
+
+/** Disabled, so that nobody's queries go there. */
+async function newProviderSetting({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const setting = { scope: 'workspace' as const, provider_id: 'openai', api_key: 'k', disable: true };
+  const body = { ...setting, workspace_id, name: `Key ${made}` };
+  return { setting_id: (await client.POST('/api/v1/settings/providers', { body })).data.id };
 }
 
 /** Of a group that nobody belongs to: it bites nobody. */

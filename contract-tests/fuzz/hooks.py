@@ -304,6 +304,47 @@ def point_at_doomed_agent(case):
     case.path_parameters["agent_id"] = new_agent()
 
 
+def new_provider_setting():
+    # Disabled, so that no query of the fuzzer goes there.
+    body = {**GATEWAY, "scope": "user", "name": new_name("gateway"), "disable": True}
+    token = once("owner of settings", register)
+    return post("/api/v1/settings/providers", body, token).json()["id"]
+
+
+GATEWAY = {
+    "provider_id": "gateway",
+    "type": "openai-compat",
+    "base_url": "https://llm.example.com/v1",
+    "models": [{"id": "big"}],
+}
+# What of a provider only the whole of it can be right or wrong about.
+PROVIDER_PARTS = ("type", "base_url", "api_key", "extra_headers", "extra_body", "models")
+
+
+def make_provider_setting(case):
+    """One that could be used, of somebody new: of a person there are not many."""
+    parts = ("workspace_id", "organization_id", *PROVIDER_PARTS)
+    body = {name: value for name, value in case.body.items() if name not in parts}
+    case.body = {**body, **GATEWAY, "scope": "user"}
+    act_as(case, register())
+
+
+def point_at_provider_setting(case):
+    case.path_parameters["setting_id"] = once("provider setting", new_provider_setting)
+    act_as(case, once("owner of settings", register))
+
+
+def change_provider_setting(case):
+    body = {name: value for name, value in case.body.items() if name not in PROVIDER_PARTS}
+    case.body = {**body, "disable": True, "name": new_name("gateway")}
+    point_at_provider_setting(case)
+
+
+def point_at_doomed_provider_setting(case):
+    case.path_parameters["setting_id"] = new_provider_setting()
+    act_as(case, once("owner of settings", register))
+
+
 def new_workspace():
     return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -740,6 +781,10 @@ POINTERS = {
     "removeGroupMember": point_at_group_member,
     "listAgents": list_in_default_workspace,
     "createAgent": name_new_agent,
+    "createProviderSetting": make_provider_setting,
+    "getProviderSetting": point_at_provider_setting,
+    "updateProviderSetting": change_provider_setting,
+    "deleteProviderSetting": point_at_doomed_provider_setting,
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,

@@ -9,6 +9,7 @@ import { liveJourneys } from './live.ts';
 import { organizationJourneys } from './organizations.ts';
 import { passwordJourneys } from './passwords.ts';
 import { peopleJourneys } from './people.ts';
+import { providerSettingJourneys } from './provider-settings.ts';
 import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
@@ -40,6 +41,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   peopleJourneys(target);
   runJourneys(target);
   agentJourneys(target);
+  providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);
   organizationJourneys(target);

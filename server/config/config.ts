@@ -37,12 +37,13 @@ export {
 } from './on-demand.ts';
 export { pointerKeys } from './pointer.ts';
 export type { ListedProvider } from './providers/provider-list.ts';
-export type { ProviderCandidate } from './providers/providers.ts';
+export type { LiteralProvider, ProviderCandidate } from './providers/providers.ts';
 export {
   checkModels,
   checkTemplates,
   followProviders,
   listProviders,
+  resolveLiteral,
   resolveProviders,
 } from './providers/providers-on-demand.ts';
 export { checkFile } from './read-layers.ts';

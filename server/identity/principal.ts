@@ -52,6 +52,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'sessions:write': true,
   'agents:read': true,
   'agents:write': true,
+  'providers:read': true,
+  'providers:write': true,
   'organizations:read': true,
   'organizations:write': true,
   'account:read': true,

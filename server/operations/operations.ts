@@ -17,6 +17,7 @@ import * as oidc from './oidc.ts';
 import * as organizations from './organizations.ts';
 import * as passwords from './passwords.ts';
 import * as plans from './plans.ts';
+import * as providerSettings from './provider-settings.ts';
 import * as query from './query.ts';
 import * as questions from './questions.ts';
 import * as quotas from './quotas.ts';
@@ -46,6 +47,7 @@ const families = {
   oidc,
   organizations,
   plans,
+  'provider-settings': providerSettings,
   query,
   questions,
   quotas,

@@ -3,7 +3,8 @@ import { type AllowList, parseAllowList } from './allow-list.ts';
 import type { Dispatchers, Resolver } from './dispatchers.ts';
 import { followRedirects } from './hops.ts';
 import type { OutboundLimits } from './limits.ts';
-import { type Reach, reachOf, type UrlGiver } from './reach.ts';
+import { OutboundError } from './outbound-error.ts';
+import { assertHost, assertUrl, type Reach, reachOf, type UrlGiver } from './reach.ts';
 
 export { allowListFault } from './allow-list.ts';
 export type { Resolver } from './dispatchers.ts';
@@ -26,6 +27,11 @@ export interface OutboundOptions {
 export interface Outbound {
   /** A guarded `fetch` for the URLs that such a one gave. Throws OutboundError for what the guard refuses. */
   fetchFor(giver: UrlGiver, limits?: OutboundLimits): OutboundFetch;
+  /**
+   * Why the guard would not fetch this URL, as far as the URL itself says; null where it does not. No name is looked up:
+   * that is done when it is fetched, so that nobody learns here which names there are.
+   */
+  refusalOf(url: string, giver: UrlGiver): OutboundError | null;
   /** Closes every connection. */
   close(): Promise<void>;
 }
@@ -51,6 +57,18 @@ export function createOutbound(options: OutboundOptions): Outbound {
         dispatchers ??= load();
         return followRedirects(await dispatchers, { input, init, limits: whole, reach });
       };
+    },
+    refusalOf(text, giver) {
+      if (!URL.canParse(text)) return new OutboundError('url_refused', 'That is not a URL.');
+      const url = new URL(text);
+      try {
+        assertUrl(url);
+        assertHost(url, reachOf({ giver, url, first: url, shared: options.shared(), allow }), allow);
+        return null;
+      } catch (error) {
+        if (error instanceof OutboundError) return error;
+        throw error;
+      }
     },
     async close() {
       await (await dispatchers)?.close();

@@ -17,6 +17,7 @@ import { users } from './migrations/0011-users.ts';
 import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
+import { providerSettings } from './migrations/0015-provider-settings.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -32,7 +33,7 @@ export interface AppliedStep {
 
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
-  ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency],
+  ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
 ];
 
 /** The shape that this program brings a database to. */

@@ -25,6 +25,7 @@ interface Column {
 export const sealedColumns: readonly Column[] = [
   { table: 'signing_keys', column: 'sealed_private_key', key: ['kid'] },
   { table: 'second_factors', column: 'sealed_secret', key: ['user_id'] },
+  { table: 'provider_settings', column: 'secrets', key: ['id'] },
   { table: 'kept_requests', column: 'reply', key: ['principal_id', 'idempotency_key'] },
 ];
 

@@ -18,6 +18,7 @@ import type {
   Plan,
   Preferences,
   PromptRequest,
+  ProviderSetting,
   Quota,
   Run,
   Session,
@@ -53,6 +54,8 @@ export interface ExampleSeed {
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
   readonly plans: readonly Plan[];
+  /** Of the organization, with a key that nobody has. */
+  readonly providerSetting: ProviderSetting;
   readonly quota: Quota;
   readonly usage: readonly UsageEntry[];
   readonly auditEntry: AuditEntry;
@@ -115,6 +118,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
       });
     }
     await seedQuota(sql, seed, place);
+    await seedProviderSetting(sql, seed);
     for (const { source: _source, tools, ...agent } of seed.agents)
       await sql('agents').insert({
         ...agent,
@@ -125,6 +129,21 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
         created_at: at,
         updated_at: at,
       });
+  });
+}
+
+async function seedProviderSetting(sql: Knex.Transaction, { providerSetting, me }: ExampleSeed) {
+  const { id, scope, organization_id, provider_id, name, type, priority, ...shown } = providerSetting;
+  const { base_url, models, api_key_set, extra_header_names } = shown;
+  await sql('provider_settings').insert({
+    ...{ id, scope, organization_id, provider_id, name, priority, api_key_set },
+    owner_id: organization_id,
+    entry: JSON.stringify({ type, base_url, models }),
+    extra_header_names: JSON.stringify(extra_header_names),
+    created_by: me.id,
+    revision: 1,
+    created_at: at,
+    updated_at: at,
   });
 }
 

@@ -38,6 +38,7 @@ import { type Plans, planRepository } from './plans.ts';
 import { type PreferenceStore, preferenceRepository } from './preferences.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
+import { type ProviderSettings, providerSettingRepository } from './provider-settings.ts';
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
 
@@ -113,6 +114,7 @@ export interface Store {
   readonly workspaceMembers: WorkspaceMembers;
   readonly workspaceTrust: WorkspaceTrustRecords;
   readonly agents: Agents;
+  readonly providerSettings: ProviderSettings;
   readonly plans: Plans;
   readonly sessions: Sessions;
   readonly sessionImports: SessionImports;
@@ -250,6 +252,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     workspaceMembers: workspaceMemberRepository(parts),
     workspaceTrust: workspaceTrustRepository(parts),
     agents: agentRepository(parts),
+    providerSettings: providerSettingRepository(parts),
     plans: planRepository(parts),
     sessions: sessionRepository(parts),
     sessionImports: sessionImports(parts),

@@ -28,6 +28,8 @@ export interface ConnectionSource {
 /** What templates are resolved with. */
 export interface TemplateSurroundings {
   readonly environment: Environment;
+  /** Whether every value is what it says: no variable and no command is replaced. */
+  readonly literal?: true;
   /** Where commands run. */
   readonly workingDirectory: string;
 }
@@ -40,21 +42,23 @@ const notYetKnown = 'http://not-yet-known.invalid';
 /** Replaces the templates of a provider's settings, and runs their commands. Throws ExpansionError, which never shows a value. */
 export async function connectionOf(
   source: ConnectionSource,
-  { environment, workingDirectory }: TemplateSurroundings,
+  { environment, workingDirectory, literal }: TemplateSurroundings,
   signal?: AbortSignal,
 ): Promise<Connection> {
   const { provider } = source;
-  const expanded = await expandMarked(provider, pointer, (template) =>
-    expandTemplate(template, environment, { workingDirectory, signal }),
-  );
+  const expand = (template: string) => expandTemplate(template, environment, { workingDirectory, signal });
+  const expanded = literal ? provider : await expandMarked(provider, pointer, expand);
   const token = provider.oauth && !provider.api_key ? await accessToken(provider.oauth) : null;
   return assembled(source, expanded, token, environment);
 }
 
 /** Finds what is wrong without running a command, so that it is told at the start. Throws ExpansionError. */
-export function checkConnection(source: ConnectionSource, { environment }: TemplateSurroundings): void {
+export function checkConnection(
+  source: ConnectionSource,
+  { environment, literal }: TemplateSurroundings,
+): void {
   const { provider } = source;
-  const previewed = previewMarked(provider, pointer, environment, notYetKnown);
+  const previewed = literal ? provider : previewMarked(provider, pointer, environment, notYetKnown);
   const { oauth, api_key } = provider;
   if (oauth && !api_key) checkOauth(oauth);
   assembled(source, previewed, oauth && !api_key ? oauth.access_token : null, environment);

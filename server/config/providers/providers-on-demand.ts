@@ -4,7 +4,7 @@ import type { followProviders as FollowProviders, ResolvedSettings } from '../re
 import type { checkTemplates as CheckTemplates } from '../templates/expand.ts';
 import type { checkModels as CheckModels } from './models.ts';
 import type { listProviders as ListProviders } from './provider-list.ts';
-import type { resolveProviders as ResolveProviders } from './providers.ts';
+import type { resolveLiteral as ResolveLiteral, resolveProviders as ResolveProviders } from './providers.ts';
 
 /** The same function, once its file is loaded. */
 type Loaded<Action extends (...given: never) => unknown> = (
@@ -14,6 +14,10 @@ type Loaded<Action extends (...given: never) => unknown> = (
 /** Finds the usable providers; no command of a template is run. */
 export const resolveProviders: Loaded<typeof ResolveProviders> = async (...given) =>
   (await import('./providers.ts')).resolveProviders(...given);
+
+/** A provider that somebody keeps elsewhere than in a settings file: nothing of it is a template. */
+export const resolveLiteral: Loaded<typeof ResolveLiteral> = async (...given) =>
+  (await import('./providers.ts')).resolveLiteral(...given);
 
 /** The providers in order of preference: those of the settings, then those whose key is in the environment. */
 export const listProviders: Loaded<typeof ListProviders> = async (...given) =>

@@ -72,6 +72,45 @@ export function resolveProviders(
   return { candidates, diagnostics };
 }
 
+/** A provider whose values are what they say, and what is wrong with it. */
+export interface LiteralProvider {
+  readonly type: ProviderType;
+  /** Null where it cannot be used. */
+  readonly candidate: ProviderCandidate | null;
+  readonly diagnostics: readonly Pick<Diagnostic, 'severity' | 'message' | 'remedy'>[];
+}
+
+/**
+ * A provider that somebody keeps elsewhere than in a settings file: nothing of it is a template, and nothing of the
+ * environment is added, so that its key goes nowhere but to its own address, and no other key does.
+ */
+export function resolveLiteral(id: string, provider: Provider): LiteralProvider {
+  const known = builtInProviders.get(id);
+  const type = realProviderType(provider.type ?? known?.type ?? 'openai');
+  const builtIn = known?.type === type ? known : undefined;
+  // Written, though empty, the key is not looked for in variables.
+  const written = { ...provider, api_key: provider.api_key ?? '' };
+  const entry: Entry = {
+    ...{ id, type, builtIn, chosen: [], alone: false, origin: 'settings' },
+    provider: provider.oauth && !provider.api_key ? provider : written,
+  };
+  const surroundings = { environment: {}, workingDirectory: homedir(), literal: true } as const;
+  const fault = literalFault(entry) ?? faultOf(entry, surroundings);
+  if (fault) return { type, candidate: null, diagnostics: [{ severity: 'error', ...fault }] };
+  const bodyIdle = provider.extra_body && type !== 'openai-compat';
+  return {
+    type,
+    candidate: candidateOf(entry, surroundings),
+    diagnostics: bodyIdle ? [{ severity: 'warning', ...bodyNotSent }] : [],
+  };
+}
+
+/** What a variable would have to say otherwise. */
+function literalFault({ provider, builtIn }: Entry): Fault | null {
+  if (provider.base_url || !builtIn || builtIn.baseUrl(() => '')) return null;
+  return { message: `A provider of the type ${builtIn.type} needs a base_url`, remedy: 'Add base_url.' };
+}
+
 /** A provider before it is known to be usable. */
 interface Entry {
   readonly id: string;

@@ -1,0 +1,55 @@
+/** Journeys of provider settings: made, listed, read, changed by who has read them, used and deleted. */
+import { expect, test } from 'vitest';
+import { example, expectShape, preferring, refusal, type Target } from './target.ts';
+
+const list = '/api/v1/settings/providers';
+const one = '/api/v1/settings/providers/{setting_id}';
+
+export function providerSettingJourneys(target: () => Target): void {
+  test('a provider setting is made, listed, read without its key, changed, and deleted', async () => {
+    const { client, liveOnly } = target();
+    const body = {
+      scope: 'organization' as const,
+      provider_id: 'gateway',
+      type: 'openai-compat' as const,
+      base_url: 'https://llm.example.com/v1',
+      api_key: 'not-a-real-key',
+      models: [{ id: 'llama-4-70b' }],
+      disable: true,
+    };
+    const made = await client.POST(list, { body });
+    expect(made.response.status).toBe(201);
+    expectShape('ProviderSetting', made.data);
+    const path = { setting_id: example.providerSetting };
+    await liveOnly(() => {
+      path.setting_id = made.data.id;
+      expect(made.data).toMatchObject({ api_key_set: true, name: 'gateway' });
+      expect(made.response.headers.get('Location')).toBe(`${list}/${path.setting_id}`);
+    });
+    const taken = await refusal(client.POST(list, { body, ...preferring(409) }));
+    expect(taken).toMatchObject({ status: 409, code: 'name_taken' });
+    await liveOnly(async () => {
+      const inside = { ...body, name: 'Inside', base_url: 'http://169.254.169.254/v1' };
+      expect(await refusal(client.POST(list, { body: inside }))).toMatchObject({
+        status: 400,
+        code: 'invalid_request',
+      });
+    });
+
+    const { data: page } = await client.GET(list, { params: { query: { limit: 100 } } });
+    expectShape('ProviderSettingPage', page);
+    const read = await client.GET(one, { params: { path } });
+    expectShape('ProviderSetting', read.data);
+    const header = { 'If-Match': read.response.headers.get('ETag') ?? '' };
+    const change = { params: { path, header }, body: { name: 'Our gateway' } };
+    const changed = await client.PATCH(one, change);
+    expectShape('ProviderSetting', changed.data);
+    expect(changed.data.name).toBe('Our gateway');
+    const stale = await refusal(client.PATCH(one, { ...change, ...preferring(412) }));
+    expect(stale).toMatchObject({ status: 412, code: 'precondition_failed' });
+
+    expect((await client.DELETE(one, { params: { path } })).response.status).toBe(204);
+    const gone = await refusal(client.GET(one, { params: { path }, ...preferring(404) }));
+    expect(gone).toMatchObject({ status: 404, code: 'not_found' });
+  });
+}

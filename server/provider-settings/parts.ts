@@ -1,0 +1,10 @@
+/** What provider settings are worked on with. */
+import type { Log } from '../log.ts';
+import type { Sealing } from './stored.ts';
+
+export interface ProviderSettingsParts {
+  readonly sealing: Sealing;
+  /** Why the guard of outgoing requests would not let anybody with an account reach the URL; null where it would. */
+  readonly refusalOf: (url: string) => Error | null;
+  readonly log: Log;
+}

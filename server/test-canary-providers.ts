@@ -1,0 +1,33 @@
+/** The part of the canary test about provider settings: keys and headers that are kept, changed, used and read back. */
+import { expect } from 'vitest';
+import { mergePatch } from './test-app.ts';
+import { confide, type Stage, send } from './test-canary-stage.ts';
+
+/** A setting of an organization with secrets in each place, which are replaced once. */
+export async function keepProviders(stage: Stage, token: string, baseUrl: string): Promise<void> {
+  const { secrets } = stage;
+  const place = '/api/v1/settings/providers';
+  const members = ['api_key', 'extra_headers.*'] as const;
+  const withSecrets = (when: string) => ({
+    api_key: secrets.make(`the key of a provider setting, ${when}`),
+    extra_headers: { 'X-Secret': secrets.make(`a header of a provider setting, ${when}`) },
+  });
+  const provider = { type: 'openai-compat', base_url: baseUrl, models: [{ id: 'scripted-1' }] };
+  const setting = { scope: 'organization', provider_id: 'kept', ...provider, ...withSecrets('first') };
+  const made = await confide(stage, ['createProviderSetting', ...members], setting, {
+    token,
+    headers: { 'idempotency-key': 'kept' },
+  });
+  expect(made.body).toMatchObject({ api_key_set: true, usable: true });
+  for (const member of members) stage.sent.add(`updateProviderSetting ${member}`);
+  const one = `${place}/${made.body.id}`;
+  const changed = await send(stage, 'PATCH', one, {
+    token,
+    body: withSecrets('then'),
+    headers: mergePatch,
+  });
+  expect(changed.status).toBe(200);
+  expect((await send(stage, 'GET', one, { token })).status).toBe(200);
+  const broken = { base_url: `${baseUrl}/?key=x`, api_key: `${secrets.make('a key that is refused')}\u2028x` };
+  expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
+}
