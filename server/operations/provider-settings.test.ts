@@ -176,7 +176,7 @@ describe('what is refused when it is written', () => {
       '/base_url',
     ],
   ];
-  test.each(cases)('%s', async (_, more, pointer) => {
+  test.each(cases)('%s is refused, and nothing is stored', async (_, more, pointer) => {
     const before = await listed('member');
     const answer = await create('member', more);
     expect(coded(answer)).toEqual([400, 'invalid_request']);
