@@ -6,7 +6,10 @@ const lastCut = 16;
 const weather = { name: 'get_weather', arguments: { place: 'Rome' } };
 const report = { city: 'Rome', rains: true };
 
-const cuts = Array.from({ length: lastCut + 1 }, (_, after) => [
+/** After how many chunks the answers may be cut. */
+export const cutPlaces = Array.from({ length: lastCut + 1 }, (_, after) => after);
+
+const cuts = cutPlaces.flatMap((after) => [
   {
     when: { last_user: `^cut the text after ${after}$` },
     reply: { text: 'Rain in Rome, as ever.', chunk_size: 4 },
@@ -22,7 +25,7 @@ const cuts = Array.from({ length: lastCut + 1 }, (_, after) => [
     reply: { tool_calls: [weather], chunk_size: 4 },
     fail: { kind: 'cut', after_chunks: after },
   },
-]).flat();
+]);
 
 const refusals = [401, 429, 500, 529].map((status) => ({
   when: { last_user: `^fail with ${status}$` },
@@ -37,7 +40,11 @@ export const playedModel = [
     reply: { text: 'Half' },
     fail: { kind: 'error_frame', after_chunks: 3 },
   },
-  { when: { last_user: '^hang$' }, reply: { text: 'Half' }, fail: { kind: 'hang', after_chunks: 3 } },
+  {
+    when: { last_user: '^hang$' },
+    reply: { text: 'Half', chunk_size: 2 },
+    fail: { kind: 'hang', after_chunks: 4 },
+  },
   { when: { last_user: '^think$' }, reply: { reasoning: 'Let me see.', text: 'Yes.' } },
   { when: { last_user: '^much$' }, reply: { text: 'Much', stop_reason: 'max_tokens' } },
   // Clients that want an answer in a form offer it as a tool, or ask for it by its schema.
@@ -57,6 +64,3 @@ export const playedModel = [
   { when: { last_user: '^weather$' }, reply: { text: 'They said: {{last_tool_result}}' } },
   { reply: { text: 'You said: {{last_user}}' } },
 ];
-
-/** After how many chunks the answers may be cut. */
-export const cutPlaces = Array.from({ length: lastCut + 1 }, (_, after) => after);
