@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { generateApiTypes } from './api-types.ts';
 import { bundleContract } from './bundle.ts';
+import { generateCatalogValidator } from './catalog-validator.ts';
 import { generateConfigTypes } from './config-types.ts';
 import { generateDerivedDocuments } from './derived-documents.ts';
 import { generateRoutes } from './routes.ts';
@@ -20,4 +21,5 @@ await Promise.all([
   generateConfigTypes(root),
   generateSettingsTable(root),
   generateSettingsValidator(root),
+  generateCatalogValidator(root),
 ]);

@@ -2,7 +2,6 @@
 
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
-  'the catalogue': ['options.disable_provider_auto_update'],
   'sign-in to providers': ['providers.*.oauth.client.auth_url'],
   media: [
     'image_generation',

@@ -58,7 +58,7 @@ function marksIn(schema: unknown): string[] {
 }
 
 /** Ajv writes require() for what it needs at run time even into an ES module, where there is none. */
-function withRequire(code: string): string {
+export function withRequire(code: string): string {
   return `import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n${code}`;
 }
 

@@ -23,6 +23,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   services: [
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
     'provider-settings',
+    'model-catalogs',
     ...open,
   ],
   runtime: ['outbound', ...open],
@@ -31,6 +32,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   store: open,
   maintenance: ['store', 'config', 'identity', ...open],
   outbound: ['contract'],
+  'model-catalogs': ['config', 'store', 'outbound', ...open],
   mail: [],
   workspaces: ['log', 'problem'],
   'workspace-settings': ['config', ...open],

@@ -16,6 +16,7 @@ const prefixes = {
   promptRequest: 'prq',
   grant: 'grt',
   agent: 'agt',
+  catalog: 'cat',
   plan: 'plan',
   providerSetting: 'pset',
   toolCall: 'call',

@@ -86,6 +86,8 @@ export async function startServer(
     // A command that has the server inside ends before long; whoever serves for long writes the head down every hour.
     if (!options.project) await services.anchorAuditLog();
     const housekeeping = keepHouse(services, settings);
+    const closing = new AbortController();
+    const refreshed = services.modelCatalogs.keepFresh(closing.signal);
     return {
       url,
       services,
@@ -94,6 +96,8 @@ export async function startServer(
       async stop() {
         state.draining = true;
         housekeeping.stop();
+        closing.abort();
+        await refreshed;
         await idle(services, settings.drainSeconds * 1000);
         await services.runtime.close();
         // Open streams still read their last events from the store: it closes after them.

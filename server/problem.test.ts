@@ -60,7 +60,9 @@ beforeAll(async () => {
   });
   const oidcProviders = readServerSettings([], openIdVariables('http://127.0.0.1:1', 'gone')).settings
     .oidcProviders;
-  bare = await testApp({ settings: { mode: 'multi', metrics: 'operator', oidcProviders } });
+  bare = await testApp({
+    settings: { mode: 'multi', metrics: 'operator', oidcProviders, catalogUrl: 'http://127.0.0.1:1/' },
+  });
   ada = await app.register('ada');
 });
 
@@ -428,6 +430,12 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       token: app.operatorKey,
       body: { files: [{ path: 'service.json', sha256: '0'.repeat(64) }] },
     }),
+  set_by_environment: async () => {
+    const path = '/api/v1/settings/providers/catalogs';
+    const token = bare.operatorKey;
+    const { body } = await bare.request('GET', path, { token });
+    return bare.request('DELETE', `${path}/${body.data[0].id}`, { token });
+  },
   already_answered: async () => {
     const { replyPath, response } = await pending();
     await ask('POST', replyPath, { body: { decision: 'deny' } });

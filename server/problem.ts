@@ -61,6 +61,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   workspace_is_default: { status: 409, title: 'The workspace is the default one.' },
   workspace_unavailable: { status: 409, title: 'The folder of the workspace cannot be used.' },
   trust_conflict: { status: 409, title: 'The file has changed.' },
+  set_by_environment: { status: 409, title: 'The environment says it.' },
   already_answered: { status: 409, title: 'Already answered.' },
   idempotency_key_in_use: { status: 409, title: 'The request is being answered.' },
   request_expired: { status: 410, title: 'The request has expired.' },

@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from './clock.ts';
 import {
+  catalogLimits,
   type Diagnostic,
   discoverLocalProviders,
   expandSetting,
@@ -21,6 +22,7 @@ import {
   type SettingsPlaces,
   workspacePlaces,
 } from './config/config.ts';
+import type { ClientConfig } from './contract/config.ts';
 import {
   createIdentity,
   createSealing,
@@ -30,6 +32,7 @@ import {
 } from './identity/identity.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
+import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
 import { createOutbound } from './outbound/outbound.ts';
 import { createProviderSettings, type ProviderSettings } from './provider-settings/provider-settings.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
@@ -65,6 +68,7 @@ export interface Services {
   readonly workspaceFolders: WorkspaceFolders;
   readonly workspaceSettings: WorkspaceSettings;
   readonly providerSettings: ProviderSettings;
+  readonly modelCatalogs: ModelCatalogs;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -156,6 +160,8 @@ export interface OpenServices extends Services {
   /** For the start summary. */
   readonly masterKeyPath: string;
   readonly providerOrigins: ReadonlyMap<string, ProviderCandidate['origin']>;
+  /** Whether the settings keep what is known of models as it was shipped. */
+  readonly modelsAsShipped: boolean;
   /** What is odd about the settings file: warnings, since errors end the start. */
   readonly diagnostics: readonly Diagnostic[];
   /** Writes the head of the audit log to the log and beside the database; tells where those before do not hold. */
@@ -210,9 +216,25 @@ async function assemble(
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   let discovered =
     mode === 'single' ? await discoverLocalProviders(outbound.fetchFor('operator'), discoveryMs) : [];
+  await store.modelCatalogs.setEnvironment(settings.catalogUrl);
+  const catalogTerms = ({ options = {} }: ClientConfig) => ({
+    asShipped: options.disable_provider_auto_update ?? false,
+  });
+  const modelCatalogs = createModelCatalogs({
+    store,
+    fetches: {
+      environment: outbound.fetchFor('operator', catalogLimits),
+      setting: outbound.fetchFor('account', catalogLimits),
+    },
+    refreshHours: settings.catalogHours,
+    terms: async () => catalogTerms((await followed.current()).config),
+    clock,
+    log,
+  });
   const resolved = followProviders(followed.current, {
     environment: input.environment,
     discovered: () => discovered,
+    catalog: (config) => modelCatalogs.current(catalogTerms(config)),
     workingDirectory: project?.folder,
   });
   const first = await resolved();
@@ -304,9 +326,11 @@ async function assemble(
     workspaceFolders: folders,
     workspaceSettings,
     providerSettings,
+    modelCatalogs,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
+    modelsAsShipped: catalogTerms(first.config).asShipped,
     diagnostics: first.diagnostics,
     auditAnchors: () => readAnchors(anchorFile(settings.dataDirectory)),
     anchorAuditLog: () => anchorAuditLog(settings.dataDirectory, { store, clock, log }),

@@ -22,10 +22,8 @@ export function startSummary(
   ].join('\n');
 }
 
-function rows(
-  settings: ServerSettings,
-  { capabilities, masterKeyPath, providerOrigins }: OpenServices,
-): [string, string][] {
+function rows(settings: ServerSettings, services: OpenServices): [string, string][] {
+  const { capabilities, masterKeyPath, providerOrigins } = services;
   const { mode, database, sandboxUnavailable, providers, off } = capabilities;
   return [
     [
@@ -36,6 +34,7 @@ function rows(
     ],
     ['registration', settings.registration === 'open' ? 'open' : 'by invitation (make invite)'],
     ['providers', providersText(providers, providerOrigins)],
+    ['catalogue', catalogText(settings, services)],
     ['sandbox', sandboxUnavailable === null ? 'yes, bubblewrap' : `no: ${sandboxUnavailable}`],
     ['outbound', outboundText(mode, settings.outboundAllow)],
     ['master key', masterKeyPath],
@@ -54,6 +53,18 @@ function providersText(providers: readonly string[], origins: OpenServices['prov
   if (only === 'demo' && !origins.has('demo'))
     return 'demo, a scripted demonstration; set OPENAI_API_KEY or ANTHROPIC_API_KEY for a real model';
   return providers.map((id) => `${id} (${origins.get(id) ?? 'built in'})`).join(', ');
+}
+
+/** What is known of models beyond what the settings say, and whether anything is fetched for it. */
+function catalogText(
+  { catalogUrl, catalogHours }: ServerSettings,
+  { modelsAsShipped }: OpenServices,
+): string {
+  const own = 'part of the program';
+  if (catalogUrl === null) return own;
+  return modelsAsShipped
+    ? `${own}; options.disable_provider_auto_update keeps ${catalogUrl} from being asked`
+    : `${catalogUrl}, asked every ${catalogHours} h; else ${own}`;
 }
 
 function outboundText(mode: 'single' | 'multi', allow: readonly string[]): string {

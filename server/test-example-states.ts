@@ -47,6 +47,10 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     });
     return {};
   },
+  listCatalogs: asOperator,
+  createCatalog: asOperator,
+  getCatalog: asOperator,
+  putCatalog: asOperator,
   async getMfa(server) {
     const { token, code } = await enroll(server);
     await server.ask('POST', '/api/v1/auth/mfa/confirm', { token, body: { code } });

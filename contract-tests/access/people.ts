@@ -16,6 +16,8 @@ export interface Organization {
   readonly owner: Person;
   readonly id: string;
   readonly workspaceId: string;
+  /** Of the installation that it is in, whose things are the operator's alone. */
+  readonly operator: ServiceClient;
   /** The ids of what was made in it: nobody from elsewhere may ever be shown one. */
   readonly secrets: Set<string>;
 }
@@ -53,7 +55,8 @@ export async function found(server: Server, email: string): Promise<Organization
   const { data: me } = await owner.client.GET('/api/v1/users/me');
   const id = me.memberships[0]?.organization_id ?? '';
   const workspaceId = await newWorkspace({ owner, id });
-  return { owner, id, workspaceId, secrets: new Set([owner.id, id, workspaceId]) };
+  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  return { owner, id, workspaceId, operator, secrets: new Set([owner.id, id, workspaceId]) };
 }
 
 export async function newWorkspace({ owner, id }: Pick<Organization, 'owner' | 'id'>): Promise<string> {

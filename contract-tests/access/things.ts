@@ -37,6 +37,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
+  '/api/v1/settings/providers/catalogs/{catalog_id}': newCatalog,
   '/api/v1/audit/logs/{entry_id}': newestEntry,
   '/v1/models/{model_id}': async () => ({ model_id: model }),
 };
@@ -54,6 +55,9 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
 
 let made = 0;
 
+/** What belongs to no organization. */
+const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id'];
+
 /** Makes what the path of an operation names; an operation without ids gets those of the organization. */
 export async function makeThing(
   { operationId, path }: Pick<ContractOperation, 'operationId' | 'path'>,
@@ -67,8 +71,7 @@ export async function makeThing(
     throw new Error(`${operationId}: say in contract-tests/access/things.ts how its owner makes ${place}`);
   const standing = { org_id: organization.id, workspace_id: organization.workspaceId };
   const ids = { ...standing, ...(await make?.(organization, wanted)) };
-  for (const [name, id] of Object.entries(ids))
-    if (name !== 'subject_type' && name !== 'provider') organization.secrets.add(id);
+  for (const [name, id] of Object.entries(ids)) if (!nobodys.includes(name)) organization.secrets.add(id);
   return ids;
 }
 
@@ -209,6 +212,11 @@ async function newQuota(organization: Organization): Promise<Ids> {
     body: { limits: { jobs: { hard: 1 } } },
   });
   return path;
+}
+
+async function newCatalog({ operator }: Organization): Promise<Ids> {
+  const body = { name: `Catalogue ${made}`, models: [] };
+  return { catalog_id: (await operator.POST('/api/v1/settings/providers/catalogs', { body })).data.id };
 }
 
 async function newestEntry({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {

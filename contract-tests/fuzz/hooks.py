@@ -601,6 +601,21 @@ def spare_the_fuzzer(case):
         case.body = {**case.body, "limits": {"jobs": {"hard": 1}, "storage": {"soft": 1}}}
 
 
+def describe_models(case):
+    """The operator alone may; and what a URL gives is not for the contract to say."""
+    act_as(case, OPERATOR_KEY)
+    if isinstance(case.body, dict) and "url" in case.body:
+        case.body = {"name": case.body.get("name"), "models": []}
+
+
+def point_at_catalog(case):
+    act_as(case, OPERATOR_KEY)
+    body = {"name": "Models of the fuzzer", "models": []}
+    made = post("/api/v1/settings/providers/catalogs", body, OPERATOR_KEY).json()
+    case.path_parameters.update(catalog_id=made["id"])
+    case.headers.pop("If-Match", None)
+
+
 def name_a_real_period(case):
     """The contract cannot say that a period has a beginning before its end, and no more than a year between them."""
     case.query = {name: value for name, value in (case.query or {}).items() if name not in ("from", "to")}
@@ -807,6 +822,11 @@ POINTERS = {
     "deletePlan": lambda case: case.path_parameters.update(plan_id=new_plan()),
     "approvePlan": point_at_doomed_plan,
     "rejectPlan": point_at_doomed_plan,
+    "createCatalog": describe_models,
+    "listCatalogs": lambda case: act_as(case, OPERATOR_KEY),
+    "getCatalog": point_at_catalog,
+    "putCatalog": lambda case: (point_at_catalog(case), describe_models(case)),
+    "deleteCatalog": point_at_catalog,
     "getQuota": point_at_quota,
     "putQuota": lambda case: (point_at_quota(case), spare_the_fuzzer(case)),
     "deleteQuota": point_at_quota,

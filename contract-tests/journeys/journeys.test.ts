@@ -4,6 +4,7 @@ import { operations } from '../contract.ts';
 import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { auditJourneys } from './audit.ts';
+import { catalogJourneys } from './catalogs.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
 import { organizationJourneys } from './organizations.ts';
@@ -46,6 +47,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   workspaceJourneys(target);
   organizationJourneys(target);
   systemJourneys(target);
+  catalogJourneys(target);
   quotaJourneys(target);
 
   test('the journeys came to every operation of the contract', () => {

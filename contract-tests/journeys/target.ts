@@ -44,6 +44,7 @@ export const example = {
   agent: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
+  catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',
   entry: 'aud_01k9w6r3h2e7xv5q0c8m4b1tza',
   permission: 'prm_01k9w6r3h2e7xv5q0c8m4b1tzb',
   prompt: 'prq_01k9w6r3h2e7xv5q0c8m4b1tzb',

@@ -49,6 +49,10 @@ const changes: Readonly<Record<string, Change>> = {
   }),
   putOrgMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
   putWorkspaceMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
+  putCatalog: inText(
+    (seen) => seen.name,
+    (name) => ({ name, models: [] }),
+  ),
   // One bit a mark; the first one is what was there.
   putQuota: {
     marks: most,

@@ -166,8 +166,8 @@ async function prepared(nodes: Nodes, operation: ContractOperation): Promise<Pre
   const organization = await found(nodes[0], `owner-${owners}@example.com`);
   const ids = await makeThing(operation, organization, { expendable: true });
   const place = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? '');
-  const clientAt = (index: number) =>
-    sender((nodes[index % nodes.length] ?? nodes[0]).url, organization.owner.token);
+  const token = operation.access.allow === 'operator' ? nodes[0].operatorKey : organization.owner.token;
+  const clientAt = (index: number) => sender((nodes[index % nodes.length] ?? nodes[0]).url, token);
   const first = clientAt(0);
   const others = Array.from({ length: together - 1 }, (_, index) => clientAt(index + 1));
   return { clients: [first, ...others], place, seen: await required(see(operation, place, first)) };

@@ -1,5 +1,6 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
 
+export { type Catalog, CatalogError, catalogLimits, emptyCatalog, joinCatalogs } from './catalogs/catalog.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
 export type { PatchedFile } from './editing/edit-patch.ts';
 export type { SettingChange } from './editing/edit-setting.ts';
@@ -30,6 +31,7 @@ export { maskSecrets } from './mask-secrets.ts';
 export {
   discoverLocalProviders,
   expandSetting,
+  fetchCatalog,
   patchSettings,
   reviewLayer,
   setSetting,

@@ -1,4 +1,5 @@
 /** What few callers of this folder need, loaded when one of them calls: each file read costs every start of the command. */
+import type { fetchCatalog as FetchCatalog } from './catalogs/fetch-catalog.ts';
 import type { patchSettings as PatchSettings } from './editing/edit-patch.ts';
 import type { setSetting as SetSetting, unsetSetting as UnsetSetting } from './editing/edit-setting.ts';
 import type { discoverLocalProviders as DiscoverLocalProviders } from './providers/local-providers.ts';
@@ -16,6 +17,10 @@ export const unsetSetting: typeof UnsetSetting = async (...given) =>
 /** Asks both servers at once. Whichever is not there, slow, or without models is left out. */
 export const discoverLocalProviders: typeof DiscoverLocalProviders = async (...given) =>
   (await import('./providers/local-providers.ts')).discoverLocalProviders(...given);
+
+/** Null where the URL still has the version that is known already. Throws CatalogError. */
+export const fetchCatalog: typeof FetchCatalog = async (...given) =>
+  (await import('./catalogs/fetch-catalog.ts')).fetchCatalog(...given);
 
 /** What the person is asked to trust in this file. `previous` is the text of the review that was trusted last. */
 export const reviewLayer: typeof ReviewLayer = async (...given) =>

@@ -1,5 +1,6 @@
 /** The last step of loading: settings and the providers that follow from them, resolved anew when the files change. */
 import type { ClientConfig } from '../contract/config.ts';
+import { type Catalog, emptyCatalog, withCatalog } from './catalogs/catalog.ts';
 import type { Diagnostic } from './diagnostic.ts';
 import { checkModels } from './providers/models.ts';
 import { type ProviderCandidate, resolveProviders } from './providers/providers.ts';
@@ -18,6 +19,8 @@ export interface Surroundings {
   readonly environment: Environment;
   /** Providers that were found on this machine; those of the settings go before them. */
   readonly discovered: () => readonly ProviderCandidate[];
+  /** What is known of models beyond the settings; nothing if absent. The same object as long as nothing changes. */
+  readonly catalog?: (config: ClientConfig) => Promise<Catalog>;
   /** Where the commands of templates run; the person's home if absent. */
   readonly workingDirectory?: string | undefined;
 }
@@ -27,25 +30,40 @@ export function followProviders<Loaded extends Pick<ResolvedSettings, 'config' |
   current: () => Promise<Loaded>,
   surroundings: Surroundings,
 ): () => Promise<ResolvedSettings> {
-  let last: { from: Loaded; found: readonly ProviderCandidate[]; resolved: ResolvedSettings } | null = null;
+  let last: (Sources<Loaded> & { resolved: ResolvedSettings }) | null = null;
   return async () => {
     const from = await current();
+    const catalog = (await surroundings.catalog?.(from.config)) ?? emptyCatalog;
     const found = surroundings.discovered();
-    if (last?.from !== from || last.found !== found)
-      last = { from, found, resolved: resolve(from, surroundings, found) };
+    if (last?.from !== from || last.found !== found || last.catalog !== catalog) {
+      const sources = { from, found, catalog };
+      last = { ...sources, resolved: resolve(sources, surroundings) };
+    }
     return last.resolved;
   };
 }
 
+/** What settings are resolved from. */
+interface Sources<Loaded> {
+  readonly from: Loaded;
+  readonly found: readonly ProviderCandidate[];
+  readonly catalog: Catalog;
+}
+
 function resolve(
-  { config, diagnostics }: Pick<ResolvedSettings, 'config' | 'diagnostics'>,
+  {
+    from: { config, diagnostics },
+    found,
+    catalog,
+  }: Sources<Pick<ResolvedSettings, 'config' | 'diagnostics'>>,
   { environment, workingDirectory }: Surroundings,
-  found: readonly ProviderCandidate[],
 ): ResolvedSettings {
   const named = resolveProviders(config, environment, { workingDirectory });
   const { mcp = {}, lsp = {} } = config;
   const known = new Set(named.candidates.map(({ id }) => id));
-  const providers = [...named.candidates, ...found.filter(({ id }) => !known.has(id))];
+  const providers = [...named.candidates, ...found.filter(({ id }) => !known.has(id))].map((provider) =>
+    withCatalog(provider, catalog),
+  );
   return {
     config,
     providers,

@@ -43,6 +43,8 @@ describe('defaults', () => {
       corsOrigins: [],
       outboundAllow: [],
       webSearchUrl: null,
+      catalogUrl: null,
+      catalogHours: 6,
       debug: false,
       strict: false,
       metrics: 'public',

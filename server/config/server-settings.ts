@@ -1,6 +1,7 @@
 /** The settings of the server process: flags and SERVICE_* variables, nothing else. */
 import { type AccessSettings, readAccess } from './serving/access.ts';
 import { type BindSettings, readBind } from './serving/bind.ts';
+import { type CatalogSettings, readCatalog } from './serving/catalog.ts';
 import { type DatabaseSettings, readDatabase } from './serving/database.ts';
 import { type FolderSettings, readFolders } from './serving/folders.ts';
 import { type LimitSettings, readLimits } from './serving/limits.ts';
@@ -20,6 +21,7 @@ export interface ServerSettings
     FolderSettings,
     AccessSettings,
     MailSettings,
+    CatalogSettings,
     LimitSettings,
     DatabaseSettings {
   /** Through whom people log in besides. */
@@ -63,7 +65,7 @@ export function readServerSettings(argv: readonly string[], variables: Variables
 }
 
 /** What counts for a server inside the command, too: it says nothing about serving. */
-const variablesForAll = ['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL'];
+const variablesForAll = ['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL', 'SERVICE_CATALOG_URL'];
 
 /**
  * How the `service` command has a server inside its own process: on loopback, at any free port, for the one account of
@@ -88,6 +90,7 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
     ...access,
     oidcProviders: readOidcProviders(source, { loopback, publicUrl: access.publicUrl }),
     ...readMail(source),
+    ...readCatalog(source),
     ...readLimits(source),
     retention: readRetention(source),
     traces: readTraces(source),

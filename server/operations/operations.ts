@@ -4,6 +4,7 @@ import * as agents from './agents.ts';
 import * as apiKeys from './api-keys.ts';
 import * as audit from './audit.ts';
 import * as auth from './auth.ts';
+import * as catalogs from './catalogs.ts';
 import * as devices from './devices.ts';
 import * as exports from './exports.ts';
 import * as groups from './groups.ts';
@@ -34,6 +35,7 @@ const families = {
   'api-keys': apiKeys,
   audit,
   auth,
+  catalogs,
   devices,
   exports,
   groups,

@@ -18,6 +18,7 @@ import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
 import { providerSettings } from './migrations/0015-provider-settings.ts';
+import { modelCatalogs } from './migrations/0017-model-catalogs.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -34,6 +35,7 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
+  modelCatalogs,
 ];
 
 /** The shape that this program brings a database to. */

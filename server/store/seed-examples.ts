@@ -6,6 +6,7 @@ import type {
   Agent,
   ApiKey,
   AuditEntry,
+  Catalog,
   Group,
   GroupMember,
   Invitation,
@@ -56,6 +57,7 @@ export interface ExampleSeed {
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;
+  readonly catalog: Catalog;
   readonly quota: Quota;
   readonly usage: readonly UsageEntry[];
   readonly auditEntry: AuditEntry;
@@ -117,6 +119,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
         created_at: at,
       });
     }
+    await seedCatalog(sql, seed.catalog);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     for (const { source: _source, tools, ...agent } of seed.agents)
@@ -420,6 +423,12 @@ async function seedMessage(sql: Knex.Transaction, message: Message, place: Place
     created_at: at,
   });
   await indexMessage(sql, { ...message, ...place });
+}
+
+async function seedCatalog(sql: Knex.Transaction, { models, ...catalog }: Catalog) {
+  const times = { created_at: at, updated_at: at };
+  const rest = { mark: 'of the example', failures: 0, revision: 1 };
+  await sql('model_catalogs').insert({ ...catalog, ...rest, ...times, models: JSON.stringify(models) });
 }
 
 async function seedQuota(sql: Knex.Transaction, { me, quota, usage }: ExampleSeed, place: Place) {

@@ -28,6 +28,7 @@ import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
 import { migrate } from './migrate.ts';
 import { openMigratedPostgres } from './migrated-postgres.ts';
+import { type ModelCatalogs, modelCatalogRepository } from './model-catalogs.ts';
 import { type Oidc, oidcRepository } from './oidc.ts';
 import { type Organizations, organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
@@ -69,6 +70,13 @@ export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
 export { type AppliedStep, refuseStrange } from './migrate.ts';
+export type {
+  CatalogLook,
+  CatalogMark,
+  DueCatalog,
+  NewCatalog,
+  TaggedCatalog,
+} from './model-catalogs.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export type { Origin, Reach } from './reach.ts';
@@ -133,6 +141,7 @@ export interface Store {
   readonly quotas: Quotas;
   readonly usage: UsageReports;
   readonly meteredCalls: MeteredCalls;
+  readonly modelCatalogs: ModelCatalogs;
   readonly transcript: Transcript;
 }
 
@@ -268,6 +277,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     auditLogs: auditLogs(parts),
     auditRefusals: refusals,
     metrics: metricsRepository(parts),
+    modelCatalogs: modelCatalogRepository(parts),
     transcript: transcriptOf(parts),
   };
 }

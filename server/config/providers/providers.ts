@@ -35,6 +35,8 @@ export interface CandidateModel {
   readonly maxOutputTokens?: number;
   /** As the settings describe it. */
   readonly settings?: ProviderModel;
+  /** As catalogues describe it, what counts most first; the settings count before all of them. */
+  readonly known?: readonly ProviderModel[];
 }
 
 /** What providers are resolved with besides the settings. */

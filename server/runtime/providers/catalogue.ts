@@ -1,22 +1,25 @@
-/** What is known of models: how much they read at once and what they cost. Part of this program; nothing is fetched. */
+/** What is known of models: how much they read at once and what they cost. */
 import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
 import type { ProviderModel } from '../../contract/config.ts';
 import { type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
-/** What the settings say counts; where they say nothing, what is known of the vendor's model; else null. */
+/** What the settings say counts; where they say nothing, what catalogues know, then what is known of the vendor's model. */
 export async function modelFacts(
   definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
   modelId: string,
 ): Promise<ModelFacts> {
-  const settings = definition.models.find(({ id }) => id === modelId)?.settings;
+  const { settings, known = [] } = definition.models.find(({ id }) => id === modelId) ?? {};
   const { price, contextWindow } = await listed(definition.id, modelId);
+  const described = settings ? [settings, ...known] : known;
   return {
     // 0 stands for "not known", as absence does.
-    contextWindow: settings?.context_window || contextWindow,
-    maxOutputTokens: settings?.default_max_tokens || null,
-    price: definition.flatRate ? () => 0 : (settings && ownPrice(settings, price)) || price,
+    contextWindow: described.find((entry) => entry.context_window)?.context_window ?? contextWindow,
+    maxOutputTokens: described.find((entry) => entry.default_max_tokens)?.default_max_tokens ?? null,
+    price: definition.flatRate
+      ? () => 0
+      : described.reduceRight((rest, entry) => ownPrice(entry, rest) ?? rest, price),
   };
 }
 
@@ -37,7 +40,7 @@ const vendors = new Map([
 
 /**
  * Only where the provider's id is the vendor's: a gateway may ask another price for the same model, and a server of
- * one's own may read less of it at once. The list is large, so that it is read when it is first needed.
+ * one's own may read less of it at once. The list is part of this program, and large, so that it is read when it is first needed.
  */
 async function listed(providerId: string, modelId: string): Promise<Listed> {
   const { calcPrice, findProvider } = await import('@pydantic/genai-prices');

@@ -1,6 +1,7 @@
 /** What the settings say of how a model is asked: of one that they choose, and of one that a provider lists. */
 import type { ClientConfig, ProviderModel } from '../../contract/config.ts';
 import type { Generation } from '../models/model.ts';
+import type { ProviderDefinition } from './provider-definition.ts';
 
 /** How the settings want a chosen model to be asked. */
 export function chosenGeneration(
@@ -13,6 +14,17 @@ export function chosenGeneration(
     ...(chosen.reasoning_effort !== undefined && { reasoningEffort: chosen.reasoning_effort }),
     ...(chosen.think !== undefined && { think: chosen.think }),
   };
+}
+
+/** How a model is asked: as its settings say, and where they say nothing, as catalogues know it. */
+export function modelSettings(
+  model: ProviderDefinition['models'][number] | undefined,
+): ProviderModel | undefined {
+  const { settings, known = [] } = model ?? {};
+  if (known.length === 0) return settings;
+  // 0 stands for "not known", as absence does.
+  const said = Object.entries(settings ?? {}).filter(([, value]) => value !== 0);
+  return Object.assign({}, ...known.toReversed(), Object.fromEntries(said));
 }
 
 /** The request with what its model's entry says where the request itself says nothing. */

@@ -12,7 +12,7 @@ import {
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { modelFacts } from './catalogue.ts';
 import { relayMessages } from './messages-relay.ts';
-import { withModelSettings } from './model-settings.ts';
+import { modelSettings, withModelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import { factoryOf } from './provider-types.ts';
@@ -33,7 +33,7 @@ export function openModel(
   { timeouts, fetch }: ModelCalls,
 ): Model {
   const { id, type } = definition;
-  const settings = definition.models.find((model) => model.id === modelId)?.settings;
+  const settings = modelSettings(definition.models.find((model) => model.id === modelId));
   const thoughts = new Thoughts();
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;

@@ -16,6 +16,8 @@ export interface ProviderDefinition {
     readonly id: string;
     /** What the settings say of how it is asked. */
     readonly settings?: ProviderModel;
+    /** What catalogues know of it, what counts most first, where the settings say nothing. */
+    readonly known?: readonly ProviderModel[];
   }[];
   /** Whether it is known to have no other models. */
   readonly onlyListed?: boolean;
