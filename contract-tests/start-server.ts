@@ -26,6 +26,9 @@ export interface ServerOptions {
   readonly databaseUrl?: string | undefined;
   /** SERVICE_* variables beyond those that every test wants. */
   readonly variables?: Readonly<Record<string, string>>;
+  /** The folder of a server that is to be started again; it stays. */
+  readonly folder?: string;
+  readonly port?: string;
   /** False where another process has made the operator of this database already. */
   readonly firstStart?: boolean;
 }
@@ -36,13 +39,15 @@ const listening = /^service \S+ is listening on (?<url>http:\S+)\n/m;
 const listeningWithKey = new RegExp(`${listening.source}[\\s\\S]*\\b(?<key>sk-[A-Za-z0-9_-]{43,})`, 'm');
 
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
-  const { upstreamUrl, databaseUrl, variables, firstStart = true } = options;
-  const folder = await mkdtemp(join(tmpdir(), 'service-contract-'));
+  const { upstreamUrl, databaseUrl, variables, firstStart = true, port = '0' } = options;
+  const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'service-contract-')));
   await writeSettings(folder, upstreamUrl);
   const database = databaseUrl === undefined ? {} : await databaseVariables(folder, databaseUrl);
-  const removeFolder = () => rm(folder, { recursive: true, force: true });
+  const removeFolder = async () => {
+    if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
+  };
   const started = await startProgram(
-    [process.execPath, program, '--port', '0', '--data-dir', join(folder, 'data'), '--strict'],
+    [process.execPath, program, '--port', port, '--data-dir', join(folder, 'data'), '--strict'],
     {
       // Nothing of the surroundings: a provider's key there would be found and used.
       environment: {
@@ -83,7 +88,7 @@ async function databaseVariables(folder: string, url: string): Promise<Record<st
 }
 
 async function writeSettings(folder: string, upstreamUrl: string | undefined): Promise<void> {
-  await mkdir(join(folder, 'config'));
+  await mkdir(join(folder, 'config'), { recursive: true });
   if (!upstreamUrl) return;
   const settings = {
     providers: {

@@ -943,7 +943,7 @@ def block_is_not_of_its_type(case, response):
     if operation_id(case) not in ("createMessage", "countMessageTokens") or response.status_code != 400:
         return False
     said = (b"is required", b"must be ", b"must not be empty", b"tool_use", b"tool_result", b"stands in messages", b"two tools are called")
-    also = (b"brings no tool", b"keeps no threads", b"instructions only", b"files are not kept")
+    also = (b"brings no tool", b"thread: ", b"when the thread began", b"instructions only", b"files are not kept")
     return any(words in response.content for words in said + also)
 
 

@@ -7,35 +7,43 @@ import type {
   StopReason,
 } from '../contract/api.ts';
 import type { ModelPart, ServerEvent, TokenCount } from '../handler.ts';
-import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 
 type Finish = Extract<ModelPart, { type: 'finish' }>;
 
+/** What is known of an answer before it begins. */
+export interface Beginning {
+  readonly body: CreateMessageRequest;
+  readonly id: string;
+  /** About how many tokens are read for it. */
+  readonly estimate: number;
+}
+
 /** The whole answer. */
 export async function collect(
-  body: CreateMessageRequest,
+  beginning: Beginning,
   parts: AsyncIterable<ModelPart>,
 ): Promise<MessagesResponse> {
+  const { body } = beginning;
   const content: MessagesBlock[] = [];
   const blocks = new BlockWriter(showsThoughts(body));
   for await (const part of parts) {
     for (const event of blocks.write(part)) if (event.type === 'stop') content.push(event.block);
     if (part.type === 'finish')
-      return { ...opening(body, usageOf(part.usage)), content, ...ending(body, part, blocks.calls) };
+      return { ...opening(beginning, usageOf(part.usage)), content, ...ending(body, part, blocks.calls) };
   }
   throw new Problem('request_timeout', 'The connection closed before the answer was complete.');
 }
 
-/** The frames in the exact order that the vendor's clients expect. `estimate` is about how many tokens are read for them. */
+/** The frames in the exact order that the vendor's clients expect. */
 export async function* frames(
-  body: CreateMessageRequest,
+  beginning: Beginning,
   parts: AsyncIterable<ModelPart>,
-  estimate: number,
 ): AsyncGenerator<ServerEvent> {
+  const { body, estimate } = beginning;
   // Clients measure by it how full the model's window is; what the provider has counted comes at the end.
   const usage = { input_tokens: estimate, output_tokens: 0 };
-  yield frame('message_start', { message: opening(body, usage) });
+  yield frame('message_start', { message: opening(beginning, usage) });
   const blocks = new BlockWriter(showsThoughts(body));
   for await (const part of parts) {
     for (const event of blocks.write(part)) {
@@ -166,9 +174,9 @@ function showsThoughts({ thinking }: CreateMessageRequest): boolean {
   return !!thinking && thinking.type !== 'disabled' && thinking.display !== 'omitted';
 }
 
-function opening(body: CreateMessageRequest, usage: MessagesUsage): MessagesResponse {
+function opening({ body, id }: Beginning, usage: MessagesUsage): MessagesResponse {
   return {
-    id: newId('message'),
+    id,
     type: 'message',
     role: 'assistant',
     model: body.model,

@@ -1,6 +1,14 @@
 /** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
 import type { Message, ResponseChunk, Session } from '../contract/api.ts';
-import type { Call, Generation, ModelMessage, ModelPart, Services } from '../handler.ts';
+import type {
+  Call,
+  Generation,
+  ModelMessage,
+  ModelPart,
+  Principal,
+  Services,
+  ToolDefinition,
+} from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedSession, askedWith, asker } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
@@ -19,10 +27,28 @@ export interface Answer {
   readonly estimate: number;
 }
 
+/** Where a conversation goes on. */
+export interface ConversationPlace {
+  readonly session: Session;
+  /** What a thread has been told at its begin. All that is sent is new to it. */
+  readonly thread?: { readonly system: string; readonly tools: readonly ToolDefinition[] };
+}
+
+/** The session that the client names. Throws `not_found`. */
+export async function namedSession(
+  principal: Principal,
+  sessionId: string,
+  { store }: Services,
+): Promise<ConversationPlace> {
+  const found = await store.sessions.find(principal, sessionId);
+  if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
+  return { session: found.session };
+}
+
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
 export async function continueConversation(
   { principal, body, signal }: Call<'createMessage'>,
-  sessionId: string,
+  { session: named, thread }: ConversationPlace,
   model: string,
   generation: Generation,
   services: Services,
@@ -30,14 +56,12 @@ export async function continueConversation(
   const { store, runtime, log } = services;
   if (body.max_tokens === 0)
     throw refusal('/max_tokens', 'must be at least 1 within a session, which keeps every answer', 'minimum');
-  const callerTools = toolsOf(body);
+  const callerTools = thread?.tools ?? toolsOf(body);
   const terms = { ...choiceOf(body, callerTools), ...answerSchemaOf(body) };
   const isCallers = ({ name }: { readonly name: string }) => callerTools.some((tool) => tool.name === name);
-  const found = await store.sessions.find(principal, sessionId);
-  if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  const stored = await store.transcript.readMessages(sessionId);
-  const said = spoken(body, openCalls(stored));
-  const { system } = said;
+  const stored = await store.transcript.readMessages(named.id);
+  const said = spoken(body, openCalls(stored, named));
+  const system = thread?.system ?? said.system;
   const messages = said.messages.map(storable);
   if (messages.length === 0)
     throw new Problem(
@@ -45,8 +69,9 @@ export async function continueConversation(
       'messages: holds instructions only; add a message of the role user.',
     );
   const calls = callsIn(messages);
-  const fresh = newTurns(histories(stored, found.session, calls), sentTurns(messages, calls));
-  const session = fresh ? found.session : await fork(found.session);
+  const sent = sentTurns(messages, calls);
+  const fresh = thread ? sent : newTurns(histories(stored, named, calls), sent);
+  const session = fresh ? named : await fork(named);
   const { runId, notices } = await runtime.start({
     session: {
       ...askedSession(session),
@@ -63,8 +88,8 @@ export async function continueConversation(
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.
   if (signal.aborted) await stop(runId);
   else signal.addEventListener('abort', () => void stop(runId), { once: true });
-  const sent = runtime.countTokens({ system, messages: said.messages, tools: callerTools });
-  const estimate = Math.max(sent, fresh ? found.session.context.used : 0);
+  const reads = runtime.countTokens({ system, messages: said.messages, tools: callerTools });
+  const estimate = thread ? reads + named.context.used : Math.max(reads, fresh ? named.context.used : 0);
   return { parts: runParts(runId), sessionId: session.id, notices, estimate };
 
   async function fork(parent: Session): Promise<Session> {

@@ -379,11 +379,14 @@ test.each<[string, Record<string, unknown>, string]>([
   expect(await upstream.requests()).toEqual([]);
 });
 
-test('a thread is refused in the words by which its clients go on without one', async () => {
-  const answer = await post(request({ thread: { type: 'create' } }));
+test('a thread with what only its vendor could do is refused in the words by which its clients go on without one', async () => {
+  const searches = { type: 'web_search_20250305', name: 'web_search' };
+  const answer = await post(request({ thread: { type: 'create' }, tools: [searches] }));
   expect(answer).toMatchObject({
     status: 400,
-    body: { error: { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } } },
+    body: {
+      error: { details: { error_code: 'thread_unsupported_request', unsupported: ['web_search_20250305'] } },
+    },
   });
 });
 

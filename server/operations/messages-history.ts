@@ -38,7 +38,12 @@ export function callsIn(messages: readonly Said[]): ReadonlySet<string> {
 }
 
 /** The calls that the newest answer of a session has left to its client, by their ids. */
-export function openCalls(stored: readonly Message[]): ReadonlyMap<string, string> {
+export function openCalls(
+  all: readonly Message[],
+  { status }: Pick<Session, 'status'>,
+): ReadonlyMap<string, string> {
+  // Results that led to no answer will be sent again.
+  const stored = (status === 'idle' ? answered(all) : all).filter(({ excluded }) => !excluded);
   const at = stored.findLastIndex(({ role }) => role === 'assistant');
   const open = new Map<string, string>();
   for (const part of stored[at]?.parts ?? []) if (part.type === 'tool_use') open.set(part.id, part.name);
@@ -59,6 +64,7 @@ function wasAskedAgain(
   return stored.slice(index + 1).some((later) => later.role === 'assistant' && later.run_id === run_id);
 }
 
+/** Without the runs that gave no answer. */
 function answered(messages: readonly Message[]): Message[] {
   const ends = new Map<string | null, Message['stop_reason']>();
   for (const { role, run_id, stop_reason } of messages)

@@ -19,16 +19,26 @@ export type OpenCalls = ReadonlyMap<string, string>;
  * Instructions are said once, above the conversation, wherever the client put them. `before` are calls of a history that
  * the request does not repeat. Throws Problem.
  */
-export function spoken({ system, messages }: Said, before: OpenCalls = new Map()): Spoken {
-  const instructions = [textOf(system, '/system')];
+export function spoken(said: Said, before: OpenCalls = new Map()): Spoken {
   const reader = new ConversationReader(before);
-  for (const [index, { role, content, clear_at: end }] of messages.entries()) {
-    const place = typeof content === 'string' ? `/messages/${index}` : `/messages/${index}/content`;
+  for (const [index, { role, content }] of said.messages.entries()) {
+    const place = placeOf(content, index);
     if (role !== 'system') reader.read(role, required(content, place), place);
-    else if (end !== 'next_user_message' || !saidLater(messages, index))
-      instructions.push(textOf(content, place));
   }
-  return { system: instructions.filter(Boolean).join('\n\n'), messages: reader.messages };
+  return { system: instructionsOf(said), messages: reader.messages };
+}
+
+/** Those of the request, and those that stand between its messages; `lasting` leaves out what is for one turn. */
+export function instructionsOf({ system, messages }: Said, lasting = false): string {
+  const later = messages.flatMap(({ role, content, clear_at: end }, index) => {
+    const isOver = end === 'next_user_message' && (lasting || saidLater(messages, index));
+    return role !== 'system' || isOver ? [] : [textOf(content, placeOf(content, index))];
+  });
+  return [textOf(system, '/system'), ...later].filter(Boolean).join('\n\n');
+}
+
+function placeOf(content: Said['messages'][number]['content'], index: number): string {
+  return typeof content === 'string' ? `/messages/${index}` : `/messages/${index}/content`;
 }
 
 /** Whether the user has spoken behind that place. */

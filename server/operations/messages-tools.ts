@@ -1,24 +1,50 @@
 /** Reads the tools of a Messages request: they are the client's, whatever their names, and never run here. */
-import type { CreateMessageRequest, MessagesTool } from '../contract/api.ts';
+import type { CreateMessageRequest, MessagesBlockParam, MessagesTool } from '../contract/api.ts';
 import type { AnswerTerms, ToolDefinition } from '../handler.ts';
 import { refusal, required } from './messages-refusal.ts';
 import { vendorTool } from './messages-vendor-tools.ts';
 
 type Asked = Pick<CreateMessageRequest, 'tools' | 'tool_choice' | 'messages'>;
 
-/** Those that any model can be told of. Throws Problem. */
-export function toolsOf({ tools, messages }: Asked): readonly ToolDefinition[] {
-  const given = (tools ?? []).map((tool, index) => ({ tool, place: `/tools/${index}` }));
-  const added = messages.flatMap(({ content }, at) =>
-    Array.isArray(content) ? content.flatMap((block, index) => addedTool(block, at, index)) : [],
-  );
-  const definitions = [...given, ...added].flatMap(({ tool, place }) => definitionOf(tool, place));
-  const names = new Set<string>();
-  for (const { name } of definitions) {
-    if (names.has(name)) throw refusal('/tools', `two tools are called ${name}`, 'uniqueItems');
-    names.add(name);
+/** A block that adds a tool in the middle of the conversation, or takes one away. */
+interface ToolChange {
+  readonly block: MessagesBlockParam;
+  readonly place: string;
+}
+
+/** Those that any model can be told of. `earlier` are changes that the request does not repeat. Throws Problem. */
+export function toolsOf(
+  { tools, messages }: Pick<Asked, 'tools' | 'messages'>,
+  earlier: readonly MessagesBlockParam[] = [],
+): readonly ToolDefinition[] {
+  const known = new Map<string, ToolDefinition>();
+  const offered = new Set<string>();
+  const add = (tool: MessagesTool, place: string) => {
+    for (const definition of definitionOf(tool, place)) {
+      const { name } = definition;
+      if (offered.has(name)) throw refusal('/tools', `two tools are called ${name}`, 'uniqueItems');
+      known.set(name, definition);
+      offered.add(name);
+    }
+  };
+  for (const [index, tool] of (tools ?? []).entries()) add(tool, `/tools/${index}`);
+  const before = earlier.map((block) => ({ block, place: '/thread' }));
+  for (const { block, place } of [...before, ...toolChanges(messages)]) {
+    const { definition, name } = changedTool(block);
+    if (block.type === 'tool_removal') offered.delete(name ?? '');
+    else if (definition) add(definition, `${place}/tool/definition`);
+    else if (name !== undefined && known.has(name)) offered.add(name);
   }
-  return definitions;
+  return [...known.values()].filter(({ name }) => offered.has(name));
+}
+
+/** The blocks of a conversation that change what tools there are. */
+export function toolChanges(messages: Asked['messages']): readonly ToolChange[] {
+  return messages.flatMap(({ content }, at) => {
+    if (!Array.isArray(content)) return [];
+    const blocks = content.map((block, index) => ({ block, place: `/messages/${at}/content/${index}` }));
+    return blocks.filter(({ block: { type } }) => type === 'tool_addition' || type === 'tool_removal');
+  });
 }
 
 /** Whether the model has to call one of them, and how many at once. */
@@ -50,13 +76,15 @@ function named(
   throw refusal('/tool_choice/name', `the request brings no tool ${JSON.stringify(tool)}`, 'enum');
 }
 
-/** A tool that joins in the middle of the conversation. */
-function addedTool(block: { readonly type: string; readonly tool?: unknown }, at: number, index: number) {
-  if (block.type !== 'tool_addition') return [];
-  const { tool } = block;
-  if (typeof tool !== 'object' || tool === null || !('definition' in tool)) return [];
-  const place = `/messages/${at}/content/${index}/tool/definition`;
-  return [{ tool: tool.definition as MessagesTool, place }]; // read with the care of any other
+/** The tool that a block brings, or the name of one that is known. */
+function changedTool(block: MessagesBlockParam): {
+  readonly definition?: MessagesTool;
+  readonly name?: string;
+} {
+  const tool: unknown = Reflect.get(block, 'tool');
+  if (typeof tool !== 'object' || tool === null) return {};
+  if ('definition' in tool) return { definition: tool.definition as MessagesTool }; // read with the care of any other
+  return 'name' in tool && typeof tool.name === 'string' ? { name: tool.name } : {};
 }
 
 function definitionOf(tool: MessagesTool, place: string): readonly ToolDefinition[] {

@@ -1,12 +1,14 @@
 /** The Messages-style surface: the vendor's shapes outside, our runs and providers inside. */
 import type { CreateMessageRequest, MessagesModelInfo, MessagesResponse } from '../contract/api.ts';
 import type { Call, Handler, ModelPart, Services, SpentByCall, StreamPiece } from '../handler.ts';
+import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { asker } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
-import { continueConversation } from './messages-conversation.ts';
+import { continueConversation, namedSession } from './messages-conversation.ts';
 import { relayFrames, relayWhole } from './messages-relay.ts';
 import { answerSchemaOf, generationOf, spoken } from './messages-request.ts';
+import { openThread } from './messages-threads.ts';
 import { choiceOf, toolsOf } from './messages-tools.ts';
 import { quotaNotice } from './quota-notice.ts';
 
@@ -15,11 +17,7 @@ const firstPieceMs = 2000;
 
 export const createMessage: Handler<'createMessage'> = async (call, services) => {
   if (services.draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
-  refuseThreads(call.body);
-  const sessionId = call.headers['x-service-session-id'];
-  const answer = await (sessionId === undefined
-    ? completed(call, services)
-    : converse(call, sessionId, services));
+  const answer = await opened(call, services);
   const headers: Record<string, string> = {
     ...(answer.sessionId && { 'x-service-session-id': answer.sessionId }),
     ...quotaNotice(answer.notices),
@@ -38,12 +36,10 @@ interface Opened {
   whole(): Promise<MessagesResponse>;
 }
 
-/** A thread would be lost in silence; told of that, clients send the whole conversation. */
-function refuseThreads({ thread }: CreateMessageRequest): void {
-  if (!thread) return;
-  throw new Problem('invalid_request', 'thread: this server keeps no threads; send the whole conversation.', {
-    details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
-  });
+function opened(call: Call<'createMessage'>, services: Services): Promise<Opened> {
+  const sessionId = call.headers['x-service-session-id'];
+  if (call.body.thread) return converseInThread(call, services);
+  return sessionId === undefined ? completed(call, services) : converseIn(call, sessionId, services);
 }
 
 export const countMessageTokens: Handler<'countMessageTokens'> = async ({ body }, { runtime }) => {
@@ -97,20 +93,65 @@ async function modelInfo(name: string, runtime: Services['runtime']): Promise<Me
 const unknownTime = '1970-01-01T00:00:00.000Z';
 
 /** Runs the agent of a session. */
-async function converse(call: Call<'createMessage'>, sessionId: string, services: Services): Promise<Opened> {
-  const model = await services.runtime.resolveForeignModel(call.body.model);
+async function converseIn(
+  call: Call<'createMessage'>,
+  sessionId: string,
+  services: Services,
+): Promise<Opened> {
+  const { body, principal } = call;
+  const model = await services.runtime.resolveForeignModel(body.model);
+  const place = await namedSession(principal, sessionId, services);
   const { parts, estimate, ...rest } = await continueConversation(
     call,
-    sessionId,
+    place,
     model,
-    generationOf(call.body),
+    generationOf(body),
     services,
   );
+  const beginning = { body, id: newId('message'), estimate };
   return {
     ...rest,
-    frames: async () => frames(call.body, await begun(parts), estimate),
-    whole: () => collect(call.body, parts),
+    frames: async () => frames(beginning, await begun(parts)),
+    whole: () => collect(beginning, parts),
   };
+}
+
+/** The same in the session of a thread, which goes on from this answer if it becomes complete. */
+async function converseInThread(call: Call<'createMessage'>, services: Services): Promise<Opened> {
+  const { body } = call;
+  const model = await services.runtime.resolveForeignModel(body.model);
+  const id = newId('message');
+  const thread = await openThread(call, id, services);
+  const answer = await continueConversation(call, thread, model, generationOf(body), services).catch(
+    async (error: unknown) => {
+      await thread.putBack();
+      throw error;
+    },
+  );
+  const { estimate, ...rest } = answer;
+  const parts = unlessFinished(answer.parts, thread.putBack);
+  const beginning = { body, id, estimate };
+  return {
+    ...rest,
+    frames: async () => frames(beginning, await begun(parts)),
+    whole: () => collect(beginning, parts),
+  };
+}
+
+/** Calls back where an answer fails, or is left before its end. */
+async function* unlessFinished(
+  parts: AsyncIterable<ModelPart>,
+  otherwise: () => Promise<void>,
+): AsyncGenerator<ModelPart> {
+  let finished = false;
+  try {
+    for await (const part of parts) {
+      finished ||= part.type === 'finish';
+      yield part;
+    }
+  } finally {
+    if (!finished) await otherwise();
+  }
 }
 
 /** Asks a model once: in the client's own words where its provider understands them. */
@@ -132,13 +173,14 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
     };
   }
   const estimate = runtime.countTokens(request);
+  const beginning = { body, id: newId('message'), estimate };
   const answer =
     body.max_tokens === 0 ? nothing(estimate) : runtime.complete({ ...request, model, spent }, signal);
   const parts = endedBy(answer, end);
   return {
     ...kept,
-    frames: async () => frames(body, await begun(parts), estimate),
-    whole: () => collect(body, parts),
+    frames: async () => frames(beginning, await begun(parts)),
+    whole: () => collect(beginning, parts),
   };
 }
 

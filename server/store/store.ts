@@ -23,6 +23,7 @@ import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Members, memberRepository } from './members.ts';
+import { type MessageThreads, messageThreadRepository } from './message-threads.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
@@ -140,6 +141,7 @@ export interface Store {
   readonly metrics: StoreMetrics;
   readonly quotas: Quotas;
   readonly usage: UsageReports;
+  readonly messageThreads: MessageThreads;
   readonly meteredCalls: MeteredCalls;
   readonly modelCatalogs: ModelCatalogs;
   readonly transcript: Transcript;
@@ -233,6 +235,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     loadLimits: databaseLimits,
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
+    messageThreads: messageThreadRepository(parts),
     meteredCalls: meteredCallRepository(parts),
     async close() {
       await refusals.settled();
