@@ -16,7 +16,7 @@ import { refusalOf } from './http/refusals.ts';
 import { createReplies, type Replies } from './http/replies.ts';
 import { readBody } from './http/request-body.ts';
 import { traceRequests } from './http/trace.ts';
-import { createValidation, type Validate } from './http/validation.ts';
+import { validate } from './http/validation.ts';
 import type { AnyReply } from './http/wire.ts';
 import { type Operations, operations } from './operations/operations.ts';
 import type { Services } from './services.ts';
@@ -29,7 +29,6 @@ export { createHttpServer, type HttpServer } from './http/server.ts';
 export function createApp(services: Services, handlers: Operations = operations): Express {
   const ports = portsOf(services, handlers);
   const replies = createReplies(ports);
-  const validate = createValidation();
   const performOnce = createIdempotency(ports);
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('strict routing').enable('case sensitive routing');
@@ -38,8 +37,7 @@ export function createApp(services: Services, handlers: Operations = operations)
   app.use(traceRequests(ports));
   app.use(recordRequests(ports));
   app.use(shareWithOrigins(ports.settings));
-  for (const path of paths)
-    app.route(path.pattern).all(serve(path, { ports, validate, performOnce, replies }));
+  for (const path of paths) app.route(path.pattern).all(serve(path, { ports, performOnce, replies }));
   app.use(refuseUnknownPath);
   app.use(answerFailure(replies, ports));
   // http/server.ts tells when; Express types only the one event of its own.
@@ -49,13 +47,12 @@ export function createApp(services: Services, handlers: Operations = operations)
 
 interface Steps {
   readonly ports: Ports;
-  readonly validate: Validate;
   readonly performOnce: PerformOnce;
   readonly replies: Replies;
 }
 
 /** One path: what is meant, who calls, may they, what do they say, and what is the answer. */
-function serve(path: Path, { ports, validate, performOnce, replies }: Steps): RequestHandler {
+function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandler {
   return async (request) => {
     const exchange = exchangeOf(request);
     if (request.method === 'OPTIONS') return answerOptions(path, exchange);

@@ -17,7 +17,33 @@ export interface CompilerOptions {
   readonly coerceTypes?: boolean;
 }
 
-export function createSchemaCompiler({ allErrors, coerceTypes = false }: CompilerOptions): SchemaCompiler {
+const compilers = new Map<string, SchemaCompiler>();
+
+/** The one compiler of this kind: the contract is the same for every server of a process, of which tests have many. */
+export function schemaCompiler({ allErrors, coerceTypes = false }: CompilerOptions): SchemaCompiler {
+  const kind = `${allErrors} ${coerceTypes}`;
+  const present = compilers.get(kind) ?? createCompiler({ allErrors, coerceTypes });
+  compilers.set(kind, present);
+  return present;
+}
+
+function createCompiler(options: Required<CompilerOptions>): SchemaCompiler {
+  let ajv: Ajv2020 | undefined;
+  const compiled = new WeakMap<Node, ValidateFunction>();
+  return {
+    compile(schema) {
+      const present = compiled.get(schema);
+      if (present) return present;
+      // To take the contract in costs more than a start should.
+      ajv ??= contractAjv(options);
+      const validate = ajv.compile(absolute(schema));
+      compiled.set(schema, validate);
+      return validate;
+    },
+  };
+}
+
+function contractAjv({ allErrors, coerceTypes }: Required<CompilerOptions>): Ajv2020 {
   const ajv = new Ajv2020({
     strict: false,
     allErrors,
@@ -28,16 +54,7 @@ export function createSchemaCompiler({ allErrors, coerceTypes = false }: Compile
   });
   formats.default(ajv);
   ajv.addSchema({ $id: base, ...absolute(contractDocument()) });
-  const compiled = new WeakMap<Node, ValidateFunction>();
-  return {
-    compile(schema) {
-      const present = compiled.get(schema);
-      if (present) return present;
-      const validate = ajv.compile(absolute(schema));
-      compiled.set(schema, validate);
-      return validate;
-    },
-  };
+  return ajv;
 }
 
 /** References as seen from outside the document, and discriminators as Ajv takes them: without a mapping. */

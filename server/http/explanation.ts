@@ -2,7 +2,7 @@
 import type { ErrorObject } from 'ajv';
 import type { FieldError } from '../contract/api.ts';
 import { type DeclaredParameter, isNode, type Node } from './contract-document.ts';
-import { createSchemaCompiler, type SchemaCompiler } from './contract-schemas.ts';
+import { type SchemaCompiler, schemaCompiler } from './contract-schemas.ts';
 import { bodyError, messageOf } from './field-errors.ts';
 
 /** Explains what a validator has refused; schemas are compiled when they are first needed. */
@@ -23,9 +23,9 @@ type GivenParameters = Readonly<Record<DeclaredParameter['in'], Readonly<Record<
 const thoroughValues = 1_000;
 
 export function createExplanation(): Explanation {
-  const thorough = createSchemaCompiler({ allErrors: true });
-  const quick = createSchemaCompiler({ allErrors: false });
-  const textual = createSchemaCompiler({ allErrors: false, coerceTypes: true });
+  const thorough = schemaCompiler({ allErrors: true });
+  const quick = schemaCompiler({ allErrors: false });
+  const textual = schemaCompiler({ allErrors: false, coerceTypes: true });
   return {
     ofParameters: (parameters, given) =>
       parameters.flatMap((parameter) => explainParameter(textual, parameter, given[parameter.in])),

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { Problem, problems } from '../problem.ts';
 import { child, contractDocument, type Node } from './contract-document.ts';
-import { createSchemaCompiler } from './contract-schemas.ts';
+import { schemaCompiler } from './contract-schemas.ts';
 import { renderProblem, toProblem } from './problems.ts';
 import { startTestServer, type TestServer } from './test-server.ts';
 
 const codes = Object.keys(problems) as Problem['code'][]; // the record is typed by the codes
 const schemas = child(child(contractDocument(), 'components'), 'schemas');
-const compiler = createSchemaCompiler({ allErrors: false });
+const compiler = schemaCompiler({ allErrors: false });
 const fits = (schema: string, value: unknown) => compiler.compile(schemas[schema] as Node)(value); // named below
 
 describe('the list of codes', () => {

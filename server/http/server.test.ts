@@ -1,7 +1,7 @@
 /** What breaks HTTP itself, what does not arrive, and how the server stops: over raw sockets. */
 import { connect } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
-import { createSchemaCompiler } from './contract-schemas.ts';
+import { schemaCompiler } from './contract-schemas.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
 
 let server: TestServer;
@@ -19,7 +19,7 @@ function problemIn(answer: string): Record<string, unknown> {
   expect(head).toMatch(/x-request-id: req_/i);
   const problem = JSON.parse(body);
   const schema = { $ref: '#/components/schemas/Problem' };
-  const validate = createSchemaCompiler({ allErrors: false }).compile(schema);
+  const validate = schemaCompiler({ allErrors: false }).compile(schema);
   expect(validate(problem) || validate.errors).toBe(true);
   return problem;
 }

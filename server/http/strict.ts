@@ -9,7 +9,7 @@ import {
   type Node,
   operationOf,
 } from './contract-document.ts';
-import { createSchemaCompiler, type SchemaCompiler } from './contract-schemas.ts';
+import { type SchemaCompiler, schemaCompiler } from './contract-schemas.ts';
 import type { Exchange } from './exchange.ts';
 import type { WireReply } from './wire.ts';
 
@@ -22,7 +22,7 @@ export interface Strictness {
 
 /** On in every server test and with `--strict`; it costs a parse and a validation an answer. */
 export function createStrictness(): Strictness {
-  const compiler = createSchemaCompiler({ allErrors: false });
+  const compiler = schemaCompiler({ allErrors: false });
   const checkEvent: Strictness['checkEvent'] = (exchange, event) => {
     const media = child(child(declaredResponse(exchange, 200) ?? {}, 'content'), 'text/event-stream');
     return checkFrame(compiler, child(media, 'schema'), event);

@@ -1,8 +1,8 @@
 /** Validates a request against the contract, with one express-openapi-validator a path, built when it is needed. */
 import type { RequestHandler, Response } from 'express';
-import { middleware } from 'express-openapi-validator';
+import { OpenApiValidator } from 'express-openapi-validator/dist/openapi.validator.js';
 import type { FieldError } from '../contract/api.ts';
-import type { Route } from '../contract/routes.ts';
+import { type Route, routes } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import {
   child,
@@ -14,7 +14,7 @@ import {
 } from './contract-document.ts';
 import { cookiesOf } from './cookies.ts';
 import type { Exchange } from './exchange.ts';
-import { createExplanation, type Explanation } from './explanation.ts';
+import { createExplanation } from './explanation.ts';
 import { invalidRequest } from './field-errors.ts';
 import { type ReadQuery, readQuery, writeQuery } from './query-string.ts';
 
@@ -27,27 +27,22 @@ interface ValidInput {
   readonly body: unknown;
 }
 
-export type Validate = (exchange: Exchange, route: Route, body: unknown) => Promise<ValidInput>;
+// What the contract lets in is the same for every server of a process, of which tests have many.
+const validators = new Map<string, readonly RequestHandler[]>();
+const declared = new Map<Route, readonly DeclaredParameter[]>();
+const explanation = createExplanation();
 
 /** Validators are built on the first request of each path, so that the start does not wait for them. */
-export function createValidation(): Validate {
-  const validators = new Map<string, readonly RequestHandler[]>();
-  const declared = new Map<Route, readonly DeclaredParameter[]>();
-  let explanation: Explanation | undefined;
-  return async (exchange, route, body) => {
-    const parameters = remember(declared, route, () => parametersOf(route));
-    const query = readQuery(exchange.search, parameters, route.openQuery || exchange.surface === 'messages');
-    const view = viewOf(exchange, route, parameters, query.values, body);
-    const validator = remember(validators, route.path, () => buildValidator(route.path));
-    // The validator misses an absent body where no member of it is required.
-    const refused = (body === undefined && needsBody(route)) || (await isRefused(validator, view));
-    if (refused) {
-      explanation ??= createExplanation();
-      throw explain(explanation, { exchange, route, parameters, query, body });
-    }
-    if (query.errors.length > 0) throw invalidRequest(query.errors);
-    return { ...inputOf(view, parameters), cookies: cookiesOf(exchange.request, route) };
-  };
+export async function validate(exchange: Exchange, route: Route, body: unknown): Promise<ValidInput> {
+  const parameters = remember(declared, route, () => parametersOf(route));
+  const query = readQuery(exchange.search, parameters, route.openQuery || exchange.surface === 'messages');
+  const view = viewOf(exchange, route, parameters, query.values, body);
+  const validator = remember(validators, route.path, () => buildValidator(route.path));
+  // The validator misses an absent body where no member of it is required.
+  const refused = (body === undefined && needsBody(route)) || (await isRefused(validator, view));
+  if (refused) throw explain({ exchange, route, parameters, query, body });
+  if (query.errors.length > 0) throw invalidRequest(query.errors);
+  return { ...inputOf(view, parameters), cookies: cookiesOf(exchange.request, route) };
 }
 
 interface RefusedRequest {
@@ -59,8 +54,7 @@ interface RefusedRequest {
 }
 
 /** The validator stops at its first complaint, because to go on is costly; this tells all there is. */
-function explain(explanation: Explanation, refused: RefusedRequest): Problem {
-  const { exchange, route, parameters, query, body } = refused;
+function explain({ exchange, route, parameters, query, body }: RefusedRequest): Problem {
   const found = explanation.ofParameters(parameters, {
     path: exchange.request.params,
     query: Object.fromEntries(query.values),
@@ -68,12 +62,12 @@ function explain(explanation: Explanation, refused: RefusedRequest): Problem {
   });
   const id = found.find((error) => error.in === 'path');
   if (id) return noSuchId(id.name ?? '');
-  const errors = [...query.errors, ...found, ...explainBody(explanation, route, body)];
+  const errors = [...query.errors, ...found, ...explainBody(route, body)];
   if (errors.length > 0) return invalidRequest(errors);
   throw new Error(`Two validators disagree about a request to ${route.operationId}`);
 }
 
-function explainBody(explanation: Explanation, route: Route, body: unknown): FieldError[] {
+function explainBody(route: Route, body: unknown): FieldError[] {
   if (body === undefined)
     return needsBody(route)
       ? [{ in: 'body', pointer: '', message: 'is required by this operation', code: 'required' }]
@@ -104,10 +98,14 @@ interface RequestView {
   readonly openapi?: unknown;
 }
 
+/**
+ * Past the package's own loader: for each document that one compiles the schema of OpenAPI itself, ten times the work of
+ * the rest, though the generator has checked the document and nothing is held against that schema.
+ */
 function buildValidator(path: string): readonly RequestHandler[] {
-  return middleware({
-    // The package's types want an OpenAPI document; the generator has checked that it is one.
-    apiSpec: documentOfPath(path) as unknown as Parameters<typeof middleware>[0]['apiSpec'],
+  const specification = specificationOf(path);
+  const validator = new OpenApiValidator({
+    apiSpec: specification.apiDoc,
     validateApiSpec: false,
     validateRequests: { allowUnknownQueryParameters: false, coerceTypes: false },
     validateResponses: false,
@@ -115,7 +113,30 @@ function buildValidator(path: string): readonly RequestHandler[] {
     ajvFormats: { mode: 'full' },
     validateSecurity: false,
     fileUploader: false,
-  }) as readonly RequestHandler[]; // its own handler type differs from Express 5's in name only
+  });
+  // Its own handler type differs from Express 5's in name only.
+  return validator.installMiddleware(Promise.resolve(specification)) as readonly RequestHandler[];
+}
+
+type Specification = Awaited<Parameters<OpenApiValidator['installMiddleware']>[0]>;
+
+/** The document of a path as the package's loader would hand it on; it writes into the document. */
+function specificationOf(path: string): Specification {
+  const operations = routes.filter((route) => route.path === path);
+  return {
+    // The package's types want an OpenAPI document; the generator has checked that it is one.
+    apiDoc: structuredClone(documentOfPath(path)) as unknown as Specification['apiDoc'],
+    basePaths: [''],
+    routes: operations.map(({ method }) => ({
+      basePath: '',
+      expressRoute: path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      openApiRoute: path,
+      method: method.toUpperCase(),
+      pathParams: [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name),
+    })),
+    // It tells the documents of answers apart, and no answers are validated.
+    serial: 0,
+  };
 }
 
 function viewOf(
