@@ -100,8 +100,11 @@ async function sendStream(delivery: Delivery, call: Call, verdict: Verdict): Pro
 
 async function sendWhole(delivery: Delivery, call: Call, verdict: Verdict): Promise<void> {
   if (verdict.reply.hold_after_chunks !== undefined) await orGone(delivery, delivery.released());
-  const body = Buffer.from(JSON.stringify(call.whole(verdict.answer)));
-  sendHead(delivery, 200, { 'content-type': 'application/json', 'content-length': String(body.length) });
+  const { type, bytes: body } = call.file?.(verdict.answer) ?? {
+    type: 'application/json',
+    bytes: Buffer.from(JSON.stringify(call.whole(verdict.answer))),
+  };
+  sendHead(delivery, 200, { 'content-type': type, 'content-length': String(body.length) });
   if (verdict.failure !== undefined) {
     await write(delivery, body.subarray(0, body.length / 2));
     await breakOff(delivery, verdict.failure, false);

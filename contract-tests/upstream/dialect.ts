@@ -24,6 +24,8 @@ export interface Answer {
   stopReason: StopReason;
   stopSequence: string | null;
   usage: Usage;
+  /** The picture or the sound, where the script brings one. */
+  file: Buffer | null;
   /** Characters per streamed fragment. */
   chunkSize: number;
 }
@@ -33,6 +35,8 @@ export interface Call {
   prompt: Prompt;
   /** The answer as one JSON body. */
   whole(answer: Answer): unknown;
+  /** The answer where it is bytes and no JSON. */
+  file?: (answer: Answer) => { readonly type: string; readonly bytes: Buffer };
   /** The answer as server-sent frames, each complete with its empty line. */
   frames(answer: Answer): Iterable<string>;
 }
@@ -51,6 +55,8 @@ export interface Dialect {
   read(body: unknown, headers: IncomingHttpHeaders, place: Place | null): Call;
   /** The answer to how many tokens a prompt has; absent where the vendor cannot be asked. */
   count?: (body: unknown, headers: IncomingHttpHeaders, place: Place | null) => unknown;
+  /** Whether a request is a form, with files in it. */
+  takesForm?: true;
   /** Headers on every response, the request's id among them. */
   headers(requestId: string): Record<string, string>;
   newRequestId(): string;

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { type Delivery, deliver, sendJson, sendRefusal } from './delivery.ts';
 import { type Dialect, Refusal } from './dialect.ts';
+import { readForm, shownForm } from './form.ts';
 import { closeRecord, createRequestLog, type RequestLog, type RequestRecord } from './requests.ts';
 import { createResponses } from './responses.ts';
 import { type Route, routeOf } from './routes.ts';
@@ -48,7 +49,7 @@ async function control(front: Front, request: IncomingMessage, response: ServerR
   const actions: Record<string, () => Promise<void> | void> = {
     'PUT /_script': async () => {
       try {
-        front.script = parseScript(JSON.parse(await readBody(request)));
+        front.script = parseScript(JSON.parse(String(await readBody(request))));
         send(200, { ok: true });
       } catch (error) {
         send(400, { error: String(error) });
@@ -79,6 +80,7 @@ async function play(front: Front, request: IncomingMessage, response: ServerResp
     gone.abort();
   });
   if (pathOf(request) === '/token') return sendToken(front, request, response, record);
+  if (pathOf(request).startsWith('/files/')) return sendFile(request, response, record);
   const route = routeOf(urlOf(request), request.headers, front.responses);
   const { dialect } = route;
   const requestId = dialect.newRequestId();
@@ -107,15 +109,17 @@ async function answer(
   delivery: Delivery,
 ): Promise<void> {
   const { dialect, record } = delivery;
-  const text = await readBody(request);
-  record.body = jsonOr(text);
+  const bytes = await readBody(request);
+  const form = dialect.takesForm ? await readForm(bytes, request.headers) : null;
+  const text = form ? '' : bytes.toString();
+  record.body = form ? shownForm(form) : jsonOr(text);
   const apiKey = dialect.apiKey(request.headers);
   if (apiKey === undefined) throw dialect.noKey();
   if (ask.kind === 'refused') throw ask.refusal;
   const method = ask.kind === 'models' ? 'GET' : 'POST';
   if (request.method !== method) throw new Refusal(405, `Method ${request.method} is not allowed here.`);
   if (ask.kind === 'models') return sendModels(front, ask.id, delivery);
-  const body = parsedBody(request, text);
+  const body = form ?? parsedBody(request, text);
   if (ask.kind === 'count_tokens')
     return sendJson(delivery, dialect.count?.(body, request.headers, ask.place));
   const call = dialect.read(body, request.headers, ask.place);
@@ -139,7 +143,7 @@ async function sendToken(
   response: ServerResponse,
   record: RequestRecord,
 ): Promise<void> {
-  const form = await readBody(request);
+  const form = String(await readBody(request));
   record.body = form;
   const { expires_in, status } = script.token;
   const { status: code, body } =
@@ -148,6 +152,13 @@ async function sendToken(
       : refusal('invalid_grant', 'As scripted.', status);
   record.status = code;
   response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+/** A picture whose address an answer gave; its bytes are in it. */
+function sendFile(request: IncomingMessage, response: ServerResponse, record: RequestRecord): void {
+  record.status = 200;
+  const bytes = Buffer.from(pathOf(request).slice('/files/'.length), 'base64url');
+  response.writeHead(200, { 'content-type': 'image/png' }).end(bytes);
 }
 
 function refuseUnknownModel(front: Front, model: string): void {
@@ -163,7 +174,7 @@ function pathOf(request: IncomingMessage): string {
   return (request.url ?? '').replace(/\?.*/, '');
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
+async function readBody(request: IncomingMessage): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
   request.on('data', (part: Buffer) => {
@@ -172,7 +183,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
   });
   await once(request, 'end');
   if (size > bodyLimit) throw new Refusal(413, 'Request exceeds the maximum size');
-  return Buffer.concat(parts).toString();
+  return Buffer.concat(parts);
 }
 
 function jsonOr(text: string): unknown {

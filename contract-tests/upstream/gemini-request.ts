@@ -1,7 +1,7 @@
 // Google's generateContent: what its request must be, and what a script sees of it.
 import { z } from 'zod';
 import { deepestIssue, ignored, type Place, Refusal } from './dialect.ts';
-import type { DialectName, Entry, Prompt } from './prompt.ts';
+import type { DialectName, Entry, MediaTask, Prompt } from './prompt.ts';
 
 // A part is told by the one field that it holds; strict, because the vendor refuses names that it does not know.
 const extras = { thought: z.boolean().optional(), thoughtSignature: z.string().optional() };
@@ -56,9 +56,34 @@ const generationConfig = z.strictObject({
     })
     .optional(),
   ...passedOver(
-    'audioTimestamp imageConfig logprobs mediaResolution responseFormat responseJsonSchema responseLogprobs',
-    'responseMimeType responseModalities responseSchema routingConfig speechConfig',
+    'audioTimestamp logprobs mediaResolution responseFormat responseJsonSchema responseLogprobs',
+    'responseMimeType responseSchema routingConfig',
   ),
+  responseModalities: z.array(z.enum(['TEXT', 'IMAGE', 'AUDIO'])).optional(),
+  imageConfig: z
+    .strictObject({
+      aspectRatio: z
+        .string()
+        .regex(/^\d+:\d+$/)
+        .optional(),
+      imageSize: ignored,
+    })
+    .optional(),
+  speechConfig: z
+    .strictObject({
+      voiceConfig: z
+        .strictObject({ prebuiltVoiceConfig: z.strictObject({ voiceName: z.string() }) })
+        .optional(),
+      multiSpeakerVoiceConfig: ignored,
+      languageCode: z.string().optional(),
+    })
+    .optional(),
+  audioTranscriptionConfig: z
+    .strictObject({
+      languageCodes: z.array(z.string()).optional(),
+      ...passedOver('customVocabulary wordTimestamp diarization mode'),
+    })
+    .optional(),
 });
 const requestSchema = z.strictObject({
   contents: z.array(content).min(1, 'contents is not specified'),
@@ -84,6 +109,7 @@ export function readGeminiRequest(body: unknown, dialect: DialectName, place: Pl
   if (!parsed.success) throw refusalOf(parsed.error.issues);
   const { contents, systemInstruction, tools, generationConfig: generation } = parsed.data;
   refuseWrongTurns(contents, place.model);
+  const task = taskOf(generation, contents, place);
   const declared = (tools ?? []).flatMap(({ functionDeclarations }) => functionDeclarations ?? []);
   const system: Entry[] = systemInstruction
     ? [{ from: 'system', text: textOf(systemInstruction.parts) }]
@@ -93,11 +119,29 @@ export function readGeminiRequest(body: unknown, dialect: DialectName, place: Pl
       dialect,
       model: place.model,
       stream: place.stream,
+      ...(task && { task }),
       tools: declared.map(({ name }) => name),
       entries: [...system, ...contents.flatMap(entriesOf)],
     },
     includeThoughts: generation?.thinkingConfig?.includeThoughts ?? false,
   };
+}
+
+/** What is asked for, besides words: said in the settings, or by what kind of model is asked about a sound. */
+function taskOf(
+  generation: z.infer<typeof generationConfig> | undefined,
+  contents: readonly Content[],
+  { model }: Place,
+): MediaTask | undefined {
+  const modalities = generation?.responseModalities ?? [];
+  if (modalities.includes('IMAGE')) return 'image';
+  if (modalities.includes('AUDIO')) return 'speech';
+  if (!model.includes('transcribe')) return undefined;
+  const heard = contents.some(({ parts }) =>
+    parts.some((it) => 'inlineData' in it && it.inlineData.mimeType.startsWith('audio/')),
+  );
+  if (!heard) throw new Refusal(400, `The model ${model} transcribes sound, and was given none.`);
+  return 'transcription';
 }
 
 function passedOver(...names: string[]): Record<string, typeof ignored> {

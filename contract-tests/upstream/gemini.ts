@@ -13,7 +13,8 @@ import {
   type StopReason,
 } from './dialect.ts';
 import { type GeminiRequest, readGeminiRequest } from './gemini-request.ts';
-import { type DialectName, inputTokens } from './prompt.ts';
+import { picture, samples } from './media-files.ts';
+import { type DialectName, inputTokens, type Prompt } from './prompt.ts';
 
 export const gemini: Dialect = {
   ...google('gemini'),
@@ -33,7 +34,7 @@ export const vertexGemini: Dialect = {
     new Refusal(401, 'Request is missing required authentication credential. Expected OAuth 2 access token.'),
 };
 
-function google(name: DialectName): Omit<Dialect, 'apiKey' | 'noKey'> {
+export function google(name: DialectName): Omit<Dialect, 'apiKey' | 'noKey'> {
   return {
     name,
     read: (body, _headers, place) => call(readGeminiRequest(body, name, placed(place)), placed(place)),
@@ -99,7 +100,10 @@ function call({ prompt, includeThoughts }: GeminiRequest, place: Place): Call {
   const head = () => ({ modelVersion: place.model, responseId: newId('', 23) });
   return {
     prompt,
-    whole: (answer) => ({ ...response(partsOf(answer, includeThoughts), answer, true), ...head() }),
+    whole: (answer) => ({
+      ...response(mediaParts(answer, prompt.task) ?? partsOf(answer, includeThoughts), answer, true),
+      ...head(),
+    }),
     frames: (answer) => frames(answer, includeThoughts, head()),
   };
 }
@@ -154,6 +158,17 @@ function partsOf(answer: Answer, includeThoughts: boolean): Part[] {
     ...(answer.text ? [{ text: answer.text }] : []),
     ...callParts(answer),
   ];
+}
+
+/** What is made is a part of the answer like any other; of what was heard there is more than its words. */
+function mediaParts(answer: Answer, task: Prompt['task']): Part[] | null {
+  if (task === undefined) return null;
+  if (task === 'transcription') return [{ audioTranscription: { text: answer.text, languageCode: 'en' } }];
+  if (answer.stopReason === 'refusal') return [];
+  const image = { mimeType: 'image/png', bytes: picture };
+  const sound = { mimeType: 'audio/L16;codec=pcm;rate=24000', bytes: samples };
+  const { mimeType, bytes } = task === 'image' ? image : sound;
+  return [{ inlineData: { mimeType, data: (answer.file ?? bytes).toString('base64') } }];
 }
 
 /** The first of calls in parallel carries the signature over the thought that led to all of them. */

@@ -7,9 +7,16 @@ export const dialectNames = [
   'azure_chat_completions',
   'gemini',
   'vertex_gemini',
+  'openai_media',
+  'azure_media',
 ] as const;
 
 export type DialectName = (typeof dialectNames)[number];
+
+/** What is asked for where it is no answer in words. */
+export const mediaTasks = ['image', 'speech', 'transcription'] as const;
+
+export type MediaTask = (typeof mediaTasks)[number];
 
 /** One item of the conversation, reduced to who said it and its text. */
 export interface Entry {
@@ -21,6 +28,7 @@ export interface Prompt {
   dialect: DialectName;
   model: string;
   stream: boolean;
+  task?: MediaTask;
   /** Names of the tools that the request offers. */
   tools: string[];
   entries: Entry[];

@@ -5,6 +5,8 @@ import { azure } from './azure.ts';
 import { chatCompletions } from './chat-completions.ts';
 import { type Dialect, type Place, Refusal } from './dialect.ts';
 import { gemini, vertexGemini } from './gemini.ts';
+import { geminiInteractions } from './gemini-interactions.ts';
+import { azureMedia, openAiMedia, openAiTask } from './openai-media.ts';
 
 /** `models` is asked for all of them where `id` is empty. */
 export type Ask =
@@ -20,7 +22,13 @@ export interface Route {
 /** `responses` remembers earlier answers, so that it belongs to one running upstream. */
 export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Dialect): Route {
   const path = url.pathname;
-  if (path.startsWith('/openai/')) return { dialect: azure, ask: azureAsk(url) };
+  const task = openAiTask(path);
+  if (path.startsWith('/openai/'))
+    return { dialect: task === undefined ? azure : azureMedia(task), ask: azureAsk(url) };
+  if (task !== undefined && path.startsWith('/v1/'))
+    return { dialect: openAiMedia(task), ask: { kind: 'answer', place: null } };
+  if (/^\/v1(beta)?\/interactions$/.test(path))
+    return { dialect: geminiInteractions, ask: { kind: 'answer', place: null } };
   if (isGeminis(path, headers)) return { dialect: gemini, ask: googleAsk(url, geminiModels) };
   if (vertexModels.test(path)) return { dialect: vertexGemini, ask: googleAsk(url, vertexModels) };
   const dialect = firstDialect(path, headers, responses);
@@ -39,13 +47,15 @@ function firstDialect(path: string, headers: IncomingHttpHeaders, responses: Dia
   return anthropic && !path.startsWith('/v1/chat') ? anthropicMessages : chatCompletions;
 }
 
+const azureMethods = '/(?:chat/completions|images/generations|audio/speech|audio/transcriptions)$';
+
 /** The paths of deployments want to know the version; the newer ones have it in themselves. */
 function azureAsk({ pathname, searchParams }: URL): Ask {
   const version = /^\d{4}-\d{2}-\d{2}(-preview)?$/.test(searchParams.get('api-version') ?? '');
-  const deployment = /^\/openai\/deployments\/([^/]+)\/chat\/completions$/.exec(pathname)?.[1];
+  const deployment = new RegExp(`^/openai/deployments/([^/]+)${azureMethods}`).exec(pathname)?.[1];
   if (deployment !== undefined && version)
     return { kind: 'answer', place: { model: decodeURIComponent(deployment), stream: false } };
-  if (pathname === '/openai/v1/chat/completions') return { kind: 'answer', place: null };
+  if (new RegExp(`^/openai/v1${azureMethods}`).test(pathname)) return { kind: 'answer', place: null };
   if (pathname === '/openai/v1/models' || (pathname === '/openai/models' && version))
     return { kind: 'models', id: '' };
   return notFound('Resource not found', '404');

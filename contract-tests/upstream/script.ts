@@ -5,6 +5,7 @@ import { deepestIssue } from './dialect.ts';
 import {
   dialectNames,
   inputTokens,
+  mediaTasks,
   type Prompt,
   type Standing,
   standing,
@@ -44,6 +45,7 @@ const conditions = z.strictObject({
   tool_results: count.optional(),
   step: count.optional(),
   stream: z.boolean().optional(),
+  task: z.enum(mediaTasks).optional(),
 });
 
 const reply = z.strictObject({
@@ -62,6 +64,8 @@ const reply = z.strictObject({
     .strictObject({ input: count, cached: count, output: count, reasoning: count })
     .partial()
     .default({}),
+  /** What a model makes instead of the usual picture or sound. */
+  file: z.base64().optional(),
   chunk_size: z.int().min(1).default(8),
   chunk_delay_ms: count.default(0),
   first_byte_delay_ms: count.default(0),
@@ -179,6 +183,7 @@ function matches(when: z.infer<typeof conditions>, prompt: Prompt, apiKey: strin
     [when.tool_results, now.toolResults],
     [when.step, now.step],
     [when.stream, prompt.stream],
+    [when.task, prompt.task],
   ];
   return (
     texts.every(([wanted, text]) => wanted === undefined || (text !== undefined && wanted.test(text))) &&
@@ -228,6 +233,7 @@ function answerOf(said: Reply, prompt: Prompt, values: Record<string, string>): 
       output: said.usage.output ?? tokens(reasoning, text, ...called),
       reasoning: said.usage.reasoning ?? tokens(reasoning),
     },
+    file: said.file === undefined ? null : Buffer.from(said.file, 'base64'),
     chunkSize: said.chunk_size,
   };
 }
