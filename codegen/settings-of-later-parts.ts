@@ -3,14 +3,6 @@
 /** A key ending in `.` stands for all keys below it; any other for itself alone. */
 const laterParts: Readonly<Record<string, readonly string[]>> = {
   'sign-in to providers': ['providers.*.oauth.client.auth_url'],
-  media: [
-    'image_generation',
-    'image_generation.',
-    'text_to_speech',
-    'text_to_speech.',
-    'speech_to_text',
-    'speech_to_text.',
-  ],
   'the terminal': ['options.tui', 'options.tui.', 'options.notification_style'],
 };
 

@@ -96,7 +96,7 @@ describe('the table', () => {
       '| `tools.grep.timeout` | string or integer | `"5s"` | How long one search may take: a duration such as 5s or 1m30s, or a whole number of nanoseconds. | [`tools.grep.timeout` bounds a search](../../server/deep/grep.test.ts) |',
     );
     expect(text).toContain('| `mcp` | map to objects |  | ');
-    expect(text).toContain('*comes with media*');
+    expect(text).toContain('*comes with the terminal*');
   });
 
   test('is the same each time', async () => {

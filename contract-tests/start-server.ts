@@ -107,6 +107,9 @@ async function writeSettings(folder: string, upstreamUrl: string | undefined): P
       },
     },
     models: { large: { provider: 'scripted', model: 'scripted-1' } },
+    image_generation: { provider: 'scripted', model: 'painter-1' },
+    text_to_speech: { provider: 'scripted', model: 'speaker-1', voice: 'nova', format: 'wav' },
+    speech_to_text: { provider: 'scripted', model: 'listener-1' },
   };
   await writeFile(join(folder, 'config/service.json'), JSON.stringify(settings));
 }

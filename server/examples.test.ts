@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
+import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { systemClock } from './clock.ts';
 import { readServerSettings, type ServerSettings } from './config/config.ts';
 import type {
@@ -96,17 +97,23 @@ const inOrder = [
   ...examples.filter(({ operationId }) => last.includes(operationId)),
 ];
 
-/** What the installation says in its `service.json`: a provider whose models are listed. */
-const globalSettings = {
+/** What the installation says in its `service.json`: a provider whose models are listed, and which makes and hears. */
+const globalSettings = (url: string) => ({
   options: { debug: true },
   providers: {
     local: {
       type: 'openai-compat',
-      base_url: 'http://127.0.0.1:9/v1',
+      base_url: `${url}/v1`,
       models: [{ id: 'qwen3-32b', context_window: 32_768, default_max_tokens: 8192 }],
     },
   },
-};
+  image_generation: { provider: 'local', model: 'flux-1' },
+  text_to_speech: { provider: 'local', model: 'kokoro', format: 'flac' },
+  speech_to_text: { provider: 'local', model: 'whisper-1' },
+});
+
+/** What it hears is the same each time. */
+const script = [{ when: { task: 'transcription' }, reply: { text: 'Good morning.' } }, { reply: {} }];
 
 const password = 'correct-horse-battery';
 /** Of the login that asks for everything, and the one that the example of refreshing uses up. */
@@ -119,12 +126,15 @@ let folder: string;
 let settings: ServerSettings;
 let server: RunningServer;
 let openid: OpenId;
+let upstream: Upstream;
 let ada: string | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
   openid = await startOpenId();
-  await writeFile(join(folder, 'service.json'), JSON.stringify(globalSettings));
+  upstream = await startUpstream();
+  await upstream.script(script);
+  await writeFile(join(folder, 'service.json'), JSON.stringify(globalSettings(upstream.url)));
   await seed(join(folder, 'service.db'));
   const flags = ['--port', '0', '--data-dir', folder, '--global-config', folder, '--strict'];
   // The runs that examples show at work are at work nowhere: no process is to take them over before they are asked for,
@@ -145,6 +155,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server?.stop();
   await openid?.stop();
+  await upstream?.stop();
   await rm(folder, { recursive: true });
 });
 

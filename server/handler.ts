@@ -7,6 +7,11 @@ import type { Origin, Principal, Services } from './services.ts';
 export type {
   AnswerTerms,
   Generation,
+  MediaCall,
+  MediaChoice,
+  MediaFile,
+  MediaKind,
+  MediaModels,
   ModelMessage,
   ModelMessagePart,
   ModelPart,

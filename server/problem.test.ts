@@ -539,6 +539,7 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     });
     return query({ prompt: 'x' }, app, token);
   },
+  media_not_configured: () => ask('POST', '/api/v1/media/images', { body: { prompt: 'x' } }),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),
   provider_request_refused: () => failing({ kind: 'status', status: 400 }),

@@ -81,6 +81,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   quota_exceeded: { status: 429, title: 'A quota is used up.' },
   too_many_attempts: { status: 429, title: 'Too many attempts.' },
   internal_error: { status: 500, title: 'Internal server error.' },
+  media_not_configured: { status: 501, title: 'Nothing is configured for this.' },
   provider_failed: { status: 502, title: 'The model provider failed.' },
   provider_refused: { status: 502, title: 'The model provider refused to serve us.' },
   provider_request_refused: { status: 502, title: 'The model provider refused what was asked.' },

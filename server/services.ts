@@ -45,6 +45,11 @@ export type { FirstCredential, Origin, Principal } from './identity/identity.ts'
 export type {
   AnswerTerms,
   Generation,
+  MediaCall,
+  MediaChoice,
+  MediaFile,
+  MediaKind,
+  MediaModels,
   ModelMessage,
   ModelMessagePart,
   ModelPart,

@@ -15,6 +15,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
     body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
   }),
   listProviderSettings: ofWorkspace,
+  generateImage: inWorkspace,
+  synthesizeSpeech: inWorkspace,
   importSession: ofWorkspace,
   listAgents: ofWorkspace,
   listTools: ofWorkspace,

@@ -53,6 +53,18 @@ export function systemJourneys(target: () => Target): void {
     });
   });
 
+  test('a picture is made, and a text is spoken', async () => {
+    const { client, liveOnly } = target();
+    const { data: made } = await client.POST('/api/v1/media/images', { body: { prompt: 'A cat.' } });
+    expectShape('GeneratedImages', made);
+    const { data: spoken } = await client.POST('/api/v1/media/speech', { body: { text: 'Good morning.' } });
+    expectShape('Speech', spoken);
+    await liveOnly(() => {
+      expect(made).toMatchObject({ model: 'scripted:painter-1', images: [{ media_type: 'image/png' }] });
+      expect(spoken).toMatchObject({ model: 'scripted:speaker-1', audio: { media_type: 'audio/wav' } });
+    });
+  });
+
   test('a message is created in the Messages shape, whole and streamed', async () => {
     const { client } = target();
     const body = {

@@ -34,7 +34,7 @@ export const vertexGemini: Dialect = {
     new Refusal(401, 'Request is missing required authentication credential. Expected OAuth 2 access token.'),
 };
 
-export function google(name: DialectName): Omit<Dialect, 'apiKey' | 'noKey'> {
+function google(name: DialectName): Omit<Dialect, 'apiKey' | 'noKey'> {
   return {
     name,
     read: (body, _headers, place) => call(readGeminiRequest(body, name, placed(place)), placed(place)),

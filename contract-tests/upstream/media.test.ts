@@ -138,9 +138,9 @@ test('a sound whose name tells no format is refused, and a newer model tells no 
     param: 'file',
   });
   const file = await toFile(wav, 'said.wav');
-  await expect(
-    transcriptions.create({ file, model, response_format: 'verbose_json' }),
-  ).rejects.toMatchObject({ status: 400, param: 'response_format' });
+  await expect(transcriptions.create({ file, model, response_format: 'verbose_json' })).rejects.toMatchObject(
+    { status: 400, param: 'response_format' },
+  );
 });
 
 describe.each(['gemini', 'vertex'] as const)('%s', (vendor) => {

@@ -13,6 +13,7 @@ import * as invitations from './invitations.ts';
 import * as live from './live.ts';
 import * as logins from './logins.ts';
 import * as me from './me.ts';
+import * as media from './media.ts';
 import * as messages from './messages.ts';
 import * as oidc from './oidc.ts';
 import * as organizations from './organizations.ts';
@@ -44,6 +45,7 @@ const families = {
   live,
   logins,
   me,
+  media,
   messages,
   passwords,
   oidc,

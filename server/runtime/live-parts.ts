@@ -10,6 +10,7 @@ import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
 import { carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
+import { createMedia, type Media } from './providers/media.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
@@ -27,6 +28,7 @@ export interface Parts {
   /** Whether many people share them. */
   readonly shared: boolean;
   readonly providers: Providers;
+  readonly media: Media;
   readonly toolset: Toolset;
   readonly extensions: readonly Extension[];
 }
@@ -80,6 +82,12 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   const build = (): Parts => ({
     config: settings.config,
     shared,
+    media: createMedia({
+      definitions: settings.providers,
+      timeouts: { silenceMs: options.providerSilenceMs },
+      fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
+      tracing: options.tracing,
+    }),
     providers: createProviders({
       definitions: settings.providers,
       defaultModel: largeModel(settings.config),

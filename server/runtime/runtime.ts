@@ -20,6 +20,7 @@ import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import { type CompletionRequest, completeOnce, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
+import type { MediaChoice, MediaKind, MediaModels } from './models/media.ts';
 import type { ModelFacts, ModelPart, RelayedAnswer, RelayRequest } from './models/model.ts';
 import { meantModel } from './models/model-names.ts';
 import { relayOnce } from './models/relayed-call.ts';
@@ -56,6 +57,7 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
+export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';
 export type {
   AnswerTerms,
   Generation,
@@ -165,6 +167,15 @@ export interface Runtime {
   ): Promise<RelayedAnswer>;
   /** How many tokens such a call would read, by its length: no model is asked. */
   countTokens(request: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number;
+  /**
+   * What makes pictures, speaks or transcribes in the workspace, as its settings and the caller say. Throws Problem
+   * media_not_configured or model_not_found.
+   */
+  media<Kind extends MediaKind>(
+    kind: Kind,
+    choice: MediaChoice,
+    workspaceId: string,
+  ): Promise<MediaModels[Kind]>;
   /** The full name of the model that a name means; null means the default. */
   resolveModel(name: string | null): Promise<string>;
   /** The same for a name that a client insists on, which the settings may map to a model. */
@@ -240,11 +251,13 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const hub = createEventHub();
   const titles = createTitleWriter(() => parts.now, transcript, log);
   const termsOf = options.workspaceTerms ?? (async () => noTerms);
+  const settingsOf =
+    options.workspaceSettings ?? (async (_workspaceId: string, settings: ClientConfig) => settings);
   const openScope = scopeOpener({
     ...options,
     parts,
     termsOf,
-    settingsOf: options.workspaceSettings ?? (async (_workspaceId, settings) => settings),
+    settingsOf,
     profiles,
     placeOf,
     start: (query) => runs.begin(query),
@@ -286,6 +299,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     relays: (fullName) => parts.now.providers.open(fullName).relay !== undefined,
     relay: ({ model, spent, ...request }, signal) =>
       relayOnce(parts.now.providers.open(model), request, spent, signal),
+    media: async (kind, choice, workspaceId) => {
+      const { config, media } = await parts.refresh();
+      return media.find(kind, await settingsOf(workspaceId, config), choice);
+    },
     countTokens: estimateInput,
     models: async () => (await parts.refresh()).providers.models,
     modelFacts: async (fullName) => (await parts.refresh()).providers.open(fullName).facts(),

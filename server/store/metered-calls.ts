@@ -5,7 +5,7 @@ import { meter, type Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
-import { findDefaultWorkspace } from './workspaces.ts';
+import { type FoundWorkspace, findDefaultWorkspace } from './workspaces.ts';
 
 /** A call that was counted when it began. */
 export interface MeteredCall {
@@ -16,8 +16,13 @@ export interface MeteredCall {
 }
 
 export interface MeteredCalls {
-  /** Counts a request in the caller's default workspace. Throws `quota_exceeded`, `not_found` or `role_required`. */
-  begin(reach: Reach, model: string, apiKeyId: string | null): Promise<MeteredCall>;
+  /** Counts a request in the workspace, or in the caller's default one. Throws `quota_exceeded`, `not_found` or `role_required`. */
+  begin(
+    reach: Reach,
+    model: string,
+    apiKeyId: string | null,
+    where?: Pick<FoundWorkspace, 'id' | 'organizationId'>,
+  ): Promise<MeteredCall>;
   /** Counts what it used. */
   add(call: MeteredCall, spent: SpentByCall): Promise<void>;
   /** It is at work no more, whatever came of it. */
@@ -40,9 +45,9 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
   const now = (): number => clock.now().getTime();
   const atWork = callsAtWork({ database, clock });
   return {
-    async begin(reach, model, apiKeyId) {
+    async begin(reach, model, apiKeyId, where) {
       const call = await database.write('installation', async (sql) => {
-        const workspace = await findDefaultWorkspace(sql, reach);
+        const workspace = where ?? (await findDefaultWorkspace(sql, reach));
         if (!workspace) throw notFound('workspace');
         const { id: workspaceId, organizationId } = workspace;
         requireRole(reach, { organization_id: organizationId, workspace_id: workspaceId });

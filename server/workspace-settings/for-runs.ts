@@ -33,12 +33,16 @@ async function hasFiles({ projectFiles, workspaceFile }: SettingsPlaces): Promis
 /** Providers, servers and what else the installation keeps running for all are its own alone. */
 function countingForRuns(installation: ClientConfig, merged: ClientConfig): ClientConfig {
   const { models, hooks, permissions, options } = merged;
+  const { image_generation, text_to_speech, speech_to_text } = merged;
   const { limits, disabled_tools, disable_auto_summarize } = options ?? {};
   return {
     ...installation,
     ...(models && { models }),
     ...(hooks && { hooks }),
     ...(permissions && { permissions }),
+    ...(image_generation && { image_generation }),
+    ...(text_to_speech && { text_to_speech }),
+    ...(speech_to_text && { speech_to_text }),
     options: {
       ...installation.options,
       ...(limits && { limits }),

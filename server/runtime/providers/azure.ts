@@ -1,20 +1,33 @@
 /** OpenAI's models on Azure: a model's id is the name of its deployment. */
 import { createAzure } from '@ai-sdk/azure';
-import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
+import {
+  type FactoryCall,
+  fetchChanging,
+  type MediaFactories,
+  type ProviderFactory,
+} from './provider-factory.ts';
 
-export const azure: ProviderFactory = (
-  { baseUrl, apiKey, authToken, headers, changeBody, fetch },
-  modelId,
-) => {
+export const azure: ProviderFactory = (call, modelId) => connected(call).chat(modelId);
+
+export const azureMedia: MediaFactories = {
+  image: (call, modelId) => connected(call).image(modelId),
+  speech: (call, modelId) => connected(call).speech(modelId),
+  transcription: (call, modelId) => connected(call).transcription(modelId),
+  // The name of a deployment does not tell its model, and every model knows this form.
+  hearing: (language) => ({
+    openai: { responseFormat: 'json', ...(language !== undefined && { language }) },
+  }),
+};
+
+function connected({ baseUrl, apiKey, authToken, headers, changeBody, fetch }: FactoryCall) {
   const { url, apiVersion } = azurePlace(baseUrl ?? '');
-  const provider = createAzure({
+  return createAzure({
     ...(apiVersion ? { baseURL: url, apiVersion, useDeploymentBasedUrls: true } : { baseURL: `${url}/v1` }),
     ...(authToken ? { tokenProvider: async () => authToken } : { apiKey: apiKey ?? '' }),
     headers: { ...headers },
     fetch: fetchChanging(changeBody, fetch),
   });
-  return provider.chat(modelId);
-};
+}
 
 /**
  * With `?api-version=` a deployment is asked by its path, without it by the v1 paths, which have no version. The portal

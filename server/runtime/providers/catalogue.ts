@@ -23,6 +23,38 @@ export async function modelFacts(
   };
 }
 
+/** Tokens of a picture or a sound, which may have prices of their own. */
+export interface MediaTokens {
+  readonly input: number;
+  readonly output: number;
+  /** Of the input. */
+  readonly heard: number;
+  /** What the output is. */
+  readonly made: 'image' | 'audio' | 'text';
+}
+
+/** What a call for a picture or a sound costs; null where that is not known, as where the vendor counts no tokens. */
+export async function mediaCost(
+  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
+  modelId: string,
+  { input, output, heard, made }: MediaTokens,
+): Promise<Cost> {
+  if (definition.flatRate) return 0;
+  if (input + output === 0) return null;
+  const settings = definition.models.find(({ id }) => id === modelId)?.settings;
+  const own = settings && ownPrice(settings, () => null);
+  if (own) return own({ ...nothing, input_tokens: input, output_tokens: output });
+  const calculate = await calculation(definition.id, modelId);
+  const found = calculate?.({
+    input_tokens: input,
+    output_tokens: output,
+    ...(heard > 0 && { input_audio_tokens: heard }),
+    ...(made !== 'text' && { [`output_${made}_tokens`]: output }),
+  });
+  // A list that knows a price in other units than tokens would make a gift of it.
+  return found?.total_price ? wholeCost(found.total_price) : null;
+}
+
 type Price = ModelFacts['price'];
 
 interface Listed {
@@ -43,13 +75,9 @@ const vendors = new Map([
  * one's own may read less of it at once. The list is part of this program, and large, so that it is read when it is first needed.
  */
 async function listed(providerId: string, modelId: string): Promise<Listed> {
-  const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
-  const vendorId = vendors.get(providerId) ?? providerId;
-  const vendor = findProvider({ providerId: vendorId });
-  if (vendor?.id !== vendorId) return unlisted;
-  const calculate = (units: Units) => calculated(calcPrice, units, modelId, vendor);
-  const found = calculate({ input_tokens: 0, output_tokens: 0 });
-  if (!found) return unlisted;
+  const calculate = await calculation(providerId, modelId);
+  const found = calculate?.({ input_tokens: 0, output_tokens: 0 });
+  if (!calculate || !found) return unlisted;
   return {
     contextWindow: found.model.context_window ?? null,
     price: (count) => {
@@ -57,6 +85,17 @@ async function listed(providerId: string, modelId: string): Promise<Listed> {
       return answer && wholeCost(answer.total_price);
     },
   };
+}
+
+async function calculation(
+  providerId: string,
+  modelId: string,
+): Promise<((units: Units) => PriceCalculation | null) | null> {
+  const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
+  const vendorId = vendors.get(providerId) ?? providerId;
+  const vendor = findProvider({ providerId: vendorId });
+  if (vendor?.id !== vendorId) return null;
+  return (units) => calculated(calcPrice, units, modelId, vendor);
 }
 
 function calculated(

@@ -1,12 +1,23 @@
 /** Google's Gemini API. */
 import { createGoogle } from '@ai-sdk/google';
-import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
+import {
+  type FactoryCall,
+  fetchChanging,
+  type MediaFactories,
+  type ProviderFactory,
+} from './provider-factory.ts';
 
-export const gemini: ProviderFactory = (
-  { baseUrl, apiKey, authToken, headers, changeBody, fetch },
-  modelId,
-) => {
-  const provider = createGoogle({
+export const gemini: ProviderFactory = (call, modelId) => connected(call)(modelId);
+
+export const geminiMedia: MediaFactories = {
+  image: (call, modelId) => connected(call).image(modelId),
+  speech: (call, modelId) => connected(call).speech(modelId),
+  transcription: (call, modelId) => connected(call).transcription(modelId),
+  hearing: (language) => (language === undefined ? {} : { google: { languageCodes: [language] } }),
+};
+
+function connected({ baseUrl, apiKey, authToken, headers, changeBody, fetch }: FactoryCall) {
+  return createGoogle({
     ...(baseUrl && { baseURL: versioned(baseUrl) }),
     // Never left to the environment: what counts are the settings.
     apiKey: apiKey ?? '',
@@ -16,8 +27,7 @@ export const gemini: ProviderFactory = (
     },
     fetch: fetchChanging(changeBody, fetch),
   });
-  return provider(modelId);
-};
+}
 
 /** The vendor's own client wants the URL without the version, others with it: both are meant. */
 function versioned(baseUrl: string): string {

@@ -119,7 +119,7 @@ function withPrefix(request: ModelRequest, prefix: string | undefined): ModelReq
 }
 
 /** What the settings say is wrong with them is for the operator's log, not for whoever asks a question. */
-async function usable<Made>(id: string, make: () => Promise<Made>): Promise<Made> {
+export async function usable<Made>(id: string, make: () => Promise<Made>): Promise<Made> {
   try {
     return await make();
   } catch (cause) {
@@ -144,7 +144,7 @@ function refuseFiles({ messages }: ModelRequest, name: string): void {
 }
 
 /** Any header may be a credential. What is very short is none, and would blot out half a sentence. */
-function secretsOf({ apiKey, authToken, headers }: ProviderConnection): readonly string[] {
+export function secretsOf({ apiKey, authToken, headers }: ProviderConnection): readonly string[] {
   const given = [apiKey ?? '', authToken ?? '', ...Object.values(headers ?? {})];
   return given.flatMap((value) => [value, value.replace(/^\w+ /, '')]).filter(({ length }) => length >= 8);
 }

@@ -1,12 +1,24 @@
-/** Servers that imitate OpenAI's chat completions: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
+/** Servers that imitate OpenAI's API: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
+import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
+import {
+  type FactoryCall,
+  fetchChanging,
+  type MediaFactories,
+  type ProviderFactory,
+} from './provider-factory.ts';
 
-export const openaiCompat: ProviderFactory = (
-  { id, baseUrl, apiKey, headers, extraBody, changeBody, fetch },
-  modelId,
-) => {
-  const provider = createOpenAICompatible({
+export const openaiCompat: ProviderFactory = (call, modelId) => connected(call).chatModel(modelId);
+
+export const openaiCompatMedia: MediaFactories = {
+  image: (call, modelId) => connected(call).imageModel(modelId),
+  speech: (call, modelId) => imitated(call).speech(modelId),
+  transcription: (call, modelId) => imitated(call).transcription(modelId),
+  hearing: (language) => (language === undefined ? {} : { openai: { language } }),
+};
+
+function connected({ id, baseUrl, apiKey, headers, extraBody, changeBody, fetch }: FactoryCall) {
+  return createOpenAICompatible({
     name: id,
     baseURL: baseUrl ?? '',
     ...(apiKey && { apiKey }),
@@ -20,5 +32,23 @@ export const openaiCompat: ProviderFactory = (
     }),
     fetch: fetchChanging(changeBody, fetch),
   });
-  return provider.chatModel(modelId);
-};
+}
+
+/** The package for those that imitate has nothing for sound; that for what they imitate has. */
+function imitated({ baseUrl, apiKey, headers, changeBody, fetch }: FactoryCall) {
+  return createOpenAI({
+    baseURL: baseUrl ?? '',
+    apiKey: apiKey ?? '',
+    headers: { ...headers },
+    fetch: fetchChanging(changeBody, apiKey ? fetch : withoutKey(fetch)),
+  });
+}
+
+/** An empty key is worse than none: some servers refuse it. */
+function withoutKey(fetch: FactoryCall['fetch']): FactoryCall['fetch'] {
+  return (input, init) => {
+    const headers = new Headers(init?.headers);
+    if (headers.get('authorization')?.trim() === 'Bearer') headers.delete('authorization');
+    return fetch(input, { ...init, headers: Object.fromEntries(headers) });
+  };
+}

@@ -1,5 +1,11 @@
 /** What each provider type gives: models, once it knows where and how to reach them. */
-import type { LanguageModelV4 } from '@ai-sdk/provider';
+import type {
+  ImageModelV4,
+  LanguageModelV4,
+  SharedV4ProviderOptions,
+  SpeechModelV4,
+  TranscriptionModelV4,
+} from '@ai-sdk/provider';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 
 /** Where and how to reach a provider. */
@@ -32,6 +38,15 @@ export type ProviderFactory = (
   call: FactoryCall,
   modelId: string,
 ) => LanguageModelV4 | Promise<LanguageModelV4>;
+
+/** Opens what a provider type has besides language models: the same call gives each of them. */
+export interface MediaFactories {
+  image(call: FactoryCall, modelId: string): ImageModelV4 | Promise<ImageModelV4>;
+  speech(call: FactoryCall, modelId: string): SpeechModelV4 | Promise<SpeechModelV4>;
+  transcription(call: FactoryCall, modelId: string): TranscriptionModelV4 | Promise<TranscriptionModelV4>;
+  /** What the vendor is told of a sound: its language, where that is known. */
+  hearing(language: string | undefined): SharedV4ProviderOptions;
+}
 
 /** A `fetch` for a vendor's client that has no place for fields which it does not know. */
 export function fetchChanging(change: BodyChange | null, fetch: OutboundFetch): OutboundFetch {

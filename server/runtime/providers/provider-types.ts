@@ -1,6 +1,6 @@
 /** The provider types, each loaded when a model of it is first asked: a vendor's client takes long to load. */
 import type { ProviderType } from './provider-definition.ts';
-import type { ProviderFactory } from './provider-factory.ts';
+import type { MediaFactories, ProviderFactory } from './provider-factory.ts';
 
 const loaders: Readonly<Record<ProviderType, () => Promise<ProviderFactory>>> = {
   openai: async () => (await import('./openai.ts')).openai,
@@ -14,6 +14,22 @@ const loaders: Readonly<Record<ProviderType, () => Promise<ProviderFactory>>> = 
 /** What opens models of the type. */
 export function factoryOf(type: ProviderType): Promise<ProviderFactory> {
   return loaders[type]();
+}
+
+const mediaLoaders: Readonly<Record<ProviderType, (() => Promise<MediaFactories>) | null>> = {
+  openai: async () => (await import('./openai.ts')).openaiMedia,
+  'openai-compat': async () => (await import('./openai-compat.ts')).openaiCompatMedia,
+  anthropic: null,
+  gemini: async () => (await import('./gemini.ts')).geminiMedia,
+  azure: async () => (await import('./azure.ts')).azureMedia,
+  vertexai: async () => (await import('./vertexai.ts')).vertexaiMedia,
+};
+
+/** What opens its models for pictures and sound. */
+export async function mediaFactoriesOf(type: ProviderType): Promise<MediaFactories> {
+  const load = mediaLoaders[type];
+  if (!load) throw new Error(`Providers of the type ${type} have nothing but language models`);
+  return load();
 }
 
 /** Whether this version can speak to providers of the type. */

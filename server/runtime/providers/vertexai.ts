@@ -3,13 +3,28 @@ import { createGoogleVertex } from '@ai-sdk/google-vertex';
 import { OAuth2Client } from 'google-auth-library';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { accountToken, serviceAccountOf, type TokenCall } from './google-account.ts';
-import { fetchChanging, type ProviderFactory } from './provider-factory.ts';
+import {
+  type FactoryCall,
+  fetchChanging,
+  type MediaFactories,
+  type ProviderFactory,
+} from './provider-factory.ts';
 
-export const vertexai: ProviderFactory = async (call, modelId) => {
+export const vertexai: ProviderFactory = async (call, modelId) => (await connected(call))(modelId);
+
+export const vertexaiMedia: MediaFactories = {
+  image: async (call, modelId) => (await connected(call)).image(modelId),
+  speech: async (call, modelId) => (await connected(call)).speech(modelId),
+  transcription: async (call, modelId) => (await connected(call)).transcription(modelId),
+  hearing: (language) => (language === undefined ? {} : { google: { languageCodes: [language] } }),
+};
+
+async function connected(call: FactoryCall) {
   const { baseUrl, apiKey, authToken, headers, changeBody, fetch, signal } = call;
   const account = authToken ? null : serviceAccountOf(apiKey ?? '');
   const token = account ? await accountToken({ account, fetch, signal }) : authToken;
-  const provider = createGoogleVertex({
+  return createGoogleVertex({
+    ...projectOf(baseUrl ?? ''),
     baseURL: publisherUrl(baseUrl ?? ''),
     // Never left to the environment, as it would be if it were absent.
     apiKey: token ? '' : (apiKey ?? ''),
@@ -17,8 +32,7 @@ export const vertexai: ProviderFactory = async (call, modelId) => {
     headers: { ...headers },
     fetch: fetchChanging(changeBody, account && token ? renewing({ account, fetch, signal }, token) : fetch),
   });
-  return provider(modelId);
-};
+}
 
 /** A token may be taken back before it ends; the account may have another. */
 function renewing(call: TokenCall, token: string): OutboundFetch {
@@ -44,4 +58,11 @@ function holding(token: string): OAuth2Client {
 function publisherUrl(baseUrl: string): string {
   const bare = baseUrl.replace(/\/+$/, '');
   return bare.endsWith('/publishers/google') ? bare : `${bare}/publishers/google`;
+}
+
+/** Of models that transcribe, the vendor's client wants to know them besides the address. */
+function projectOf(baseUrl: string) {
+  const [, project, location] = /\/projects\/([^/]+)\/locations\/([^/]+)/.exec(baseUrl) ?? [];
+  // Never left to the environment.
+  return { project: project ?? 'none', location: location ?? 'global' };
 }

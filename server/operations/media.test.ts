@@ -1,0 +1,165 @@
+/** Pictures and speech over HTTP: what is made, for whom it is counted, and what becomes of whoever leaves. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { picture, sounds } from '../../contract-tests/upstream/media-files.ts';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, type TestApp, testApp } from '../test-app.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let bare: TestApp;
+let ada: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const models = [{ id: 'talker-1' }];
+  const provider = { type: 'openai' as const, base_url: `${upstream.url}/v1`, api_key: 'k', models };
+  const priced = { id: 'gpt-image-1', cost_per_1m_in: 5, cost_per_1m_out: 40 };
+  app = await testApp({
+    config: {
+      providers: {
+        painter: { ...provider, models: [priced] },
+        other: provider,
+        claude: { type: 'anthropic', base_url: `${upstream.url}/v1`, api_key: 'k', models },
+      },
+      image_generation: { provider: 'painter' },
+      text_to_speech: { provider: 'painter', voice: 'nova' },
+      speech_to_text: { provider: 'painter', model: 'whisper-1' },
+    },
+  });
+  bare = await testApp({ config: { providers: { painter: provider } } });
+  ada = await app.register('ada');
+});
+
+afterAll(async () => {
+  await Promise.all([app.close(), bare.close()]);
+  await upstream.stop();
+});
+
+const images = '/api/v1/media/images';
+const speech = '/api/v1/media/speech';
+const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+  app.request('POST', path, { token: ada.token, body, headers });
+const usageOf = async (token: string) =>
+  (await app.request('GET', '/api/v1/usage?group_by=model', { token })).body.data;
+
+test('a picture is made, and what it used is counted for whoever asked', async () => {
+  await upstream.script([{ when: { last_user: '^a cat$' }, reply: { usage: { input: 10, output: 4000 } } }]);
+  const bob = await app.register('bob');
+  const { status, body } = await app.request('POST', images, {
+    token: bob.token,
+    body: { prompt: 'a cat', size: '1024x1536' },
+  });
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    model: 'painter:gpt-image-1',
+    images: [{ media_type: 'image/png', data: picture.toString('base64') }],
+    usage: { input_tokens: 10, output_tokens: 4000, cached_input_tokens: 0 },
+    cost: 0.16005,
+    warnings: [],
+  });
+  expect((await upstream.latest(() => true)).body).toMatchObject({ size: '1024x1536', n: 1 });
+  expect(await usageOf(bob.token)).toMatchObject([
+    { model: 'painter:gpt-image-1', requests: 1, usage: { output_tokens: 4000 }, cost: 0.16005 },
+  ]);
+});
+
+test('speech is made as the settings say, and as the request says instead', async () => {
+  await upstream.script([{ reply: {} }]);
+  const usual = await post(speech, { text: 'Good morning.' });
+  expect(usual.body).toMatchObject({
+    model: 'painter:gpt-4o-mini-tts',
+    audio: { media_type: 'audio/mpeg', data: sounds.mp3?.bytes.toString('base64') },
+  });
+  expect((await upstream.latest(() => true)).body).toMatchObject({ voice: 'nova', input: 'Good morning.' });
+  const asked = { model: 'tts-1', voice: 'alloy', format: 'wav', instructions: 'Whisper.', language: 'en' };
+  const { body } = await post(speech, { text: 'Good morning.', provider: 'other', ...asked });
+  expect(body).toMatchObject({ model: 'other:tts-1', audio: { media_type: 'audio/wav' } });
+  expect(body.warnings).toEqual([expect.stringContaining('"en"')]);
+  expect((await upstream.latest(() => true)).body).toMatchObject({
+    ...{ model: 'tts-1', voice: 'alloy', response_format: 'wav', instructions: 'Whisper.' },
+  });
+});
+
+describe('refusals', () => {
+  test.each([
+    [images, { prompt: 'x' }, 'image_generation.provider'],
+    [speech, { text: 'x' }, 'text_to_speech.provider'],
+  ])('%s says what to set where nothing is', async (path, body, key) => {
+    const problem = await bare.request('POST', path, { token: bare.operatorKey, body });
+    expect(problem).toMatchObject({ status: 501, body: { code: 'media_not_configured' } });
+    expect(problem.body.detail).toContain(key);
+    const named = await bare.request('POST', path, {
+      token: bare.operatorKey,
+      body: { ...body, provider: 'painter' },
+    });
+    expect(named.status).toBe(200);
+  });
+
+  test.each([
+    ['a provider that there is not', { prompt: 'x', provider: 'gone' }, 404, 'model_not_found'],
+    ['a provider that makes none', { prompt: 'x', provider: 'claude' }, 501, 'media_not_configured'],
+    ['no prompt', {}, 400, 'invalid_request'],
+    ['a size that is none', { prompt: 'x', size: 'huge' }, 400, 'invalid_request'],
+    ['an unknown member', { prompt: 'x', n: 2 }, 400, 'invalid_request'],
+  ])('%s is refused', async (_what, body, status, code) => {
+    expect(await post(images, body)).toMatchObject({ status, body: { code } });
+  });
+
+  test('what the provider refuses is told in our words, and metered as a request', async () => {
+    await upstream.script([
+      { fail: { kind: 'status', status: 429, message: 'slow down', retry_after: '9' } },
+    ]);
+    const carl = await app.register('carl');
+    const answer = await app.request('POST', images, { token: carl.token, body: { prompt: 'x' } });
+    expect(answer).toMatchObject({ status: 502, body: { code: 'provider_rate_limited' } });
+    expect(answer.headers.get('retry-after')).toBe('9');
+    expect(await usageOf(carl.token)).toMatchObject([{ requests: 1, usage: { output_tokens: 0 }, cost: 0 }]);
+  });
+
+  test('a workspace of somebody else is not found', async () => {
+    const dora = await app.register('dora');
+    const { body } = await app.request('GET', '/api/v1/workspaces', { token: dora.token });
+    const workspace_id = body.data[0].id;
+    expect(await post(images, { prompt: 'x', workspace_id })).toMatchObject({ status: 404 });
+  });
+});
+
+test('a quota that is used up refuses before anything is asked', async () => {
+  await upstream.script([{ reply: { usage: { input: 10, output: 4000 } } }]);
+  const eve = await app.register('eve');
+  const limits = { tokens: { day: { hard: 100 } } };
+  const path = `/api/v1/quotas/user/${eve.user.id}`;
+  await app.request('PUT', path, {
+    token: eve.token,
+    body: { limits },
+  });
+  const draw = () => app.request('POST', images, { token: eve.token, body: { prompt: 'x' } });
+  expect((await draw()).status).toBe(200);
+  const asked = (await upstream.requests()).length;
+  expect(await draw()).toMatchObject({ status: 429, body: { code: 'quota_exceeded' } });
+  expect(await upstream.requests()).toHaveLength(asked);
+});
+
+test('a request that comes again with its key is made once', async () => {
+  await upstream.script([{ reply: {} }]);
+  const headers = { 'Idempotency-Key': 'the-same-cat' };
+  const first = await post(images, { prompt: 'a cat' }, headers);
+  expect(await post(images, { prompt: 'a cat' }, headers)).toMatchObject({ status: 200, body: first.body });
+  expect(await upstream.requests()).toHaveLength(1);
+  expect((await post(images, { prompt: 'a dog' }, headers)).status).toBe(422);
+});
+
+test('whoever leaves ends the call of the provider', async () => {
+  await upstream.script([{ fail: { kind: 'hang' } }]);
+  const leaving = new AbortController();
+  const waiting = fetch(`${app.url}${images}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: 'x' }),
+    signal: leaving.signal,
+  }).catch((error: Error) => error.name);
+  await upstream.latest(({ rule }) => rule !== null);
+  leaving.abort();
+  expect(await waiting).toBe('AbortError');
+  await upstream.latest(({ outcome }) => outcome === 'aborted');
+});
