@@ -13,6 +13,7 @@ const exposedHeaders = [
   'X-SSE-Version',
   'X-Run-Id',
   'request-id',
+  'x-should-retry',
   'x-service-session-id',
 ].join(', ');
 

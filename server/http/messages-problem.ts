@@ -25,16 +25,30 @@ const types: Readonly<Record<number, ErrorType>> = {
   529: 'overloaded_error',
 };
 
+interface MessagesFailure {
+  readonly status: number;
+  readonly type: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: MessagesError;
+}
+
 /** The failure as an answer. */
-export function renderMessagesProblem(
-  problem: Problem,
-  requestId: string,
-): { readonly status: number; readonly type: string; readonly body: MessagesError } {
+export function renderMessagesProblem(problem: Problem, requestId: string): MessagesFailure {
   const status = statuses[problem.code] ?? problem.status;
   const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
   const { details } = problem;
   const error = { type, message: messageOf(problem), ...(details && { details: { ...details } }) };
-  return { status, type: 'application/json', body: { type: 'error', error, request_id: requestId } };
+  return {
+    status,
+    type: 'application/json',
+    headers: isFinal(problem, status) ? { 'x-should-retry': 'false' } : {},
+    body: { type: 'error', error, request_id: requestId },
+  };
+}
+
+/** Some clients ask ten times more with a key that is refused, unless they are told that it helps nothing. */
+function isFinal({ code }: Problem, status: number): boolean {
+  return code === 'provider_refused' || (status < 500 && ![408, 409, 429].includes(status));
 }
 
 /** Clients show the message alone, so that it names the places: `messages.0.content: must be string`. */

@@ -75,6 +75,23 @@ describe('rendering', () => {
   });
 });
 
+test.each<[Problem['code'], string | undefined]>([
+  ['credential_invalid', 'false'],
+  ['model_not_found', 'false'],
+  ['invalid_request', 'false'],
+  ['provider_refused', 'false'],
+  ['rate_limited', undefined],
+  ['provider_failed', undefined],
+  ['provider_rate_limited', undefined],
+])('under /v1 %s says whether asking again may help', (code, said) => {
+  const occasion = { path: '/v1/messages', requestId: 'r' };
+  const problem = new Problem(code, 'x');
+  expect(renderProblem(problem, { ...occasion, surface: 'messages' }).headers['x-should-retry']).toBe(said);
+  expect(renderProblem(problem, { ...occasion, surface: 'native' }).headers).not.toHaveProperty(
+    'x-should-retry',
+  );
+});
+
 describe('what others throw', () => {
   const withStatus = (status: number) => Object.assign(new Error('node_modules/secret'), { status });
   test.each([

@@ -29,8 +29,13 @@ export function renderProblem(problem: Problem, occasion: Occasion): RenderedPro
   const rendered =
     occasion.surface === 'messages'
       ? renderMessagesProblem(problem, occasion.requestId)
-      : { status: problem.status, type: 'application/problem+json', body: problemBody(problem, occasion) };
-  return { ...rendered, headers: { ...headersOf(problem), ...problem.headers } };
+      : {
+          status: problem.status,
+          type: 'application/problem+json',
+          headers: {},
+          body: problemBody(problem, occasion),
+        };
+  return { ...rendered, headers: { ...rendered.headers, ...headersOf(problem), ...problem.headers } };
 }
 
 /** Anything thrown as a Problem: what Express and its middlewares refuse keeps its meaning, the rest is ours. */

@@ -17,7 +17,7 @@ import {
   type ModelRequest,
   type TokenCount,
 } from '../models/model.ts';
-import { failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { cutShort, failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { Silence } from './silence.ts';
 import type { Thoughts } from './thoughts.ts';
 import type { VendorOptions } from './vendor-options.ts';
@@ -192,7 +192,7 @@ async function* parts(
       return;
     }
   }
-  throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
+  throw cutShort();
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */
@@ -210,7 +210,7 @@ function toolInput(json: string): Record<string, unknown> {
 function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
   // A vendor that does not say why it stopped has not stopped: its stream ended early.
   if (unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined))
-    throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
+    throw cutShort();
   if (unified === 'stop') return raw === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
   if (unified === 'length') return 'max_tokens';
   if (unified === 'tool-calls') return 'tool_use';

@@ -1,8 +1,8 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { ModelFailure, type RelayedAnswer, type RelayedPiece, type RelayRequest } from '../models/model.ts';
+import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
-import { failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { FrameReader } from './relayed-frames.ts';
 import { Silence } from './silence.ts';
 
@@ -78,7 +78,7 @@ async function* pieces(response: Response, call: RelayCall, silence: Silence): A
   try {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-      if (done) throw new ModelFailure('provider_failed', 'retry', 'The provider cut its answer short.');
+      if (done) throw cutShort();
       silence.heard();
       const { piece, failure } = frames.read(value);
       complete = piece?.last ?? false;
@@ -90,7 +90,8 @@ async function* pieces(response: Response, call: RelayCall, silence: Silence): A
     throw meaningOf(error, call, silence);
   } finally {
     silence.end();
-    if (reader) await (complete ? end(reader) : reader.cancel());
+    // What was cut cannot be cancelled either, and would say so in the place of what the failure means.
+    if (reader) await (complete ? end(reader) : reader.cancel().catch(() => undefined));
   }
 }
 

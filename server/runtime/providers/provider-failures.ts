@@ -12,13 +12,18 @@ export function failureOf(error: unknown, secrets: readonly string[]): ModelFail
   });
 }
 
+/** An answer that ended in an orderly way, but before it was complete. */
+export function cutShort(): ModelFailure {
+  return new ModelFailure(failed.code, failed.remedy, failed.message);
+}
+
 /** A provider that said nothing for too long: asked again it would be silent for as long. */
 export function timedOut(silenceMs: number, cause: unknown): ModelFailure {
   const seconds = Math.round(silenceMs / 1000);
   return new ModelFailure(
     'provider_timeout',
     'replace',
-    `The model provider was silent for ${seconds} s; try again, or choose another model.`,
+    `The model provider was silent for ${seconds} s; try again later, or choose another model.`,
     { cause },
   );
 }
@@ -96,7 +101,7 @@ const overloaded: Meaning = {
 const tookTooLong: Meaning = {
   code: 'provider_timeout',
   remedy: 'retry',
-  message: 'The model provider took too long to answer; try again, or choose another model.',
+  message: 'The model provider took too long to answer; try again later, or choose another model.',
 };
 
 /** Found by the vendor's client before anything was sent. */
@@ -104,10 +109,11 @@ const notTaken = reworded(
   'The model provider takes no files of such a kind; leave them out, or choose another model.',
 );
 
+/** Within a stream there is no status: by "try again later" some clients know that they may. */
 const failed: Meaning = {
   code: 'provider_failed',
   remedy: 'retry',
-  message: 'The model provider failed or cut its answer; try again, or choose another model.',
+  message: 'The model provider failed or cut its answer; try again later, or choose another model.',
 };
 
 function refused(remedy: Remedy, message: string): Meaning {
