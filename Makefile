@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite link unlink test check types contract mock bench chaos soak flake try clients format clean
+.PHONY: help install python generate serve invite link unlink test check types contract agents mock bench chaos soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -80,6 +80,15 @@ else
 	@$(VITEST) --root contract-tests
 endif
 
+contract-tests/agents/node_modules/.installed: contract-tests/agents/package.json contract-tests/agents/package-lock.json $(generated.stamp)
+	@echo 'Installing the agents, once: some 700 MB.'
+	@# Not "ci": it wants the lock to hold every platform of opencode, and not every registry has all of them.
+	@npm install --ignore-scripts --no-save --loglevel=error --prefix contract-tests/agents
+	@touch $@
+
+agents: contract-tests/agents/node_modules/.installed ## Let Claude Code and opencode mend a file through the server, with their own tools (installs them: 700 MB)
+	@$(VITEST) --root contract-tests/agents
+
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
@@ -108,4 +117,4 @@ format: node_modules/.installed ## Format every file
 	@biome check --write .
 
 clean: ## Remove all that was installed or generated; data stays
-	@rm -rf node_modules */node_modules clients/*/node_modules .venv server/contract clients/*/generated clients/*/dist
+	@rm -rf node_modules */node_modules clients/*/node_modules contract-tests/agents/node_modules .venv server/contract clients/*/generated clients/*/dist

@@ -15,8 +15,10 @@ interface LockedPackage {
 }
 
 const locked: Readonly<Record<string, LockedPackage>> = JSON.parse(read('package-lock.json')).packages;
+/** What `make agents` installs, in a folder of its own. */
+const agents: typeof locked = JSON.parse(read('contract-tests/agents/package-lock.json')).packages;
 /** Those that come from outside: not our own workspaces, and not the links to them. */
-const foreign = Object.entries(locked).filter(
+const foreign = [...Object.entries(locked), ...Object.entries(agents)].filter(
   ([path, { link }]) => path.includes('node_modules/') && link !== true,
 );
 
@@ -37,7 +39,8 @@ test('none comes from a place other than the registry: no repository, no address
 });
 
 test('every dependency is asked for in one exact version', () => {
-  const manifests = Object.keys(locked).filter((path) => !path.includes('node_modules'));
+  const workspaces = Object.keys(locked).filter((path) => !path.includes('node_modules'));
+  const manifests = [...workspaces, 'contract-tests/agents'];
   expect(manifests.length).toBeGreaterThan(4);
   const loose = manifests.flatMap((path) => {
     const manifest = JSON.parse(read(join(path, 'package.json')));
@@ -51,16 +54,22 @@ test('every dependency is asked for in one exact version', () => {
 
 test('no package runs a script of its own at installation, but for the two that have to be built', () => {
   const makefile = read('Makefile');
-  expect(commands(makefile, /\bnpm (?:ci|install|i|add)\b.*/g)).toEqual([
+  const installing = commands(makefile, /\bnpm (?:ci|install|i|add)\b.*/g);
+  expect(installing).toEqual([
     expect.stringMatching(/^npm ci --ignore-scripts\b/),
+    // By the exact versions of its package.json, and the hashes of its lock.
+    expect.stringMatching(/^npm install --ignore-scripts --no-save .*--prefix contract-tests\/agents$/),
   ]);
   const rebuilt = commands(makefile, /\bnpm rebuild\b.*/g).map((command) => command.split(' ')[2]);
   expect(rebuilt.toSorted()).toEqual(['node', 'sqlite3']);
   // A package that newly brings a script is seen here, and somebody decides whether it may stay unrun.
   const withScript = foreign.filter(([, one]) => one.hasInstallScript).map(([path]) => path);
   expect(withScript.toSorted()).toEqual([
+    // It and opencode put the program of this machine's kind in another place, from where nobody starts it here.
+    'node_modules/@anthropic-ai/claude-code',
     'node_modules/@scarf/scarf',
     'node_modules/node',
+    'node_modules/opencode-ai',
     // It warns of versions that do not fit together, and makes nothing.
     'node_modules/protobufjs',
     'node_modules/sqlite3',

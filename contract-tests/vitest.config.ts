@@ -4,6 +4,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
+    // They need what only `make agents` installs.
+    exclude: ['agents/**', '**/node_modules/**'],
     // One PostgreSQL for all of them, as the server's tests have it: it gives the tests its address, `postgresUrl`.
     globalSetup: ['../server/store/test-postgres.ts'],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.

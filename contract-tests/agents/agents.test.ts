@@ -1,0 +1,97 @@
+/** Coding agents of others, with tools of their own, through the server to models of another vendor and of their own. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Live, startLive } from '../live.ts';
+import { type Agent, findStrace, type Work, work } from './agent.ts';
+import { claudeCode } from './claude-code.ts';
+import { opencode } from './opencode.ts';
+
+let live: Live;
+beforeAll(async () => {
+  live = await startLive();
+});
+afterAll(() => live?.stop());
+
+const task = 'Mend the function in FILE: it has to add.';
+const file = '(?<file>/\\S+calc\\.py)';
+
+/** A model that reads the file, changes what it has read, and tells what came of it; a title is another matter. */
+function script({ read, edit }: Agent) {
+  return [
+    {
+      name: 'read',
+      when: { last_user: file, offers_tool: read.name, tool_results: 0 },
+      reply: { reasoning: 'What stands there?', text: 'I read it.', tool_calls: [read] },
+    },
+    {
+      name: 'edit',
+      when: { last_user: file, offers_tool: edit.name, tool_results: 1, last_tool_result: 'return a - b' },
+      reply: { text: 'I mend it.', tool_calls: [edit] },
+    },
+    {
+      name: 'report',
+      when: { tool_results: 2 },
+      reply: { text: 'It adds now: {{last_tool_result}}' },
+    },
+    { name: 'title', when: { tool_results: 0 }, reply: { text: 'A function that adds' } },
+  ];
+}
+
+const spokenTo = new Set<string>();
+
+async function begin(agent: Agent, model: string, key = live.server.operatorKey): Promise<Work> {
+  const done = await work(agent, { url: live.server.url, key, model, prompt: task });
+  for (const address of done.reached ?? []) spokenTo.add(address);
+  return done;
+}
+
+/** The rules that answered, one after the other; what an agent asks beside its task is left out. */
+async function answered(): Promise<string[]> {
+  return (await live.upstream.requests()).map(({ rule }) => String(rule)).filter((rule) => rule !== 'title');
+}
+
+describe.each([
+  ['another vendor', 'scripted:scripted-1'],
+  ['its own vendor', 'vendor:vendor-1'],
+])('with a model of %s', (_vendor, model) => {
+  describe.each([[claudeCode], [opencode]])('$name', (agent) => {
+    test('mends a file with its own tools', async () => {
+      await live.upstream.script(script(agent));
+      const { exitCode, printed, file: after } = await begin(agent, model);
+      expect(printed).toContain('It adds now');
+      expect(after).toBe('def add(a, b):\n    return a + b\n');
+      expect(exitCode).toBe(0);
+      expect(await answered()).toEqual(['read', 'edit', 'report']);
+    });
+
+    test('tries again where the provider breaks off or is overloaded', async () => {
+      const [read, ...rest] = script(agent);
+      const failing = [
+        { ...read, name: 'cut', times: 1, fail: { kind: 'cut', after_chunks: 5 } },
+        { ...read, name: 'busy', times: 1, fail: { kind: 'status', status: 529, retry_after: '1' } },
+      ];
+      await live.upstream.script([...failing, ...script(agent).slice(0, 1), ...rest]);
+      const { printed, file: after } = await begin(agent, model);
+      expect(printed).toContain('It adds now');
+      expect(after).toContain('return a + b');
+      expect(await answered()).toEqual(['cut', 'busy', 'read', 'edit', 'report']);
+    });
+  });
+});
+
+describe.each([[claudeCode], [opencode]])('$name', (agent) => {
+  test.each([
+    ['a wrong key', 'scripted:scripted-1', 'sk-wrong', /key/i],
+    ['an unknown model', 'no:such', undefined, /model/i],
+  ])('says what is wrong with %s', async (_what, model, key, words) => {
+    await live.upstream.script(script(agent));
+    const { exitCode, printed } = await begin(agent, model, key);
+    expect(printed).toMatch(words);
+    expect(printed).not.toContain('"type":"error"');
+    expect(exitCode).not.toBe(0);
+    expect(await live.upstream.requests()).toEqual([]);
+  });
+});
+
+test.skipIf(!findStrace())('none of them spoke to anybody but this machine', () => {
+  expect([...spokenTo]).toEqual(['127.0.0.1']);
+});
