@@ -75,7 +75,7 @@ async function ask<Kind extends MediaKind, Answer extends { readonly warnings: r
   let spending: SpentByCall = { model: model.name, usage: nothing, cost: 0 };
   const spent = async (used: SpentByCall) => {
     spending = used;
-    await store.meteredCalls.add(metered, used);
+    await store.meteredCalls.finish(metered, used);
   };
   try {
     const answer = await work(model, { signal, spent });

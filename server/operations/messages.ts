@@ -161,7 +161,7 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
   const request = readRequest(body);
   const model = await runtime.resolveForeignModel(body.model);
   const metered = await store.meteredCalls.begin(principal, model, asker(principal).apiKeyId ?? null);
-  const spent = (spending: SpentByCall) => store.meteredCalls.add(metered, spending);
+  const spent = (spending: SpentByCall) => store.meteredCalls.finish(metered, spending);
   const end = () => store.meteredCalls.end(metered);
   const kept = { sessionId: null, notices: metered.notices };
   if (runtime.relays(model)) {

@@ -14,12 +14,13 @@ interface CallRow {
 }
 
 export interface CallsAtWork {
-  /** Counts a call with the transaction that meters its beginning; answers with its id. */
-  insert(sql: Knex.Transaction, spender: Spender): Promise<string>;
+  /** Counts so many calls with the transaction that meters their beginning; answers with their ids. */
+  insert(sql: Knex.Transaction, spender: Spender, count: number): Promise<readonly string[]>;
   /** Keeps it from expiring, once that transaction has come to its end. */
   hold(id: string): void;
-  /** Counts it no more; also where it has ended before. */
-  end(id: string): Promise<void>;
+  /** Keeps it no more; false where it was not kept. It is counted until its row is deleted. */
+  letGo(id: string): boolean;
+  delete(sql: Knex.Transaction, ids: readonly string[]): Promise<void>;
   /** Forgets those of processes that have died; answers with how many there were. */
   prune(now: Date): Promise<number>;
 }
@@ -45,34 +46,35 @@ export function callsAtWork({ database, clock }: Pick<StoreParts, 'database' | '
     renewal.catch(() => undefined);
   }
 
-  function forget(id: string): void {
-    own.delete(id);
-    if (own.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
+  function letGo(id: string): boolean {
+    const held = own.delete(id);
+    if (own.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
+    return held;
   }
 
   return {
-    async insert(sql, { organizationId, workspaceId, userId, apiKeyId }) {
-      const id = randomUUID();
-      await sql<CallRow>('calls_at_work').insert({
-        id,
+    async insert(sql, { organizationId, workspaceId, userId, apiKeyId }, count) {
+      const rows = Array.from({ length: count }, () => ({
+        id: randomUUID(),
         organization_id: organizationId,
         workspace_id: workspaceId,
         user_id: userId,
         api_key_id: apiKeyId,
         expires_at: expiry(),
-      });
-      return id;
+      }));
+      await sql<CallRow>('calls_at_work').insert(rows);
+      return rows.map(({ id }) => id);
     },
     hold(id) {
       own.add(id);
       timer ??= setInterval(renew, renewalMs).unref();
     },
-    async end(id) {
-      if (!own.has(id)) return;
-      forget(id);
-      await database.writeOfRun((sql) => sql<CallRow>('calls_at_work').where({ id }).delete());
+    letGo,
+    async delete(sql, ids) {
+      await sql<CallRow>('calls_at_work').whereIn('id', ids).delete();
     },
     prune: (now) =>
       database.write('installation', (sql) =>

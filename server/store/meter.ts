@@ -15,8 +15,10 @@ export interface Spender {
 
 /** What is counted at once. */
 export interface Metered {
-  /** 1 where somebody asked for something, 0 where it was part of what they asked for. */
-  readonly requests: 0 | 1;
+  /** How often somebody asked for something; 0 where it was part of what they asked for. */
+  readonly requests: number;
+  /** How many model calls it is the sum of; one if absent. */
+  readonly calls?: number;
   readonly model: string;
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known. */
@@ -45,7 +47,7 @@ export function startOfDay(day: number): number {
 export async function meter(
   sql: Knex.Transaction,
   spender: Spender,
-  { requests, model, usage, cost }: Metered,
+  { requests, calls = 1, model, usage, cost }: Metered,
   now: number,
 ): Promise<void> {
   const cost_nanodollars = toNanodollars(cost) ?? 0;
@@ -65,7 +67,7 @@ export async function meter(
     requests,
     ...toUsage(usage),
     cost_nanodollars,
-    unpriced_calls: cost === null ? 1 : 0,
+    unpriced_calls: cost === null ? calls : 0,
   });
 }
 

@@ -1,10 +1,14 @@
 /** Model calls that leave nothing behind but what they used: those of /v1/messages without a session. */
+import type { Knex } from 'knex';
 import type { Message, Usage } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
-import { meter, type Spender } from './meter.ts';
+import { databaseLimits } from './database.ts';
+import { type Metered, meter, type Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
+import { together } from './together.ts';
 import { type FoundWorkspace, findDefaultWorkspace } from './workspaces.ts';
 
 /** A call that was counted when it began. */
@@ -23,8 +27,8 @@ export interface MeteredCalls {
     apiKeyId: string | null,
     where?: Pick<FoundWorkspace, 'id' | 'organizationId'>,
   ): Promise<MeteredCall>;
-  /** Counts what it used. */
-  add(call: MeteredCall, spent: SpentByCall): Promise<void>;
+  /** Counts what it used; it is at work no more. */
+  finish(call: MeteredCall, spent: SpentByCall): Promise<void>;
   /** It is at work no more, whatever came of it. */
   end(call: MeteredCall): Promise<void>;
   /** Forgets what processes that have died had at work; answers with how many there were. */
@@ -38,31 +42,137 @@ export interface SpentByCall {
   readonly cost: Message['cost'];
 }
 
+interface Beginning {
+  readonly reach: Reach;
+  readonly model: string;
+  readonly apiKeyId: string | null;
+  /** The caller's default workspace if absent. */
+  readonly where: Pick<FoundWorkspace, 'id' | 'organizationId'> | undefined;
+}
+
+interface Ending {
+  readonly call: MeteredCall;
+  /** Null where nothing was heard of what it used. */
+  readonly spent: SpentByCall | null;
+}
+
+type Work = Beginning | Ending;
+
 const nothing: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
 
 // As what a run stores: the quotas of a person may hold in other organizations, too.
 export function meteredCallRepository({ database, clock }: StoreParts): MeteredCalls {
   const now = (): number => clock.now().getTime();
   const atWork = callsAtWork({ database, clock });
+  const storeAll = (all: readonly Work[]) =>
+    database.writeOfRun(async (sql) => {
+      await endAll(sql, all.filter(isEnding));
+      const begun = await beginAll(
+        sql,
+        all.filter((work): work is Beginning => !isEnding(work)),
+      );
+      return all.map((work) => (isEnding(work) ? null : (begun.get(work) ?? null)));
+    });
+  const queue = together(storeAll);
+  // On PostgreSQL each has a connection to itself, and many transactions go on at once.
+  const store = (work: Work) =>
+    database.dialect === 'sqlite' ? queue.add(work) : storeAll([work]).then(([call]) => call ?? null);
+
+  async function beginAll(
+    sql: Knex.Transaction,
+    beginnings: readonly Beginning[],
+  ): Promise<Map<Work, MeteredCall>> {
+    const begun = new Map<Work, MeteredCall>();
+    for (const alike of Map.groupBy(beginnings, askerOf).values())
+      for (const [beginning, call] of await beginAlike(sql, alike)) begun.set(beginning, call);
+    return begun;
+  }
+
+  /** Those of one caller, who asks one model. */
+  async function beginAlike(
+    sql: Knex.Transaction,
+    alike: readonly Beginning[],
+  ): Promise<readonly [Beginning, MeteredCall][]> {
+    const [{ reach, model, apiKeyId, where } = noBeginning()] = alike;
+    const workspace = where ?? (await findDefaultWorkspace(sql, reach));
+    if (!workspace) throw notFound('workspace');
+    const { id: workspaceId, organizationId } = workspace;
+    for (const one of alike)
+      requireRole(one.reach, { organization_id: organizationId, workspace_id: workspaceId });
+    const spender = { organizationId, workspaceId, userId: reach.userId, apiKeyId };
+    const ids = await atWork.insert(sql, spender, alike.length);
+    await meter(sql, spender, { requests: alike.length, model, usage: nothing, cost: 0 }, now());
+    // Where this is one too many for some of them, none is stored here, and each is asked about alone.
+    const warnings = refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
+    const notices = warnings.map(({ message }) => message);
+    return alike.map((one, index) => [one, { id: ids[index] ?? '', spender, notices }]);
+  }
+
+  async function endAll(sql: Knex.Transaction, endings: readonly Ending[]): Promise<void> {
+    if (endings.length === 0) return;
+    await atWork.delete(
+      sql,
+      endings.map(({ call }) => call.id),
+    );
+    for (const alike of Map.groupBy(endings, spenderOf).values()) {
+      const [{ call }] = alike as [Ending, ...Ending[]]; // a group has one at least
+      const metered = sumOf(alike.flatMap(({ spent }) => spent ?? []));
+      if (metered) await meter(sql, call.spender, metered, now());
+    }
+  }
+
   return {
     async begin(reach, model, apiKeyId, where) {
-      const call = await database.write('installation', async (sql) => {
-        const workspace = where ?? (await findDefaultWorkspace(sql, reach));
-        if (!workspace) throw notFound('workspace');
-        const { id: workspaceId, organizationId } = workspace;
-        requireRole(reach, { organization_id: organizationId, workspace_id: workspaceId });
-        const spender = { organizationId, workspaceId, userId: reach.userId, apiKeyId };
-        const id = await atWork.insert(sql, spender);
-        await meter(sql, spender, { requests: 1, model, usage: nothing, cost: 0 }, now());
-        const warnings = refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
-        return { id, spender, notices: warnings.map(({ message }) => message) };
-      });
+      if (queue.waiting() >= databaseLimits.writes)
+        throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
+      const call = await store({ reach, model, apiKeyId, where });
+      if (!call) throw new Error('A call that began was not stored');
       atWork.hold(call.id);
       return call;
     },
-    add: ({ spender }, spent) =>
-      database.writeOfRun((sql) => meter(sql, spender, { requests: 0, ...spent }, now())),
-    end: ({ id }) => atWork.end(id),
+    async finish(call, spent) {
+      atWork.letGo(call.id);
+      await store({ call, spent });
+    },
+    async end(call) {
+      if (atWork.letGo(call.id)) await store({ call, spent: null });
+    },
     prune: atWork.prune,
+  };
+}
+
+function isEnding(work: Work): work is Ending {
+  return 'call' in work;
+}
+
+function noBeginning(): never {
+  throw new Error('There is nothing to begin');
+}
+
+/** What is the same for calls that are counted at once. */
+function askerOf({ reach, model, apiKeyId, where }: Beginning): string {
+  const { userId, workspaceId, organizationIds } = reach;
+  return JSON.stringify([userId, workspaceId, organizationIds[0], where, apiKeyId, model]);
+}
+
+function spenderOf({ call: { spender }, spent }: Ending): string {
+  const { organizationId, workspaceId, userId, apiKeyId } = spender;
+  // What has no price is counted as that, and adds to no sum.
+  return JSON.stringify([organizationId, workspaceId, userId, apiKeyId, spent?.model, spent?.cost === null]);
+}
+
+/** Null where nothing was spent. */
+function sumOf(all: readonly SpentByCall[]): Metered | null {
+  const [first] = all;
+  if (!first) return null;
+  const sum = (of: (spent: SpentByCall) => number) => all.reduce((total, spent) => total + of(spent), 0);
+  return {
+    ...{ requests: 0, calls: all.length, model: first.model },
+    usage: {
+      input_tokens: sum(({ usage }) => usage.input_tokens),
+      output_tokens: sum(({ usage }) => usage.output_tokens),
+      cached_input_tokens: sum(({ usage }) => usage.cached_input_tokens),
+    },
+    cost: first.cost === null ? null : sum(({ cost }) => cost ?? 0),
   };
 }

@@ -104,10 +104,47 @@ interface ApiKeyColumns {
 
 const touchIntervalMs = 60_000;
 
+/**
+ * Many requests at once with one credential are answered by one query. It begins after the last of them has come, so that
+ * whatever was revoked before is seen.
+ */
+function joined<Owner>(find: (credential: string, now: Date) => Promise<Owner>): typeof find {
+  const under = new Map<string, Promise<unknown>>();
+  const next = new Map<string, { now: Date; readonly found: Promise<Owner> }>();
+  const begin = (credential: string, now: Date): Promise<Owner> => {
+    const found = find(credential, now);
+    const over = found
+      .catch(() => undefined)
+      .then(() => {
+        if (under.get(credential) === over) under.delete(credential);
+      });
+    under.set(credential, over);
+    return found;
+  };
+  return (credential, now) => {
+    const present = under.get(credential);
+    if (!present) return begin(credential, now);
+    const waiting = next.get(credential);
+    if (waiting) {
+      waiting.now = now;
+      return waiting.found;
+    }
+    const query: { now: Date; readonly found: Promise<Owner> } = {
+      now,
+      found: present.then(() => {
+        next.delete(credential);
+        return begin(credential, query.now);
+      }),
+    };
+    next.set(credential, query);
+    return query.found;
+  };
+}
+
 export function principalRepository({ database }: StoreParts): Principals {
   return {
-    byLogin: (loginId, now) => database.read('installation', (sql) => loginOwner(sql, loginId, now)),
-    byApiKeyHash: (hash, now) =>
+    byLogin: joined((loginId, now) => database.read('installation', (sql) => loginOwner(sql, loginId, now))),
+    byApiKeyHash: joined((hash, now) =>
       database.read('installation', (sql) =>
         keyOwner(
           sql,
@@ -123,6 +160,7 @@ export function principalRepository({ database }: StoreParts): Principals {
           hash,
         ),
       ),
+    ),
     byApiKey: (id, now) =>
       database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }), now)),
     operator: () => database.read('installation', operator),

@@ -117,11 +117,44 @@ describeStores('Quotas', (store, engine) => {
     await limit(admin, { requests: { day: { hard: 2 } }, tokens: { day: { soft: 100 } } });
     const reach = { ...admin, needs: 'member' as const };
     const call = await store().meteredCalls.begin(reach, 'demo:demo-1', null);
-    await store().meteredCalls.add(call, { model: 'demo:demo-1', usage, cost: 0 });
+    await store().meteredCalls.finish(call, { model: 'demo:demo-1', usage, cost: 0 });
     const second = await store().meteredCalls.begin(reach, 'demo:demo-1', null);
     expect(second.notices).toMatchObject([expect.stringContaining('120 are used')]);
     await expect(store().meteredCalls.begin(reach, 'demo:demo-1', null)).rejects.toMatchObject(exceeded);
     await expect(beginRun(store(), admin)).rejects.toMatchObject(exceeded);
+  });
+
+  it('lets exactly as many of a hundred model calls at once begin, and counts them and their end', async () => {
+    const [admin, other] = [await owner(), await owner()];
+    await limit(admin, { requests: { day: { hard: 30 } }, concurrent_runs: { hard: 30 } });
+    const { meteredCalls } = store();
+    const begin = (reach: typeof admin) =>
+      meteredCalls.begin({ ...reach, needs: 'member' }, 'demo:demo-1', null);
+    const asked = Array.from({ length: 100 }, (_, index) => [begin(admin), ...(index % 4 ? [] : [begin(other)])]);
+    const answers = await Promise.allSettled(asked.flat());
+    const begun = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
+    expect(begun).toHaveLength(30 + 25);
+    for (const answer of answers) if (answer.status === 'rejected') expect(answer.reason).toMatchObject(exceeded);
+    expect(new Set(begun.map(({ id }) => id)).size).toBe(begun.length);
+    const uses = async () =>
+      (await store().quotas.effective(admin, null)).map(({ resource, used }) => [resource, used]);
+    expect(await uses()).toEqual([
+      ['requests', 30],
+      ['concurrent_runs', 30],
+    ]);
+    const spent = (cost: number | null) => ({ model: 'demo:demo-1', usage, cost });
+    await Promise.all(begun.map((call, index) => meteredCalls.finish(call, spent(index % 5 ? 0.5 : null))));
+    // What has ended already ends no other.
+    await Promise.all(begun.map((call) => meteredCalls.end(call)));
+    expect(await uses()).toEqual([
+      ['requests', 30],
+      ['concurrent_runs', 0],
+    ]);
+    const rows = await engine.sql()('usage_days').whereIn('user_id', [admin.userId, other.userId]);
+    const sum = (column: string) => rows.reduce((total, row) => total + Number(row[column]), 0);
+    expect(['requests', 'input_tokens', 'unpriced_calls', 'cost_nanodollars'].map(sum)).toEqual([
+      ...[55, 55 * usage.input_tokens, 11, 44 * 500_000_000],
+    ]);
   });
 
   describe('are set', () => {

@@ -42,28 +42,30 @@ async function* metered(
 ): AsyncGenerator<RelayedPiece> {
   let usage: Readonly<Record<string, unknown>> = {};
   let heard = 0;
-  let complete = false;
+  let counted = false;
+  let told = false;
+  const tell = async (count: TokenCount): Promise<void> => {
+    told = true;
+    await spent(await spentOn(model, count));
+  };
   try {
     for await (const piece of pieces) {
       heard += piece.heard;
-      // Said anew with the end of the answer; what is not said again stays.
+      // Said anew with the end of the answer, maybe more than once; what is not said again stays.
       if (piece.usage) usage = { ...usage, ...piece.usage };
-      if (piece.counted) {
-        complete = true;
-        await spent(await spentOn(model, countOf(usage)));
-      }
+      counted ||= piece.counted;
+      if (piece.last) await tell(countOf(usage));
       yield piece;
     }
   } catch (error) {
     throw problemOf(error);
   } finally {
+    if (!told && counted) await tell(countOf(usage));
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    if (!complete && heard > 0) {
+    else if (!told && heard > 0) {
       const count = countOf(usage);
       const input = count.input_tokens || estimateTokens(JSON.stringify(body.messages));
-      await spent(
-        await spentOn(model, { ...count, input_tokens: input, output_tokens: Math.ceil(heard / 4) }),
-      );
+      await tell({ ...count, input_tokens: input, output_tokens: Math.ceil(heard / 4) });
     }
   }
 }
