@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { connect, type Database, databaseOf } from './database.ts';
+import { type Connection as KeptConnection, keepStatements } from './kept-statements.ts';
 
 const pragmas = `
   pragma busy_timeout = 5000;
@@ -32,7 +33,7 @@ export function openSqlite(file: string, log: Log): Database {
 /** The file is always there: whoever waits, waits for others in this process, of whom there are at most so many. */
 const queueTimeoutMs = 30_000;
 
-interface Connection {
+interface Connection extends KeptConnection {
   exec(sql: string, done: (error: Error | null) => void): void;
 }
 
@@ -47,7 +48,10 @@ function pool(
     const exec = promisify(connection.exec.bind(connection));
     // Of processes that turn to the write-ahead log at once, SQLite refuses all but one, however long they would wait.
     whileBusy(() => exec(setUp)).then(
-      () => done(null, connection),
+      () => {
+        keepStatements(connection);
+        done(null, connection);
+      },
       (error: Error) => done(error, connection),
     );
   };
