@@ -10,6 +10,7 @@ import {
   isGoogles,
   latestBody,
   openDefined,
+  openResponses,
   providerTypes,
   request,
   type TestedType,
@@ -26,8 +27,14 @@ afterAll(async () => {
   await upstream.stop();
 });
 
-const open = (type: TestedType, silenceMs?: number): Model =>
-  openDefined(definitionOf(type, upstream), silenceMs);
+/** OpenAI answers in two ways. */
+type Way = TestedType | 'openai-responses';
+const ways: readonly Way[] = [...providerTypes, 'openai-responses'];
+
+const open = (way: Way, silenceMs?: number): Model =>
+  way === 'openai-responses'
+    ? openResponses(upstream, {}, silenceMs)
+    : openDefined(definitionOf(way, upstream), silenceMs);
 
 const viewTool = {
   name: 'view',
@@ -35,7 +42,7 @@ const viewTool = {
   inputSchema: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'] },
 };
 
-describe.each(providerTypes)('the provider type %s', (type) => {
+describe.each(ways)('the provider type %s', (type) => {
   beforeEach(async () => {
     await upstream.script([
       { reply: { text: 'You said: {{last_user}}', usage: { input: 7, output: 3, cached: 2 } } },
@@ -190,13 +197,18 @@ describe.each(providerTypes)('the provider type %s', (type) => {
   });
 
   test('takes an access token where everybody takes them', async () => {
-    const { baseUrl } = await definitionOf(type, upstream).connect();
-    const connection = chatTypes.includes(type as 'openai') && type !== 'azure' ? 'apiKey' : 'authToken'; // compared by value
-    const model = openDefined(
-      definitionOf(type, upstream, {
-        connect: async () => ({ ...(baseUrl && { baseUrl }), [connection]: 'a-token' }),
-      }),
-    );
+    const byKey = type === 'openai' || type === 'openai-compat' || type === 'openai-responses';
+    const token = { [byKey ? 'apiKey' : 'authToken']: 'a-token' };
+    const withToken = async (tested: TestedType): Promise<Model> => {
+      const { baseUrl } = await definitionOf(tested, upstream).connect();
+      return openDefined(
+        definitionOf(tested, upstream, { connect: async () => ({ ...(baseUrl && { baseUrl }), ...token }) }),
+      );
+    };
+    const model =
+      type === 'openai-responses'
+        ? openResponses(upstream, { connect: async () => token })
+        : await withToken(type);
     await answerOf(model, request('Hi'));
     const { headers } = await upstream.latest(() => true);
     expect(headers.authorization).toBe('Bearer a-token');
@@ -332,8 +344,9 @@ const failures: [string, Told][] = [
 ];
 
 /** Where each vendor is asked, and which header opens it. */
-const places: Record<TestedType, { path: string; header: [string, RegExp] }> = {
+const places: Record<Way, { path: string; header: [string, RegExp] }> = {
   openai: { path: '/v1/chat/completions', header: ['authorization', /^Bearer test-key$/] },
+  'openai-responses': { path: '/v1/responses', header: ['authorization', /^Bearer test-key$/] },
   'openai-compat': { path: '/v1/chat/completions', header: ['authorization', /^Bearer test-key$/] },
   anthropic: { path: '/v1/messages', header: ['x-api-key', /^test-key$/] },
   gemini: {
@@ -374,8 +387,13 @@ const googleSampling = {
   unsaid: [],
 };
 /** What each vendor has no word for is left out: it would refuse the whole request. */
-const sampling: Record<TestedType, { said: object; unsaid: string[] }> = {
+const sampling: Record<Way, { said: object; unsaid: string[] }> = {
   openai: chatSampling,
+  'openai-responses': {
+    said: { max_output_tokens: 444 },
+    // Its models that reason take none of them.
+    unsaid: ['temperature', 'top_p', 'top_k', 'stop', 'frequency_penalty', 'presence_penalty'],
+  },
   'openai-compat': chatSampling,
   anthropic: {
     said: { max_tokens: 444, temperature: 0.25, top_k: 7, stop_sequences: ['END'] },
@@ -386,7 +404,18 @@ const sampling: Record<TestedType, { said: object; unsaid: string[] }> = {
   vertexai: googleSampling,
 };
 
-function shown(type: TestedType): object {
+function shown(type: Way): object {
+  if (type === 'openai-responses') {
+    const content = [
+      { type: 'input_text', text: 'What is this?' },
+      { type: 'input_image', image_url: 'data:image/png;base64,iVBORw0KGgo=' },
+      {
+        ...{ type: 'input_file', filename: 'paper.pdf' },
+        file_data: 'data:application/pdf;base64,JVBERi0xLjQK',
+      },
+    ];
+    return { input: [{ role: 'developer' }, { role: 'user', content }] };
+  }
   if (type === 'anthropic') {
     const source = (media_type: string) => ({ type: 'base64', media_type });
     const content = [

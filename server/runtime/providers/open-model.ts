@@ -13,6 +13,7 @@ import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { modelFacts } from './catalogue.ts';
 import { relayMessages } from './messages-relay.ts';
 import { modelSettings, withModelSettings } from './model-settings.ts';
+import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
 import { factoryOf } from './provider-types.ts';
@@ -41,11 +42,13 @@ export function openModel(
   async function* ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
     const fields = { ...definition.providerOptions, ...request.providerOptions };
     const answersThoughtless = thoughts.lostIn(request.messages);
-    const vendor = vendorOptions({ type, request, model: settings, fields, answersThoughtless });
+    const { baseUrl } = connection;
+    const responses = speaksResponses({ type, baseUrl, modelId, model: settings, fields });
+    const vendor = vendorOptions({ type, request, model: settings, fields, responses, answersThoughtless });
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
     const model = await usable(id, async () =>
-      factory({ id, ...connection, changeBody, fetch, signal }, modelId),
+      factory({ id, ...connection, changeBody, responses, fetch, signal }, modelId),
     );
     const secrets = secretsOf(connection);
     yield* streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });

@@ -1,4 +1,4 @@
-/** OpenAI's own API: chat completions, which every server that imitates it speaks too, pictures and sound. */
+/** OpenAI's own API: answers by either of its two ways, pictures and sound. */
 import { createOpenAI } from '@ai-sdk/openai';
 import {
   type FactoryCall,
@@ -7,7 +7,9 @@ import {
   type ProviderFactory,
 } from './provider-factory.ts';
 
-export const openai: ProviderFactory = (call, modelId) => connected(call).chat(modelId);
+/** Chat completions are what every server that imitates it speaks too. */
+export const openai: ProviderFactory = (call, modelId) =>
+  call.responses ? connected(call).responses(modelId) : connected(call).chat(modelId);
 
 export const openaiMedia: MediaFactories = {
   image: (call, modelId) => connected(call).image(modelId),

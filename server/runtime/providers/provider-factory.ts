@@ -28,6 +28,8 @@ export type BodyChange = (body: RequestBody) => RequestBody;
 export type FactoryCall = ProviderConnection & {
   readonly id: string;
   readonly changeBody: BodyChange | null;
+  /** Whether OpenAI is asked by its Responses API; by chat completions if absent. */
+  readonly responses?: boolean;
   readonly fetch: OutboundFetch;
   /** Aborted where nobody waits any more. */
   readonly signal: AbortSignal;

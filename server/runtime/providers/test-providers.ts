@@ -13,7 +13,7 @@ export const chatTypes = ['openai', 'openai-compat', 'azure'] as const;
 /** Those that speak in Google's words. */
 export const googleTypes = ['gemini', 'vertexai'] as const;
 
-export function isGoogles(type: TestedType): boolean {
+export function isGoogles(type: string): boolean {
   return type === 'gemini' || type === 'vertexai';
 }
 
@@ -73,15 +73,37 @@ export function definitionOf(
   };
 }
 
-export function openDefined(definition: ProviderDefinition, silenceMs = 5000, modelId = 'scripted-1'): Model {
+export function openDefined(
+  definition: ProviderDefinition,
+  silenceMs = 5000,
+  modelId = 'scripted-1',
+  fetch = operatorFetch,
+): Model {
   const providers = createProviders({
     definitions: [definition],
     defaultModel: null,
     demo: false,
     timeouts: { silenceMs },
-    fetch: operatorFetch,
+    fetch,
   });
   return providers.open(`${definition.id}:${modelId}`);
+}
+
+/** OpenAI at its own address, which leads to the upstream here, with a model that reasons. */
+export function openResponses(
+  upstream: Upstream,
+  more: Partial<ProviderDefinition> = {},
+  silenceMs?: number,
+): Model {
+  const settings = { id: 'scripted-1', can_reason: true };
+  const definition = definitionOf('openai', upstream, {
+    models: [{ id: 'scripted-1', settings }],
+    connect: async () => ({ apiKey: 'test-key', headers: { 'x-team': 'blue' } }),
+    ...more,
+  });
+  return openDefined(definition, silenceMs, 'scripted-1', (input, init) =>
+    operatorFetch(String(input).replace('https://api.openai.com', upstream.url), init),
+  );
 }
 
 export function request(text: string, more: Partial<ModelRequest> = {}): ModelRequest {

@@ -59,11 +59,11 @@ export class Thoughts {
   }
 }
 
-/** Anthropic alone wants the thoughts themselves; Google wants the signature, which the call carries. */
+/** Anthropic and OpenAI want the thoughts themselves, as sealed by them; Google wants the signature, which the call carries. */
 function signed(
   thoughts: readonly { readonly text: string; readonly metadata: SharedV4ProviderMetadata }[],
 ): Thought[] {
   return thoughts
-    .filter(({ metadata }) => metadata.anthropic !== undefined)
+    .filter(({ metadata }) => metadata.anthropic !== undefined || metadata.openai?.itemId !== undefined)
     .map(({ text, metadata }) => ({ type: 'reasoning', text, providerOptions: metadata }));
 }

@@ -3,6 +3,7 @@ import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from '@ai-sd
 import type { ProviderModel } from '../../contract/config.ts';
 import type { AnswerTerms, Generation } from '../models/model.ts';
 import type { ProviderType } from './provider-definition.ts';
+import { responsesBody } from './openai-responses.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
 
 /** What a call carries besides what every vendor knows. */
@@ -23,6 +24,8 @@ export interface VendorCall {
   readonly model: ProviderModel | undefined;
   /** Those of the vendor's own, for the body. */
   readonly fields: RequestBody;
+  /** Whether OpenAI is asked by its Responses API. */
+  readonly responses: boolean;
   /** Whether an answer without its thoughts must be sent, which Anthropic refuses while it thinks. */
   readonly answersThoughtless: boolean;
 }
@@ -32,7 +35,10 @@ export function vendorOptions(call: VendorCall): VendorOptions {
 }
 
 const words: Readonly<Record<ProviderType, (call: VendorCall) => VendorOptions>> = {
-  openai: ({ request, fields }) => ({ options: { openai: effortOf(request) }, changeBody: change(fields) }),
+  openai: ({ request, fields, responses }) =>
+    responses
+      ? responding(request, fields)
+      : { options: { openai: effortOf(request) }, changeBody: change(fields) },
   'openai-compat': compatible,
   anthropic: thinking,
   gemini: (call) => google('google', call),
@@ -48,6 +54,16 @@ function effortOf({ reasoningEffort, oneToolAtMost }: VendorCall['request']): Op
   return {
     ...(reasoningEffort !== undefined && { reasoningEffort }),
     ...(oneToolAtMost && { parallelToolCalls: false }),
+  };
+}
+
+/** Nothing is left with the vendor: what a model thought goes to and fro, sealed by it. */
+function responding(request: VendorCall['request'], fields: RequestBody): VendorOptions {
+  const added = change(fields);
+  const reasoningSummary = request.think ? 'auto' : null;
+  return {
+    options: { openai: { ...effortOf(request), store: false, forceReasoning: true, reasoningSummary } },
+    changeBody: (body) => responsesBody(added?.(body) ?? body),
   };
 }
 
@@ -104,6 +120,7 @@ const ours = new Set([
   ...['messages', 'model', 'stream', 'system', 'tool_choice', 'tools'],
   ...['contents', 'systemInstruction', 'system_instruction', 'toolConfig', 'tool_config'],
   ...['cachedContent', 'cached_content'],
+  ...['input', 'instructions', 'previous_response_id', 'conversation', 'prompt'],
 ]);
 
 /** Those fields of the settings that may stand in a body. */
