@@ -4,6 +4,7 @@ import Legacy from '@anthropic-ai/sdk-legacy';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
 import { everyBeta, everything } from './everything.ts';
+import { cutPlaces, playedModel } from './played-model.ts';
 
 let live: Live;
 beforeAll(async () => {
@@ -43,8 +44,8 @@ describe.each([
   ['the line before', 'its own vendor', 'vendor:vendor-1'],
 ])('the SDK of %s and a model of %s', (line, _vendor, model) => {
   // The calls that are made here are the same in both; today's types stand for them.
-  const client = () => {
-    const settings = { baseURL: live.server.url, apiKey: live.server.operatorKey, maxRetries: 0 };
+  const client = (apiKey = live.server.operatorKey) => {
+    const settings = { baseURL: live.server.url, apiKey, maxRetries: 0 };
     return line === 'today' ? new Anthropic(settings) : (new Legacy(settings) as unknown as Anthropic);
   };
   const request = { model, max_tokens: 200, tools: [weather], messages: [question] };
@@ -108,6 +109,79 @@ describe.each([
     expect(answer.content).toMatchObject([{ text: 'You said: What is this?' }]);
     const body = JSON.stringify((await live.upstream.requests()).at(-1)?.body);
     for (const data of ['iVBORw0KGgo=', 'JVBERi0xLjQK']) expect(body).toContain(data);
+  });
+
+  describe('where the model thinks, fails or breaks off', () => {
+    beforeEach(() => live.upstream.script(playedModel));
+    const Errors = line === 'today' ? Anthropic : (Legacy as unknown as typeof Anthropic);
+    const saying = (content: string) => ({ ...request, messages: [{ role: 'user' as const, content }] });
+
+    test('show its thoughts, whole and streamed', async () => {
+      const thinking = { type: 'enabled' as const, budget_tokens: 1024 };
+      const asked = { ...saying('think'), max_tokens: 2000, thinking };
+      const content = [
+        { type: 'thinking', thinking: 'Let me see.' },
+        { type: 'text', text: 'Yes.' },
+      ];
+      expect(await client().messages.create(asked)).toMatchObject({ content });
+      expect(await client().messages.stream(asked).finalMessage()).toMatchObject({ content });
+    });
+
+    test('get an answer in a form', async () => {
+      const schema = { type: 'object', properties: { city: { type: 'string' }, rains: { type: 'boolean' } } };
+      const format = { type: 'json_schema' as const, schema };
+      const { content } = await client().messages.create({ ...saying('report'), output_config: { format } });
+      const text = content.map((block) => (block.type === 'text' ? block.text : '')).join('');
+      expect(JSON.parse(text)).toEqual({ city: 'Rome', rains: true });
+    });
+
+    test.each([
+      ['a wrong key', 401, 'authentication_error', Errors.AuthenticationError],
+      ['an unknown model', 404, 'not_found_error', Errors.NotFoundError],
+      ['fail with 529', 529, 'overloaded_error', Errors.InternalServerError],
+      ['fail with 500', 502, 'api_error', Errors.InternalServerError],
+    ] as const)('are told of %s by its class, whole and streamed', async (what, status, type, Kind) => {
+      const sdk = client(what === 'a wrong key' ? 'sk-wrong' : undefined);
+      const asked = { ...saying(what), ...(what === 'an unknown model' && { model: 'no:such' }) };
+      for (const call of [sdk.messages.create(asked), sdk.messages.stream(asked).finalMessage()]) {
+        const error: unknown = await call.catch((error: unknown) => error);
+        expect(error).toBeInstanceOf(Kind);
+        expect(error).toMatchObject({
+          status,
+          error: { error: { type } },
+          requestID: expect.stringMatching(/^req_/),
+        });
+      }
+    });
+
+    test('leave a stream, which ends the call of the provider', async () => {
+      const stream = client().messages.stream(saying('hang'));
+      stream.on('text', () => stream.abort());
+      expect(await stream.done().catch((error: unknown) => error)).toBeInstanceOf(Errors.APIUserAbortError);
+      expect((await live.upstream.latest(({ outcome }) => outcome !== 'open')).outcome).toBe('aborted');
+    });
+
+    test.each(['cut the text', 'end the text', 'cut the call'])(
+      'are never given half an answer for a whole one: %s after each chunk',
+      async (what) => {
+        const ends = await Promise.all(cutPlaces.map((after) => ended(`${what} after ${after}`)));
+        // Behind the last chunk there is nothing left to cut.
+        const broken = ends.findIndex((end) => !(end instanceof Errors.APIError));
+        expect(broken === -1 ? ends.length : broken).toBeGreaterThan(5);
+        const [failed, whole] = broken === -1 ? [ends, []] : [ends.slice(0, broken), ends.slice(broken)];
+        for (const error of failed) expect(String(error)).toContain('cut its answer');
+        const complete =
+          what === 'cut the call' ? { input: { place: 'Rome' } } : { text: 'Rain in Rome, as ever.' };
+        for (const message of whole) expect(message).toMatchObject({ content: [complete] });
+      },
+    );
+
+    /** The message that the client took for whole, or what it threw. */
+    const ended = (words: string): Promise<unknown> =>
+      client()
+        .messages.stream(saying(words))
+        .finalMessage()
+        .catch((error: unknown) => error);
   });
 });
 
