@@ -101,8 +101,8 @@ chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look wha
 soak: $(generated.stamp) ## Drive one server, or two of them, by random commands beside a model of their runs: make soak [PROPERTY_RUNS=200]
 	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine
 
-flake: $(generated.stamp) ## Run a part of the tests again and again: make flake ONLY=server/store [TIMES=20]
-	@for time in $$(seq $(or $(TIMES),20)); do echo "── $$time"; $(MAKE) --no-print-directory test ONLY=$(ONLY); done
+flake: $(generated.stamp) .venv/.installed ## Run all tests again and again, or a part: make flake [ONLY=server/store] [TIMES=20]
+	@node contract-tests/flake.ts $(or $(TIMES),20) $(ONLY)
 
 # Only from the command line, as for link.
 try: export TRY_PROVIDER = $(if $(filter command line,$(origin PROVIDER)),$(PROVIDER))

@@ -1,6 +1,13 @@
 /** The last line of `make test` must not lie: whatever goes wrong, it counts. */
 import { expect, test } from 'vitest';
-import { readVitestPart, readWholePart, summarise, type VitestReport } from './test-report.ts';
+import {
+  readRound,
+  readVitestPart,
+  readWholePart,
+  summarise,
+  tally,
+  type VitestReport,
+} from './test-report.ts';
 
 const file = (status: string, ...tests: [status: string, fullName: string][]) => ({
   name: 'a.test.ts',
@@ -57,4 +64,34 @@ test('the summary ends with the one line that others read', () => {
   expect(text).toContain('failed: a.test.ts: two');
   expect(text).toContain('skipped: a.test.ts: three');
   expect(text).toMatch(/check +12\.3 +1 +0 +0/);
+});
+
+test('a round of all tests is read off its summary', () => {
+  const summary = (exitCode: number) =>
+    readRound(`a line\n${summarise([readWholePart('check', 1, exitCode)])}\n`, exitCode);
+  expect(summary(0)).toEqual({ counts: '1 passed, 0 failed, 0 skipped', failed: [] });
+  expect(summary(2)).toEqual({
+    counts: '0 passed, 1 failed, 0 skipped',
+    failed: ['check: ended with 2'],
+  });
+});
+
+test('a round of a part is read off what vitest printed', () => {
+  const printed =
+    ' FAIL  a.test.ts > one\n\n Test Files  1 failed (1)\n      Tests  1 failed | 3 passed (4)\n';
+  expect(readRound(printed, 1)).toEqual({ counts: '1 failed | 3 passed (4)', failed: ['a.test.ts > one'] });
+});
+
+test('a round that broke counts as a failure, even where it claims success', () => {
+  expect(readRound('', 0).failed).toEqual(['the round ended with 0']);
+  expect(readRound('1 passed, 0 failed, 0 skipped', null).failed).toEqual(['the round ended with a signal']);
+});
+
+test('the rounds are told by what failed in how many of them', () => {
+  expect(tally([[], []])).toBe('2 rounds, 0 failed');
+  expect(tally([['one'], [], ['two', 'one']]).split('\n')).toEqual([
+    'failed in 2 of 3 rounds: one',
+    'failed in 1 of 3 rounds: two',
+    '3 rounds, 2 failed',
+  ]);
 });

@@ -81,6 +81,30 @@ export function summarise(parts: readonly PartResult[]): string {
   ].join('\n');
 }
 
+/**
+ * What one round of `make flake` printed: its counts, and what failed. All tests end with the line of `summarise`; a
+ * part of them ends as vitest does, which names its failures otherwise.
+ */
+export function readRound(log: string, exitCode: number | null): { counts: string; failed: string[] } {
+  const counts = log.match(/^(?: +Tests +)?\d+ (?:passed|failed|skipped)\b.*$/gm)?.at(-1);
+  const named = [...log.matchAll(/^(?:failed:| FAIL ) (.+)$/gm)].map(([, title = '']) => title.trim());
+  const failed = [...new Set(named)];
+  // A round that never came to its end proves nothing, whatever it says.
+  const broke = exitCode !== 0 || counts === undefined;
+  if (broke && failed.length === 0) failed.push(`the round ended with ${exitCode ?? 'a signal'}`);
+  return { counts: counts?.replace(/^ +Tests +/, '') ?? 'no counts', failed };
+}
+
+/** In how many rounds what failed did so, the most frequent first; then the one last line. */
+export function tally(failures: readonly (readonly string[])[]): string {
+  const rounds = Map.groupBy(failures.flat(), (title) => title);
+  const lines = [...rounds]
+    .toSorted(([, left], [, right]) => right.length - left.length)
+    .map(([title, { length }]) => `failed in ${length} of ${failures.length} rounds: ${title}`);
+  const flaked = failures.filter((titles) => titles.length > 0).length;
+  return [...lines, `${failures.length} rounds, ${flaked} failed`].join('\n');
+}
+
 function table(parts: readonly PartResult[]): string[] {
   const width = Math.max('part'.length, ...parts.map(({ name }) => name.length));
   const row = (name: string, ...cells: (string | number)[]) =>
