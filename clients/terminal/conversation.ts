@@ -38,6 +38,8 @@ function describePart(part: Part): string {
       return paint('dim', `✻ ${asWritten(part.text.trim())}`);
     case 'tool_use':
       return paint('dim', `● ${printable(part.name)} ${printable(JSON.stringify(part.input))}`);
+    case 'file':
+      return paint('dim', `▣ ${printable(part.name ?? part.url ?? part.media_type)}`);
     case 'tool_result':
       return describeResult(part.content, part.is_error);
   }

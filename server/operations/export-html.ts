@@ -47,6 +47,8 @@ function describePart(part: MessagePart): string {
       return `<pre class="reasoning">${escaped(part.text)}</pre>`;
     case 'tool_use':
       return `<pre class="call">${escaped(part.name)} ${escaped(JSON.stringify(part.input))}</pre>`;
+    case 'file':
+      return `<p class="call">${escaped(part.name ?? part.url ?? part.media_type)}</p>`;
     case 'tool_result':
       return `<details><summary${part.is_error ? ' class="failed"' : ''}>${escaped(part.name)}</summary><pre>${escaped(part.content)}</pre></details>`;
   }

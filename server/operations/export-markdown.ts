@@ -21,6 +21,8 @@ function describePart(part: MessagePart): string {
       return quoted(part.text.trim());
     case 'tool_use':
       return `**${oneLine(part.name)}**\n\n${fenced(JSON.stringify(part.input, null, 2), 'json')}`;
+    case 'file':
+      return `*${oneLine(part.name ?? part.url ?? part.media_type)}*`;
     case 'tool_result':
       return `${part.is_error ? 'It failed:\n\n' : ''}${fenced(part.content, '')}`;
   }

@@ -1,6 +1,6 @@
 /** Sessions in and out of the service, as documents. */
-import type { ExportedMessage, Message, Session, SessionExport } from '../contract/api.ts';
-import type { Call, Handler, Services } from '../handler.ts';
+import type { ExportedMessage, Message, MessagePart, Session, SessionExport } from '../contract/api.ts';
+import type { Call, Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { exportAsHtml } from './export-html.ts';
 import { exportAsMarkdown } from './export-markdown.ts';
@@ -51,7 +51,7 @@ async function documentOf(
   do {
     const query = { limit: 100, ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
-    messages.push(...page.data.map(exported));
+    for (const message of page.data) messages.push(exported(await withFiles(message, principal, store)));
     cursor = page.next_cursor;
   } while (cursor !== null);
   return {
@@ -60,6 +60,23 @@ async function documentOf(
     session: exportedSession(found.session),
     messages,
   };
+}
+
+/** With the bytes of its files, as far as the session has kept them. */
+async function withFiles(
+  message: Message,
+  principal: Principal,
+  { fileChanges }: Services['store'],
+): Promise<Message> {
+  const parts: MessagePart[] = [];
+  for (const part of message.parts) {
+    const kept =
+      part.type === 'file' && part.sha256 !== undefined
+        ? await fileChanges.content(principal, message.session_id, part.sha256)
+        : null;
+    parts.push(kept && part.type === 'file' ? { ...part, data: Buffer.from(kept).toString('base64') } : part);
+  }
+  return { ...message, parts };
 }
 
 function exportedSession(session: Session): SessionExport['session'] {

@@ -82,7 +82,7 @@ class BlockWriter {
     if (part.type === 'finish') yield* this.#end();
     else if (this.#belongsLater(part)) this.#waiting.push(part);
     else if (part.type === 'text') yield* this.#say('text', part.text);
-    else if (part.type === 'reasoning') yield* this.#think(part.text);
+    else if (part.type === 'reasoning') yield* this.#think(part);
     else if (part.type === 'tool_input') yield* this.#call(part.id, part.name, part.json);
     else if (part.type === 'tool_use') yield* this.#called(part);
   }
@@ -93,8 +93,14 @@ class BlockWriter {
     return !('id' in part) || part.id !== this.#open.id;
   }
 
-  *#think(text: string): Generator<BlockEvent> {
-    if (this.#showsThoughts) yield* this.#say('thinking', text);
+  *#think({ text, signature, redacted }: Extract<ModelPart, { type: 'reasoning' }>): Generator<BlockEvent> {
+    if (!this.#showsThoughts) return;
+    if (redacted !== undefined) {
+      yield* this.#stop();
+      yield this.#start({ type: 'redacted_thinking', data: redacted });
+      yield* this.#stop();
+    } else if (text !== '' || this.#open?.type !== 'thinking') yield* this.#say('thinking', text);
+    if (signature !== undefined) yield* this.#stop({ type: 'thinking', thinking: this.#said, signature });
   }
 
   *#say(type: 'text' | 'thinking', text: string): Generator<BlockEvent> {
@@ -155,7 +161,8 @@ class BlockWriter {
     if (!open) return;
     this.#open = null;
     // Clients wait for the signature, though only the vendor's own models give one.
-    if (open.type === 'thinking') yield this.#delta({ type: 'signature_delta', signature: '' });
+    if (open.type === 'thinking')
+      yield this.#delta({ type: 'signature_delta', signature: whole?.signature ?? '' });
     yield { type: 'stop', index: this.#index, block: whole ?? complete(open, this.#said) };
   }
 }

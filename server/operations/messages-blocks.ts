@@ -59,9 +59,14 @@ const readers: Partial<Record<MessagesBlockParam['type'], Read>> = {
     const call = { id: required(id, `${pointer}/id`), name: required(name, `${pointer}/name`) };
     return [{ type: 'tool_use', ...call, input: objectOf(input, `${pointer}/input`) }];
   },
-  thinking({ thinking }, pointer) {
-    required(thinking, `${pointer}/thinking`);
-    return [];
+  // Only its vendor is shown a thought again, with what it signed it by.
+  thinking({ thinking, signature }, pointer) {
+    const text = required(thinking, `${pointer}/thinking`);
+    return [{ type: 'reasoning', text, ...(signature && { signature }) }];
+  },
+  redacted_thinking(block) {
+    const data: unknown = Reflect.get(block, 'data');
+    return typeof data === 'string' ? [{ type: 'reasoning', text: '', redacted: data }] : [];
   },
   // What the vendor keeps of a conversation that it has cut.
   compaction: ({ content }) => (typeof content === 'string' ? [{ type: 'text', text: content }] : []),

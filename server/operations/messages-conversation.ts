@@ -1,5 +1,6 @@
 /** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
-import type { Message, ResponseChunk, Session } from '../contract/api.ts';
+import { createHash } from 'node:crypto';
+import type { Message, MessagePart, ResponseChunk, Session } from '../contract/api.ts';
 import type {
   Call,
   Generation,
@@ -16,6 +17,8 @@ import { callsIn, histories, newTurns, openCalls, sentTurns } from './messages-h
 import { refusal } from './messages-refusal.ts';
 import { answerSchemaOf, spoken } from './messages-request.ts';
 import { choiceOf, toolsOf } from './messages-tools.ts';
+
+type FilePart = Extract<ModelMessage['parts'][number], { type: 'file' }>;
 
 /** Where an answer comes from: a bare model call, or a run in a session. */
 export interface Answer {
@@ -108,8 +111,15 @@ export async function continueConversation(
 
   function* partOf(chunk: ResponseChunk): Generator<ModelPart> {
     if (chunk.type === 'text_delta') yield { type: 'text', text: chunk.text };
-    else if (chunk.type === 'reasoning_delta') yield { type: 'reasoning', text: chunk.text };
-    else if (isCallers({ name: chunk.tool_name }))
+    else if (chunk.type === 'reasoning_delta') {
+      const { text, signature, redacted } = chunk;
+      yield {
+        type: 'reasoning',
+        text,
+        ...(signature !== undefined && { signature }),
+        ...(redacted !== undefined && { redacted }),
+      };
+    } else if (isCallers({ name: chunk.tool_name }))
       yield { type: 'tool_input', id: chunk.tool_call_id, name: chunk.tool_name, json: chunk.json };
   }
 
@@ -141,17 +151,15 @@ export async function continueConversation(
   }
 }
 
-/** A session keeps texts, calls and results; bytes that somebody shows once are not for every later reader. */
-function storable({ role, parts }: ModelMessage, index: number): Pick<Message, 'role' | 'parts'> {
-  return {
-    role,
-    parts: parts.map((part) => {
-      if (part.type !== 'file') return part;
-      throw refusal(
-        `/messages/${index}`,
-        'a session keeps no images or documents; leave out its header',
-        'unsupported',
-      );
-    }),
-  };
+/** Pictures and documents are told apart by their bytes, by which a history is recognised. */
+function storable({ role, parts }: ModelMessage): Pick<Message, 'role' | 'parts'> {
+  return { role, parts: parts.map((part) => (part.type === 'file' ? storableFile(part) : part)) };
+}
+
+function storableFile({ mediaType: media_type, data, name }: FilePart): MessagePart {
+  const told = { type: 'file' as const, media_type, ...(name !== undefined && { name }) };
+  if (data instanceof URL) return { ...told, url: data.href };
+  const bytes = Buffer.from(data, 'base64');
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { ...told, size: bytes.length, sha256, data: bytes.toString('base64') };
 }

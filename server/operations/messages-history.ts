@@ -145,7 +145,7 @@ function textOf(parts: readonly MessagePart[], calls: ReadonlySet<string>): stri
       if (part.type === 'tool_use' && calls.has(part.id)) return `\u0000call ${part.id}`;
       if (part.type === 'tool_result' && calls.has(part.tool_use_id))
         return `\u0000result ${part.tool_use_id}`;
-      return '';
+      return part.type === 'file' ? `\u0000file ${part.sha256 ?? part.url ?? part.name}` : '';
     })
     .join('');
 }

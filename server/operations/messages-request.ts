@@ -104,7 +104,8 @@ class ConversationReader {
     for (const { block, place } of blocksOf(content, pointer)) {
       if (block.type === 'tool_use')
         throw refusal(`${place}/type`, 'tool_use stands in messages of the role assistant alone', 'enum');
-      if (block.type !== 'tool_result') rest.push(...partsOfBlock(block, place));
+      if (block.type !== 'tool_result')
+        rest.push(...partsOfBlock(block, place).filter(({ type }) => type !== 'reasoning'));
       else {
         const { text, files } = resultOf(block, place);
         results.push({

@@ -383,6 +383,116 @@ describe('a message in a session', () => {
     expect((await slow).headers.get('x-service-session-id')).toBe(session);
   });
 
+  test.each(['scripted:scripted-1', 'compatible:compatible-1'])(
+    'keeps pictures and documents for %s: also in a fork, an export and an import',
+    async (model) => {
+      const picture = Buffer.from('a picture').toString('base64');
+      const pdf = Buffer.from('%PDF-1.4 a document').toString('base64');
+      const image = (data: string) => ({
+        type: 'image',
+        source: { type: 'base64', media_type: 'image/png', data },
+      });
+      const terms = {
+        type: 'document',
+        title: 'Terms',
+        source: { type: 'base64', media_type: 'application/pdf', data: pdf },
+      };
+      const shown = (data: string) => [image(data), terms, { type: 'text', text: 'What is this?' }];
+      const seen = async (): Promise<boolean[]> => {
+        const body = JSON.stringify((await upstream.latest(() => true)).body);
+        return [picture, pdf].map((bytes) => body.includes(bytes));
+      };
+      const session = await newSession();
+      const headers = { 'x-service-session-id': session };
+      const first = await post(say(shown(picture), { model }), { headers });
+      expect(first.status).toBe(200);
+      expect(await seen()).toEqual([true, true]);
+      const repeat = (data: string) =>
+        post(
+          {
+            ...say('x', { model }),
+            messages: [
+              { role: 'user', content: shown(data) },
+              { role: 'assistant', content: first.body.content },
+              { role: 'user', content: 'And now?' },
+            ],
+          },
+          { headers },
+        );
+      expect((await repeat(picture)).headers.get('x-service-session-id')).toBe(session);
+      expect((await repeat(pdf)).headers.get('x-service-session-id')).not.toBe(session);
+
+      const own = (method: string, path: string, body?: unknown) =>
+        app.request(method, `/api/v1/sessions${path}`, {
+          token: ada.token,
+          ...(body !== undefined && { body }),
+        });
+      const { body: listed } = await own('GET', `/${session}/messages`);
+      expect(listed.data[0].parts).toEqual([
+        { type: 'file', media_type: 'image/png', size: 9, sha256: expect.any(String) },
+        { type: 'file', media_type: 'application/pdf', name: 'Terms', size: 19, sha256: expect.any(String) },
+        { type: 'text', text: 'What is this?' },
+      ]);
+      const { body: document } = await own('GET', `/${session}/export`);
+      expect(document.messages[0].parts).toMatchObject([{ data: picture }, { data: pdf }, {}]);
+      const copies = [
+        (await own('POST', '/import', document)).body.id,
+        (await own('POST', `/${session}/fork`, {})).body.id,
+      ];
+      for (const id of [...copies, session]) {
+        const answer = await post(say('Still there?', { model }), {
+          headers: { 'x-service-session-id': id },
+        });
+        expect(answer.status).toBe(200);
+        expect(await seen()).toEqual([true, true]);
+      }
+    },
+  );
+
+  test('keeps thoughts with their signatures for the vendor that signed them, and for no other', async () => {
+    const session = await newSession();
+    const headers = { 'x-service-session-id': session };
+    await upstream.script([{ reply: { reasoning: 'Let me see.', text: 'You said: {{last_user}}' } }]);
+    const thinking = { type: 'enabled', budget_tokens: 1024 };
+    const asked = say('One', { thinking, max_tokens: 4000 });
+    const first = await post(asked, { headers });
+    const { signature } = first.body.content[0];
+    expect(first.body.content).toMatchObject([
+      { type: 'thinking', thinking: 'Let me see.', signature: expect.stringMatching(/^Eq/) },
+      { type: 'text', text: 'You said: One' },
+    ]);
+    const response = await app.stream('POST', '/v1/messages', {
+      token: ada.token,
+      body: { ...asked, messages: [{ role: 'user', content: 'Two' }], stream: true },
+      headers,
+    });
+    const events = await Array.fromAsync(readEvents(response));
+    expect(events.flatMap(({ data }) => data.delta?.signature ?? [])).toEqual([signature]);
+    expect(JSON.stringify((await upstream.latest(() => true)).body)).toContain(signature);
+    const { body } = await app.request('GET', `/api/v1/sessions/${session}/messages`, { token: ada.token });
+    expect(body.data[1].parts[0]).toEqual({ type: 'reasoning', text: 'Let me see.', signature });
+    await post({ ...say('Three'), model: 'compatible:compatible-1' }, { headers });
+    expect(JSON.stringify((await upstream.latest(() => true)).body)).not.toContain(signature);
+
+    // What a client brings along is replayed, too.
+    const history = [
+      { role: 'user', content: 'Before' },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'redacted_thinking', data: 'c2VhbGVk' },
+          { type: 'thinking', thinking: 'Brought along.', signature },
+          { type: 'text', text: 'So it was.' },
+        ],
+      },
+      { role: 'user', content: 'Go on' },
+    ];
+    const brought = { 'x-service-session-id': await newSession() };
+    expect((await post({ ...asked, messages: history }, { headers: brought })).status).toBe(200);
+    const sent = JSON.stringify((await upstream.latest(() => true)).body);
+    for (const words of ['c2VhbGVk', 'Brought along.']) expect(sent).toContain(words);
+  });
+
   test('that holds nothing but instructions is refused', async () => {
     const headers = { 'x-service-session-id': await newSession() };
     const answer = await post(

@@ -299,6 +299,8 @@ export interface Transcript {
    * was said up to its end: the prompts of later runs may be stored already.
    */
   readMessages(sessionId: string, throughRunId?: string): Promise<readonly Message[]>;
+  /** The same with the bytes of the files that a model may be shown. */
+  readConversation(sessionId: string, throughRunId: string): Promise<readonly Message[]>;
   /** `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time. */
   changeStatus(
     run: { readonly runId: string; readonly sessionId: string },

@@ -33,24 +33,25 @@ export async function packContent(sha256: string, bytes: Uint8Array): Promise<Pa
   return { sha256, size: bytes.length, compressed, content: compressed ? packed : Buffer.from(bytes) };
 }
 
-/** Stores a content, unless the session has it already or holds too much. Its session is locked. */
+/** Stores a content, unless the session has it already; false where that holds too much. Its session is locked. */
 export async function keepContent(
   sql: Knex.Transaction,
   owner: { readonly organization_id: string; readonly session_id: string },
   packed: PackedContent,
-): Promise<void> {
+): Promise<boolean> {
   const { session_id } = owner;
   const known = await sql<ContentRow>('file_contents')
     .where({ session_id, sha256: packed.sha256 })
     .first('sha256');
-  if (known) return;
+  if (known) return true;
   const kept = await sql<{ id: string; kept_bytes: number }>('sessions')
     .where({ id: session_id })
     .first('kept_bytes');
   const total = Number(kept?.kept_bytes ?? 0) + packed.content.length;
-  if (total > mostKeptBytes) return;
+  if (total > mostKeptBytes) return false;
   await sql('file_contents').insert({ ...owner, ...packed });
   await sql('sessions').where({ id: session_id }).update({ kept_bytes: total });
+  return true;
 }
 
 /** Null where the content was never kept. */

@@ -4,6 +4,7 @@ import type { Message, operations } from '../contract/api.ts';
 import { toDollars, toNanodollars } from './costs.ts';
 import { etagOfContent } from './etag.ts';
 import { insertRows } from './insert-rows.ts';
+import { putAside } from './message-files.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
@@ -122,7 +123,8 @@ export async function insertMessages(
     .orderBy('position', 'desc')
     .first('position');
   const begin = (last?.position ?? 0) + 1;
-  const rows = messages.map(
+  const stored: typeof messages = await putAllAside(sql, place, messages);
+  const rows = stored.map(
     ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, created_at }, index) => ({
       ...{
         id,
@@ -146,6 +148,18 @@ export async function insertMessages(
   await insertRows(sql, 'messages', rows);
   for (const { id, parts } of messages)
     await indexMessage(sql, { id, organization_id, workspace_id, session_id, parts });
+}
+
+/** One after the other: what a session keeps is counted. */
+async function putAllAside<Given extends Pick<NewMessage, 'parts'>>(
+  sql: Knex.Transaction,
+  place: MessagePlace,
+  messages: readonly Given[],
+): Promise<Given[]> {
+  const stored: Given[] = [];
+  for (const message of messages)
+    stored.push({ ...message, parts: await putAside(sql, place, message.parts) });
+  return stored;
 }
 
 /** Marks messages that no model is to be shown again. */

@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { requireTag } from './etag.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
 import { insertRows } from './insert-rows.ts';
+import { copyFiles } from './message-files.ts';
 import {
   findMessage,
   insertMessages,
@@ -304,6 +305,9 @@ async function forkSession(
     ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
   }));
   await insertRows(sql, 'messages', copies);
+  const { organization_id } = row;
+  const parts = copies.flatMap((copy) => toMessage(copy).parts);
+  await copyFiles(sql, origin.id, { organization_id, session_id: id }, parts);
   const { workspace_id } = row;
   for (const copy of copies) await indexMessage(sql, { ...copy, workspace_id, parts: toMessage(copy).parts });
   return toTaggedSession(row);

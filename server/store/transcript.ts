@@ -34,6 +34,7 @@ import { type Grant, readGrants } from './grants.ts';
 import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
+import { withFiles } from './message-files.ts';
 import { meter, type Spender } from './meter.ts';
 import type { SpentByCall } from './metered-calls.ts';
 import type { StoreParts } from './parts.ts';
@@ -94,6 +95,8 @@ export interface Transcript {
   readQuotas(runId: string): Promise<RunQuotas>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
+  /** The same with the bytes of the files that a model may be shown. */
+  readConversation(sessionId: string, throughRunId: string): Promise<Message[]>;
   changeStatus(
     run: RunOfSession,
     status: 'running' | 'waiting_permission' | 'waiting_prompt',
@@ -181,6 +184,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       }),
     readMessages: (sessionId, throughRunId) =>
       database.read('installation', (sql) => readMessages(sql, sessionId, throughRunId)),
+    readConversation: (sessionId, throughRunId) =>
+      database.read('installation', async (sql) =>
+        withFiles(sql, sessionId, await readMessages(sql, sessionId, throughRunId)),
+      ),
     changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
     appendEvents: (runId, events) => appends.append(runId, events),
     commitStep: (step) =>

@@ -120,6 +120,9 @@ export function createMemoryTranscript(): MemoryTranscript {
       const spoken = (messages.get(sessionId) ?? []).filter((message) => orderOf(message) <= last);
       return spoken.sort((a, b) => orderOf(a) - orderOf(b));
     },
+    readConversation(sessionId, throughRunId) {
+      return this.readMessages(sessionId, throughRunId);
+    },
     async changeStatus({ runId }, _status, events) {
       append(runId, events);
     },

@@ -16,7 +16,7 @@ export interface FilePart {
   readonly name?: string;
 }
 
-export type ModelMessagePart = MessagePart | FilePart;
+export type ModelMessagePart = Exclude<MessagePart, { type: 'file' }> | FilePart;
 
 /** A message as a model reads it. */
 export interface ModelMessage {
@@ -24,6 +24,8 @@ export interface ModelMessage {
   readonly parts: readonly ModelMessagePart[];
   /** Tokens that its provider counted when the model wrote it: all that it read and what it wrote. */
   readonly tokens?: number;
+  /** The full name of the model that wrote it; absent where that is not known. */
+  readonly model?: string;
 }
 
 /** A tool as a model is told of it. */
@@ -57,7 +59,14 @@ export interface ModelRequest extends Generation, AnswerTerms {
 /** What a model writes, piece by piece; `finish` comes last and once. */
 export type ModelPart =
   | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'reasoning'; readonly text: string }
+  | {
+      readonly type: 'reasoning';
+      readonly text: string;
+      /** What its vendor signed the thought by, with the last piece of it. */
+      readonly signature?: string;
+      /** A whole thought that its vendor shows to nobody. */
+      readonly redacted?: string;
+    }
   | { readonly type: 'tool_input'; readonly id: string; readonly name: string; readonly json: string }
   | {
       readonly type: 'tool_use';

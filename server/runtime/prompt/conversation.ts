@@ -1,10 +1,10 @@
 /** Turns stored messages into what a model may be shown. */
 import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
-import type { ModelMessage } from '../models/model.ts';
+import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
 import type { Todo } from '../tools/tool.ts';
 
 type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
-  Partial<Pick<Message, 'usage' | 'summary' | 'excluded'>>;
+  Partial<Pick<Message, 'usage' | 'summary' | 'excluded' | 'model'>>;
 
 /**
  * Begins at the newest summary, and leaves out what a provider refused. Every tool call gets a result: providers refuse a
@@ -46,12 +46,23 @@ function spoken(messages: readonly Spoken[]): ModelMessage[] {
     // The results of a call are placed behind it below; on their own they would answer nothing.
     if (message.role === 'tool' || message.parts.length === 0) return [];
     const calls = message.parts.flatMap((part) => (part.type === 'tool_use' ? [part] : []));
-    const { role, parts } = message;
-    const said = { role, parts, ...countOf(message) };
+    const { role, parts, model } = message;
+    const said = { role, parts: shownParts(parts), ...countOf(message), ...(model && { model }) };
     if (calls.length === 0) return [said];
     const given = resultsBehind(messages, index);
     const results = calls.map((call) => given.get(call.id) ?? interruptedResult(call.id, call.name));
     return [said, { role: 'tool', parts: results }];
+  });
+}
+
+/** What a model is shown of stored parts. */
+export function shownParts(parts: readonly MessagePart[]): ModelMessagePart[] {
+  return parts.map((part): ModelMessagePart => {
+    if (part.type !== 'file') return part;
+    const { media_type: mediaType, name, data, url } = part;
+    const content = data ?? (url === undefined ? undefined : URL.parse(url));
+    if (content) return { type: 'file', mediaType, data: content, ...(name !== undefined && { name }) };
+    return { type: 'text', text: `[Here was a file, which is not shown any more: ${name ?? mediaType}]` };
   });
 }
 

@@ -120,8 +120,8 @@ function message(whole: ModelMessage, thoughts: Thoughts): LanguageModelV4Messag
   if (role === 'user')
     return { role, content: parts.flatMap((part) => [...textPart(part), ...filePart(part)]) };
   if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
-  // Stored reasoning is not sent back: without the provider's signature over it, it would be refused. So would empty
-  // lines before a call.
+  // Reasoning is sent back only with its provider's signature over it: without, it would be refused. So would empty lines
+  // before a call.
   const said = parts.filter((part) => part.type !== 'text' || part.text.trim() !== '');
   const content = said.flatMap((part) => [...textPart(part), ...callPart(part, thoughts)]);
   return { role, content: [...thoughts.before(whole), ...content] };
@@ -179,7 +179,7 @@ async function* parts(
     silence.heard();
     listen(part);
     if (part.type === 'text-delta' && part.delta) yield { type: 'text', text: part.delta };
-    else if (part.type === 'reasoning-delta' && part.delta) yield { type: 'reasoning', text: part.delta };
+    else if (part.type === 'reasoning-start' || part.type === 'reasoning-delta') yield* thought(part);
     else if (part.type === 'tool-input-start') toolNames.set(part.id, part.toolName);
     else if (part.type === 'tool-input-delta' && part.delta)
       yield { type: 'tool_input', id: part.id, name: toolNames.get(part.id) ?? '', json: part.delta };
@@ -193,6 +193,17 @@ async function* parts(
     }
   }
   throw cutShort();
+}
+
+/** Anthropic signs with the last piece, which has no text; of what it shows to nobody there is no piece at all. */
+function* thought(
+  part: Extract<LanguageModelV4StreamPart, { type: 'reasoning-start' | 'reasoning-delta' }>,
+): Generator<ModelPart> {
+  const { signature, redactedData: redacted } = part.providerMetadata?.anthropic ?? {};
+  const text = part.type === 'reasoning-delta' ? part.delta : '';
+  if (typeof redacted === 'string') yield { type: 'reasoning', text: '', redacted };
+  else if (typeof signature === 'string') yield { type: 'reasoning', text, signature };
+  else if (text !== '') yield { type: 'reasoning', text };
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */

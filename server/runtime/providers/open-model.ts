@@ -35,7 +35,7 @@ export function openModel(
 ): Model {
   const { id, type } = definition;
   const settings = modelSettings(definition.models.find((model) => model.id === modelId));
-  const thoughts = new Thoughts();
+  const thoughts = new Thoughts({ id, type });
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 

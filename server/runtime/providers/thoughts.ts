@@ -1,6 +1,7 @@
 /** Keeps what vendors signed of an answer that led to tool calls: they want it back with the results. */
 import type { LanguageModelV4StreamPart, SharedV4ProviderMetadata } from '@ai-sdk/provider';
 import type { ModelMessage } from '../models/model.ts';
+import type { ProviderType } from './provider-definition.ts';
 
 /** One thought, with what its vendor signed it by. */
 export interface Thought {
@@ -9,15 +10,34 @@ export interface Thought {
   readonly providerOptions: SharedV4ProviderMetadata;
 }
 
-/** By the tool calls that followed. In memory only: they mean something to the vendor, and for one run. */
+/** By the tool calls that followed, as far as this process heard them; else as they are stored. */
 export class Thoughts {
+  readonly #provider: { readonly id: string; readonly type: ProviderType };
   readonly #byCall = new Map<string, readonly Thought[]>();
   readonly #signatures = new Map<string, SharedV4ProviderMetadata>();
 
+  constructor(provider: { readonly id: string; readonly type: ProviderType }) {
+    this.#provider = provider;
+  }
+
   /** The thoughts before the answer's tool calls; none where they are not known, or not signed. */
-  before({ parts }: ModelMessage): readonly Thought[] {
-    const call = parts.find((part) => part.type === 'tool_use');
-    return (call && this.#byCall.get(call.id)) ?? [];
+  before(message: ModelMessage): readonly Thought[] {
+    const call = message.parts.find((part) => part.type === 'tool_use');
+    return (call && this.#byCall.get(call.id)) ?? this.#stored(message);
+  }
+
+  /** What one provider has signed means nothing to another. */
+  #stored({ role, parts, model }: ModelMessage): readonly Thought[] {
+    const { id, type } = this.#provider;
+    const isForeign = model !== undefined && !model.startsWith(`${id}:`);
+    if (type !== 'anthropic' || role !== 'assistant' || isForeign) return [];
+    return parts.flatMap((part): Thought[] => {
+      if (part.type !== 'reasoning') return [];
+      const { text, signature, redacted } = part;
+      if (redacted !== undefined)
+        return [{ type: 'reasoning', text: '', providerOptions: { anthropic: { redactedData: redacted } } }];
+      return signature ? [{ type: 'reasoning', text, providerOptions: { anthropic: { signature } } }] : [];
+    });
   }
 
   /** What Google signed a tool call by. Without it, its client says so in words that Google takes. */

@@ -4,12 +4,12 @@ import { tokensOf } from '../prompt/context-use.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
 import type { NumberedEvent, TakenRun, Transcript } from '../transcript.ts';
 import { callRecords } from './call-record.ts';
-import type { Draft } from './draft.ts';
+import { addThought, type Draft } from './draft.ts';
 import { callsOf, type Progress } from './progress.ts';
 
 /** Reads the run's progress out of the store; `draft` is what was streamed of an answer that was not finished. */
 export async function readProgress(transcript: Transcript, run: TakenRun): Promise<Progress> {
-  const stored = await transcript.readMessages(run.sessionId, run.runId);
+  const stored = await transcript.readConversation(run.sessionId, run.runId);
   const events = await eventsAfter(transcript, run.runId, run.committedEventId);
   const ofRun = stored.filter((message) => message.run_id === run.runId);
   const complete = ofRun.filter(
@@ -82,10 +82,10 @@ function unfinishedDraft(
     if (delta.message_id !== messageId) continue;
     bytes += Buffer.byteLength(delta.type === 'tool_input_delta' ? delta.json : delta.text);
     if (delta.type === 'tool_input_delta') continue;
-    const kind = delta.type === 'text_delta' ? 'text' : 'reasoning';
     const last = parts.at(-1);
-    if (last?.type === kind) last.text += delta.text;
-    else parts.push({ type: kind, text: delta.text });
+    if (delta.type === 'reasoning_delta') addThought(parts, delta);
+    else if (last?.type === 'text') last.text += delta.text;
+    else parts.push({ type: 'text', text: delta.text });
   }
   return { messageId, model, parts, finish: null, reads, bytes };
 }

@@ -56,9 +56,11 @@ function addPart(draft: Draft, part: ModelPart): void {
   const last = draft.parts.at(-1);
   if (part.type === 'text' || part.type === 'reasoning') draft.bytes += Buffer.byteLength(part.text);
   if (part.type === 'tool_input') draft.bytes += Buffer.byteLength(part.json);
-  if (part.type === 'text' || part.type === 'reasoning') {
-    if (last?.type === part.type) last.text += part.text;
-    else draft.parts.push({ type: part.type, text: part.text });
+  if (part.type === 'text') {
+    if (last?.type === 'text') last.text += part.text;
+    else draft.parts.push({ type: 'text', text: part.text });
+  } else if (part.type === 'reasoning') {
+    addThought(draft.parts, part);
   } else if (part.type === 'tool_use') {
     draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
   } else if (part.type === 'finish') {
@@ -66,10 +68,32 @@ function addPart(draft: Draft, part: ModelPart): void {
   }
 }
 
+/** A signature ends a thought; one that is shown to nobody stands for itself. */
+export function addThought(
+  parts: MessagePart[],
+  {
+    text,
+    signature,
+    redacted,
+  }: Pick<Extract<ModelPart, { type: 'reasoning' }>, 'text' | 'signature' | 'redacted'>,
+): void {
+  const last = parts.at(-1);
+  const signed = {
+    ...(signature !== undefined && { signature }),
+    ...(redacted !== undefined && { redacted }),
+  };
+  const isOpen = last?.type === 'reasoning' && last.signature === undefined && last.redacted === undefined;
+  if (isOpen && redacted === undefined)
+    parts[parts.length - 1] = { ...last, text: last.text + text, ...signed };
+  else parts.push({ type: 'reasoning', text, ...signed });
+}
+
 function chunkOf(messageId: string, part: ModelPart) {
   if (part.type === 'text') return { type: 'text_delta', message_id: messageId, text: part.text } as const;
-  if (part.type === 'reasoning')
-    return { type: 'reasoning_delta', message_id: messageId, text: part.text } as const;
+  if (part.type === 'reasoning') {
+    const { type: _kind, ...thought } = part;
+    return { type: 'reasoning_delta', message_id: messageId, ...thought } as const;
+  }
   if (part.type !== 'tool_input') return null;
   return {
     type: 'tool_input_delta',

@@ -74,7 +74,7 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress): Promis
   await log.commit([{ name: 'runtime', data: started }], (events) =>
     scope.transcript.changeStatus(scope, 'running', events),
   );
-  const stored = await scope.transcript.readMessages(scope.sessionId, scope.runId);
+  const stored = await scope.transcript.readConversation(scope.sessionId, scope.runId);
   progress.memory.todos = todosOf(stored);
   progress.conversation = toModelMessages(stored, scope.runId);
 }

@@ -3,6 +3,7 @@ import { inSpan } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { tellFailures } from '../extension-notices.ts';
 import { tokensOf } from '../prompt/context-use.ts';
+import { shownParts } from '../prompt/conversation.ts';
 import { summarizeAfterRefusal } from '../prompt/summary.ts';
 import { writeAnswer } from './answer.ts';
 import { assistantMessage, type Draft } from './draft.ts';
@@ -36,7 +37,12 @@ async function commitAnswer(scope: RunScope, log: EventLog, progress: Progress, 
   const spending = spendingOf(facts, draft.finish?.usage);
   const { usage, cost } = spending;
   const counted = usage.input_tokens + usage.output_tokens;
-  const answer = { role: 'assistant' as const, parts: draft.parts, ...(counted > 0 && { tokens: counted }) };
+  const answer = {
+    role: 'assistant' as const,
+    parts: shownParts(draft.parts),
+    model: draft.model,
+    ...(counted > 0 && { tokens: counted }),
+  };
   const context = { used: tokensOf([...progress.conversation, answer]), window: facts.contextWindow };
   const finished = {
     type: 'step_finished',
