@@ -200,13 +200,15 @@ describe('a message', () => {
   ])('that its provider will not take is refused in words that clients act on: %s', async (message, said) => {
     await upstream.script([{ fail: { kind: 'status', status: 400, message } }]);
     const session = await newSession();
-    for (const stream of [true, false])
-      for (const model of ['scripted:scripted-1', 'compatible:compatible-1'])
-        for (const headers of [{}, { 'x-service-session-id': session }]) {
-          const answer = await post(say('Hi', { stream, model }), { headers });
-          expect(answer).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
-          expect(answer.body.error.message).toMatch(said);
-        }
+    for (const model of ['scripted:scripted-1', 'compatible:compatible-1'])
+      for (const [headers, stream] of [
+        [{}, true],
+        [{ 'x-service-session-id': session }, false],
+      ] as const) {
+        const answer = await post(say('Hi', { stream, model }), { headers });
+        expect(answer).toMatchObject({ status: 400, body: { error: { type: 'invalid_request_error' } } });
+        expect(answer.body.error.message).toMatch(said);
+      }
   });
 
   test('tells at its begin about how many tokens are read, and at its end how many', async () => {
