@@ -163,3 +163,52 @@ test('whoever leaves ends the call of the provider', async () => {
   expect(await waiting).toBe('AbortError');
   await upstream.latest(({ outcome }) => outcome === 'aborted');
 });
+
+describe('in a run', () => {
+  const run = async (body: object) => app.request('POST', '/api/v1/query', { token: ada.token, body });
+
+  test('a picture that the agent has made counts for the run, by its own model', async () => {
+    const draw = { prompt: 'a cat', file_path: 'cat.png' };
+    await upstream.script([
+      { when: { task: 'image' }, reply: { usage: { input: 10, output: 4000 } } },
+      {
+        when: { step: 0, offers_tool: 'generate_image' },
+        reply: {
+          tool_calls: [{ name: 'generate_image', arguments: draw }],
+          usage: { input: 5, output: 5 },
+        },
+      },
+      { when: { tool_results: 1 }, reply: { text: '{{last_tool_result}}', usage: { input: 5, output: 5 } } },
+    ]);
+    const permission_rules = [{ tool: 'generate_image', decision: 'allow' }];
+    const { body: session } = await app.request('POST', '/api/v1/sessions', {
+      token: ada.token,
+      body: { permission_rules },
+    });
+    const { body } = await run({ prompt: 'Draw a cat.', session_id: session.id });
+    expect(body.content).toMatchObject([{ text: expect.stringContaining('cat.png (image/png') }]);
+    expect(body.usage).toMatchObject({ input_tokens: 20, output_tokens: 4010 });
+    const { body: stored } = await app.request('GET', `/api/v1/runs/${body.run_id}`, { token: ada.token });
+    expect(stored.usage).toMatchObject({ input_tokens: 20, output_tokens: 4010 });
+    const { body: counted } = await app.request('GET', `/api/v1/sessions/${session.id}`, {
+      token: ada.token,
+    });
+    expect(counted.usage.output_tokens).toBeGreaterThanOrEqual(4010);
+  });
+
+  test('the tools are listed, with what is missing where they are off', async () => {
+    const tools = async (on: TestApp, token: string) => {
+      const { body } = await on.request('GET', '/api/v1/tools?limit=100', { token });
+      const names = ['generate_image', 'speak', 'transcribe'];
+      return body.data.flatMap((tool: { name: string; disabled_by: string | null }) =>
+        names.includes(tool.name) ? [tool.disabled_by] : [],
+      );
+    };
+    expect(await tools(app, ada.token)).toEqual([null, null, null]);
+    expect(await tools(bare, bare.operatorKey)).toEqual([
+      'image_generation.provider is not set',
+      'text_to_speech.provider is not set',
+      'speech_to_text.provider is not set',
+    ]);
+  });
+});

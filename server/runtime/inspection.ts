@@ -1,5 +1,6 @@
 /** What a session's agent has at hand in this process, and what would fill its model's window: for people, who ask at any time. */
 import type { ContextPart, ExtensionState, InspectedJob, InspectedTool } from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
 import type { ProfilePlace } from './agents/profiles.ts';
 import type { Extension } from './extension.ts';
@@ -31,6 +32,7 @@ export interface Inspection {
 export interface InspectionParts {
   readonly parts: LiveParts;
   readonly openScope: OpenScope;
+  readonly settingsOf: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
   readonly placeOf: (workspaceId: string) => Promise<ProfilePlace>;
   readonly transcript: Transcript;
 }
@@ -46,7 +48,7 @@ export async function inspectSession(
   const [scope, stored, all] = await Promise.all([
     openUnlessRefused(session, given.openScope, signal),
     given.transcript.readMessages(session.id),
-    listTools(now, workspacePath),
+    given.settingsOf(session.workspaceId, now.config).then((config) => listTools(now, workspacePath, config)),
   ]);
   const opened = scope instanceof Problem ? null : scope;
   const tools = (await opened?.tools()) ?? [];

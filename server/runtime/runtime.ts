@@ -190,7 +190,7 @@ export interface Runtime {
   readonly sandboxUnavailable: string | null;
   /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
   readonly totalsUnbounded: string | null;
-  /** The tools that there are in every workspace, those that are off among them. */
+  /** The tools that there are in every workspace whatever its settings say, those that are off among them. */
   tools(): readonly ToolListing[];
   /** Those of a workspace: the built-in ones, and what its MCP servers, language servers and skills bring. */
   toolsIn(workspaceId: string): Promise<readonly ToolListing[]>;
@@ -294,8 +294,11 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { toolset, extensions } = parts.now;
       return [...toolset.list(), ...extensions.flatMap((extension) => extension.listing?.() ?? [])];
     },
-    toolsIn: async (workspaceId) =>
-      listTools(await parts.refresh(), (await placeOf(workspaceId)).workspacePath),
+    toolsIn: async (workspaceId) => {
+      const now = await parts.refresh();
+      const { workspacePath } = await placeOf(workspaceId);
+      return listTools(now, workspacePath, await settingsOf(workspaceId, now.config));
+    },
     relays: (fullName) => parts.now.providers.open(fullName).relay !== undefined,
     relay: ({ model, spent, ...request }, signal) =>
       relayOnce(parts.now.providers.open(model), request, spent, signal),
@@ -338,7 +341,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       for (const path of realPaths) memory.forget(path);
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
-    inspect: (session, signal) => inspectSession(session, { parts, openScope, placeOf, transcript }, signal),
+    inspect: (session, signal) =>
+      inspectSession(session, { parts, openScope, settingsOf, placeOf, transcript }, signal),
     forgetSessions: async (sessionIds) => {
       await Promise.all(sessionIds.map((sessionId) => parts.jobs.endSession(sessionId)));
     },

@@ -1,7 +1,9 @@
 /** What an agent can do in a workspace, as a list for people: what is off among it, and why. */
 import type { Tool as ToolListing } from '../contract/api.ts';
+import type { ClientConfig } from '../contract/config.ts';
 import type { Extension } from './extension.ts';
 import type { Parts } from './live-parts.ts';
+import { mediaTools } from './tools/media-tools.ts';
 
 const sources: Readonly<Record<Extension['name'], ToolListing['source']>> = {
   mcp: 'mcp',
@@ -12,16 +14,33 @@ const sources: Readonly<Record<Extension['name'], ToolListing['source']>> = {
 
 /** The built-in tools, and those that extensions bring: their servers are started where they are not. */
 export async function listTools(
-  { config, toolset, extensions }: Parts,
+  parts: Parts,
   workspacePath: string,
+  /** The settings that count in the workspace. */
+  config: ClientConfig,
 ): Promise<readonly ToolListing[]> {
+  const { extensions } = parts;
   const disabled = config.options?.disabled_tools ?? [];
-  const builtIn = toolset.list();
+  const builtIn = listBuiltIn(parts, config);
   const added = await Promise.all(
     extensions.map((extension) => extension.listing?.() ?? broughtBy(extension, workspacePath, disabled)),
   );
   const taken = new Set(builtIn.map(({ name }) => name));
   return [...builtIn, ...added.flat().filter(({ name }) => !taken.has(name))];
+}
+
+/** Those that belong to no extension. */
+function listBuiltIn({ toolset, media }: Parts, config: ClientConfig): readonly ToolListing[] {
+  const disabled = config.options?.disabled_tools ?? [];
+  const making = mediaTools({ media, config, rules: toolset.pathRules }).map(({ tool, absence }) => ({
+    name: tool.name,
+    source: 'builtin' as const,
+    description: tool.description,
+    input_schema: tool.inputSchema,
+    needs_permission: tool.needsPermission,
+    disabled_by: disabled.includes(tool.name) ? 'options.disabled_tools' : absence,
+  }));
+  return [...toolset.list(), ...making];
 }
 
 async function broughtBy(

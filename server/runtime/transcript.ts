@@ -337,8 +337,12 @@ export interface Transcript {
   recordChange(change: NewFileChange): Promise<void>;
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
-  /** Adds what was used for the session beside one of its runs: its title. */
-  addUsage(run: { readonly runId: string; readonly sessionId: string }, spent: SpentByCall): Promise<void>;
+  /** Adds what was used for the session beside one of its runs, as for its title; or by a tool of the run itself. */
+  addUsage(
+    run: { readonly runId: string; readonly sessionId: string },
+    spent: SpentByCall,
+    of?: 'run',
+  ): Promise<void>;
   /** The agent that a call of the run has started, so that a run which goes on elsewhere starts it only once. */
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   /** How many agents were started in all, at whatever depth. */

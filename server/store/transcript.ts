@@ -124,7 +124,7 @@ export interface Transcript {
   /** Gives the session another title, unless it has been given one meanwhile. */
   replaceTitle(sessionId: string, present: string, title: string): Promise<void>;
   /** Adds what was used for the session beside its runs; it counts for whoever asked the run. */
-  addUsage(run: RunOfSession, spent: SpentByCall): Promise<void>;
+  addUsage(run: RunOfSession, spent: SpentByCall, of?: 'run'): Promise<void>;
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
@@ -235,14 +235,19 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
           .first();
         if (row) await saveSession(sql, row, { title }, now());
       }),
-    addUsage: ({ runId, sessionId }, spent) =>
+    addUsage: ({ runId, sessionId }, spent, of) =>
       database.write('installation', async (sql) => {
         const { usage, cost } = spent;
         const row = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
         if (!row) return;
         await saveSession(sql, row, { ...addUsage(row, usage), ...addCost(row, cost) }, now());
-        const run = await sql<RunRow>('runs').where({ id: runId }).first();
-        if (run) await meter(sql, spenderOf(run), { requests: 0, ...spent }, now());
+        const run = await sql<RunRow>('runs').where({ id: runId }).forUpdate().first();
+        if (!run) return;
+        if (of === 'run')
+          await sql<RunRow>('runs')
+            .where({ id: runId })
+            .update({ ...addUsage(run, usage), ...addCost(run, cost) });
+        await meter(sql, spenderOf(run), { requests: 0, ...spent }, now());
       }),
     findAgent: (parentRunId, call) =>
       database.read('installation', (sql) => findStartedAgent(sql, parentRunId, call)),

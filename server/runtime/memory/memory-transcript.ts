@@ -182,8 +182,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async replaceTitle() {
       // Sessions have no titles here.
     },
-    async addUsage() {
+    async addUsage({ runId }, { usage, cost }, of) {
       // Nobody reads what a session has used here.
+      if (of === 'run') count(runId, usage, cost);
     },
     async findAgent(parentRunId, call) {
       return agents.find(parentRunId, call);

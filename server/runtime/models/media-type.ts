@@ -24,6 +24,9 @@ const sounds: readonly Beginning[] = [
   { mediaType: 'audio/webm', pattern: /^1a45dfa3/ },
 ];
 
+/** The formats that can be told as sounds, for people. */
+export const soundFormats = 'WAV, MP3, AAC, Ogg, FLAC, MP4 or WebM';
+
 export function imageTypeOf(bytes: Uint8Array): string | null {
   return typeOf(bytes, images);
 }

@@ -16,6 +16,7 @@ import { meansTool } from '../permissions/permission-rules.ts';
 import type { Providers } from '../providers/providers.ts';
 import type { Query } from '../query.ts';
 import { agentTool } from '../tools/agent.ts';
+import { mediaTools } from '../tools/media-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Transcript } from '../transcript.ts';
 import type { WorkspaceTerms } from '../workspace-terms.ts';
@@ -51,11 +52,14 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   const inTurn = startsInTurn();
 
   /** The built-in tools first; of two with the same name the first counts. */
-  async function toolsIn(workspacePath: string): Promise<readonly Tool[]> {
-    const { config, toolset, extensions } = await parts.refresh();
+  async function toolsIn(workspacePath: string, config: ClientConfig): Promise<readonly Tool[]> {
+    const { media, toolset, extensions } = await parts.refresh();
     const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
     const disabled = config.options?.disabled_tools ?? [];
-    return [...toolset.tools, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+    const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
+      absence === null ? [tool] : [],
+    );
+    return [...toolset.tools, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
   }
 
   return async (query, runId, controller) => {
@@ -105,8 +109,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       callerTools: query.request?.callerTools ?? [],
       terms: query.request?.terms ?? {},
       tools: async () => {
-        const all = await unlessAborted(toolsIn(workspacePath), controller.signal, []);
         const config = await settings();
+        const all = await unlessAborted(toolsIn(workspacePath, config), controller.signal, []);
         const { max_agent_depth } = agentLimits(config);
         const disabled = config.options?.disabled_tools ?? [];
         // A name that the caller uses is the caller's, whatever tool of ours is called so.

@@ -19,6 +19,7 @@ import { type CallStart, callStart } from './call-start.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
+import { spend } from './spending.ts';
 
 /** Does the work of a call that was decided. */
 export type CallWork = () => Promise<ToolResult>;
@@ -174,12 +175,8 @@ async function attempt<Outcome>(
   }
 }
 
-function toolContext(
-  scope: RunScope,
-  log: EventLog,
-  { memory, records, steps }: Progress,
-  call: ToolUse,
-): ToolContext {
+function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: ToolUse): ToolContext {
+  const { memory, records, steps } = gathered;
   const prompts = [...(records.get(call.id)?.prompts ?? [])];
   const progress = (text: string) => {
     const data = {
@@ -204,6 +201,10 @@ function toolContext(
     progress,
     recordChange: (change) => recordChange(scope, call.id, change),
     noteAfterChange: (path) => noteAfterChange(scope, path),
+    spent: async (spending) => {
+      await scope.transcript.addUsage(scope, spending, 'run');
+      spend(gathered, spending);
+    },
     ask: (questions) => askPrompt(scope, log, call.id, questions, prompts.shift() ?? null),
     agents: {
       run: (errand) =>

@@ -1,5 +1,6 @@
 // The shapes that a tool, its caller and its result have; every built-in tool and every other tool fits them.
 import type { PermissionAction } from '../../contract/api.ts';
+import type { SpentByCall } from '../transcript.ts';
 
 /** A choice of a question. */
 export interface QuestionChoice {
@@ -91,6 +92,8 @@ export interface ToolContext {
   readonly progress: (text: string) => void;
   /** Puts questions to a person; the runtime builds the bridge. */
   readonly ask: (questions: readonly Question[]) => Promise<PromptOutcome>;
+  /** Told what a model that a tool has asked used; it counts for the run. Absent where nobody counts. */
+  readonly spent?: (spending: SpentByCall) => Promise<void>;
   /** Has another agent do an errand, and brings back its answer; absent where none can be started. */
   readonly agents?: {
     run(errand: {

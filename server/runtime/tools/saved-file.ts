@@ -1,0 +1,101 @@
+/** Saves bytes that tools were given as a file: whole or not at all, and over nothing that the session has not seen. */
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, rename, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { MAX_EDITABLE_BYTES, withFileLock } from './file-content.ts';
+import { type ToolContext, ToolInputError, type UnkeptContent } from './tool.ts';
+import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
+
+/** Into a file beside the target, which then takes its place: no reader ever sees half of it. */
+export async function saveFile(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  path: ResolvedPath,
+  context: ToolContext,
+): Promise<{ bytes: number; note: string }> {
+  const parent = await openParent(path);
+  const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
+  try {
+    const { content, sha256, size, mtimeMs } = await writeChunks(chunks, temporary, parent.handle);
+    return await withFileLock(path, async () => {
+      const before = await knownContent(path, context);
+      context.signal.throwIfAborted();
+      await context.recordChange({ path: path.real, before, after: content });
+      await rename(temporary, parent.entry(basename(path.real)));
+      context.files.remember(path.real, { sha256, mtimeMs });
+      return { bytes: size, note: await context.noteAfterChange(path.real) };
+    });
+  } finally {
+    // After the rename it is not there any more.
+    await rm(temporary, { force: true });
+    await parent.handle.close();
+  }
+}
+
+interface StoredContent {
+  /** What is too large to be kept is only told apart. */
+  readonly content: Uint8Array | UnkeptContent;
+  readonly sha256: string;
+  readonly size: number;
+  readonly mtimeMs: number;
+}
+
+async function writeChunks(
+  chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  at: string,
+  folder: FileHandle,
+): Promise<StoredContent> {
+  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  const handle = await open(at, flags, 0o666);
+  try {
+    await giveToOwnerOf(folder, handle);
+    for await (const chunk of chunks) await handle.appendFile(chunk);
+    await handle.sync();
+    return await storedContent(handle);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function storedContent(handle: FileHandle): Promise<StoredContent> {
+  const { size, mtimeMs } = await handle.stat();
+  const hash = createHash('sha256');
+  const kept: Uint8Array[] = [];
+  for await (const chunk of handle.createReadStream({ autoClose: false, start: 0 })) {
+    hash.update(chunk);
+    if (size <= MAX_EDITABLE_BYTES) kept.push(chunk);
+  }
+  const sha256 = hash.digest('hex');
+  return {
+    sha256,
+    size,
+    mtimeMs,
+    content: size <= MAX_EDITABLE_BYTES ? Buffer.concat(kept) : { sha256, size },
+  };
+}
+
+/** What lies at the path, which this session has to know: nothing is overwritten unseen. */
+export async function knownContent(
+  path: ResolvedPath,
+  context: ToolContext,
+): Promise<StoredContent['content'] | null> {
+  const stats = await lstat(path.real).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (!stats) return null;
+  if (stats.isDirectory()) throw new ToolInputError(`${path.shown} is a folder; name a file in it.`);
+  const known = context.files.recall(path.real);
+  if (!known)
+    throw new ToolInputError(
+      `${path.shown} exists and has not been viewed in this session. View it first, or choose another name.`,
+    );
+  const handle = await openForReading(path);
+  try {
+    const { content, sha256 } = await storedContent(handle);
+    if (sha256 === known.sha256) return content;
+  } finally {
+    await handle.close();
+  }
+  throw new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
+}
