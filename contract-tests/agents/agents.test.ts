@@ -78,6 +78,25 @@ describe.each([
   });
 });
 
+test.each(['scripted:scripted-1', 'vendor:vendor-1'])(
+  'claude-code finds a tool that waits to be asked for, with %s',
+  async (model) => {
+    const search = { name: 'ToolSearch', arguments: { query: 'select:WebFetch' } };
+    await live.upstream.script([
+      { times: 1, when: { offers_tool: 'ToolSearch' }, reply: { tool_calls: [search] } },
+      { name: 'report', reply: { text: 'I know it now.' } },
+    ]);
+    const { exitCode, printed } = await begin(claudeCode, model);
+    expect(printed).toContain('I know it now.');
+    expect(exitCode).toBe(0);
+    const calls = await live.upstream.requests();
+    expect(calls.map(({ status }) => status)).toEqual([200, 200]);
+    const [before, after] = calls.map(({ body }) => JSON.stringify((body as { tools: unknown }).tools));
+    expect(before).not.toContain('"WebFetch"');
+    expect(after).toContain('"WebFetch"');
+  },
+);
+
 describe.each([[claudeCode], [opencode]])('$name', (agent) => {
   test.each([
     ['a wrong key', 'scripted:scripted-1', 'sk-wrong', /key/i],

@@ -32,6 +32,19 @@ const call: Required<Anthropic.Beta.BetaToolUseBlockParam> = {
   cache_control,
 };
 
+/** A client may find its tools by a tool of its own, as Claude Code does. */
+const search: Anthropic.ToolUseBlockParam = {
+  type: 'tool_use',
+  id: 'toolu_0',
+  name: 'find_tools',
+  input: {},
+};
+const foundTools: Anthropic.ToolResultBlockParam = {
+  type: 'tool_result',
+  tool_use_id: 'toolu_0',
+  content: [{ type: 'tool_reference', tool_name: 'get_weather' }],
+};
+
 const result: Required<Anthropic.Beta.BetaToolResultBlockParam> = {
   type: 'tool_result',
   tool_use_id: 'toolu_1',
@@ -100,8 +113,8 @@ export const everything: Required<Base> = {
   output_config: { effort: 'high', format: { type: 'json_schema', schema: { type: 'object' } } },
   messages: [
     { role: 'user', content: [picture, notes, { type: 'text', text: 'And the weather?' }] },
-    { role: 'assistant', content: [call] },
-    { role: 'user', content: [result] },
+    { role: 'assistant', content: [search, call] },
+    { role: 'user', content: [foundTools, result] },
   ],
   tools: [weather, { type: 'bash_20250124', name: 'bash' }],
 };
@@ -150,8 +163,8 @@ export const everyBeta: Required<BetaBase> = {
   messages: [
     { role: 'user', content: [found, notes, { type: 'text', text: 'And the weather?' }] },
     system,
-    { role: 'assistant', content: [call] },
-    { role: 'user', content: [result] },
+    { role: 'assistant', content: [search, call] },
+    { role: 'user', content: [foundTools, result] },
   ],
   tools: [
     weather,

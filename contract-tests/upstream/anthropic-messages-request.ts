@@ -11,7 +11,7 @@ const text = z.strictObject({
   citations: ignored,
   ...cacheable,
 });
-const media = (type: 'image' | 'document' | 'search_result' | 'container_upload') =>
+const media = (type: 'image' | 'document' | 'search_result' | 'container_upload' | 'browser_state') =>
   z.looseObject({ type: z.literal(type) });
 const toolUse = z.strictObject({
   type: z.literal('tool_use'),
@@ -29,7 +29,14 @@ const toolResult = z.strictObject({
     .union([
       z.string(),
       z.array(
-        z.discriminatedUnion('type', [text, media('image'), media('document'), media('search_result')]),
+        z.discriminatedUnion('type', [
+          text,
+          media('image'),
+          media('document'),
+          media('search_result'),
+          z.strictObject({ type: z.literal('tool_reference'), tool_name: z.string(), ...cacheable }),
+          media('browser_state'),
+        ]),
       ),
     ])
     .optional(),
