@@ -42,10 +42,18 @@ test('a statement is compiled once, and answers each with its own', async () => 
   for (const word of ['one', 'two', 'three'])
     expect((await ask('run', 'insert into words values (?)', word)).changes).toBe(1);
   expect(compiled()).toBe(1);
-  const asked = ['one', 'two', 'four'].map((word) => ask('all', 'select word from words where word = ?', word));
-  expect((await Promise.all(asked)).map(({ rows }) => rows)).toEqual([[{ word: 'one' }], [{ word: 'two' }], []]);
+  const asked = ['one', 'two', 'four'].map((word) =>
+    ask('all', 'select word from words where word = ?', word),
+  );
+  expect((await Promise.all(asked)).map(({ rows }) => rows)).toEqual([
+    [{ word: 'one' }],
+    [{ word: 'two' }],
+    [],
+  ]);
   const before = compiled();
-  expect((await ask('all', 'select word from words where word = ?', 'three')).rows).toEqual([{ word: 'three' }]);
+  expect((await ask('all', 'select word from words where word = ?', 'three')).rows).toEqual([
+    { word: 'three' },
+  ]);
   expect(compiled()).toBe(before);
   await close();
 });
@@ -57,7 +65,10 @@ test('one that failed is given up, and each that asks for what is no SQL is told
   await expect(ask('run', 'insert into words values (?)', 'one')).rejects.toThrow('UNIQUE');
   await ask('run', 'insert into words values (?)', 'two');
   expect(compiled()).toBe(2);
-  const wrong = await Promise.allSettled([ask('all', 'select nothing from'), ask('all', 'select nothing from')]);
+  const wrong = await Promise.allSettled([
+    ask('all', 'select nothing from'),
+    ask('all', 'select nothing from'),
+  ]);
   expect(wrong.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
   await close();
 });
@@ -95,8 +106,15 @@ test('a transaction that failed holds nothing, and the file is let go at the end
   const database = open('failing.db');
   const other = open('failing.db');
   const insert = (into: Database) =>
-    into.write('installation', (sql) => sql('words').insert({ word: 'one' }).then(() => undefined));
-  await database.write('installation', async (sql) => void (await sql.raw('create table words (word text unique)')));
+    into.write('installation', (sql) =>
+      sql('words')
+        .insert({ word: 'one' })
+        .then(() => undefined),
+    );
+  await database.write(
+    'installation',
+    async (sql) => void (await sql.raw('create table words (word text unique)')),
+  );
   await insert(database);
   for (const one of [database, other, database]) await expect(insert(one)).rejects.toThrow();
   await database.write('installation', (sql) => sql('words').delete());

@@ -10,7 +10,8 @@ interface Statement extends Record<Method, (bindings: readonly unknown[], done: 
 }
 
 /** As much of a connection of node-sqlite3 as is used, by knex too. */
-export interface Connection extends Record<Method, (sql: string, bindings: readonly unknown[] | undefined, done: Done) => unknown> {
+export interface Connection
+  extends Record<Method, (sql: string, bindings: readonly unknown[] | undefined, done: Done) => unknown> {
   prepare(sql: string, prepared: (error: Error | null) => void): Statement;
   close(done: (error: Error | null) => void): void;
 }

@@ -130,11 +130,15 @@ describeStores('Quotas', (store, engine) => {
     const { meteredCalls } = store();
     const begin = (reach: typeof admin) =>
       meteredCalls.begin({ ...reach, needs: 'member' }, 'demo:demo-1', null);
-    const asked = Array.from({ length: 100 }, (_, index) => [begin(admin), ...(index % 4 ? [] : [begin(other)])]);
+    const asked = Array.from({ length: 100 }, (_, index) => [
+      begin(admin),
+      ...(index % 4 ? [] : [begin(other)]),
+    ]);
     const answers = await Promise.allSettled(asked.flat());
     const begun = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
     expect(begun).toHaveLength(30 + 25);
-    for (const answer of answers) if (answer.status === 'rejected') expect(answer.reason).toMatchObject(exceeded);
+    for (const answer of answers)
+      if (answer.status === 'rejected') expect(answer.reason).toMatchObject(exceeded);
     expect(new Set(begun.map(({ id }) => id)).size).toBe(begun.length);
     const uses = async () =>
       (await store().quotas.effective(admin, null)).map(({ resource, used }) => [resource, used]);

@@ -5,7 +5,6 @@ import type { Generation, Model, ModelRequest } from '../models/model.ts';
 import {
   answerOf,
   asked,
-  chatTypes,
   definitionOf,
   isGoogles,
   latestBody,

@@ -17,7 +17,13 @@ afterAll(async () => {
 
 beforeEach(() => upstream.script([{ reply: { text: 'Hello.' } }]));
 
-const asked = { type: 'openai', baseUrl: undefined, modelId: 'gpt-5.1', model: undefined, fields: {} } as const;
+const asked = {
+  type: 'openai',
+  baseUrl: undefined,
+  modelId: 'gpt-5.1',
+  model: undefined,
+  fields: {},
+} as const;
 
 test.each([
   ['a model that reasons, at OpenAI', {}, true],
@@ -99,7 +105,12 @@ test('a summary is asked for only by who wants thoughts, and never fewer tokens 
 });
 
 test('fields of the settings are added, and never make up the conversation', async () => {
-  const providerOptions = { service_tier: 'flex', previous_response_id: 'resp_1', input: [], instructions: 'x' };
+  const providerOptions = {
+    service_tier: 'flex',
+    previous_response_id: 'resp_1',
+    input: [],
+    instructions: 'x',
+  };
   await answerOf(openResponses(upstream, { providerOptions }), request('Hi'));
   const body = await latestBody(upstream);
   expect(body).toMatchObject({ service_tier: 'flex', input: [{ role: 'developer' }, { role: 'user' }] });

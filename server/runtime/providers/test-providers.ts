@@ -8,8 +8,6 @@ import { createProviders, type ProviderDefinition } from './providers.ts';
 export const providerTypes = ['openai', 'openai-compat', 'anthropic', 'gemini', 'azure', 'vertexai'] as const;
 export type TestedType = (typeof providerTypes)[number];
 
-/** Those that speak in OpenAI's words. */
-export const chatTypes = ['openai', 'openai-compat', 'azure'] as const;
 /** Those that speak in Google's words. */
 export const googleTypes = ['gemini', 'vertexai'] as const;
 

@@ -2,8 +2,8 @@
 import type { LanguageModelV4CallOptions, SharedV4ProviderOptions } from '@ai-sdk/provider';
 import type { ProviderModel } from '../../contract/config.ts';
 import type { AnswerTerms, Generation } from '../models/model.ts';
-import type { ProviderType } from './provider-definition.ts';
 import { responsesBody } from './openai-responses.ts';
+import type { ProviderType } from './provider-definition.ts';
 import type { BodyChange, RequestBody } from './provider-factory.ts';
 
 /** What a call carries besides what every vendor knows. */
