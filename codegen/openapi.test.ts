@@ -67,6 +67,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   logout: 'does the same again',
   revokeUserLogins: 'does the same again',
   acceptInvitation: 'the token works once',
+  startProviderOauth: 'an attempt that nobody goes on with ends by itself',
+  completeProviderOauth: 'the code works once',
   interruptRun: 'does the same again',
   interruptSession: 'does the same again',
   revertSession: 'does the same again',

@@ -145,6 +145,8 @@ beforeAll(async () => {
     ...openIdVariables(openid.url),
     SERVICE_OIDC_CORP_LABEL: 'Example Corp',
     SERVICE_PUBLIC_URL: 'https://service.example.com',
+    // Where a provider is played that gives tokens.
+    SERVICE_OUTBOUND_ALLOW: '127.0.0.1',
   }));
   server = await startServer(settings, { environment: {}, log: createLog('silent') });
   await withDatabase((database) => seedPerson(database, answerOf<Account>('getUser'), null));

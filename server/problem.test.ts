@@ -216,6 +216,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_cursor: () => ask('GET', '/api/v1/sessions?cursor=forged'),
   malformed_http: () => raw('GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n'),
   oidc_login_invalid: () => bare.request('GET', '/api/v1/auth/oidc/gone/callback?state=x&code=y'),
+  oauth_invalid: async () => {
+    const setting = { scope: 'user', provider_id: 'openai', api_key: 'k', name: 'To connect' };
+    const { body } = await ask('POST', '/api/v1/settings/providers', { body: setting });
+    return ask('POST', `/api/v1/settings/providers/${body.id}/oauth/complete`, { body: { state: 'x', code: 'y' } });
+  },
   authorization_pending: async () => poll((await startDevice()).device_code),
   slow_down: async () => {
     const { device_code } = await startDevice();

@@ -9,6 +9,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   invalid_cursor: { status: 400, title: 'The cursor is not valid.' },
   malformed_http: { status: 400, title: 'The request is not valid HTTP.' },
   oidc_login_invalid: { status: 400, title: 'The login cannot be completed.' },
+  oauth_invalid: { status: 400, title: 'The provider cannot be connected.' },
   authorization_pending: { status: 400, title: 'The login is not confirmed yet.' },
   slow_down: { status: 400, title: 'The device asks too often.' },
   access_denied: { status: 400, title: 'The login was refused.' },

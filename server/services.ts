@@ -34,9 +34,22 @@ import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
 import { createOutbound } from './outbound/outbound.ts';
-import { createProviderSettings, type ProviderSettings } from './provider-settings/provider-settings.ts';
+import {
+  createProviderOauths,
+  createProviderSettings,
+  type ProviderOauths,
+  type ProviderSettings,
+} from './provider-settings/provider-settings.ts';
 import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
-import { type Anchor, anchorFile, openStore, readAnchors, type Store, writeAnchor } from './store/store.ts';
+import {
+  type Anchor,
+  anchorFile,
+  openStore,
+  type Reach,
+  readAnchors,
+  type Store,
+  writeAnchor,
+} from './store/store.ts';
 import { noTracing, type Tracing } from './tracing.ts';
 import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
@@ -73,6 +86,7 @@ export interface Services {
   readonly workspaceFolders: WorkspaceFolders;
   readonly workspaceSettings: WorkspaceSettings;
   readonly providerSettings: ProviderSettings;
+  readonly providerOauth: ProviderOauths<Reach>;
   readonly modelCatalogs: ModelCatalogs;
   readonly clock: Clock;
   readonly log: Log;
@@ -177,6 +191,9 @@ export interface OpenServices extends Services {
 /** As many agent profiles of an organization as a model is told of. */
 const mostProfiles = 50;
 
+/** What an answer with tokens may cost. */
+const tokenLimits = { maxBytes: 256 * 1024, totalMs: 10_000 };
+
 /** Metadata, keys and tokens of an identity provider: a few kilobytes. */
 const mostProviderBytes = 1024 * 1024;
 
@@ -252,8 +269,17 @@ async function assemble(
     records: (workspaceId) => store.workspaceTrust.of(workspaceId),
     now: () => clock.now(),
   });
+  const sealing = createSealing(masterKeys);
+  const providerOauth = createProviderOauths<Reach>({
+    records: store.providerOauth,
+    sealing,
+    fetch: outbound.fetchFor('account', tokenLimits),
+    refusalOf: (url) => outbound.refusalOf(url, 'account'),
+    clock,
+  });
   const providerSettings = createProviderSettings({
-    sealing: createSealing(masterKeys),
+    sealing,
+    oauth: providerOauth,
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
     log,
   });
@@ -331,6 +357,7 @@ async function assemble(
     workspaceFolders: folders,
     workspaceSettings,
     providerSettings,
+    providerOauth,
     modelCatalogs,
     clock,
     masterKeyPath: masterKey.path,

@@ -1,4 +1,6 @@
 /** What examples show that does not stay as it is: brought about on the running server just before their request. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TOTP } from 'otpauth';
@@ -46,6 +48,14 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
       body: { api_key: 'not-a-real-key', extra_headers },
     });
     return {};
+  },
+  async completeProviderOauth(server) {
+    const token_url = await giveTokens({ access_token: 'YWRh', expires_in: 3600, scope: 'inference' });
+    const client = { client_id: 'service', auth_url: 'https://auth.example.com/authorize', token_url };
+    const { id } = answerOf<ProviderSetting>('getProviderSetting');
+    const body = { flow: 'code', client };
+    const { state } = await server.ask('POST', `/api/v1/settings/providers/${id}/oauth/start`, { body });
+    return { body: { state, code: 'YWRh' } };
   },
   listCatalogs: asOperator,
   createCatalog: asOperator,
@@ -124,4 +134,14 @@ async function writeSettings({ workspacesDirectory }: ExampleServer, settings: u
   const file = join(workspacesDirectory, workspace.id, '.service/service.json');
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, `${JSON.stringify(settings, null, 2)}\n`);
+}
+
+/** A token server that answers once; the address of it. */
+async function giveTokens(answer: object): Promise<string> {
+  const server = createServer((_request, response) => {
+    const headers = { 'content-type': 'application/json', connection: 'close' };
+    response.writeHead(200, headers).end(JSON.stringify(answer), () => server.close());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`; // it listens on TCP
 }

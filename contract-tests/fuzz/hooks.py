@@ -340,6 +340,14 @@ def change_provider_setting(case):
     point_at_provider_setting(case)
 
 
+def begin_to_connect(case):
+    """Which places a flow needs, and that they are secure, the contract cannot say; a device would have to be asked for."""
+    place = "https://auth.example.com/"
+    client = {"client_id": "fuzzer", "auth_url": f"{place}authorize", "token_url": f"{place}token"}
+    case.body = {**case.body, "flow": "code", "client": client}
+    point_at_provider_setting(case)
+
+
 def point_at_doomed_provider_setting(case):
     case.path_parameters["setting_id"] = new_provider_setting()
     act_as(case, once("owner of settings", register))
@@ -827,6 +835,10 @@ POINTERS = {
     "deletePlan": lambda case: case.path_parameters.update(plan_id=new_plan()),
     "approvePlan": point_at_doomed_plan,
     "rejectPlan": point_at_doomed_plan,
+    "startProviderOauth": begin_to_connect,
+    "completeProviderOauth": point_at_provider_setting,
+    "getProviderOauth": point_at_provider_setting,
+    "revokeProviderOauth": point_at_provider_setting,
     "createCatalog": describe_models,
     "listCatalogs": lambda case: act_as(case, OPERATOR_KEY),
     "getCatalog": point_at_catalog,
@@ -986,6 +998,11 @@ def device_waits(case, response):
     return response.json()["code"] in ("authorization_pending", "slow_down", "access_denied")
 
 
+def attempt_is_invented(case, response):
+    """Which attempts to connect a provider there are, the contract cannot say."""
+    return operation_id(case) == "completeProviderOauth" and response.json()["code"] == "oauth_invalid"
+
+
 def is_no_range(case, response):
     """A pattern cannot tell whether digits and dots are an address."""
     return operation_id(case) in ("createApiKey", "updateApiKey") and b"a range in CIDR form" in response.content
@@ -1005,6 +1022,7 @@ NO_FAILURES = (
     block_is_not_of_its_type,
     code_is_invented,
     device_waits,
+    attempt_is_invented,
     body_is_too_much,
     settings_are_not_right,
     is_no_range,

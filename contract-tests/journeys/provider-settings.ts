@@ -52,4 +52,35 @@ export function providerSettingJourneys(target: () => Target): void {
     const gone = await refusal(client.GET(one, { params: { path }, ...preferring(404) }));
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
   });
+
+  test('a provider setting is to be connected with OAuth: begun, refused for a code of nobody, and taken back', async () => {
+    const { client, liveOnly } = target();
+    const body = { scope: 'user' as const, provider_id: 'anthropic', name: 'To connect', disable: true };
+    const made = await client.POST(list, { body });
+    const path = { setting_id: example.providerSetting };
+    await liveOnly(() => {
+      path.setting_id = made.data.id;
+    });
+    const urls = {
+      auth_url: 'https://auth.example.com/authorize',
+      token_url: 'https://auth.example.com/token',
+    };
+    const begun = await client.POST(`${one}/oauth/start`, {
+      params: { path },
+      body: { flow: 'code', client: { client_id: 'service', ...urls } },
+    });
+    expectShape('ProviderOauthStarted', begun.data);
+    await liveOnly(async () => {
+      expect(begun.data.authorize_url).toContain(begun.data.state);
+      const refused = client.POST(`${one}/oauth/complete`, {
+        params: { path },
+        body: { state: 'nobodys', code: 'nobodys' },
+      });
+      expect(await refusal(refused)).toMatchObject({ status: 400, code: 'oauth_invalid' });
+    });
+    const { data } = await client.GET(`${one}/oauth`, { params: { path } });
+    expectShape('ProviderOauth', data);
+    await liveOnly(() => expect(data.connected).toBe(false));
+    expect((await client.DELETE(`${one}/oauth`, { params: { path } })).response.status).toBe(204);
+  });
 }

@@ -40,6 +40,7 @@ export {
 export { pointerKeys } from './pointer.ts';
 export type { ListedProvider } from './providers/provider-list.ts';
 export type { LiteralProvider, ProviderCandidate } from './providers/providers.ts';
+export { askTokenEndpoint, secureUrl, type TokenAnswer, TokenEndpointError } from './providers/token-endpoint.ts';
 export {
   checkModels,
   checkTemplates,

@@ -111,3 +111,24 @@ function refuseStray(value: string | undefined, pointer: string, scope: string):
     errors: [{ in: 'body', pointer, message, code: 'scope' }],
   });
 }
+
+export const startProviderOauth: Handler<'startProviderOauth'> = async (call, services) => {
+  const { id } = await found(call, services);
+  return { status: 201, body: await services.providerOauth.start(call.principal, id, call.body) };
+};
+
+export const completeProviderOauth: Handler<'completeProviderOauth'> = async (call, services) => {
+  const { id } = await found(call, services);
+  return { status: 200, body: await services.providerOauth.complete(call.principal, id, call.body) };
+};
+
+export const getProviderOauth: Handler<'getProviderOauth'> = async (call, services) => {
+  const { id } = await found(call, services);
+  return { status: 200, body: await services.providerOauth.show(id) };
+};
+
+export const revokeProviderOauth: Handler<'revokeProviderOauth'> = async (call, services) => {
+  const { id } = await found(call, services);
+  await services.providerOauth.revoke(call.principal, id);
+  return { status: 204 };
+};

@@ -1,6 +1,7 @@
 /** A provider setting with its secrets opened, as the runtime can use it, or why it cannot. */
 import { type LiteralProvider, type ProviderCandidate, resolveLiteral } from '../config/config.ts';
 import type { ProviderSetting } from '../contract/api.ts';
+import type { Provider } from '../contract/config.ts';
 import type { ProviderSettingsParts } from './parts.ts';
 import { openSecrets, type SettingSecrets, type StoredSetting } from './stored.ts';
 
@@ -17,7 +18,10 @@ export async function openSetting(
 ): Promise<OpenedSetting> {
   const { providerId, entry } = stored;
   const secrets = opened(parts, stored);
-  const { type, ...literal } = await resolveLiteral(providerId, { ...entry, ...secrets });
+  const whole = { ...entry, ...secrets };
+  const connection = whole.api_key === undefined ? await parts.oauth.show(stored.id) : null;
+  const provider = connection?.connected ? withToken(whole, 'to be asked for') : whole;
+  const { type, ...literal } = await resolveLiteral(providerId, provider);
   if (secrets === null)
     return unusable(
       type,
@@ -26,10 +30,34 @@ export async function openSetting(
     );
   // The server may have become one for many since it was written.
   const refused = entry.base_url === undefined ? null : parts.refusalOf(entry.base_url);
-  return refused
-    ? unusable(type, `base_url: ${refused.message}`, 'Write another base_url.')
-    : { type, ...literal };
+  if (refused) return unusable(type, `base_url: ${refused.message}`, 'Write another base_url.');
+  if (connection && connection.fault !== null)
+    return unusable(type, connection.fault, 'Connect it again with startProviderOauth.');
+  const { candidate } = literal;
+  if (!connection?.connected || !candidate) return { type, ...literal };
+  return { ...literal, type, candidate: { ...candidate, connect: connecting(parts, stored, whole) } };
 }
+
+/** The token is asked for when a model is: another node may have renewed it since. */
+function connecting(
+  { oauth }: ProviderSettingsParts,
+  { id, providerId }: StoredSetting,
+  provider: Provider,
+): ProviderCandidate['connect'] {
+  return async (signal) => {
+    const { candidate } = await resolveLiteral(providerId, withToken(provider, await oauth.token(id)));
+    if (!candidate) throw new Error(`The provider setting ${id} cannot be used any more`);
+    return await candidate.connect(signal);
+  };
+}
+
+/** As an entry of service.json has it: one that counts as long as it is asked for. */
+export function withToken(provider: Provider, access_token: string): Provider {
+  return { ...provider, oauth: { access_token, expires_in: 3600, expires_at: endOfTime } };
+}
+
+/** In seconds since 1970. */
+const endOfTime = 253_402_300_799;
 
 function unusable(type: ProviderSetting['type'], message: string, remedy: string): OpenedSetting {
   return { type, candidate: null, diagnostics: [{ severity: 'error', message, remedy }] };

@@ -1,10 +1,16 @@
 /** What provider settings are worked on with. */
 import type { Log } from '../log.ts';
+import type { ProviderOauth } from '../contract/api.ts';
 import type { Sealing } from './stored.ts';
 
 export interface ProviderSettingsParts {
   readonly sealing: Sealing;
   /** Why the guard of outgoing requests would not let anybody with an account reach the URL; null where it would. */
   readonly refusalOf: (url: string) => Error | null;
+  /** How settings are opened that have no key. */
+  readonly oauth: {
+    show(settingId: string): Promise<ProviderOauth>;
+    token(settingId: string): Promise<string>;
+  };
   readonly log: Log;
 }

@@ -3,6 +3,7 @@ import { resolveLiteral } from '../config/config.ts';
 import type { ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
 import type { Provider } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
+import { withToken } from './opened.ts';
 import type { ProviderSettingsParts } from './parts.ts';
 import { openSecrets, type SettingContent, type StoredSetting, sealSecrets } from './stored.ts';
 
@@ -41,7 +42,11 @@ async function contentOf(
   { id, providerId }: Pick<StoredSetting, 'id' | 'providerId'>,
   { name, priority, provider }: Whole,
 ): Promise<SettingContent> {
-  const { type, diagnostics } = await resolveLiteral(providerId, provider);
+  // One that is disabled may wait for its key, or for somebody who connects it.
+  const waits =
+    provider.api_key === undefined && (provider.disable || (await parts.oauth.show(id)).connected);
+  const judged = waits ? withToken(provider, 'to be asked for') : provider;
+  const { type, diagnostics } = await resolveLiteral(providerId, judged);
   const [fault] = diagnostics;
   // A warning is refused as well: what has no effect is not what was meant.
   if (fault) throw refusal(`${fault.message}. ${fault.remedy}`);

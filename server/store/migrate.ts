@@ -19,6 +19,7 @@ import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
 import { providerSettings } from './migrations/0015-provider-settings.ts';
 import { modelCatalogs } from './migrations/0017-model-catalogs.ts';
+import { providerOauth } from './migrations/0018-provider-oauth.ts';
 import { messageThreads } from './migrations/0019-message-threads.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -36,7 +37,7 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
-  ...[modelCatalogs, messageThreads],
+  ...[modelCatalogs, providerOauth, messageThreads],
 ];
 
 /** The shape that this program brings a database to. */

@@ -25,6 +25,8 @@ interface Column {
 export const sealedColumns: readonly Column[] = [
   { table: 'signing_keys', column: 'sealed_private_key', key: ['kid'] },
   { table: 'second_factors', column: 'sealed_secret', key: ['user_id'] },
+  { table: 'provider_oauth', column: 'sealed_tokens', key: ['setting_id'] },
+  { table: 'provider_oauth_attempts', column: 'sealed_attempt', key: ['setting_id'] },
   { table: 'provider_settings', column: 'secrets', key: ['id'] },
   { table: 'kept_requests', column: 'reply', key: ['principal_id', 'idempotency_key'] },
 ];

@@ -40,6 +40,7 @@ import { type Plans, planRepository } from './plans.ts';
 import { type PreferenceStore, preferenceRepository } from './preferences.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
+import { type ProviderOauth, providerOauthRepository } from './provider-oauth.ts';
 import { type ProviderSettings, providerSettingRepository } from './provider-settings.ts';
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
@@ -124,6 +125,7 @@ export interface Store {
   readonly workspaceTrust: WorkspaceTrustRecords;
   readonly agents: Agents;
   readonly providerSettings: ProviderSettings;
+  readonly providerOauth: ProviderOauth;
   readonly plans: Plans;
   readonly sessions: Sessions;
   readonly sessionImports: SessionImports;
@@ -265,6 +267,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     workspaceTrust: workspaceTrustRepository(parts),
     agents: agentRepository(parts),
     providerSettings: providerSettingRepository(parts),
+    providerOauth: providerOauthRepository(parts),
     plans: planRepository(parts),
     sessions: sessionRepository(parts),
     sessionImports: sessionImports(parts),

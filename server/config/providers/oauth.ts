@@ -1,8 +1,8 @@
 /** The access token of a provider's `oauth` section: used while it lasts, renewed in memory when it ends. */
 import type { OauthToken } from '../../contract/config.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
-import { isLoopback } from '../serving/loopback.ts';
 import { ExpansionError } from '../templates/expansion-error.ts';
+import { askTokenEndpoint, secureUrl, type TokenAnswer, TokenEndpointError } from './token-endpoint.ts';
 
 /** A token that ends sooner could end on its way. */
 const marginMs = 30_000;
@@ -70,8 +70,8 @@ function tokenPlace({ refresh_token, client }: OauthToken): URL {
       'Write a new one, with refresh_token and client.token_url.',
     );
   }
-  const url = URL.canParse(client.token_url) ? new URL(client.token_url) : null;
-  if (!url || !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))) {
+  const url = secureUrl(client.token_url);
+  if (!url) {
     throw new ExpansionError(
       'client.token_url of oauth is no https URL',
       'Write one; only loopback may be http.',
@@ -95,53 +95,19 @@ async function renewed(
   };
 }
 
-type Client = NonNullable<OauthToken['client']>;
-type Answer = Readonly<Record<string, unknown>>;
-
-/** Style 0 finds out by trying, as OAuth libraries do: the header first, as the standard prefers. */
-async function ask(place: URL, client: Client, refreshToken: string): Promise<Answer> {
-  const { auth_style: style = 0, client_secret } = client;
-  const header = style === 2 || (style === 0 && client_secret);
-  const first = await post(place, client, refreshToken, header ? 'header' : 'body');
-  if (first.ok) return answerOf(first);
-  const second = style === 0 && header ? await post(place, client, refreshToken, 'body') : first;
-  if (!second.ok) throw refused(`it answered with status ${second.status}`);
-  return answerOf(second);
-}
-
-async function post(
+async function ask(
   place: URL,
-  { client_id = '', client_secret = '' }: Client,
+  client: NonNullable<OauthToken['client']>,
   refreshToken: string,
-  style: 'header' | 'body',
-): Promise<Response> {
-  const body = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
-  if (style === 'body' && client_id) body.set('client_id', client_id);
-  if (style === 'body' && client_secret) body.set('client_secret', client_secret);
-  const credentials = `${encodeURIComponent(client_id)}:${encodeURIComponent(client_secret)}`;
-  const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
-  try {
-    return await fetchRenewal(place, {
-      method: 'POST',
-      headers: { accept: 'application/json', ...(style === 'header' && { authorization }) },
-      body,
-      // Where a redirect leads, the refresh token would follow.
-      redirect: 'error',
-    });
-  } catch {
-    throw refused('it could not be reached');
-  }
+): Promise<TokenAnswer['members']> {
+  const grant = { grant_type: 'refresh_token', refresh_token: refreshToken };
+  const { ok, status, members } = await askTokenEndpoint(place, client, grant, fetchRenewal).catch(unreachable);
+  if (!ok) throw refused(`it answered with status ${status}`);
+  return members;
 }
 
-async function answerOf(response: Response): Promise<Answer> {
-  try {
-    const text = await response.text();
-    const answer: unknown = text.length > maximumBytes ? null : JSON.parse(text);
-    if (typeof answer === 'object' && answer !== null) return { ...answer };
-  } catch {
-    // Told as any other answer that holds no token: its own words may quote one.
-  }
-  throw refused('its answer holds no token');
+function unreachable(error: unknown): never {
+  throw error instanceof TokenEndpointError ? refused(error.message) : error;
 }
 
 function refused(how: string): ExpansionError {

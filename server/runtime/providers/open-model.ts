@@ -1,6 +1,7 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { Problem } from '../../problem.ts';
 import {
   type Model,
   ModelFailure,
@@ -127,6 +128,11 @@ export async function usable<Made>(id: string, make: () => Promise<Made>): Promi
     return await make();
   } catch (cause) {
     if (cause instanceof ModelFailure) throw cause;
+    // Such as a connection that somebody has to make again, which they can.
+    if (cause instanceof Problem && (cause.code === 'provider_refused' || cause.code === 'provider_failed'))
+      throw new ModelFailure(cause.code, cause.code === 'provider_failed' ? 'retry' : 'replace', cause.message, {
+        cause,
+      });
     throw new ModelFailure(
       'provider_refused',
       'replace',
