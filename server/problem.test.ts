@@ -219,7 +219,9 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   oauth_invalid: async () => {
     const setting = { scope: 'user', provider_id: 'openai', api_key: 'k', name: 'To connect' };
     const { body } = await ask('POST', '/api/v1/settings/providers', { body: setting });
-    return ask('POST', `/api/v1/settings/providers/${body.id}/oauth/complete`, { body: { state: 'x', code: 'y' } });
+    return ask('POST', `/api/v1/settings/providers/${body.id}/oauth/complete`, {
+      body: { state: 'x', code: 'y' },
+    });
   },
   authorization_pending: async () => poll((await startDevice()).device_code),
   slow_down: async () => {

@@ -29,7 +29,10 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   expect(changed.status).toBe(200);
   expect((await send(stage, 'GET', one, { token })).status).toBe(200);
   await connectProvider(stage, token, one);
-  const broken = { base_url: `${baseUrl}/?key=x`, api_key: `${secrets.make('a key that is refused')}\u2028x` };
+  const broken = {
+    base_url: `${baseUrl}/?key=x`,
+    api_key: `${secrets.make('a key that is refused')}\u2028x`,
+  };
   expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
 }
 
@@ -42,7 +45,10 @@ async function connectProvider(stage: Stage, token: string, setting: string): Pr
     auth_url: 'https://auth.example.com/authorize',
     token_url: 'http://127.0.0.1:1/token',
   };
-  const begun = await send(stage, 'POST', `${setting}/oauth/start`, { token, body: { flow: 'code', client } });
+  const begun = await send(stage, 'POST', `${setting}/oauth/start`, {
+    token,
+    body: { flow: 'code', client },
+  });
   expect(begun.status).toBe(201);
   const code = secrets.make('the code of a provider');
   const body = { state: begun.body.state, code };

@@ -1,7 +1,8 @@
 /** What examples show that does not stay as it is: brought about on the running server just before their request. */
+
+import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { TOTP } from 'otpauth';
 import type { LoginPage, ProviderSetting, Workspace, WorkspaceMemberPage } from './contract/api.ts';

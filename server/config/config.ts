@@ -40,7 +40,6 @@ export {
 export { pointerKeys } from './pointer.ts';
 export type { ListedProvider } from './providers/provider-list.ts';
 export type { LiteralProvider, ProviderCandidate } from './providers/providers.ts';
-export { askTokenEndpoint, secureUrl, type TokenAnswer, TokenEndpointError } from './providers/token-endpoint.ts';
 export {
   checkModels,
   checkTemplates,
@@ -49,6 +48,12 @@ export {
   resolveLiteral,
   resolveProviders,
 } from './providers/providers-on-demand.ts';
+export {
+  askTokenEndpoint,
+  secureUrl,
+  type TokenAnswer,
+  TokenEndpointError,
+} from './providers/token-endpoint.ts';
 export { checkFile } from './read-layers.ts';
 export type { ResolvedSettings } from './resolved-settings.ts';
 export { RestrictedSettings } from './restricted-settings.ts';

@@ -24,7 +24,9 @@ const server = createServer(async (request, response) => {
   const form = Object.fromEntries(new URLSearchParams(text));
   tokens.asked.push({ ...form, path: request.url ?? '', authorization: request.headers.authorization ?? '' });
   const [status, body] = tokens.answer(form);
-  response.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(body));
+  response
+    .writeHead(status, { 'content-type': 'application/json', connection: 'close' })
+    .end(JSON.stringify(body));
 });
 
 const base = '/api/v1/settings/providers';
@@ -110,14 +112,25 @@ test('a code that comes back is traded once, with proof of who went; the setting
     redirect_uri: 'https://service.example.com/connected',
   });
 
-  tokens.answer = () => [200, { access_token: 'first', refresh_token: 'r1', expires_in: 3600, scope: 'inference' }];
+  tokens.answer = () => [
+    200,
+    { access_token: 'first', refresh_token: 'r1', expires_in: 3600, scope: 'inference' },
+  ];
   const done = { state: begun.body.state, code: 'the-code' };
   const answers = await Promise.all([complete(id, done), complete(id, done)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 400]);
   expect(tokens.asked).toHaveLength(1);
   const [form] = tokens.asked;
-  expect(form).toMatchObject({ grant_type: 'authorization_code', code: 'the-code', redirect_uri: query.redirect_uri });
-  expect(createHash('sha256').update(form?.code_verifier ?? '').digest('base64url')).toBe(query.code_challenge);
+  expect(form).toMatchObject({
+    grant_type: 'authorization_code',
+    code: 'the-code',
+    redirect_uri: query.redirect_uri,
+  });
+  expect(
+    createHash('sha256')
+      .update(form?.code_verifier ?? '')
+      .digest('base64url'),
+  ).toBe(query.code_challenge);
   expect(form?.authorization).toBe(`Basic ${btoa('service:hidden')}`);
 
   const state = await shown(id);
@@ -137,10 +150,32 @@ test('a code that comes back is traded once, with proof of who went; the setting
 
 test.each([
   ['no client', { flow: 'code' }, '/client'],
-  ['no place for the person', { flow: 'code', client: { client_id: 'x', token_url: 'https://a.example/t' } }, '/client/auth_url'],
-  ['no place for the device', { flow: 'device', client: { client_id: 'x', token_url: 'https://a.example/t' } }, '/client/device_url'],
-  ['a secret in the open', { flow: 'code', client: { client_id: 'x', auth_url: 'https://a.example/a', token_url: 'http://a.example/t' } }, '/client/token_url'],
-  ['the credentials of a cloud', { flow: 'code', client: { client_id: 'x', auth_url: 'https://a.example/a', token_url: 'https://169.254.169.254/t' } }, '/client/token_url'],
+  [
+    'no place for the person',
+    { flow: 'code', client: { client_id: 'x', token_url: 'https://a.example/t' } },
+    '/client/auth_url',
+  ],
+  [
+    'no place for the device',
+    { flow: 'device', client: { client_id: 'x', token_url: 'https://a.example/t' } },
+    '/client/device_url',
+  ],
+  [
+    'a secret in the open',
+    {
+      flow: 'code',
+      client: { client_id: 'x', auth_url: 'https://a.example/a', token_url: 'http://a.example/t' },
+    },
+    '/client/token_url',
+  ],
+  [
+    'the credentials of a cloud',
+    {
+      flow: 'code',
+      client: { client_id: 'x', auth_url: 'https://a.example/a', token_url: 'https://169.254.169.254/t' },
+    },
+    '/client/token_url',
+  ],
 ])('an attempt with %s does not begin', async (_what, body, pointer) => {
   const refused = await start(await waiting(), body);
   expect(refused).toMatchObject({ status: 400, body: { code: 'invalid_request', errors: [{ pointer }] } });
@@ -174,7 +209,13 @@ test('a device is told to wait, not to hurry, and is connected once the person h
   const id = await waiting();
   tokens.answer = () => [
     200,
-    { device_code: 'dc', user_code: 'ABCD-EFGH', verification_uri: 'https://auth.example.com/device', interval: 5, expires_in: 600 },
+    {
+      device_code: 'dc',
+      user_code: 'ABCD-EFGH',
+      verification_uri: 'https://auth.example.com/device',
+      interval: 5,
+      expires_in: 600,
+    },
   ];
   const begun = await start(id, { flow: 'device', client: client(), scopes: ['inference'] });
   expect(begun.body).toMatchObject({ user_code: 'ABCD-EFGH', interval: 5, authorize_url: null });
@@ -201,14 +242,20 @@ test('a device is told to wait, not to hurry, and is connected once the person h
   });
 });
 
-test.each(['access_denied', 'expired_token'])('a device that is told %s has to begin again', async (error) => {
-  const id = await waiting();
-  tokens.answer = () => [200, { device_code: 'dc', user_code: 'X', verification_uri: 'https://a.example/d' }];
-  const { state } = (await start(id, { flow: 'device', client: client() })).body;
-  tokens.answer = () => [400, { error }];
-  expect((await complete(id, { state })).body.code).toBe(error);
-  expect((await complete(id, { state })).body.code).toBe('oauth_invalid');
-});
+test.each(['access_denied', 'expired_token'])(
+  'a device that is told %s has to begin again',
+  async (error) => {
+    const id = await waiting();
+    tokens.answer = () => [
+      200,
+      { device_code: 'dc', user_code: 'X', verification_uri: 'https://a.example/d' },
+    ];
+    const { state } = (await start(id, { flow: 'device', client: client() })).body;
+    tokens.answer = () => [400, { error }];
+    expect((await complete(id, { state })).body.code).toBe(error);
+    expect((await complete(id, { state })).body.code).toBe('oauth_invalid');
+  },
+);
 
 test('a token that has ended is renewed by one of all nodes, and what the answer brings is what the next one asks with', async () => {
   const id = await waiting();

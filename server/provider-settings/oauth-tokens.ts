@@ -2,7 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askTokenEndpoint, secureUrl, TokenEndpointError } from '../config/config.ts';
 import { Problem } from '../problem.ts';
-import { type OauthConnection, type OauthParts, openTokens, type SealedTokens, sealTokens } from './oauth-parts.ts';
+import {
+  type OauthConnection,
+  type OauthParts,
+  openTokens,
+  type SealedTokens,
+  sealTokens,
+} from './oauth-parts.ts';
 
 /** A token that ends sooner could end on its way. */
 const marginMs = 30_000;
@@ -53,9 +59,13 @@ async function renew(
   } catch (error) {
     if (!(error instanceof TokenEndpointError)) throw error;
     await records.notRenewed(settingId, revision, null);
-    throw new Problem('provider_failed', `The OAuth token has ended, and was not renewed: ${error.message}.`, {
-      cause: error,
-    });
+    throw new Problem(
+      'provider_failed',
+      `The OAuth token has ended, and was not renewed: ${error.message}.`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

@@ -122,7 +122,11 @@ interface Begun {
   readonly lastsMs: number;
 }
 
-function byCode(client: ProviderOauthClient, { scopes = [], redirect_uri }: ProviderOauthStart, state: string): Begun {
+function byCode(
+  client: ProviderOauthClient,
+  { scopes = [], redirect_uri }: ProviderOauthStart,
+  state: string,
+): Begun {
   const verifier = randomText();
   const url = new URL(client.auth_url ?? '');
   const query = {
@@ -166,7 +170,9 @@ async function byDevice(
 
 /** People click on it. */
 function webUrl(value: unknown): string | null {
-  return typeof value === 'string' && URL.canParse(value) && /^https?:/i.test(value) ? new URL(value).href : null;
+  return typeof value === 'string' && URL.canParse(value) && /^https?:/i.test(value)
+    ? new URL(value).href
+    : null;
 }
 
 async function tradeCode<Who>(
@@ -216,7 +222,10 @@ async function askAgain<Who>(
   if (status >= 500) throw failed(`the token server answered with status ${status}`);
   await records.endAttempt(who, settingId, stateHash);
   if (members.error === 'access_denied')
-    throw new Problem('access_denied', 'The person has refused access; begin again if they meant to grant it.');
+    throw new Problem(
+      'access_denied',
+      'The person has refused access; begin again if they meant to grant it.',
+    );
   if (members.error === 'expired_token')
     throw new Problem('expired_token', 'The code was not typed in time; begin again.');
   throw invalid(`the provider refused the code with status ${status}`);

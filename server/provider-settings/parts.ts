@@ -1,6 +1,7 @@
 /** What provider settings are worked on with. */
-import type { Log } from '../log.ts';
+
 import type { ProviderOauth } from '../contract/api.ts';
+import type { Log } from '../log.ts';
 import type { Sealing } from './stored.ts';
 
 export interface ProviderSettingsParts {

@@ -1,7 +1,9 @@
 /** The model providers that people and admins keep on the server: how they are written, shown, and used. The face of this folder. */
 import type { ProviderSetting, ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
 import type { ProviderSettingsParts } from './parts.ts';
+
 export { createProviderOauths, type ProviderOauths } from './oauth.ts';
+
 import { showSetting } from './shown.ts';
 import type { SettingContent, StoredSetting } from './stored.ts';
 import { changeSetting, writeSetting } from './written.ts';

@@ -101,7 +101,9 @@ async function ask(
   refreshToken: string,
 ): Promise<TokenAnswer['members']> {
   const grant = { grant_type: 'refresh_token', refresh_token: refreshToken };
-  const { ok, status, members } = await askTokenEndpoint(place, client, grant, fetchRenewal).catch(unreachable);
+  const { ok, status, members } = await askTokenEndpoint(place, client, grant, fetchRenewal).catch(
+    unreachable,
+  );
   if (!ok) throw refused(`it answered with status ${status}`);
   return members;
 }

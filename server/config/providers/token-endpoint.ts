@@ -79,7 +79,8 @@ async function answerOf(response: Response): Promise<TokenAnswer> {
     const answer: unknown = text.length > maximumBytes ? null : JSON.parse(text);
     if (typeof answer === 'object' && answer !== null) return { ok, status, members: { ...answer } };
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw new TokenEndpointError('it could not be reached', { cause: error });
+    if (!(error instanceof SyntaxError))
+      throw new TokenEndpointError('it could not be reached', { cause: error });
   }
   if (ok) throw new TokenEndpointError('its answer holds no token');
   return { ok, status, members: {} };

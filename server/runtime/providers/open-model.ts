@@ -130,9 +130,14 @@ export async function usable<Made>(id: string, make: () => Promise<Made>): Promi
     if (cause instanceof ModelFailure) throw cause;
     // Such as a connection that somebody has to make again, which they can.
     if (cause instanceof Problem && (cause.code === 'provider_refused' || cause.code === 'provider_failed'))
-      throw new ModelFailure(cause.code, cause.code === 'provider_failed' ? 'retry' : 'replace', cause.message, {
-        cause,
-      });
+      throw new ModelFailure(
+        cause.code,
+        cause.code === 'provider_failed' ? 'retry' : 'replace',
+        cause.message,
+        {
+          cause,
+        },
+      );
     throw new ModelFailure(
       'provider_refused',
       'replace',
