@@ -197,7 +197,10 @@ async function newPlan(organization: Organization): Promise<Ids> {
 }
 
 /** Disabled, so that nobody's queries go there. */
-async function newProviderSetting({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+async function newProviderSetting({
+  owner: { client },
+  workspaceId: workspace_id,
+}: Organization): Promise<Ids> {
   const setting = { scope: 'workspace' as const, provider_id: 'openai', api_key: 'k', disable: true };
   const body = { ...setting, workspace_id, name: `Key ${made}` };
   return { setting_id: (await client.POST('/api/v1/settings/providers', { body })).data.id };

@@ -33,8 +33,8 @@ import { insertChange, type NewFileChange, packChange } from './file-changes.ts'
 import { type Grant, readGrants } from './grants.ts';
 import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
-import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
 import { withFiles } from './message-files.ts';
+import { excludeMessages, type NewMessage, readMessages } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
 import type { SpentByCall } from './metered-calls.ts';
 import type { StoreParts } from './parts.ts';
