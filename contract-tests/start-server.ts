@@ -53,6 +53,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       environment: {
         PATH: process.env.PATH,
         HOME: folder,
+        NODE_COMPILE_CACHE: process.env.TEST_CODE_CACHE,
         SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
         SERVICE_STREAMS_PER_USER: '100000',
         SERVICE_STREAMS_TOTAL: '100000',

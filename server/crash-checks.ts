@@ -22,7 +22,13 @@ export function startCrashing(
   return startServer({
     folder,
     through,
-    variables: { SERVICE_LEASE_SECONDS: String(leaseSeconds), SERVICE_STRICT: 'true', ...variables },
+    variables: {
+      SERVICE_LEASE_SECONDS: String(leaseSeconds),
+      SERVICE_STRICT: 'true',
+      // How fast it is back is promised to those, too, who keep no compiled code.
+      NODE_COMPILE_CACHE: undefined,
+      ...variables,
+    },
   });
 }
 

@@ -152,6 +152,7 @@ function launch(
     env: {
       PATH: process.env.PATH,
       HOME: folder,
+      NODE_COMPILE_CACHE: process.env.TEST_CODE_CACHE,
       SERVICE_DATA_DIR: join(folder, 'data'),
       SERVICE_GLOBAL_CONFIG: join(folder, 'config'),
       ...variables,

@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
-    globalSetup: ['store/test-postgres.ts'],
+    globalSetup: ['store/test-postgres.ts', 'test-code-cache.ts'],
     // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['**/*.test.ts'],
-    globalSetup: ['test-code-cache.ts'],
+    globalSetup: ['../../server/test-code-cache.ts'],
     testTimeout: 90_000,
     hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started.

@@ -22,6 +22,7 @@ export async function startUpstream(...args: string[]): Promise<Upstream> {
   const program = fileURLToPath(new URL('upstream.ts', import.meta.url));
   const child = spawn(process.execPath, [program, '--follow-stdin', ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, NODE_COMPILE_CACHE: process.env.TEST_CODE_CACHE },
   });
   const exited = once(child, 'exit');
   const lines = createInterface({ input: child.stdout });

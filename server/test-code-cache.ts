@@ -1,4 +1,4 @@
-/** One cache of compiled code for all tests of the command, as a person has one: to compile for each test takes longest. */
+/** One cache of compiled code for the processes of all tests, as a person has one: to compile for each takes longest. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
