@@ -25,7 +25,7 @@ test('every operation has a summary, a description, and a word about who may cal
 });
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
-  const owned = new Set(['session', 'run', 'plan', 'agent', 'organization', 'group']);
+  const owned = new Set(['session', 'run', 'plan', 'agent', 'file', 'organization', 'group']);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
   const lookers = ['createOrganization', 'estimateQuery', 'searchSessions'];
   const open = operations.filter(
@@ -80,6 +80,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyPermission: 'the first answer stands',
   replyPrompt: 'the first answer stands',
   rejectPlan: 'the first answer stands',
+  uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
   estimateQuery: 'looks only',
   searchSessions: 'looks only',
 };

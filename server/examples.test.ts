@@ -30,6 +30,7 @@ import type {
   Quota,
   Run,
   Session,
+  StoredFile,
   UsagePage,
   Workspace,
 } from './contract/api.ts';
@@ -51,6 +52,7 @@ const ids: Readonly<Record<string, string>> = {
   message_id: 'msg_01k9w6r3h2e7xv5q0c8m4b1tz1',
   key_id: 'key_01k9w6r3h2e7xv5q0c8m4b1tza',
   agent_id: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
+  file_id: 'file_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog_id: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   subject_type: 'user',
@@ -249,6 +251,7 @@ async function seed(file: string): Promise<void> {
       { ...answerOf<PromptRequest>('replyPrompt'), status: 'pending', answers: null, resolved_at: null },
     ],
     agents: [answerOf<Agent>('getAgent')],
+    file: answerOf<StoredFile>('getFile'),
     plans: plansOf(),
     providerSetting: answerOf<ProviderSetting>('getProviderSetting'),
     catalog: answerOf<Catalog>('getCatalog'),
@@ -287,20 +290,30 @@ async function logIn(email: string): Promise<string> {
   return access_token;
 }
 
+/** The file last, as the contract wants it. */
+function formOf({ file, ...fields }: { readonly file?: unknown }): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields))
+    form.append(name, typeof value === 'string' ? value : JSON.stringify(value));
+  form.append('file', new Blob([String(file)]), 'file');
+  return form;
+}
+
 function send(
   method: string,
   path: string,
   { token = ada, headers, query, body }: ExampleRequest = {},
   type = 'application/json',
 ): Promise<Response> {
+  const form = type === 'multipart/form-data' ? formOf(body as object) : null; // every body is an object
   return fetch(`${server.url}${path}${query ? `?${query}` : ''}`, {
     method,
     headers: {
       ...(token && !path.startsWith('/api/v1/auth/re') && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': type }),
+      ...(body !== undefined && !form && { 'content-type': type }),
       ...headers,
     },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { body: form ?? JSON.stringify(body) }),
   });
 }
 

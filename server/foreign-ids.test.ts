@@ -52,6 +52,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/sessions',
     '/api/v1/runs',
     '/api/v1/agents',
+    '/api/v1/files',
     '/api/v1/workspaces',
     '/api/v1/plans',
     '/api/v1/settings/providers',

@@ -43,6 +43,14 @@ export interface WrittenEvents {
 /** What a stream brings next. */
 export type StreamPiece = ServerEvent | WrittenEvents;
 
+/** The file of a form, whose bytes are still arriving. */
+export interface UploadedFile {
+  /** The most bytes that it can have; null where the request does not say how long it is. */
+  readonly mostBytes: number | null;
+  /** Can be read once. Fails where the form is broken, or where anything comes after the file. */
+  readonly content: AsyncIterable<Uint8Array>;
+}
+
 /** What a handler is given: all of it has passed the contract. */
 export interface Call<Id extends OperationId> {
   readonly path: Part<Id, 'path'>;
@@ -100,7 +108,7 @@ export function rowTags(ifMatch: string | undefined): string | undefined {
   return ifMatch?.replaceAll(/\.[\w-]*"/g, '"');
 }
 
-type Success = 200 | 201 | 202 | 204 | 302 | 304;
+type Success = 200 | 201 | 202 | 204 | 206 | 302 | 304;
 
 type Part<Id extends OperationId, Where extends string> = operations[Id] extends {
   parameters: infer Parameters;
@@ -110,11 +118,13 @@ type Part<Id extends OperationId, Where extends string> = operations[Id] extends
     : Record<never, never>
   : Record<never, never>;
 
-type Body<Operation> = Operation extends { requestBody: { content: infer Content } }
-  ? Content[keyof Content]
-  : Operation extends { requestBody?: { content: infer Content } }
-    ? Content[keyof Content] | undefined
-    : undefined;
+type Body<Operation> = Operation extends { requestBody: { content: { 'multipart/form-data': infer Form } } }
+  ? { readonly [Name in keyof Form]: Name extends 'file' ? UploadedFile : Form[Name] }
+  : Operation extends { requestBody: { content: infer Content } }
+    ? Content[keyof Content]
+    : Operation extends { requestBody?: { content: infer Content } }
+      ? Content[keyof Content] | undefined
+      : undefined;
 
 type StatusReply<Status, Response> = { readonly status: Status } & Headers<Response> & Content<Response>;
 
@@ -128,8 +138,10 @@ type Payload<Type, Data> = Type extends 'text/event-stream'
   ? { readonly type: Type; readonly body: AsyncIterable<StreamPiece> }
   : Type extends 'application/json'
     ? { readonly type?: Type; readonly body: Data }
-    : // A long text may come in pieces.
-      { readonly type: Type; readonly body: Data extends string ? Data | AsyncIterable<Data> : Data };
+    : Type extends 'application/octet-stream'
+      ? { readonly type: Type; readonly body: AsyncIterable<Uint8Array> }
+      : // A long text may come in pieces.
+        { readonly type: Type; readonly body: Data extends string ? Data | AsyncIterable<Data> : Data };
 
 /** Written by http/ itself, so that no handler need give them. */
 type Automatic = 'X-Request-Id' | 'X-SSE-Version' | 'Cache-Control' | 'request-id';

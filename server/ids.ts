@@ -19,6 +19,8 @@ const prefixes = {
   catalog: 'cat',
   plan: 'plan',
   providerSetting: 'pset',
+  file: 'file',
+  storedObject: 'obj',
   toolCall: 'call',
   auditEntry: 'aud',
   request: 'req',

@@ -451,6 +451,17 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   },
   idempotency_key_in_use: () => keyTwice({ prompt: 'x' }),
   idempotency_key_reused: () => keyTwice({ prompt: 'y' }),
+  range_not_satisfiable: async () => {
+    const form = new FormData();
+    form.append('file', new Blob(['short']), 'short.txt');
+    const uploaded = await fetch(`${app.url}/api/v1/files`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${app.operatorKey}` },
+      body: form,
+    });
+    const { id } = (await uploaded.json()) as { id: string }; // held against the contract before it was sent
+    return ask('GET', `/api/v1/files/${id}/content`, { headers: { range: 'bytes=5-' } });
+  },
   request_expired: async () => {
     const token = tight.operatorKey;
     const { replyPath, response } = await pending(tight, token);
@@ -564,6 +575,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     }),
   database_unavailable: () =>
     sessionsFail(new Problem('database_unavailable', 'The database does not answer; try again.')),
+  storage_unavailable: () =>
+    sessionsFail(new Problem('storage_unavailable', 'The storage does not answer; try again.')),
   storage_full: () => sessionsFail(new Problem('storage_full', 'The disk is full; free some room.')),
 };
 

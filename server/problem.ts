@@ -72,6 +72,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   precondition_failed: { status: 412, title: 'The resource has changed.' },
   body_too_large: { status: 413, title: 'The body is too large.' },
   unsupported_media_type: { status: 415, title: 'The content type is not supported.' },
+  range_not_satisfiable: { status: 416, title: 'The file has no such bytes.' },
   idempotency_key_reused: { status: 422, title: 'The key belongs to another request.' },
   broken_export: { status: 422, title: 'The export is broken.' },
   precondition_required: { status: 428, title: 'If-Match is required.' },
@@ -94,6 +95,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   draining: { status: 503, title: 'The server is stopping.' },
   overloaded: { status: 503, title: 'The server is overloaded.' },
   database_unavailable: { status: 503, title: 'The database does not answer.' },
+  storage_unavailable: { status: 503, title: 'The storage of files does not answer.' },
   storage_full: { status: 507, title: 'The disk is full.' },
 };
 

@@ -211,6 +211,7 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
     clock,
     log,
     migrationUrl: settings.databaseMigrationUrl ?? undefined,
+    filesDirectory: join(settings.dataDirectory, 'files'),
     backups: settings.migrationBackup ? join(settings.dataDirectory, 'backups') : undefined,
   });
   try {

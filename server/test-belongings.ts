@@ -49,6 +49,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     base_url: 'https://llm.example.com/v1',
     models: [{ id: 'big' }],
   });
+  const file = await fileOf(app, account, word);
   const organization = await organizationOf(app, account, word);
   return {
     ...organization,
@@ -58,6 +59,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     run_id: permission.run_id,
     key_id: api_key.id,
     agent_id: agent.id,
+    file_id: file.id,
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,
@@ -69,6 +71,15 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
   };
+}
+
+async function fileOf({ url }: TestApp, { token }: Account, word: string): Promise<Json> {
+  const form = new FormData();
+  form.append('file', new Blob([`All about ${word}`]), `${word}.txt`);
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(`${url}/api/v1/files`, { method: 'POST', headers, body: form });
+  if (answer.status !== 201) throw new Error(`the upload: ${await answer.text()}`);
+  return answer.json();
 }
 
 /** Their organization, with an invitation and a group in it. */

@@ -11,6 +11,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   ...signInRequests,
   createSession: inWorkspace,
   createAgent: inWorkspace,
+  uploadFile: inWorkspace,
   createProviderSetting: ({ ids }) => ({
     body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
   }),

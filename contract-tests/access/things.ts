@@ -2,6 +2,7 @@
 import { type RunEvent, streamQuery } from '@service/client/stream';
 import type { ContractOperation } from '../contract.ts';
 import { newWorkspace, type Organization, password } from './people.ts';
+import { formOf } from './wire.ts';
 
 /** By the names of the parameters of paths. What a thing brings along besides can be named in a body. */
 export type Ids = Readonly<Record<string, string>>;
@@ -34,6 +35,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/sessions/{session_id}/prompts/{request_id}': askingQuestion,
   '/api/v1/runs/{run_id}': newConversation,
   '/api/v1/agents/{agent_id}': newAgent,
+  '/api/v1/files/{file_id}': newFile,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
@@ -185,6 +187,12 @@ async function newAgent({ owner: { client }, workspaceId: workspace_id }: Organi
   const slug = `reviewer-${made}`;
   const body = { slug, description: 'Reviews.', instructions: 'You review.', workspace_id };
   return { agent_id: (await client.POST('/api/v1/agents', { body })).data.id ?? '' };
+}
+
+async function newFile({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const body = { workspace_id, file: `The file ${made}.` };
+  const { data } = await client.POST('/api/v1/files', { body, bodySerializer: formOf });
+  return { file_id: data.id };
 }
 
 async function newPlan(organization: Organization): Promise<Ids> {

@@ -353,6 +353,27 @@ def point_at_doomed_provider_setting(case):
     act_as(case, once("owner of settings", register))
 
 
+def new_file():
+    form = {"file": ("made.txt", new_name("file"))}
+    headers = {"Authorization": f"Bearer {KEY}"}
+    response = http.post(f"{URL}/api/v1/files", files=form, headers=headers, timeout=TIMEOUT)
+    response.raise_for_status()
+    return response.json()["id"]
+
+
+def point_at_file(case):
+    case.path_parameters["file_id"] = once("file", new_file)
+
+
+def point_at_doomed_file(case):
+    case.path_parameters["file_id"] = new_file()
+
+
+def upload_to_own_workspace(case):
+    if isinstance(case.body, dict):
+        case.body.pop("workspace_id", None)
+
+
 def new_workspace():
     return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -816,6 +837,11 @@ POINTERS = {
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,
+    "uploadFile": upload_to_own_workspace,
+    "getFile": point_at_file,
+    "updateFile": point_at_file,
+    "deleteFile": point_at_doomed_file,
+    "downloadFile": point_at_file,
     "listWorkspaces": lambda case: case.query and case.query.pop("organization_id", None),
     "createWorkspace": name_real_terms,
     "getWorkspace": point_at_workspace,

@@ -5,6 +5,7 @@ import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { auditJourneys } from './audit.ts';
 import { catalogJourneys } from './catalogs.ts';
+import { fileJourneys } from './files.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
 import { organizationJourneys } from './organizations.ts';
@@ -42,6 +43,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   peopleJourneys(target);
   runJourneys(target);
   agentJourneys(target);
+  fileJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

@@ -42,6 +42,7 @@ export const example = {
   group: 'grp_01k9w6r3h2e7xv5q0c8m4b1tza',
   person: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
   agent: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
+  file: 'file_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',

@@ -29,6 +29,10 @@ export function changeOf({ operationId, members }: ContractOperation): Change {
 }
 
 const changes: Readonly<Record<string, Change>> = {
+  updateFile: inText(
+    (seen) => seen.filename,
+    (filename) => ({ filename }),
+  ),
   updateMessage: inText(
     (seen) => (seen.feedback as { comment: string } | null)?.comment,
     (comment) => ({ feedback: { rating: 'up', comment } }),

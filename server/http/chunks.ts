@@ -8,17 +8,19 @@ import type { Strictness } from './strict.ts';
 import { type AnyReply, toWire } from './wire.ts';
 
 /** The pieces of a reply that comes in pieces, and is no stream of events. */
-export function chunksOf({ type, body }: AnyReply): AsyncIterable<string> | null {
+export function chunksOf({ type, body }: AnyReply): AsyncIterable<Chunk> | null {
   if (type === undefined || typeof body !== 'object' || body === null) return null;
-  // The contract's types let in no other iterable than one of texts.
-  return Symbol.asyncIterator in body ? (body as AsyncIterable<string>) : null;
+  // The contract's types let in no other iterable than one of texts or of bytes.
+  return Symbol.asyncIterator in body ? (body as AsyncIterable<Chunk>) : null;
 }
+
+type Chunk = string | Uint8Array;
 
 /** A reader who stops reading for as long as no stream may, or a failure on the way, cuts the answer off. */
 export async function sendChunks(
   exchange: Exchange,
   reply: AnyReply,
-  chunks: AsyncIterable<string>,
+  chunks: AsyncIterable<Chunk>,
   ports: Ports,
   strict: Strictness | null,
 ): Promise<void> {
@@ -31,6 +33,8 @@ export async function sendChunks(
   if (wire.type !== null) response.setHeader('Content-Type', wire.type);
   if (request.method === 'HEAD') {
     response.end();
+    // What was opened to be read is closed unread.
+    if (chunks instanceof Readable) chunks.destroy();
     return;
   }
   response.setTimeout(ports.settings.stallSeconds * 1000, () => response.destroy());

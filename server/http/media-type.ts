@@ -14,7 +14,8 @@ export function requireMediaType(request: IncomingMessage, route: Route): void {
   if (header === undefined)
     throw new Problem('unsupported_media_type', `Name the type of the body: Content-Type: ${expected}.`);
   const given = parse(header);
-  if (!given || !(route.requestTypes.includes(given.type) || given.type === 'application/json'))
+  const json = given?.type === 'application/json' && route.requestTypes.some((type) => type.endsWith('json'));
+  if (!given || !(route.requestTypes.includes(given.type) || json))
     throw new Problem('unsupported_media_type', `This operation takes ${expected}.`);
   const charset = given.parameters.get('charset')?.toLowerCase() ?? 'utf-8';
   if (charset !== 'utf-8' && charset !== 'utf8')

@@ -107,5 +107,7 @@ function endAfterLinger({ request, response }: Exchange, payload: string | Uint8
   };
   const timer = setTimeout(end, lingerMs);
   request.once('end', end).once('close', end).once('error', end);
+  // Whoever was reading it reads no more.
+  request.unpipe();
   request.resume();
 }

@@ -3,11 +3,13 @@ import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import { announcesBody, readBytes } from './body.ts';
 import type { Exchange } from './exchange.ts';
+import { readForm } from './form.ts';
 import { readJson } from './json.ts';
 import { requireMediaType } from './media-type.ts';
 
-/** The JSON value of the body; undefined where none came. */
-export async function readBody({ request, response }: Exchange, route: Route): Promise<unknown> {
+/** The JSON value of the body, or the parts of a form; undefined where none came. */
+export async function readBody(exchange: Exchange, route: Route): Promise<unknown> {
+  const { request, response } = exchange;
   if (!announcesBody(request)) return undefined;
   if (route.bodyLimit === null) {
     // An empty chunked body is none; one byte of another is refused.
@@ -15,6 +17,8 @@ export async function readBody({ request, response }: Exchange, route: Route): P
     return undefined;
   }
   requireMediaType(request, route);
+  if (route.requestTypes.includes('multipart/form-data'))
+    return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
   const bytes = await readBytes(request, response, route.bodyLimit, tooLarge);
   return bytes.length === 0 ? undefined : readJson(bytes);
 }

@@ -10,6 +10,7 @@ import type { Socket } from 'node:net';
 import type { Express } from 'express';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { limitArrival } from './arrival.ts';
 import { renderProblem } from './problems.ts';
 
 /** How long a request may take to arrive. Answers may take for ever: streams stay open for minutes. */
@@ -37,7 +38,8 @@ export function createHttpServer(
 ): HttpServer {
   const server = createServer({
     headersTimeout: limits.headersMs,
-    requestTimeout: limits.requestMs,
+    // Counted for each request by itself: an upload may take longer.
+    requestTimeout: 0,
     connectionsCheckingInterval: limits.checkMs,
     keepAliveTimeout: 65_000,
     maxHeaderSize: 16_384,
@@ -48,6 +50,7 @@ export function createHttpServer(
   const answers = new WeakMap<Socket, ServerResponse>();
   const handle = (request: IncomingMessage, response: ServerResponse) => {
     answers.set(request.socket, response);
+    limitArrival(request, limits.requestMs, (error) => server.emit('clientError', error, request.socket));
     void opened.then(() => app(request, response));
   };
   // An expected 100 Continue is sent by whoever reads the body, once nothing stands against reading it.

@@ -16,6 +16,7 @@ import { cookiesOf } from './cookies.ts';
 import type { Exchange } from './exchange.ts';
 import { createExplanation } from './explanation.ts';
 import { invalidRequest } from './field-errors.ts';
+import { withFiles, withoutFiles } from './form.ts';
 import { type ReadQuery, readQuery, writeQuery } from './query-string.ts';
 
 /** What the contract lets in, with types and defaults filled in. */
@@ -42,7 +43,7 @@ export async function validate(exchange: Exchange, route: Route, body: unknown):
   const refused = (body === undefined && needsBody(route)) || (await isRefused(validator, view));
   if (refused) throw explain({ exchange, route, parameters, query, body });
   if (query.errors.length > 0) throw invalidRequest(query.errors);
-  return { ...inputOf(view, parameters), cookies: cookiesOf(exchange.request, route) };
+  return { ...inputOf(view, parameters, body), cookies: cookiesOf(exchange.request, route) };
 }
 
 interface RefusedRequest {
@@ -73,7 +74,7 @@ function explainBody(route: Route, body: unknown): FieldError[] {
       ? [{ in: 'body', pointer: '', message: 'is required by this operation', code: 'required' }]
       : [];
   const content = child(child(operationOf(route), 'requestBody'), 'content');
-  return explanation.ofBody(child(child(content, route.requestTypes[0] ?? ''), 'schema'), body);
+  return explanation.ofBody(child(child(content, route.requestTypes[0] ?? ''), 'schema'), withoutFiles(body));
 }
 
 /** An id that does not look like one cannot exist: that is not found, as for any other id. */
@@ -166,7 +167,7 @@ function viewOf(
     // Whatever a browser keeps for us is none of its person's fault: handlers look at it.
     cookies: {},
     params: { ...exchange.request.params },
-    body,
+    body: withoutFiles(body),
   };
 }
 
@@ -191,11 +192,20 @@ function take(step: RequestHandler, view: RequestView): Promise<void> {
   });
 }
 
-function inputOf(view: RequestView, parameters: readonly DeclaredParameter[]): Omit<ValidInput, 'cookies'> {
+function inputOf(
+  view: RequestView,
+  parameters: readonly DeclaredParameter[],
+  body: unknown,
+): Omit<ValidInput, 'cookies'> {
   const headers = parameters
     .filter((one) => one.in === 'header' && view.headers[one.name.toLowerCase()] !== undefined)
     .map((one) => [one.name, view.headers[one.name.toLowerCase()]]);
-  return { path: view.params, query: view.query, headers: Object.fromEntries(headers), body: view.body };
+  return {
+    path: view.params,
+    query: view.query,
+    headers: Object.fromEntries(headers),
+    body: withFiles(view.body, body),
+  };
 }
 
 function remember<Key, Value>(known: Map<Key, Value>, key: Key, make: () => Value): Value {

@@ -7,6 +7,7 @@ import * as auth from './auth.ts';
 import * as catalogs from './catalogs.ts';
 import * as devices from './devices.ts';
 import * as exports from './exports.ts';
+import * as files from './files.ts';
 import * as groups from './groups.ts';
 import * as history from './history.ts';
 import * as invitations from './invitations.ts';
@@ -39,6 +40,7 @@ const families = {
   catalogs,
   devices,
   exports,
+  files,
   groups,
   history,
   invitations,

@@ -21,6 +21,7 @@ import { providerSettings } from './migrations/0015-provider-settings.ts';
 import { modelCatalogs } from './migrations/0017-model-catalogs.ts';
 import { providerOauth } from './migrations/0018-provider-oauth.ts';
 import { messageThreads } from './migrations/0019-message-threads.ts';
+import { files } from './migrations/0021-files.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -37,7 +38,7 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
-  ...[modelCatalogs, providerOauth, messageThreads],
+  ...[modelCatalogs, providerOauth, messageThreads, files],
 ];
 
 /** The shape that this program brings a database to. */

@@ -21,12 +21,15 @@ export interface QuotaState {
   readonly warnings: readonly QuotaWarning[];
 }
 
+/** What a run or a call uses. */
+const spentByRuns: readonly QuotaResource[] = ['requests', 'tokens', 'cost', 'concurrent_runs'];
+
 /** What a run at work goes on using; that it was asked for, and is there, was counted when it began. */
 const spentAtWork: readonly QuotaResource[] = ['tokens', 'cost'];
 
 /** Before anything is stored: what would be one too many is refused. */
 export async function quotaStateBefore(sql: Knex, spender: Spender, now: number): Promise<QuotaState> {
-  const uses = await usesOfAll(sql, await quotasOf(sql, spender), now);
+  const uses = await usesOfAll(sql, await quotasOf(sql, spender), now, spentByRuns);
   return stateOf(uses, ({ hard, used }) => hard !== null && used >= hard);
 }
 
@@ -40,11 +43,28 @@ export async function quotaStateWithin(
   now: number,
 ): Promise<QuotaState> {
   const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
-  const state = stateOf(await usesOfAll(sql, rows, now), ({ resource, hard, used }) => {
+  const state = stateOf(await usesOfAll(sql, rows, now, spentByRuns), ({ resource, hard, used }) => {
     if (hard === null) return false;
     return spentAtWork.includes(resource) ? used >= hard : used > hard;
   });
   return { ...state, exceeded: state.exceeded && withoutRefused(state.exceeded) };
+}
+
+/**
+ * In the transaction that has reserved so many bytes. Whoever has a quota waits for the others who upload under it: two
+ * uploads do not both find the last free bytes.
+ */
+export async function quotaStateWithBytes(
+  sql: Knex.Transaction,
+  spender: Spender,
+  bytes: number,
+  now: number,
+): Promise<QuotaState> {
+  const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
+  const uses = await usesOfAll(sql, rows, now, ['storage']);
+  const state = stateOf(uses, ({ hard, used }) => hard !== null && used > hard);
+  const { exceeded } = state;
+  return { ...state, exceeded: exceeded && { ...exceeded, used: exceeded.used - bytes } };
 }
 
 /** What is refused was counted to find that out, and is counted no more when anybody hears of it. */
@@ -76,8 +96,12 @@ const pauseSeconds = 5;
 export function sentenceOf(use: QuotaUse, hard: number): string {
   const { subject_type, subject_id, window, used, resets_at } = use;
   const amount = `${amountOf(use, hard)}${window === null ? ' at a time' : ` in a ${window}`}`;
-  const reset = resets_at === null ? 'Wait until some have ended.' : `It resets at ${resets_at}.`;
+  const reset = resets_at === null ? wayOut(use) : `It resets at ${resets_at}.`;
   return `The quota of ${subjects[subject_type]} ${subject_id} allows ${amount}, and ${numberOf(use, used)} are used. ${reset}`;
+}
+
+function wayOut({ resource }: QuotaUse): string {
+  return resource === 'storage' ? 'Delete files that are not needed.' : 'Wait until some have ended.';
 }
 
 async function usesOfAll(

@@ -62,8 +62,9 @@ function counters(sql: Knex, { subject_id, organization_id }: QuotaRow, now: num
   };
 }
 
-/** Stored files and scheduled jobs are counted by the families that bring them; until then there are none. */
+/** Scheduled jobs are counted by the family that brings them; until then there are none. */
 async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource, now: number): Promise<number> {
+  if (resource === 'storage') return storedBytes(sql, row, now);
   if (resource !== 'concurrent_runs') return 0;
   // The index of runs holds those that have not ended, which are few; those of agents belong to the run that started them.
   const runs = sql('runs').whereNull('ended_at').whereNot({ trigger: 'agent' });
@@ -73,12 +74,26 @@ async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource, now:
 /** Those of whoever the quota is about. */
 async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Promise<number> {
   active.count<{ count: number }[]>({ count: '*' });
+  const [found] = await ofSubject(sql, row, active);
+  return Number(found?.count ?? 0);
+}
+
+/** Those of files, each as large as it is, and what is reserved for uploads under way. */
+async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
+  const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
+  const sums = [sql('files'), uploads].map(async (query) => {
+    const [found] = await ofSubject(sql, row, query.sum<{ bytes: number | null }[]>({ bytes: 'size' }));
+    return Number(found?.bytes ?? 0);
+  });
+  return (await Promise.all(sums)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+function ofSubject<Query extends Knex.QueryBuilder>(sql: Knex, row: QuotaRow, active: Query): Query {
   if (row.organization_id !== null) active.where({ organization_id: row.organization_id });
   if (row.workspace_id !== null) active.where({ workspace_id: row.workspace_id });
   if (row.user_id !== null) active.where({ user_id: row.user_id });
   if (row.api_key_id !== null) active.where({ api_key_id: row.api_key_id });
   if (row.group_id !== null)
     active.whereIn('user_id', sql('group_members').where({ group_id: row.group_id }).select('user_id'));
-  const [found] = await active;
-  return Number(found?.count ?? 0);
+  return active;
 }

@@ -23,6 +23,7 @@ import type {
   Quota,
   Run,
   Session,
+  StoredFile,
   UsageEntry,
   Workspace,
   WorkspaceMember,
@@ -54,6 +55,7 @@ export interface ExampleSeed {
   readonly permissions: readonly PermissionRequest[];
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
+  readonly file: StoredFile;
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;
@@ -120,6 +122,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
       });
     }
     await seedCatalog(sql, seed.catalog);
+    await seedStoredFile(sql, seed, place);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     for (const { source: _source, tools, ...agent } of seed.agents)
@@ -429,6 +432,32 @@ async function seedCatalog(sql: Knex.Transaction, { models, ...catalog }: Catalo
   const times = { created_at: at, updated_at: at };
   const rest = { mark: 'of the example', failures: 0, revision: 1 };
   await sql('model_catalogs').insert({ ...catalog, ...rest, ...times, models: JSON.stringify(models) });
+}
+
+/** What is known of it: its bytes are nowhere. */
+async function seedStoredFile(sql: Knex.Transaction, { file, me }: ExampleSeed, place: Place) {
+  const { created_by: _createdBy, created_at: _createdAt, updated_at: _updatedAt, ...known } = file;
+  const bytes = { sha256: file.sha256, size: file.size };
+  const key = 'obj_example';
+  await sql('stored_objects').insert({
+    ...place,
+    ...bytes,
+    key,
+    user_id: me.id,
+    backend: 'fs',
+    state: 'kept',
+  });
+  await sql('files').insert({
+    ...known,
+    ...place,
+    object_key: key,
+    name_key: nameKey(file.filename),
+    metadata: JSON.stringify(file.metadata),
+    user_id: me.id,
+    revision: 1,
+    created_at: at,
+    updated_at: at,
+  });
 }
 
 async function seedQuota(sql: Knex.Transaction, { me, quota, usage }: ExampleSeed, place: Place) {

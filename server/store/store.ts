@@ -16,6 +16,7 @@ import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
+import { type Files, fileRepository } from './files.ts';
 import { type Groups, groupRepository } from './groups.ts';
 import { joinsHeld } from './held-transaction.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
@@ -54,6 +55,7 @@ import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
+import { storagesOf } from './storage/storages.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
@@ -131,6 +133,7 @@ export interface Store {
   readonly sessionImports: SessionImports;
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
+  readonly files: Files;
   readonly searches: Searches;
   readonly history: SessionHistory;
   readonly runs: Runs;
@@ -156,6 +159,8 @@ export interface StoreOptions {
   readonly backups?: string | undefined;
   /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
   readonly migrationUrl?: string | undefined;
+  /** The folder for files of people; absent, none can be uploaded. */
+  readonly filesDirectory?: string | undefined;
 }
 
 /**
@@ -163,11 +168,11 @@ export interface StoreOptions {
  * error named `NewerDatabase`.
  */
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
-  const { clock, log } = options;
+  const { clock } = options;
   const database = await openMigrated(url, options);
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(database, { database: writesAudit(joinsHeld(database), clock), clock, cursors }, log);
+    return storeOf(database, { database: writesAudit(joinsHeld(database), clock), clock, cursors }, options);
   } catch (error) {
     await database.close();
     throw error;
@@ -228,7 +233,7 @@ async function readCursorKey(database: Database): Promise<string> {
   return row.cursor_key;
 }
 
-function storeOf(database: Database, parts: StoreParts, log: Log): Store {
+function storeOf(database: Database, parts: StoreParts, { log, filesDirectory }: StoreOptions): Store {
   const refusals = auditRefusals({ ...parts, log });
   return {
     dialect: database.dialect,
@@ -273,6 +278,7 @@ function storeOf(database: Database, parts: StoreParts, log: Log): Store {
     sessionImports: sessionImports(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
+    files: fileRepository({ ...parts, log, storages: storagesOf(filesDirectory) }),
     searches: searchRepository(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),

@@ -1,0 +1,23 @@
+/** How long the body of a request may take to arrive; of an upload, how long each piece of it may. */
+import type { IncomingMessage } from 'node:http';
+import { announcesBody } from './body.ts';
+
+const timers = new WeakMap<IncomingMessage, NodeJS.Timeout>();
+
+/** Tells of a body that is late with the error that Node has for it. */
+export function limitArrival(request: IncomingMessage, mostMs: number, late: (error: Error) => void): void {
+  if (!announcesBody(request)) return;
+  const timer = setTimeout(() => {
+    if (request.complete || request.destroyed) return;
+    late(Object.assign(new Error('The body is late.'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }));
+  }, mostMs);
+  timers.set(request, timer);
+  const stop = () => clearTimeout(timer);
+  request.once('end', stop).once('close', stop);
+}
+
+/** What is long may take long, as long as it comes. */
+export function countFromEachPiece(request: IncomingMessage): void {
+  const timer = timers.get(request);
+  request.on('data', () => timer?.refresh());
+}

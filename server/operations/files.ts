@@ -1,0 +1,99 @@
+/** Files that people upload, and get back. */
+import type { StoredFile } from '../contract/api.ts';
+import { type Call, type Handler, isCurrent } from '../handler.ts';
+import { Problem } from '../problem.ts';
+import { quotaNotice } from './quota-notice.ts';
+
+export const listFiles: Handler<'listFiles'> = async ({ principal, query }, { store }) => ({
+  status: 200,
+  body: await store.files.list(principal, query),
+});
+
+export const uploadFile: Handler<'uploadFile'> = async ({ principal, body }, { store }) => {
+  const { file: upload, workspace_id, filename = 'unnamed', purpose = 'general', metadata = {} } = body;
+  const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
+  const { file, etag, notices } = await store.files.upload(principal, {
+    workspaceId: workspace_id,
+    ...{ filename, purpose, metadata, apiKeyId },
+    mostBytes: upload.mostBytes,
+    content: upload.content,
+  });
+  const headers = { Location: `/api/v1/files/${file.id}`, ETag: etag, ...quotaNotice(notices) };
+  return { status: 201, headers, body: file };
+};
+
+export const getFile: Handler<'getFile'> = async ({ principal, path, headers }, { store }) => {
+  const found = await store.files.find(principal, path.file_id);
+  if (!found) throw missing();
+  if (isCurrent(headers['If-None-Match'], found.etag)) return { status: 304, headers: { ETag: found.etag } };
+  return { status: 200, headers: { ETag: found.etag }, body: found.file };
+};
+
+export const updateFile: Handler<'updateFile'> = async ({ principal, path, headers, body }, { store }) => {
+  const { file, etag } = await store.files.update(principal, path.file_id, body, headers['If-Match']);
+  return { status: 200, headers: { ETag: etag }, body: file };
+};
+
+export const deleteFile: Handler<'deleteFile'> = async ({ principal, path, headers }, { store }) => {
+  await store.files.delete(principal, path.file_id, headers['If-Match']);
+  return { status: 204 };
+};
+
+export const downloadFile: Handler<'downloadFile'> = async ({ principal, path, headers }, { store }) => {
+  const found = await store.files.find(principal, path.file_id);
+  if (!found) throw missing();
+  const { file } = found;
+  const ETag = `"${file.sha256}"`;
+  if (isCurrent(headers['If-None-Match'], ETag)) return { status: 304, headers: { ETag } };
+  const range = rangeOf(headers, ETag, file.size);
+  const about = {
+    ETag,
+    'Accept-Ranges': 'bytes' as const,
+    'Content-Disposition': dispositionOf(file),
+    'Content-Length': String(range ? range.last - range.first + 1 : file.size),
+  };
+  const type = 'application/octet-stream';
+  if (!range) return { status: 200, headers: about, type, body: await store.files.read(file.id) };
+  const within = { 'Content-Range': `bytes ${range.first}-${range.last}/${file.size}` };
+  const bytes = await store.files.read(file.id, range);
+  return { status: 206, headers: { ...about, ...within }, type, body: bytes };
+};
+
+type DownloadHeaders = Call<'downloadFile'>['headers'];
+
+/**
+ * The one range that is asked for; null where the whole file is the answer, as to several ranges and to what is no
+ * range of bytes (RFC 9110 §14.2).
+ */
+function rangeOf(headers: DownloadHeaders, etag: string, size: number) {
+  const { Range: asked, 'If-Range': condition } = headers;
+  if (asked === undefined || (condition !== undefined && condition.trim() !== etag)) return null;
+  const [, from = '', to = ''] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(asked) ?? [];
+  if (from === '' && to === '') return null;
+  if (from !== '' && to !== '' && Number(from) > Number(to)) return null;
+  // Without a beginning it is so many bytes of the end.
+  const first = from === '' ? Math.max(size - Number(to), 0) : Number(from);
+  const last = from === '' || to === '' ? size - 1 : Math.min(Number(to), size - 1);
+  if (first >= size || (from === '' && Number(to) === 0)) throw notSatisfiable(size);
+  return { first, last };
+}
+
+function notSatisfiable(size: number): Problem {
+  return new Problem('range_not_satisfiable', `The file has ${size} bytes; ask for some of them.`, {
+    headers: { 'Content-Range': `bytes */${size}` },
+  });
+}
+
+/** For programs that read ASCII only, and then as it is (RFC 6266, RFC 8187). */
+function dispositionOf({ filename }: StoredFile): string {
+  const plain = filename.normalize('NFKD').replaceAll(/[^\w. -]/g, '_');
+  const exact = encodeURIComponent(filename.toWellFormed()).replaceAll(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${plain}"; filename*=UTF-8''${exact}`;
+}
+
+function missing(): Problem {
+  return new Problem('not_found', 'No file has this id, or it is not yours.');
+}

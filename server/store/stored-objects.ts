@@ -1,0 +1,88 @@
+/** Objects in the storage as the database knows them: from before their first byte until after their last. */
+import type { Knex } from 'knex';
+import { Problem } from '../problem.ts';
+import type { Spender } from './meter.ts';
+import type { Backend } from './storage/storage.ts';
+
+export interface ObjectRow {
+  key: string;
+  organization_id: string;
+  workspace_id: string;
+  user_id: string;
+  api_key_id: string | null;
+  backend: Backend;
+  state: 'uploading' | 'kept' | 'leaving';
+  sha256: string | null;
+  size: number;
+  expires_at: number | null;
+}
+
+/** How long after its last sign of life an upload counts as dead. */
+export const uploadPatienceMs = 600_000;
+
+export async function insertUpload(
+  sql: Knex.Transaction,
+  key: string,
+  spender: Spender,
+  { backend, size }: { readonly backend: Backend; readonly size: number },
+  now: number,
+): Promise<void> {
+  await sql<ObjectRow>('stored_objects').insert({
+    key,
+    organization_id: spender.organizationId,
+    workspace_id: spender.workspaceId,
+    user_id: spender.userId,
+    api_key_id: spender.apiKeyId,
+    backend,
+    state: 'uploading',
+    sha256: null,
+    size,
+    expires_at: now + uploadPatienceMs,
+  });
+}
+
+/** Says that an upload is alive. */
+export async function renewUpload(sql: Knex.Transaction, key: string, now: number): Promise<void> {
+  await sql<ObjectRow>('stored_objects')
+    .where({ key, state: 'uploading' })
+    .update({ expires_at: now + uploadPatienceMs });
+}
+
+/**
+ * The key under which the organization keeps these bytes: that of the upload, or of the same bytes that are there
+ * already; the upload is then no longer needed.
+ */
+export async function keepObject(
+  sql: Knex.Transaction,
+  key: string,
+  { sha256, size }: { readonly sha256: string; readonly size: number },
+  now: number,
+): Promise<string> {
+  const upload = await sql<ObjectRow>('stored_objects')
+    .where({ key, state: 'uploading' })
+    .forUpdate()
+    .first();
+  if (!upload) throw new Problem('request_timeout', 'The upload took too long; send it again.');
+  const { organization_id } = upload;
+  const kept = await sql<ObjectRow>('stored_objects')
+    .where({ organization_id, sha256, state: 'kept' })
+    .forUpdate()
+    .first();
+  const changes = kept
+    ? ({ state: 'leaving', expires_at: now } as const)
+    : ({ state: 'kept', sha256, size, expires_at: null } as const);
+  await sql<ObjectRow>('stored_objects').where({ key }).update(changes);
+  return kept?.key ?? key;
+}
+
+/** Marks an object that no file needs any more. The file that did is gone by now; whether it went is answered. */
+export async function leaveUnneeded(sql: Knex.Transaction, key: string, now: number): Promise<boolean> {
+  // Held first, so that no upload of the same bytes comes between the two looks.
+  await sql<ObjectRow>('stored_objects').where({ key }).forUpdate().first();
+  const needed = await sql('files').where({ object_key: key }).first('id');
+  if (needed) return false;
+  const left = await sql<ObjectRow>('stored_objects')
+    .where({ key, state: 'kept' })
+    .update({ state: 'leaving', expires_at: now });
+  return left > 0;
+}
