@@ -4,6 +4,7 @@ import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Origin, Principal, Services } from './services.ts';
 
+export { soundFormats, soundTypeOf } from './services.ts';
 export type {
   AnswerTerms,
   Generation,

@@ -18,6 +18,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   listProviderSettings: ofWorkspace,
   generateImage: inWorkspace,
   synthesizeSpeech: inWorkspace,
+  transcribeAudio: inWorkspace,
   importSession: ofWorkspace,
   listAgents: ofWorkspace,
   listTools: ofWorkspace,

@@ -53,15 +53,20 @@ export function systemJourneys(target: () => Target): void {
     });
   });
 
-  test('a picture is made, and a text is spoken', async () => {
+  test('a picture is made, a text is spoken, and a sound is written down', async () => {
     const { client, liveOnly } = target();
     const { data: made } = await client.POST('/api/v1/media/images', { body: { prompt: 'A cat.' } });
     expectShape('GeneratedImages', made);
     const { data: spoken } = await client.POST('/api/v1/media/speech', { body: { text: 'Good morning.' } });
     expectShape('Speech', spoken);
+    const { data: heard } = await client.POST('/api/v1/media/transcriptions', {
+      body: { audio: spoken.audio.media_type === 'audio/wav' ? spoken.audio.data : 'UklGRiQAAABXQVZFZm10IA==' },
+    });
+    expectShape('Transcription', heard);
     await liveOnly(() => {
       expect(made).toMatchObject({ model: 'scripted:painter-1', images: [{ media_type: 'image/png' }] });
       expect(spoken).toMatchObject({ model: 'scripted:speaker-1', audio: { media_type: 'audio/wav' } });
+      expect(heard).toMatchObject({ model: 'scripted:listener-1', text: expect.stringContaining('audio.wav') });
     });
   });
 

@@ -37,6 +37,7 @@ afterAll(async () => {
 
 const images = '/api/v1/media/images';
 const speech = '/api/v1/media/speech';
+const transcriptions = '/api/v1/media/transcriptions';
 const post = (path: string, body: object, headers: Record<string, string> = {}) =>
   app.request('POST', path, { token: ada.token, body, headers });
 const usageOf = async (token: string) =>
@@ -78,6 +79,34 @@ test('speech is made as the settings say, and as the request says instead', asyn
   expect((await upstream.latest(() => true)).body).toMatchObject({
     ...{ model: 'tts-1', voice: 'alloy', response_format: 'wav', instructions: 'Whisper.' },
   });
+});
+
+test('what is said is written down, with the times of its parts', async () => {
+  await upstream.script([{ when: { task: 'transcription' }, reply: { text: 'guten Morgen' } }]);
+  const audio = sounds.wav?.bytes.toString('base64');
+  const { status, body } = await post(transcriptions, { audio, language: 'de' });
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    ...{ model: 'painter:whisper-1', text: 'guten Morgen', language: 'de', duration_seconds: 2 },
+    segments: [{ text: 'guten Morgen', start_seconds: 0, end_seconds: 2 }],
+    usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 },
+    ...{ cost: null, warnings: [] },
+  });
+  expect((await upstream.latest(() => true)).body).toMatchObject({
+    language: 'de',
+    file: { name: 'audio.wav', size: sounds.wav?.bytes.length },
+  });
+});
+
+test('what is no sound is not sent, nor what is too large', async () => {
+  await upstream.script([{ reply: {} }]);
+  const word = Buffer.from('swordfish is the password').toString('base64');
+  const refused = await post(transcriptions, { audio: word });
+  expect(refused).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
+  expect((await post(transcriptions, { audio: 'no base64!' })).status).toBe(400);
+  const large = await post(transcriptions, { audio: 'A'.repeat(36_700_160) });
+  expect(large).toMatchObject({ status: 413, body: { code: 'body_too_large' } });
+  expect(await upstream.requests()).toEqual([]);
 });
 
 describe('refusals', () => {

@@ -11,6 +11,7 @@ import type {
   Services,
   SpentByCall,
 } from '../handler.ts';
+import { soundFormats, soundTypeOf } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { asker } from './asked-session.ts';
 import { quotaNotice } from './quota-notice.ts';
@@ -42,10 +43,30 @@ export const synthesizeSpeech: Handler<'synthesizeSpeech'> = async (call, servic
   return { status: 200, headers, body: { ...told, audio: contentOf(answer.sound) } };
 };
 
+export const transcribeAudio: Handler<'transcribeAudio'> = async (call, services) => {
+  const { provider, model, language } = call.body;
+  const audio = Buffer.from(call.body.audio, 'base64');
+  if (soundTypeOf(audio) === null)
+    throw new Problem(
+      'unsupported_media_type',
+      `The bytes are no sound that is known here; send ${soundFormats}.`,
+    );
+  const choice = { provider, model, language };
+  const asked = await ask({ kind: 'transcription', choice, call, services }, (listener, told) =>
+    listener.ask({ audio }, told),
+  );
+  const { answer, headers, told } = asked;
+  const segments = answer.segments.map(({ text, startSeconds, endSeconds }) => ({
+    ...{ text, start_seconds: startSeconds, end_seconds: endSeconds },
+  }));
+  const { text, language: heard, durationSeconds: duration_seconds } = answer;
+  return { status: 200, headers, body: { ...told, text, language: heard, duration_seconds, segments } };
+};
+
 interface Asking<Kind extends MediaKind> {
   readonly kind: Kind;
   readonly choice: MediaChoice;
-  readonly call: Pick<Call<'generateImage' | 'synthesizeSpeech'>, 'principal' | 'signal' | 'body'>;
+  readonly call: Pick<Call<'generateImage' | 'synthesizeSpeech' | 'transcribeAudio'>, 'principal' | 'signal' | 'body'>;
   readonly services: Services;
 }
 
