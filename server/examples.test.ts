@@ -106,6 +106,7 @@ const globalSettings = (url: string) => ({
     local: {
       type: 'openai-compat',
       base_url: `${url}/v1`,
+      api_key: 'k',
       models: [{ id: 'qwen3-32b', context_window: 32_768, default_max_tokens: 8192 }],
     },
   },
