@@ -4,7 +4,6 @@ import type { operations } from './contract/api.ts';
 import type { Families, OperationId, PublicOperation } from './contract/routes.ts';
 import type { Origin, Principal, Services } from './services.ts';
 
-export { soundFormats, soundTypeOf } from './services.ts';
 export type {
   AnswerTerms,
   Generation,
@@ -25,6 +24,7 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './services.ts';
+export { soundFormats, soundTypeOf } from './services.ts';
 
 /** One server-sent event before framing; without a name, or with the name `message`, it goes out unnamed. */
 export interface ServerEvent<Data = unknown> {

@@ -73,7 +73,12 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './runtime/runtime.ts';
-export { soundFormats, soundTypeOf, whyProcessesMayOutlive, whyTotalsAreUnbounded } from './runtime/runtime.ts';
+export {
+  soundFormats,
+  soundTypeOf,
+  whyProcessesMayOutlive,
+  whyTotalsAreUnbounded,
+} from './runtime/runtime.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {

@@ -60,13 +60,18 @@ export function systemJourneys(target: () => Target): void {
     const { data: spoken } = await client.POST('/api/v1/media/speech', { body: { text: 'Good morning.' } });
     expectShape('Speech', spoken);
     const { data: heard } = await client.POST('/api/v1/media/transcriptions', {
-      body: { audio: spoken.audio.media_type === 'audio/wav' ? spoken.audio.data : 'UklGRiQAAABXQVZFZm10IA==' },
+      body: {
+        audio: spoken.audio.media_type === 'audio/wav' ? spoken.audio.data : 'UklGRiQAAABXQVZFZm10IA==',
+      },
     });
     expectShape('Transcription', heard);
     await liveOnly(() => {
       expect(made).toMatchObject({ model: 'scripted:painter-1', images: [{ media_type: 'image/png' }] });
       expect(spoken).toMatchObject({ model: 'scripted:speaker-1', audio: { media_type: 'audio/wav' } });
-      expect(heard).toMatchObject({ model: 'scripted:listener-1', text: expect.stringContaining('audio.wav') });
+      expect(heard).toMatchObject({
+        model: 'scripted:listener-1',
+        text: expect.stringContaining('audio.wav'),
+      });
     });
   });
 

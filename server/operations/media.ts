@@ -66,7 +66,10 @@ export const transcribeAudio: Handler<'transcribeAudio'> = async (call, services
 interface Asking<Kind extends MediaKind> {
   readonly kind: Kind;
   readonly choice: MediaChoice;
-  readonly call: Pick<Call<'generateImage' | 'synthesizeSpeech' | 'transcribeAudio'>, 'principal' | 'signal' | 'body'>;
+  readonly call: Pick<
+    Call<'generateImage' | 'synthesizeSpeech' | 'transcribeAudio'>,
+    'principal' | 'signal' | 'body'
+  >;
   readonly services: Services;
 }
 

@@ -57,8 +57,8 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
-export { soundFormats, soundTypeOf } from './models/media-type.ts';
 export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';
+export { soundFormats, soundTypeOf } from './models/media-type.ts';
 export type {
   AnswerTerms,
   Generation,
