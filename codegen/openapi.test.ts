@@ -103,9 +103,12 @@ test('every object that /api/v1 answers with is closed, so that no member can le
   for (const place of operations.filter(({ path }) => path.startsWith('/api/v1/')))
     for (const { media, at } of answersOf(place))
       findOpen(media.schema, `${place.operation.operationId} ${at}`, open, new Set());
-  // What a tool takes is the tool's own matter: here its input and the schema of it pass as they are.
+  // What a tool or a provider takes is its own matter: its input, the schema of it, and the options pass as they are.
   expect([...open].sort()).toEqual([
     '#/components/schemas/PermissionRequest/properties/params',
+    '#/components/schemas/ProviderModel/properties/options/properties/provider_options',
+    '#/components/schemas/ProviderSetting/properties/extra_body',
+    '#/components/schemas/ProviderSetting/properties/provider_options',
     '#/components/schemas/Tool/properties/input_schema',
     '#/components/schemas/ToolStarted/properties/input',
     '#/components/schemas/ToolUse/properties/input',

@@ -6,6 +6,8 @@ import type { Origin, Principal, Services } from './services.ts';
 
 export type {
   AnswerTerms,
+  AskedModels,
+  Asker,
   Generation,
   MediaCall,
   MediaChoice,

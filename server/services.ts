@@ -57,6 +57,8 @@ import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
 export type {
   AnswerTerms,
+  AskedModels,
+  Asker,
   Generation,
   MediaCall,
   MediaChoice,
@@ -317,6 +319,10 @@ async function assemble(
     workspacePlace: (workspaceId) => folders.place(workspaceId),
     workspaceTerms: async (workspaceId) => (await store.workspaces.terms(workspaceId)) ?? noTerms,
     workspaceSettings: (workspaceId, config) => workspaceSettings.forRuns(workspaceId, config),
+    ownProviders: async (asker) => {
+      const stored = await store.providerSettings.forRuns(asker);
+      return { providers: await providerSettings.forRuns(stored, asker.providerSettingId), models: {} };
+    },
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
     log,

@@ -1,6 +1,7 @@
 /** What the runtime has to know of who asks, and of the session that a query is for. */
 import type { Session } from '../contract/api.ts';
-import type { Principal, Query } from '../handler.ts';
+import type { AskedModels, Asker, Principal, Query, Services } from '../handler.ts';
+import { Problem } from '../problem.ts';
 
 /** The members of a session that count for its runs. */
 export type AskedSession = Pick<
@@ -12,6 +13,29 @@ export type AskedSession = Pick<
 export function asker(principal: Principal): Pick<Query, 'userId' | 'apiKeyId'> {
   const { userId, credential, credentialId } = principal;
   return { userId, ...(credential === 'api_key' && { apiKeyId: credentialId }) };
+}
+
+/** Whose providers count for what they do in a workspace. */
+export function askerIn({ userId }: Principal, workspaceId: string): Asker {
+  return { userId, workspaceId };
+}
+
+/** A call that belongs to no session belongs to the workspace of the key, or to the default one of their organization. */
+export function ownWorkspace({ workspaceId, memberships }: Principal): string {
+  return workspaceId ?? memberships[0]?.defaultWorkspaceId ?? '';
+}
+
+/** The models that they may ask; `providerSettingId` is the setting that they want to be used before all others. */
+export async function modelsOf(
+  principal: Principal,
+  { workspaceId = ownWorkspace(principal), providerSettingId }: Partial<Asker>,
+  { runtime, store }: Pick<Services, 'runtime' | 'store'>,
+): Promise<AskedModels> {
+  if (providerSettingId !== undefined) {
+    const found = await store.providerSettings.find({ ...principal, needs: 'member' }, providerSettingId);
+    if (!found) throw new Problem('not_found', 'No provider setting has this id, or it is not yours.');
+  }
+  return runtime.modelsOf({ ...askerIn(principal, workspaceId), providerSettingId });
 }
 
 /** The session as the runtime names it. */

@@ -2,6 +2,7 @@
 import type { ExportedMessage, Message, MessagePart, Session, SessionExport } from '../contract/api.ts';
 import type { Call, Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askerIn } from './asked-session.ts';
 import { exportAsHtml } from './export-html.ts';
 import { exportAsMarkdown } from './export-markdown.ts';
 
@@ -34,7 +35,10 @@ export const importSession: Handler<'importSession'> = async (
       ? await store.workspaces.defaultOf(principal)
       : await store.workspaces.find(principal, query.workspace_id);
   if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-  await runtime.check({ agentSlug: agent_slug, ...(model !== null && { model }) }, workspace.id);
+  await runtime.check(
+    { agentSlug: agent_slug, ...(model !== null && { model }) },
+    askerIn(principal, workspace.id),
+  );
   refuseStrayResults(body.messages);
   const { session, etag } = await store.sessionImports.add(principal, workspace.id, body);
   return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };

@@ -50,7 +50,7 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
     store.permissions.list(principal, session.id, pending),
     store.prompts.list(principal, session.id, pending),
     todosOf(session.id, services),
-    runtime.inspect(askedSession(session), signal),
+    runtime.inspect({ session: askedSession(session), userId: principal.userId }, signal),
   ]);
   const { model, window, parts, tools, extensions, jobs, unavailable } = inspection;
   return {

@@ -13,7 +13,7 @@ import type {
 } from '../handler.ts';
 import { soundFormats, soundTypeOf } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { asker } from './asked-session.ts';
+import { asker, askerIn } from './asked-session.ts';
 import { quotaNotice } from './quota-notice.ts';
 
 export const generateImage: Handler<'generateImage'> = async (call, services) => {
@@ -93,7 +93,7 @@ async function ask<Kind extends MediaKind, Answer extends { readonly warnings: r
     ? store.workspaces.defaultOf(principal)
     : store.workspaces.find(principal, workspaceId));
   if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-  const model = await runtime.media(kind, choice, workspace.id);
+  const model = await runtime.media(kind, choice, askerIn(principal, workspace.id));
   const { apiKeyId = null } = asker(principal);
   const metered = await store.meteredCalls.begin(principal, model.name, apiKeyId, workspace);
   let spending: SpentByCall = { model: model.name, usage: nothing, cost: 0 };

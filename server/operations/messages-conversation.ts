@@ -50,7 +50,7 @@ export async function namedSession(
 
 /** Runs the agent in the session, or in a fork of it, and answers with what it writes. */
 export async function continueConversation(
-  { principal, body, signal }: Call<'createMessage'>,
+  { principal, body, headers, signal }: Call<'createMessage'>,
   { session: named, thread }: ConversationPlace,
   model: string,
   generation: Generation,
@@ -85,7 +85,10 @@ export async function continueConversation(
     messages: fresh ? messages.slice(messages.length - fresh.length) : messages,
     model,
     generation,
-    ...askedWith(principal, { callerTools, terms }),
+    ...askedWith(principal, {
+      ...{ callerTools, terms },
+      providerSettingId: headers['x-service-provider-setting-id'],
+    }),
     onUnanswered: 'deny',
   });
   // By the signal itself, not at the end of the stream: nobody may ever begin to read it.

@@ -1,9 +1,17 @@
 /** The Messages-style surface: the vendor's shapes outside, our runs and providers inside. */
 import type { CreateMessageRequest, MessagesModelInfo, MessagesResponse } from '../contract/api.ts';
-import type { Call, Handler, ModelPart, Services, SpentByCall, StreamPiece } from '../handler.ts';
+import type {
+  AskedModels,
+  Call,
+  Handler,
+  ModelPart,
+  Services,
+  SpentByCall,
+  StreamPiece,
+} from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { asker } from './asked-session.ts';
+import { asker, modelsOf } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
 import { continueConversation, namedSession } from './messages-conversation.ts';
 import { relayFrames, relayWhole } from './messages-relay.ts';
@@ -42,24 +50,28 @@ function opened(call: Call<'createMessage'>, services: Services): Promise<Opened
   return sessionId === undefined ? completed(call, services) : converseIn(call, sessionId, services);
 }
 
-export const countMessageTokens: Handler<'countMessageTokens'> = async ({ body }, { runtime }) => {
+export const countMessageTokens: Handler<'countMessageTokens'> = async (call, services) => {
+  const { body } = call;
+  const { runtime } = services;
   const asked = { ...spoken(body), tools: toolsOf(body) };
-  await runtime.resolveForeignModel(body.model);
+  await askedModel(call, {}, services);
   return { status: 200, body: { input_tokens: runtime.countTokens(asked) } };
 };
 
-export const listCompatModels: Handler<'listCompatModels'> = async ({ query }, { runtime }) => {
-  const names = await runtime.models();
+export const listCompatModels: Handler<'listCompatModels'> = async ({ query, principal }, services) => {
+  const models = await modelsOf(principal, {}, services);
+  const names = await models.models();
   const { limit, after_id: after, before_id: before } = query;
   const page = pageOf(names, limit, { after, before });
-  const data = await Promise.all(page.names.map((name) => modelInfo(name, runtime)));
+  const data = await Promise.all(page.names.map((name) => modelInfo(name, models)));
   const ids = { first_id: page.names.at(0) ?? null, last_id: page.names.at(-1) ?? null };
   return { status: 200, body: { data, has_more: page.hasMore, ...ids } };
 };
 
-export const getCompatModel: Handler<'getCompatModel'> = async ({ path }, { runtime }) => {
-  const name = await runtime.resolveForeignModel(path.model_id);
-  return { status: 200, body: await modelInfo(name, runtime) };
+export const getCompatModel: Handler<'getCompatModel'> = async ({ path, principal }, services) => {
+  const models = await modelsOf(principal, {}, services);
+  const name = await models.resolveForeignModel(path.model_id);
+  return { status: 200, body: await modelInfo(name, models) };
 };
 
 /** The page behind a name, or the one that ends before it. */
@@ -77,8 +89,8 @@ function pageOf(
   return { names: left.slice(0, limit), hasMore: left.length > limit };
 }
 
-async function modelInfo(name: string, runtime: Services['runtime']): Promise<MessagesModelInfo> {
-  const { contextWindow, maxOutputTokens } = await runtime.modelFacts(name);
+async function modelInfo(name: string, models: AskedModels): Promise<MessagesModelInfo> {
+  const { contextWindow, maxOutputTokens } = await models.modelFacts(name);
   return {
     type: 'model',
     id: name,
@@ -99,8 +111,8 @@ async function converseIn(
   services: Services,
 ): Promise<Opened> {
   const { body, principal } = call;
-  const model = await services.runtime.resolveForeignModel(body.model);
   const place = await namedSession(principal, sessionId, services);
+  const { model } = await askedModel(call, { workspaceId: place.session.workspace_id }, services);
   const { parts, estimate, ...rest } = await continueConversation(
     call,
     place,
@@ -119,7 +131,7 @@ async function converseIn(
 /** The same in the session of a thread, which goes on from this answer if it becomes complete. */
 async function converseInThread(call: Call<'createMessage'>, services: Services): Promise<Opened> {
   const { body } = call;
-  const model = await services.runtime.resolveForeignModel(body.model);
+  const { model } = await askedModel(call, {}, services);
   const id = newId('message');
   const thread = await openThread(call, id, services);
   const answer = await continueConversation(call, thread, model, generationOf(body), services).catch(
@@ -159,29 +171,41 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
   const { body, principal, signal } = call;
   const { store, runtime } = services;
   const request = readRequest(body);
-  const model = await runtime.resolveForeignModel(body.model);
+  const { model, models } = await askedModel(call, {}, services);
   const metered = await store.meteredCalls.begin(principal, model, asker(principal).apiKeyId ?? null);
   const spent = (spending: SpentByCall) => store.meteredCalls.finish(metered, spending);
   const end = () => store.meteredCalls.end(metered);
   const kept = { sessionId: null, notices: metered.notices };
-  if (runtime.relays(model)) {
-    const relay = { call, model, spent };
+  if (models.relays(model)) {
+    const relay = { call, model, models, spent };
     return {
       ...kept,
-      frames: () => begun(endedBy(relayFrames(relay, services), end)),
-      whole: () => relayWhole(relay, services).finally(end),
+      frames: () => begun(endedBy(relayFrames(relay), end)),
+      whole: () => relayWhole(relay).finally(end),
     };
   }
   const estimate = runtime.countTokens(request);
   const beginning = { body, id: newId('message'), estimate };
   const answer =
-    body.max_tokens === 0 ? nothing(estimate) : runtime.complete({ ...request, model, spent }, signal);
+    body.max_tokens === 0 ? nothing(estimate) : models.complete({ ...request, model, spent }, signal);
   const parts = endedBy(answer, end);
   return {
     ...kept,
     frames: async () => frames(beginning, await begun(parts)),
     whole: () => collect(beginning, parts),
   };
+}
+
+/** The model that the client means, and all that it may ask. The setting that the header names has to be that of its provider. */
+async function askedModel(
+  { body, headers, principal }: Pick<Call<'countMessageTokens'>, 'body' | 'headers' | 'principal'>,
+  { workspaceId }: { readonly workspaceId?: string | undefined },
+  services: Services,
+): Promise<{ readonly model: string; readonly models: AskedModels }> {
+  const providerSettingId = headers['x-service-provider-setting-id'];
+  const asker = { ...(workspaceId !== undefined && { workspaceId }), providerSettingId };
+  const models = await modelsOf(principal, asker, services);
+  return { model: await models.resolveForeignModel(body.model), models };
 }
 
 /** Such a call fills the cache of its provider, which is nothing that other vendors could be asked for. */

@@ -2,7 +2,7 @@
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Call, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { type AskedSession, askedSession, askedWith, asker } from './asked-session.ts';
+import { type AskedSession, askedSession, askedWith, asker, askerIn } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
@@ -121,7 +121,7 @@ async function checkQuery(
     model: named ?? preferred,
   };
   // Without a workspace there is no session either, as the store says below.
-  if (workspaceId !== undefined) await runtime.check(names, workspaceId);
+  if (workspaceId !== undefined) await runtime.check(names, askerIn(principal, workspaceId));
   return { found: found?.session ?? null, workspaceId, preferred };
 }
 

@@ -1,7 +1,7 @@
 /** Persisted conversations and their messages. */
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession, askedWith, asker } from './asked-session.ts';
+import { askedSession, askedWith, asker, askerIn } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -14,7 +14,7 @@ export const createSession: Handler<'createSession'> = async ({ principal, body 
       ? await store.workspaces.defaultOf(principal)
       : await store.workspaces.find(principal, body.workspace_id);
   if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-  await runtime.check(namesIn(body), workspace.id);
+  await runtime.check(namesIn(body), askerIn(principal, workspace.id));
   const { session, etag } = await store.sessions.create(principal, body);
   return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
 };
@@ -30,7 +30,7 @@ export const updateSession: Handler<'updateSession'> = async (call, { store, run
   const { principal, path, headers, body } = call;
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw missing();
-  await runtime.check(namesIn(body), found.session.workspace_id);
+  await runtime.check(namesIn(body), askerIn(principal, found.session.workspace_id));
   const { session, etag } = await store.sessions.update(
     principal,
     path.session_id,
@@ -71,7 +71,7 @@ export const summarizeSession: Handler<'summarizeSession'> = async (call, { stor
   if (!session) throw missing();
   if (session.message_count === 0)
     throw new Problem('session_empty', 'The session has no messages yet; send it a query first.');
-  await runtime.check({ model: body.model ?? session.model }, session.workspace_id);
+  await runtime.check({ model: body.model ?? session.model }, askerIn(principal, session.workspace_id));
   const { runId } = await runtime.start({
     session: askedSession(session),
     ...asker(principal),

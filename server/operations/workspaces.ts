@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { removeFiles, wakeRuns } from './after-changes.ts';
+import { ownWorkspace } from './asked-session.ts';
 
 export const listWorkspaces: Handler<'listWorkspaces'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -10,7 +11,7 @@ export const listWorkspaces: Handler<'listWorkspaces'> = async ({ principal, que
 });
 
 export const createWorkspace: Handler<'createWorkspace'> = async ({ principal, body }, services) => {
-  await requireTerms(principal, body, services);
+  await requireTerms(principal, body, undefined, services);
   const { path, ...rest } = body;
   const { workspace, etag } = await services.store.workspaces.create(principal, {
     ...rest,
@@ -30,7 +31,7 @@ export const getWorkspace: Handler<'getWorkspace'> = async ({ principal, path, h
 
 export const updateWorkspace: Handler<'updateWorkspace'> = async (call, services) => {
   const { principal, path, headers, body } = call;
-  await requireTerms(principal, body, services);
+  await requireTerms(principal, body, path.workspace_id, services);
   const { workspaces } = services.store;
   const { workspace, etag } = await workspaces.update(
     principal,
@@ -100,11 +101,24 @@ export const removeWorkspaceMember: Handler<'removeWorkspaceMember'> = async (
 async function requireTerms(
   principal: Principal,
   terms: { readonly default_model?: string | null; readonly permission_mode?: string | null },
-  { runtime }: Services,
+  workspaceId: string | undefined,
+  services: Services,
 ): Promise<void> {
   if (terms.permission_mode === 'bypass' && !principal.operator)
     throw new Problem('permission_mode_refused', 'Only an operator may set the permission mode bypass.');
-  if (terms.default_model != null) await runtime.resolveModel(terms.default_model);
+  if (terms.default_model != null) await requireModel(principal, terms.default_model, workspaceId, services);
+}
+
+/** For everybody there: what the caller has of their own does not count. */
+async function requireModel(
+  principal: Principal,
+  name: string,
+  workspaceId: string | undefined,
+  { runtime, store }: Services,
+): Promise<void> {
+  const found = workspaceId === undefined ? null : await store.workspaces.find(principal, workspaceId);
+  const asker = { userId: '', workspaceId: found?.id ?? ownWorkspace(principal) };
+  await (await runtime.modelsOf(asker)).resolveModel(name);
 }
 
 function missing(): Problem {

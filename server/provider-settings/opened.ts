@@ -17,7 +17,7 @@ export async function openSetting(
   stored: StoredSetting,
 ): Promise<OpenedSetting> {
   const { providerId, entry } = stored;
-  const secrets = opened(parts, stored);
+  const secrets = openedSecrets(parts, stored);
   const whole = { ...entry, ...secrets };
   const connection = whole.api_key === undefined ? await parts.oauth.show(stored.id) : null;
   const provider = connection?.connected ? withToken(whole, 'to be asked for') : whole;
@@ -64,7 +64,10 @@ function unusable(type: ProviderSetting['type'], message: string, remedy: string
 }
 
 /** Null where they cannot be opened: told in the setting's own place, and no reason for anything else to fail. */
-function opened({ sealing, log }: ProviderSettingsParts, stored: StoredSetting): SettingSecrets | null {
+export function openedSecrets(
+  { sealing, log }: ProviderSettingsParts,
+  stored: StoredSetting,
+): SettingSecrets | null {
   try {
     return openSecrets(sealing, stored);
   } catch (error) {

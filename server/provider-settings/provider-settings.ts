@@ -1,6 +1,7 @@
 /** The model providers that people and admins keep on the server: how they are written, shown, and used. The face of this folder. */
 import type { ProviderSetting, ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
 import type { ProviderSettingsParts } from './parts.ts';
+import { type OwnProvider, providersForRuns } from './for-runs.ts';
 
 export { createProviderOauths, type ProviderOauths } from './oauth.ts';
 
@@ -15,6 +16,11 @@ export interface ProviderSettings {
   change(stored: StoredSetting, patch: ProviderSettingUpdate): Promise<SettingContent>;
   /** Everything but its secrets. */
   show(stored: StoredSetting): Promise<ProviderSetting>;
+  /**
+   * The providers of these settings, in their order. Throws `not_found` or `invalid_request` where one is wanted by its id
+   * that is not among them or cannot be used.
+   */
+  forRuns(settings: readonly StoredSetting[], wantedId: string | undefined): Promise<readonly OwnProvider[]>;
 }
 
 export function createProviderSettings(parts: ProviderSettingsParts): ProviderSettings {
@@ -22,5 +28,6 @@ export function createProviderSettings(parts: ProviderSettingsParts): ProviderSe
     write: (id, body) => writeSetting(parts, id, body),
     change: (stored, patch) => changeSetting(parts, stored, patch),
     show: (stored) => showSetting(parts, stored),
+    forRuns: providersForRuns(parts),
   };
 }

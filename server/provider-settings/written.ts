@@ -3,9 +3,9 @@ import { resolveLiteral } from '../config/config.ts';
 import type { ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
 import type { Provider } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
-import { withToken } from './opened.ts';
+import { openedSecrets, withToken } from './opened.ts';
 import type { ProviderSettingsParts } from './parts.ts';
-import { openSecrets, type SettingContent, type StoredSetting, sealSecrets } from './stored.ts';
+import { type SettingContent, type StoredSetting, sealSecrets } from './stored.ts';
 
 /** All that a setting says, secrets included, in the words of service.json. */
 interface Whole {
@@ -31,7 +31,8 @@ export function changeSetting(
   patch: ProviderSettingUpdate,
 ): Promise<SettingContent> {
   const { name = stored.name, priority = stored.priority, ...changes } = patch;
-  const before = { ...stored.entry, ...openSecrets(parts.sealing, stored) };
+  // Those that cannot be opened any more have to be written again.
+  const before = { ...stored.entry, ...openedSecrets(parts, stored) };
   // A merge patch of what the schema allows makes again what the schema allows.
   const provider = merged(before, changes) as Provider;
   return contentOf(parts, stored, { name, priority, provider });

@@ -40,13 +40,14 @@ export interface InspectionParts {
 /** Starts no run and stores nothing; servers are started that a step would start. */
 export async function inspectSession(
   session: Query['session'],
+  userId: string,
   given: InspectionParts,
   signal: AbortSignal,
 ): Promise<Inspection> {
   const { workspacePath } = await given.placeOf(session.workspaceId);
   const now = await given.parts.refresh();
   const [scope, stored, all] = await Promise.all([
-    openUnlessRefused(session, given.openScope, signal),
+    openUnlessRefused({ session, userId }, given.openScope, signal),
     given.transcript.readMessages(session.id),
     given.settingsOf(session.workspaceId, now.config).then((config) => listTools(now, workspacePath, config)),
   ]);
@@ -72,7 +73,7 @@ export async function inspectSession(
 
 /** As a query of a person would be opened. */
 async function openUnlessRefused(
-  session: Query['session'],
+  asked: Pick<Query, 'session' | 'userId'>,
   openScope: OpenScope,
   signal: AbortSignal,
 ): Promise<RunScope | Problem> {
@@ -80,7 +81,7 @@ async function openUnlessRefused(
   const stop = () => controller.abort(signal.reason);
   signal.addEventListener('abort', stop, { once: true });
   try {
-    const query = { session, userId: '', trigger: 'api', messages: [], onUnanswered: 'wait' } as const;
+    const query = { ...asked, trigger: 'api', messages: [], onUnanswered: 'wait' } as const;
     return await openScope(query, '', controller);
   } catch (error) {
     if (error instanceof Problem) return error;

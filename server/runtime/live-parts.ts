@@ -11,6 +11,12 @@ import type { LoginKeeper } from './mcp/login-keeper.ts';
 import { carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
 import { createMedia, type Media } from './providers/media.ts';
+import {
+  type Asker,
+  type FindOwnProviders,
+  type OwnProviders,
+  withOwnModels,
+} from './providers/own-providers.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
@@ -33,6 +39,13 @@ export interface Parts {
   readonly extensions: readonly Extension[];
 }
 
+export interface PartsOfAsker extends Parts {
+  /** Settings of a workspace, with what counts in the place of their models for whoever asks. */
+  readonly chosen: (settings: ClientConfig) => ClientConfig;
+  /** The id of the one provider that they want. */
+  readonly wanted?: string | undefined;
+}
+
 export interface LiveParts {
   /** As they were when last looked at. */
   readonly now: Parts;
@@ -40,6 +53,8 @@ export interface LiveParts {
   readonly jobs: Pick<Jobs, 'list' | 'endSession'>;
   /** As the settings stand now. */
   refresh(): Promise<Parts>;
+  /** The same as they are for whoever asks: with the providers that they have of their own. Throws Problem. */
+  of(asker: Asker): Promise<PartsOfAsker>;
   /** From now on many people share these parts. */
   share(): void;
   /** Ends what the extensions have started. */
@@ -49,6 +64,7 @@ export interface LiveParts {
 export interface LivePartsOptions {
   /** Asked for the settings as they stand; those given at the start count for good if absent. */
   readonly settings?: (() => Promise<RuntimeSettings>) | undefined;
+  readonly ownProviders?: FindOwnProviders | undefined;
   readonly demo: boolean;
   readonly shared: boolean;
   readonly hiddenPaths: readonly string[];
@@ -86,6 +102,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       definitions: settings.providers,
       timeouts: { silenceMs: options.providerSilenceMs },
       fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
+      accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
       tracing: options.tracing,
     }),
     providers: createProviders({
@@ -95,6 +112,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       timeouts: { silenceMs: options.providerSilenceMs },
       // The definitions come from the settings of the installation, or of the program that embeds this.
       fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
+      accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
       tracing: options.tracing,
     }),
     toolset: toolsetOf(settings.config, shared),
@@ -103,18 +121,24 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   let now = build();
   const applyToExtensions = () =>
     Promise.all(extensions.map((extension) => extension.apply({ config: settings.config, shared })));
+  async function refresh(): Promise<Parts> {
+    const newest = (await options.settings?.()) ?? settings;
+    if (newest.config === settings.config && newest.providers === settings.providers) return now;
+    settings = newest;
+    now = build();
+    await applyToExtensions();
+    return now;
+  }
   return {
     get now() {
       return now;
     },
     jobs,
-    async refresh() {
-      const newest = (await options.settings?.()) ?? settings;
-      if (newest.config === settings.config && newest.providers === settings.providers) return now;
-      settings = newest;
-      now = build();
-      await applyToExtensions();
-      return now;
+    refresh,
+    async of(asker) {
+      const [parts, own] = await Promise.all([refresh(), options.ownProviders?.(asker)]);
+      const find = options.ownProviders;
+      return own && find ? withOwn(parts, own, asker, () => find(asker)) : { ...parts, chosen: asItIs };
     },
     share() {
       shared = true;
@@ -126,6 +150,23 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       if (!options.outbound) await outbound.close();
     },
   };
+}
+
+const asItIs = (settings: ClientConfig) => settings;
+
+function withOwn(
+  parts: Parts,
+  own: OwnProviders,
+  { providerSettingId }: Asker,
+  current: () => Promise<OwnProviders>,
+): PartsOfAsker {
+  // Most have none, and need not be asked again at each model call.
+  if (own.providers.length === 0 && Object.keys(own.models).length === 0) return { ...parts, chosen: asItIs };
+  const chosen = (settings: ClientConfig) => withOwnModels(settings, own);
+  const wanted = providerSettingId === undefined ? undefined : own.providers[0]?.id;
+  const providers = parts.providers.with(own, current);
+  const media = parts.media.with(own);
+  return { ...parts, config: chosen(parts.config), chosen, wanted, providers, media };
 }
 
 /** The model that queries mean which name none. */

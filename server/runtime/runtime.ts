@@ -18,15 +18,14 @@ import { type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
-import { type CompletionRequest, completeOnce, estimateInput } from './models/completion.ts';
+import { type AskedModels, askedModels } from './models/asked-models.ts';
+import { type CompletionRequest, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
 import type { MediaChoice, MediaKind, MediaModels } from './models/media.ts';
-import type { ModelFacts, ModelPart, RelayedAnswer, RelayRequest } from './models/model.ts';
-import { meantModel } from './models/model-names.ts';
-import { relayOnce } from './models/relayed-call.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
+import type { Asker, FindOwnProviders } from './providers/own-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import type { Query } from './query.ts';
 import type { LeaseTimes } from './runs/lease-keeper.ts';
@@ -69,8 +68,10 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './models/model.ts';
+export type { AskedModels } from './models/asked-models.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
+export type { Asker, FindOwnProviders, OwnProviders } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
@@ -93,6 +94,8 @@ export interface RuntimeOptions {
   readonly workspaceTerms?: (workspaceId: string) => Promise<WorkspaceTerms>;
   /** The settings that count for runs in a workspace, made of those of the runtime; these themselves if absent. */
   readonly workspaceSettings?: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
+  /** The providers that people and workspaces have of their own; none if absent. Asked at each run and model call. */
+  readonly ownProviders?: FindOwnProviders;
   /** Agent profiles besides those that are built in or stand in files. */
   readonly profiles?: ProfileSource;
   /** The folder with the person's own agent profiles as files; none if absent. */
@@ -131,16 +134,14 @@ export interface RuntimeOptions {
   readonly tracing?: Tracing;
 }
 
-export interface Runtime {
+/** Its own models are those of the settings alone. */
+export interface Runtime extends AskedModels {
   /** Stores the query as a run and starts it, behind what its session is busy with. */
   start(query: Query): Promise<StartedRun>;
   /** What the query would begin with. Stores nothing and asks no model. Throws Problem. */
   estimate(query: Query): Promise<QueryEstimate>;
   /** Checks what a query in the workspace names, before anything is stored. Throws Problem. */
-  check(
-    names: { readonly agentSlug?: string; readonly model?: string | null },
-    workspaceId: string,
-  ): Promise<void>;
+  check(names: { readonly agentSlug?: string; readonly model?: string | null }, asker: Asker): Promise<void>;
   /** The agent profiles that are built in, and those in the files that count in the workspace. */
   profiles(workspaceId: string): Promise<readonly Profile[]>;
   /** The run's events after the cursor, once and in order; ends with `done` or `error`. */
@@ -152,39 +153,23 @@ export interface Runtime {
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
   todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
   /** What a session's agent has at hand here, and what would fill its model's window. */
-  inspect(session: Query['session'], signal: AbortSignal): Promise<Inspection>;
+  inspect(asked: Pick<Query, 'session' | 'userId'>, signal: AbortSignal): Promise<Inspection>;
   /** Ends what sessions that are gone have left at work in the background of this process. */
   forgetSessions(sessionIds: readonly string[]): Promise<void>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
-  /** One model call without session, tools or storage. */
-  complete(call: Completion, signal: AbortSignal): AsyncIterable<ModelPart>;
-  /** Whether the model's provider speaks the Messages API, so that a call need not be put into other words. */
-  relays(fullName: string): boolean;
-  /** Such a call in the client's own words. Throws Problem. */
-  relay(
-    call: RelayRequest & { readonly model: string; readonly spent: NonNullable<CompletionRequest['spent']> },
-    signal: AbortSignal,
-  ): Promise<RelayedAnswer>;
+  /**
+   * The models that somebody may ask: with the providers that they, the workspace and its organization have of their
+   * own. For one request: another one asks again. Throws Problem.
+   */
+  modelsOf(asker: Asker): Promise<AskedModels>;
   /** How many tokens such a call would read, by its length: no model is asked. */
   countTokens(request: Pick<CompletionRequest, 'system' | 'messages' | 'tools'>): number;
   /**
-   * What makes pictures, speaks or transcribes in the workspace, as its settings and the caller say. Throws Problem
+   * What makes pictures, speaks or transcribes for somebody in a workspace, as its settings and the caller say. Throws Problem
    * media_not_configured or model_not_found.
    */
-  media<Kind extends MediaKind>(
-    kind: Kind,
-    choice: MediaChoice,
-    workspaceId: string,
-  ): Promise<MediaModels[Kind]>;
-  /** The full name of the model that a name means; null means the default. */
-  resolveModel(name: string | null): Promise<string>;
-  /** The same for a name that a client insists on, which the settings may map to a model. */
-  resolveForeignModel(name: string): Promise<string>;
-  /** The full names of the models by which the providers may be asked, the default provider's first. */
-  models(): Promise<readonly string[]>;
-  /** What is known of a model by its full name. */
-  modelFacts(fullName: string): Promise<ModelFacts>;
+  media<Kind extends MediaKind>(kind: Kind, choice: MediaChoice, asker: Asker): Promise<MediaModels[Kind]>;
   /** The ids of the model providers, the default one first. */
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
@@ -210,10 +195,6 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-export interface Completion extends CompletionRequest {
-  readonly model: string;
-}
-
 const defaultLease: LeaseTimes = { leaseMs: 10_000, renewMs: 3000 };
 
 const defaultLimits: RunLimits = { queuedInSession: 100, inProcess: 2000 };
@@ -230,6 +211,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     {
       settings: options.settings,
       demo: options.demo ?? false,
+      ownProviders: options.ownProviders,
       shared: options.shared ?? false,
       hiddenPaths: options.hiddenPaths ?? [],
       expand: options.expand ?? (async (value) => value),
@@ -250,7 +232,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   });
   const placeOf = placesOf(options.workspacePath);
   const hub = createEventHub();
-  const titles = createTitleWriter(() => parts.now, transcript, log);
+  const titles = createTitleWriter(parts.of, transcript, log);
   const termsOf = options.workspaceTerms ?? (async () => noTerms);
   const settingsOf =
     options.workspaceSettings ?? (async (_workspaceId: string, settings: ClientConfig) => settings);
@@ -300,21 +282,19 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { workspacePath } = await placeOf(workspaceId);
       return listTools(now, workspacePath, await settingsOf(workspaceId, now.config));
     },
-    relays: (fullName) => parts.now.providers.open(fullName).relay !== undefined,
-    relay: ({ model, spent, ...request }, signal) =>
-      relayOnce(parts.now.providers.open(model), request, spent, signal),
-    media: async (kind, choice, workspaceId) => {
-      const { config, media } = await parts.refresh();
-      return media.find(kind, await settingsOf(workspaceId, config), choice);
+    media: async (kind, choice, asker) => {
+      const { config, media } = await parts.of(asker);
+      return media.find(kind, await settingsOf(asker.workspaceId, config), choice);
+    },
+    ...askedModels(() => parts.now, parts.refresh),
+    modelsOf: async (asker) => {
+      const known = await parts.of(asker);
+      return askedModels(
+        () => known,
+        async () => known,
+      );
     },
     countTokens: estimateInput,
-    models: async () => (await parts.refresh()).providers.models,
-    modelFacts: async (fullName) => (await parts.refresh()).providers.open(fullName).facts(),
-    resolveModel: async (name) => (await parts.refresh()).providers.resolve(name),
-    resolveForeignModel: async (name) => {
-      const { config, providers } = await parts.refresh();
-      return providers.resolve(meantModel(config, name));
-    },
     refresh: async () => void (await parts.refresh()),
     share: () => parts.share(),
     activeRuns: () => runs.counts().active,
@@ -322,10 +302,11 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     waitingSearches: () => ({ waiting: searchCounts().waiting, limit: mostWaitingSearches }),
     limits: options.limits ?? defaultLimits,
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
-    async check({ agentSlug, model }, workspaceId) {
+    async check({ agentSlug, model }, asker) {
+      const { workspaceId } = asker;
       if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
       if (model === undefined) return;
-      const { providers } = await parts.refresh();
+      const { providers } = await parts.of(asker);
       providers.resolve(model ?? (await termsOf(workspaceId)).model);
     },
     start: (query) => runs.begin(query),
@@ -342,13 +323,12 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       for (const path of realPaths) memory.forget(path);
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
-    inspect: (session, signal) =>
-      inspectSession(session, { parts, openScope, settingsOf, placeOf, transcript }, signal),
+    inspect: ({ session, userId }, signal) =>
+      inspectSession(session, userId, { parts, openScope, settingsOf, placeOf, transcript }, signal),
     forgetSessions: async (sessionIds) => {
       await Promise.all(sessionIds.map((sessionId) => parts.jobs.endSession(sessionId)));
     },
     wake,
-    complete: (call, signal) => completeOnce(parts.now.providers.open(call.model), call, signal),
     async close() {
       await runs.close();
       await titles.close();

@@ -55,6 +55,8 @@ export interface RunRequest {
   readonly summary: { readonly wishes: string | null } | null;
   /** The API key that it was begun with: its rules count beside those of the session. */
   readonly key?: { readonly rules: readonly PermissionRule[] } | null;
+  /** The provider setting that is to be used before all others, wherever the run goes on. */
+  readonly providerSettingId?: string | undefined;
   /** Tools that the caller carries out: the run ends where the model asks for one of them. */
   readonly callerTools?: readonly CallerTool[];
   /** What the caller wants of the first answer. */

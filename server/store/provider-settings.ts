@@ -76,7 +76,12 @@ export interface ProviderSettings {
    * What counts for a person's queries in a workspace: their own, then the workspace's, then the organization's, each in
    * the order of priority. Their right to the workspace has been checked.
    */
-  forRuns(who: { readonly userId: string; readonly workspaceId: string }): Promise<StoredProviderSetting[]>;
+  forRuns(who: {
+    readonly userId: string;
+    readonly workspaceId: string;
+    /** The one that comes before all others. That it is theirs to use has been checked, too. */
+    readonly providerSettingId?: string | undefined;
+  }): Promise<StoredProviderSetting[]>;
 }
 
 interface ProviderSettingRow {
@@ -152,13 +157,15 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         await sql<ProviderSettingRow>('provider_settings').where({ id }).delete();
         record(sql, reach, 'delete', row, null);
       }),
-    forRuns: ({ userId, workspaceId }) =>
+    forRuns: ({ userId, workspaceId, providerSettingId }) =>
       database.read('installation', async (sql) => {
         const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
         const rows = await sql<ProviderSettingRow>('provider_settings')
           .whereIn('owner_id', [userId, workspaceId])
-          .orWhere('owner_id', organization);
-        return rows.sort(byPrecedence).map(toStored);
+          .orWhere('owner_id', organization)
+          .orWhere({ id: providerSettingId ?? '' });
+        const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);
+        return rows.sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b)).map(toStored);
       }),
   };
 }

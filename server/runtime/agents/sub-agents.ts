@@ -81,6 +81,7 @@ async function startAgent(scope: RunScope, call: AgentCall, errand: Errand): Pro
 
 async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promise<Query> {
   const { agents } = scope;
+  const { providerSettingId } = agents;
   return {
     session: {
       id: newId('session'),
@@ -97,8 +98,8 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
     model: (await agents.modelOf(errand.agentSlug)) ?? scope.model.name,
     permissionMode: scope.permissionMode,
     onUnanswered: scope.onUnanswered,
-    ...((agents.asked || agents.key) && {
-      request: { limits: agents.asked, summary: null, key: agents.key ?? null },
+    ...((agents.asked || agents.key || providerSettingId) && {
+      request: { limits: agents.asked, summary: null, key: agents.key ?? null, providerSettingId },
     }),
     agent: {
       parentSessionId: scope.sessionId,

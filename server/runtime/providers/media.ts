@@ -4,6 +4,7 @@ import { Problem } from '../../problem.ts';
 import type { MediaChoice, MediaKind, MediaModels } from '../models/media.ts';
 import { usualModelOf } from './media-kinds.ts';
 import { type ChosenMedia, type MediaCalls, openMediaModel } from './media-model.ts';
+import { fetchOf, type OwnProviders, ownFirst, type ProviderReach } from './own-providers.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 export interface Media {
@@ -11,9 +12,11 @@ export interface Media {
   find<Kind extends MediaKind>(kind: Kind, config: ClientConfig, choice: MediaChoice): MediaModels[Kind];
   /** Why such settings give none, in a few words; null where they do. */
   absence(kind: MediaKind, config: ClientConfig): string | null;
+  /** The same with somebody's own before the others. */
+  with(own: OwnProviders): Media;
 }
 
-export interface MediaOptions extends MediaCalls {
+export interface MediaOptions extends MediaCalls, ProviderReach {
   readonly definitions: readonly ProviderDefinition[];
 }
 
@@ -23,12 +26,13 @@ export function createMedia(options: MediaOptions): Media {
     find(kind, config, choice) {
       const found = choose(kind, definitions, config, choice);
       if ('absent' in found) throw new Problem('media_not_configured', sentence(kind, found.absent));
-      return openMediaModel(kind, found, options);
+      return openMediaModel(kind, found, { ...options, fetch: fetchOf(found.definition, options) });
     },
     absence(kind, config) {
       const found = choose(kind, definitions, config, {});
       return 'absent' in found ? found.absent : null;
     },
+    with: (own) => createMedia({ ...options, definitions: ownFirst(own, definitions) }),
   };
 }
 

@@ -9,6 +9,8 @@ export type ProviderType = Exclude<NonNullable<Provider['type']>, `vendor-${stri
 export interface ProviderDefinition {
   readonly id: string;
   readonly type: ProviderType;
+  /** `account` where somebody with an account gave its address; else those who run the installation. */
+  readonly giver?: 'account';
   /** Asked at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
   readonly connect: (signal?: AbortSignal) => Promise<ProviderConnection>;
   /** The models by which it may be asked without being named; the first is its default. */

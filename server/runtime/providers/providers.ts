@@ -4,13 +4,17 @@ import { noTracing, type Tracing } from '../../tracing.ts';
 import type { Model } from '../models/model.ts';
 import { tracedModel } from '../models/traced-model.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
+import { followedModel } from './followed-model.ts';
 import { type ModelCalls, openModel } from './open-model.ts';
+import { fetchOf, type OwnProviders, ownFirst, type ProviderReach } from './own-providers.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 export type { ProviderDefinition } from './provider-definition.ts';
 
-export interface ProvidersOptions extends ModelCalls {
+export interface ProvidersOptions extends ModelCalls, ProviderReach {
   readonly definitions: readonly ProviderDefinition[];
+  /** As they are now; those that were given count for good if absent. */
+  readonly current?: () => Promise<readonly ProviderDefinition[]>;
   /** `<provider>:<model_id>` that a query without a model means. */
   readonly defaultModel: string | null;
   /** Whether the built-in demonstration answers where nothing else is configured. */
@@ -33,6 +37,8 @@ export interface Providers {
   chosen(fullName: string): string | null;
   /** Opens a model by its full name. */
   open(fullName: string): Model;
+  /** The same with somebody's own before them, which `current` looks for again at each model call. */
+  with(own: OwnProviders, current: () => Promise<OwnProviders>): Providers;
 }
 
 export function createProviders(options: ProvidersOptions): Providers {
@@ -56,7 +62,21 @@ export function createProviders(options: ProvidersOptions): Providers {
       if (provider === demoProviderId) return tracedModel(demoModel(), demoProviderId, tracing);
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
-      return tracedModel(openModel(definition, modelId, options), definition.type, tracing);
+      const opened = (one: ProviderDefinition) =>
+        tracedModel(openModel(one, modelId, { ...options, fetch: fetchOf(one, options) }), one.type, tracing);
+      const { current } = options;
+      if (!current) return opened(definition);
+      const find = async () => (await current()).find(({ id }) => id === provider) ?? null;
+      return followedModel({ definition, current: find, open: opened });
+    },
+    with(own, current) {
+      const { definitions, defaultModel } = options;
+      return createProviders({
+        ...options,
+        definitions: ownFirst(own, definitions),
+        defaultModel: own.models.large ?? defaultModel,
+        current: async () => ownFirst(await current(), definitions),
+      });
     },
   };
 }

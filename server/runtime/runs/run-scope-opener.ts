@@ -66,9 +66,15 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { session } = query;
     const { workspaceId } = session;
     const place = await given.placeOf(workspaceId);
-    const settings = async () => given.settingsOf(workspaceId, (await parts.refresh()).config);
+    const { userId, request } = query;
+    const { providerSettingId } = request ?? {};
+    const { providers, toolset, extensions, chosen } = await parts.of({
+      userId,
+      workspaceId,
+      providerSettingId,
+    });
+    const settings = async () => chosen(await given.settingsOf(workspaceId, (await parts.refresh()).config));
     const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);
-    const { providers, toolset, extensions } = parts.now;
     const { workspacePath } = place;
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
     const named =
@@ -128,6 +134,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         toolLimits: limitsBelow(query, profile, terms.permissionRules),
         asked: query.request?.limits ?? null,
         key: query.request?.key ?? null,
+        providerSettingId,
         limit: async () => agentLimits(await settings()).max_agents,
         modelOf: async (slug) => modelOf(await given.profiles.find(slug, place), await settings()),
         start: given.start,

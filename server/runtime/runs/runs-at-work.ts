@@ -13,6 +13,7 @@ import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
 import { executeRun, type RunStart } from './run.ts';
 import { failRun, interruptRun, withdrawRun } from './run-end.ts';
+import type { Asker } from '../providers/own-providers.ts';
 import type { RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
@@ -108,7 +109,8 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   ) => {
     const { runId, sessionId, signal } = scope;
     await queue.enter({ sessionId, runNumber, signal }, run);
-    if (title !== null && !signal.aborted) parts.titles.begin({ sessionId, runId, title });
+    if (title !== null && !signal.aborted)
+      parts.titles.begin({ sessionId, runId, title, asker: askerOf(scope) });
   };
 
   const start = async (query: Query): Promise<StartedRun> => {
@@ -268,4 +270,9 @@ function queryOf(run: TakenRun): Query {
 
 function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {
   return { id: newId('message'), role, parts, model: null, stop_reason: null, usage: null };
+}
+
+/** Whose providers a run may use. */
+function askerOf({ agents: { userId, workspaceId, providerSettingId } }: RunScope): Asker {
+  return { userId, workspaceId, providerSettingId };
 }
