@@ -61,7 +61,6 @@ export { soundFormats, soundTypeOf } from './models/media-type.ts';
 export type {
   AnswerTerms,
   Generation,
-  ModelFacts,
   ModelMessage,
   ModelMessagePart,
   ModelPart,
@@ -71,7 +70,7 @@ export type {
 export type { AskedModels } from './models/asked-models.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
-export type { Asker, FindOwnProviders, OwnProviders } from './providers/own-providers.ts';
+export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';

@@ -21,8 +21,6 @@ export interface OwnProviders {
 /** Throws Problem `not_found` where the setting that is wanted is not there. */
 export type FindOwnProviders = (asker: Asker) => Promise<OwnProviders>;
 
-export const noOwnProviders: OwnProviders = { providers: [], models: {} };
-
 /** The settings, with the models that are chosen there instead. */
 export function withOwnModels(config: ClientConfig, { models }: Pick<OwnProviders, 'models'>): ClientConfig {
   const { large, small } = models;
