@@ -1,7 +1,7 @@
 /** The model providers that people and admins keep on the server: how they are written, shown, and used. The face of this folder. */
 import type { ProviderSetting, ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
-import type { ProviderSettingsParts } from './parts.ts';
 import { type OwnProvider, providersForRuns } from './for-runs.ts';
+import type { ProviderSettingsParts } from './parts.ts';
 
 export { createProviderOauths, type ProviderOauths } from './oauth.ts';
 

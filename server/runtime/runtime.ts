@@ -56,6 +56,7 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
+export type { AskedModels } from './models/asked-models.ts';
 export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';
 export { soundFormats, soundTypeOf } from './models/media-type.ts';
 export type {
@@ -67,7 +68,6 @@ export type {
   TokenCount,
   ToolDefinition,
 } from './models/model.ts';
-export type { AskedModels } from './models/asked-models.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export type { Asker } from './providers/own-providers.ts';

@@ -5,8 +5,8 @@ import type { Parts } from '../live-parts.ts';
 import type { TokenCount } from '../models/model.ts';
 import { chooseKind, type ModelChoice } from '../models/model-choice.ts';
 import { askPatiently } from '../models/model-patience.ts';
-import { spendingOf } from '../runs/spending.ts';
 import type { Asker } from '../providers/own-providers.ts';
+import { spendingOf } from '../runs/spending.ts';
 import type { Transcript } from '../transcript.ts';
 
 /** A session whose title nobody has chosen. */
