@@ -456,7 +456,7 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     form.append('file', new Blob(['short']), 'short.txt');
     const uploaded = await fetch(`${app.url}/api/v1/files`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${app.operatorKey}` },
+      headers: { authorization: `Bearer ${ada.token}` },
       body: form,
     });
     const { id } = (await uploaded.json()) as { id: string }; // held against the contract before it was sent
