@@ -89,8 +89,9 @@ test('a catalogue is made, read, replaced with its ETag and deleted, and the aud
   expect((await ask('DELETE', one)).status).toBe(204);
   expect((await ask('GET', one)).body.code).toBe('not_found');
 
-  const { body: entries } = await ask('GET', '/api/v1/audit/logs?limit=3');
-  const told = entries.data.map(({ action }: { action: string }) => action).toSorted();
+  const { body: entries } = await ask('GET', '/api/v1/audit/logs?limit=20');
+  const actions: string[] = entries.data.map(({ action }: { action: string }) => action);
+  const told = actions.filter((action) => action.startsWith('catalog.')).toSorted();
   expect(told).toEqual(['catalog.create', 'catalog.delete', 'catalog.replace']);
 });
 
