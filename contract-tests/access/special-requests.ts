@@ -1,4 +1,6 @@
 /** Operations for which the contract's example is not enough: what they are asked of stands in a body, or is good once. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { signInRequests } from './sign-in-requests.ts';
 import type { RequestPlace, Special, SpecialRequest } from './special-request.ts';
 
@@ -44,6 +46,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
     },
   }),
   acceptInvitation,
+  completeProviderOauth,
   trustWorkspace,
 };
 
@@ -63,6 +66,28 @@ async function acceptInvitation({ world: { cast }, sender }: RequestPlace): Prom
     async undo() {
       const header = { 'If-Match': '*' };
       await client.DELETE('/api/v1/organizations/{org_id}', { params: { path, header } });
+    },
+  };
+}
+
+/** Of an attempt that the owner has begun, at a provider that gives tokens once. */
+async function completeProviderOauth({ world: { cast }, ids }: RequestPlace): Promise<SpecialRequest> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', connection: 'close' });
+    response.end(JSON.stringify({ access_token: 'of-the-matrix', expires_in: 3600 }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo; // it listens on TCP
+  const urls = { auth_url: 'https://auth.example.com/', token_url: `http://127.0.0.1:${port}/token` };
+  const { client } = (ids.org_id === cast.ours.id ? cast.ours : cast.theirs).owner;
+  const { data } = await client.POST('/api/v1/settings/providers/{setting_id}/oauth/start', {
+    params: { path: { setting_id: ids.setting_id ?? '' } },
+    body: { flow: 'code', client: { client_id: 'service', ...urls } },
+  });
+  return {
+    body: { state: data.state, code: 'of-the-matrix' },
+    undo: async () => {
+      server.close();
     },
   };
 }

@@ -40,7 +40,8 @@ async function startAll(
   const server = await startServer({
     upstreamUrl: upstream.url,
     databaseUrl: database?.url,
-    variables: openIdVariables(openid.url),
+    // Where a provider is played that gives tokens.
+    variables: { ...openIdVariables(openid.url), SERVICE_OUTBOUND_ALLOW: '127.0.0.1' },
   });
   running.push(server);
   return server;
