@@ -28,7 +28,7 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   });
   expect(changed.status).toBe(200);
   expect((await send(stage, 'GET', one, { token })).status).toBe(200);
-  await connectProvider(stage, token, one);
+  await connectProvider(stage, { token, setting: one, token_url: `${baseUrl}/token` });
   const broken = {
     base_url: `${baseUrl}/?key=x`,
     api_key: `${secrets.make('a key that is refused')}\u2028x`,
@@ -36,14 +36,21 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
 }
 
-/** Nobody answers at the token server: what was sent is told to nobody all the same. */
-async function connectProvider(stage: Stage, token: string, setting: string): Promise<void> {
+/** The upstream has no such place, and refuses: what was sent is told to nobody else. */
+async function connectProvider(
+  stage: Stage,
+  {
+    token,
+    setting,
+    token_url,
+  }: { readonly token: string; readonly setting: string; readonly token_url: string },
+): Promise<void> {
   const { secrets } = stage;
   const client = {
     client_id: 'service',
     client_secret: secrets.make('the secret of an OAuth client of a provider'),
     auth_url: 'https://auth.example.com/authorize',
-    token_url: 'http://127.0.0.1:1/token',
+    token_url,
   };
   const begun = await send(stage, 'POST', `${setting}/oauth/start`, {
     token,
@@ -53,6 +60,6 @@ async function connectProvider(stage: Stage, token: string, setting: string): Pr
   const code = secrets.make('the code of a provider');
   const body = { state: begun.body.state, code };
   const refused = await send(stage, 'POST', `${setting}/oauth/complete`, { token, body });
-  expect(refused.status).toBe(502);
+  expect(refused.body.code).toBe('oauth_invalid');
   stage.sent.add('startProviderOauth client.client_secret').add('completeProviderOauth code');
 }
