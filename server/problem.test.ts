@@ -217,9 +217,13 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   malformed_http: () => raw('GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n'),
   oidc_login_invalid: () => bare.request('GET', '/api/v1/auth/oidc/gone/callback?state=x&code=y'),
   oauth_invalid: async () => {
+    // Somebody else's: what one has set up oneself is asked before the provider of the other tests.
+    const { token } = await app.register('connector');
+    const path = '/api/v1/settings/providers';
     const setting = { scope: 'user', provider_id: 'openai', api_key: 'k', name: 'To connect' };
-    const { body } = await ask('POST', '/api/v1/settings/providers', { body: setting });
-    return ask('POST', `/api/v1/settings/providers/${body.id}/oauth/complete`, {
+    const { body } = await app.request('POST', path, { token, body: setting });
+    return app.request('POST', `${path}/${body.id}/oauth/complete`, {
+      token,
       body: { state: 'x', code: 'y' },
     });
   },
