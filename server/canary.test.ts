@@ -209,6 +209,7 @@ async function ask(stage: Stage): Promise<void> {
   for (const [model, credentials] of [
     ['openai:gpt-5.2', 1],
     ['used:scripted-1', 2],
+    ['kept:scripted-1', 2],
   ] as const) {
     await upstream.script([{ reply: { text: 'Hello.' } }]);
     expect((await query({ prompt: 'hello', model })).status).toBe(200);
@@ -221,9 +222,14 @@ async function ask(stage: Stage): Promise<void> {
     expect((await query({ prompt: 'refuse', model })).status).toBe(502);
   }
   expect((await query({ prompt: 'hello', model: 'renewed:scripted-1' })).status).toBe(502);
-  const streamed = await send(stage, 'POST', '/api/v1/query/stream', { token, body: { prompt: 'refuse' } });
+  // Of the one whose credentials the refusal quotes: those of another would not be known to be secret.
+  const model = 'kept:scripted-1';
+  const streamed = await send(stage, 'POST', '/api/v1/query/stream', {
+    token,
+    body: { prompt: 'refuse', model },
+  });
   expect(streamed.body).toContain('event: error');
-  const messages = { model: 'scripted-1', max_tokens: 10, messages: [{ role: 'user', content: 'refuse' }] };
+  const messages = { model, max_tokens: 10, messages: [{ role: 'user', content: 'refuse' }] };
   expect(
     (await send(stage, 'POST', '/v1/messages', { token, body: messages })).status,
   ).toBeGreaterThanOrEqual(400);

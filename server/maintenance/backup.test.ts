@@ -87,8 +87,8 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await (await start()).stop();
       const newest = await ask((sql) => sql('schema_versions').orderBy('version', 'desc').first());
       // As the program before the last step would have left it.
-      await ask((sql) => sql.schema.dropTable('kept_requests'));
-      await ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+      await ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
+      await ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
       const steps: number = (await ask((sql) => sql('schema_versions').pluck('version'))).length;
       const url = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
       const open = async () =>
@@ -96,15 +96,15 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await open();
       const copies = (await readdir(folder)).filter((name) => name.startsWith('before-migration-from-'));
       expect(copies).toHaveLength(1);
-      expect(await ask((sql) => sql('kept_requests'))).toEqual([]);
+      expect(await ask((sql) => sql('files'))).toEqual([]);
       await restoreBackup(settings, join(folder, copies[0] ?? ''));
       expect(await ask((sql) => sql('schema_versions').pluck('version'))).toHaveLength(steps);
-      expect(await ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+      expect(await ask((sql) => sql.schema.hasTable('files'))).toBe(false);
       await ask((sql) =>
         sql('schema_versions').insert({ version: newest.version + 1, name: 'future', applied_at: 1 }),
       );
       await expect(open()).rejects.toMatchObject({ name: 'NewerDatabase' });
-      expect(await ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+      expect(await ask((sql) => sql.schema.hasTable('files'))).toBe(false);
     },
     120_000,
   );

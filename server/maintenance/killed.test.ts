@@ -41,13 +41,13 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await openToEnd(installation);
       const complete = await steps(installation);
       // As the program before the last step would have left it.
-      await installation.ask((sql) => sql.schema.dropTable('kept_requests'));
-      await installation.ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+      await installation.ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
+      await installation.ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
       const older = await steps(installation);
       // The time of the copy is asked for first, and that of the step when all of it is done.
       expect(await openUntilKilled(installation, 2)).toBe('SIGKILL');
       expect(await steps(installation)).toEqual(older);
-      expect(await installation.ask((sql) => sql.schema.hasTable('kept_requests'))).toBe(false);
+      expect(await installation.ask((sql) => sql.schema.hasTable('files'))).toBe(false);
       await openToEnd(installation);
       expect(await steps(installation)).toEqual(complete);
       const copies = await readdir(join(installation.settings.dataDirectory, 'backups'));
@@ -180,8 +180,8 @@ onPostgres(
   async () => {
     const installation = await install('PostgreSQL');
     await openToEnd(installation);
-    await installation.ask((sql) => sql.schema.dropTable('kept_requests'));
-    await installation.ask((sql) => sql('schema_versions').where({ name: 'idempotency' }).delete());
+    await installation.ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
+    await installation.ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
     const older = await steps(installation);
     const programs = process.env.PATH;
     vi.stubEnv('PATH', '/nowhere');
