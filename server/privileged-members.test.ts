@@ -47,8 +47,7 @@ test.each(withBodies.map((route) => [route.operationId, route] as const))(
       const { body, headers } = exampleOf(route);
       const answer = await app.request(method.toUpperCase(), withExampleIds(route), {
         ...(access.allow !== 'public' && { token }),
-        ...(headers && { headers: { 'if-match': '*', ...headers } }),
-        body: { ...body, [name]: value },
+        ...sent({ ...body, [name]: value }, headers),
       });
       expect([name, answer.status, answer.body.code]).toEqual([name, 400, 'invalid_request']);
       expect(answer.body.errors).toContainEqual(expect.objectContaining({ pointer: `/${name}` }));
@@ -67,6 +66,7 @@ test('there are such operations, and few of these members mean something to any 
   expect(meant.sort()).toEqual([
     'createGroup organization_id',
     'createInvitation role',
+    'createProviderSetting organization_id',
     'createUser organization_id',
     'createUser role',
     'createWorkspace organization_id',
@@ -77,6 +77,22 @@ test('there are such operations, and few of these members mean something to any 
     'updateUser status',
   ]);
 });
+
+/** The body in the form that the operation takes. */
+function sent(body: Record<string, unknown>, headers: Record<string, string> = {}) {
+  if (headers['content-type'] !== 'multipart/form-data')
+    return { body, headers: { 'if-match': '*', ...headers } };
+  const part = (name: string, value: string) =>
+    `--x\r\nContent-Disposition: form-data; name=${name}\r\n\r\n${value}\r\n`;
+  const fields = Object.entries(body).filter(([name]) => name !== 'file');
+  const texts = fields.map(([name, value]) =>
+    part(`"${name}"`, typeof value === 'string' ? value : JSON.stringify(value)),
+  );
+  return {
+    body: `${texts.join('')}${part('"file"; filename="a"', 'a')}--x--\r\n`,
+    headers: { 'content-type': 'multipart/form-data; boundary=x' },
+  };
+}
 
 /** The members that the operation takes, in whichever of its forms. */
 function knownTo(route: Route): string[] {

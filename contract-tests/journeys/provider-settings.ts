@@ -70,14 +70,13 @@ export function providerSettingJourneys(target: () => Target): void {
       body: { flow: 'code', client: { client_id: 'service', ...urls } },
     });
     expectShape('ProviderOauthStarted', begun.data);
-    await liveOnly(async () => {
-      expect(begun.data.authorize_url).toContain(begun.data.state);
-      const refused = client.POST(`${one}/oauth/complete`, {
-        params: { path },
-        body: { state: 'nobodys', code: 'nobodys' },
-      });
-      expect(await refusal(refused)).toMatchObject({ status: 400, code: 'oauth_invalid' });
-    });
+    await liveOnly(() => expect(begun.data.authorize_url).toContain(begun.data.state));
+    const wrong = { state: 'nobodys', code: 'nobodys' };
+    const refused = await refusal(
+      client.POST(`${one}/oauth/complete`, { params: { path }, body: wrong, ...preferring(400) }),
+    );
+    expect(refused.status).toBe(400);
+    await liveOnly(() => expect(refused.code).toBe('oauth_invalid'));
     const { data } = await client.GET(`${one}/oauth`, { params: { path } });
     expectShape('ProviderOauth', data);
     await liveOnly(() => expect(data.connected).toBe(false));

@@ -93,7 +93,7 @@ export function systemJourneys(target: () => Target): void {
     expect(streamed.response.headers.get('Content-Type')).toMatch(/^text\/event-stream/);
     expect(streamed.data).toMatch(/event: message_start\n[\s\S]*event: message_stop\n/);
     const refused = await refusal(
-      client.POST('/v1/messages', { body: { ...body, max_tokens: 0 }, ...preferring(400) }),
+      client.POST('/v1/messages', { body: { ...body, max_tokens: -1 }, ...preferring(400) }),
     );
     expect(refused).toMatchObject({ status: 400, code: 'invalid_request_error' });
   });
