@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { guard, inScope, ofUser } from './0006-tenancy.ts';
 
 export const providerSettings = {
-  name: 'provider settings',
+  name: 'provider-settings',
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('provider_settings', (table) => {
       table.text('id').primary();

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { forServerAlone, guard } from './0006-tenancy.ts';
 
 export const modelCatalogs = {
-  name: 'model_catalogs',
+  name: 'model-catalogs',
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('model_catalogs', (table) => {
       table.text('id').primary();

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { guard } from './0006-tenancy.ts';
 
 export const providerOauth = {
-  name: 'provider oauth',
+  name: 'provider-oauth',
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('provider_oauth', (table) => {
       ofSetting(table);

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { guard, inScope } from './0006-tenancy.ts';
 
 export const messageThreads = {
-  name: 'message_threads',
+  name: 'message-threads',
   async up(sql: Knex.Transaction): Promise<void> {
     await sql.schema.createTable('message_threads', (table) => {
       table.text('session_id').primary().references('sessions.id').onDelete('cascade');
