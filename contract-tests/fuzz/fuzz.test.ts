@@ -24,6 +24,8 @@ beforeAll(async () => {
   // The brake on guessing would answer in the place of what is tried here.
   const variables = {
     SERVICE_LOGIN_ATTEMPTS: '100000',
+    // Where a provider is played that gives tokens.
+    SERVICE_OUTBOUND_ALLOW: '127.0.0.1',
     ...openIdVariables(openid.url),
     ...(await database()),
   };
