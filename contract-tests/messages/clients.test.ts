@@ -143,8 +143,12 @@ describe.each([
     ] as const)('are told of %s by its class, whole and streamed', async (what, status, type, Kind) => {
       const sdk = client(what === 'a wrong key' ? 'sk-wrong' : undefined);
       const asked = { ...saying(what), ...(what === 'an unknown model' && { model: 'no:such' }) };
-      for (const call of [sdk.messages.create(asked), sdk.messages.stream(asked).finalMessage()]) {
-        const error: unknown = await call.catch((error: unknown) => error);
+      // One after the other: a call that fails before anybody listens ends the test run.
+      for (const call of [
+        () => sdk.messages.create(asked),
+        () => sdk.messages.stream(asked).finalMessage(),
+      ]) {
+        const error: unknown = await call().catch((error: unknown) => error);
         expect(error).toBeInstanceOf(Kind);
         expect(error).toMatchObject({
           status,
