@@ -11,7 +11,7 @@ import { createLog } from '../log.ts';
 import { openStore } from '../store/store.ts';
 import { clientOf } from '../test-client.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
-import { install, usePostgresPrograms } from './test-installation.ts';
+import { install, newestTable, undoNewestStep, usePostgresPrograms } from './test-installation.ts';
 
 const run = promisify(execFile);
 const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
@@ -86,9 +86,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       const { folder, settings, start, ask } = await install(database);
       await (await start()).stop();
       const newest = await ask((sql) => sql('schema_versions').orderBy('version', 'desc').first());
-      // As the program before the last step would have left it.
-      await ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
-      await ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
+      await undoNewestStep({ ask });
       const steps: number = (await ask((sql) => sql('schema_versions').pluck('version'))).length;
       const url = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
       const open = async () =>
@@ -96,15 +94,15 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       await open();
       const copies = (await readdir(folder)).filter((name) => name.startsWith('before-migration-from-'));
       expect(copies).toHaveLength(1);
-      expect(await ask((sql) => sql('files'))).toEqual([]);
+      expect(await ask((sql) => sql(newestTable))).toEqual([]);
       await restoreBackup(settings, join(folder, copies[0] ?? ''));
       expect(await ask((sql) => sql('schema_versions').pluck('version'))).toHaveLength(steps);
-      expect(await ask((sql) => sql.schema.hasTable('files'))).toBe(false);
+      expect(await ask((sql) => sql.schema.hasTable(newestTable))).toBe(false);
       await ask((sql) =>
         sql('schema_versions').insert({ version: newest.version + 1, name: 'future', applied_at: 1 }),
       );
       await expect(open()).rejects.toMatchObject({ name: 'NewerDatabase' });
-      expect(await ask((sql) => sql.schema.hasTable('files'))).toBe(false);
+      expect(await ask((sql) => sql.schema.hasTable(newestTable))).toBe(false);
     },
     120_000,
   );

@@ -10,7 +10,13 @@ import { createLog } from '../log.ts';
 import { schemaVersion } from '../store/migrate.ts';
 import { openStore } from '../store/store.ts';
 import { createBackup, restoreBackup, rotateMasterKey } from './maintenance.ts';
-import { install, type TestInstallation, usePostgresPrograms } from './test-installation.ts';
+import {
+  install,
+  newestTable,
+  type TestInstallation,
+  undoNewestStep,
+  usePostgresPrograms,
+} from './test-installation.ts';
 
 const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
 
@@ -40,14 +46,12 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       const installation = await install(database);
       await openToEnd(installation);
       const complete = await steps(installation);
-      // As the program before the last step would have left it.
-      await installation.ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
-      await installation.ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
+      await undoNewestStep(installation);
       const older = await steps(installation);
       // The time of the copy is asked for first, and that of the step when all of it is done.
       expect(await openUntilKilled(installation, 2)).toBe('SIGKILL');
       expect(await steps(installation)).toEqual(older);
-      expect(await installation.ask((sql) => sql.schema.hasTable('files'))).toBe(false);
+      expect(await installation.ask((sql) => sql.schema.hasTable(newestTable))).toBe(false);
       await openToEnd(installation);
       expect(await steps(installation)).toEqual(complete);
       const copies = await readdir(join(installation.settings.dataDirectory, 'backups'));
@@ -180,8 +184,7 @@ onPostgres(
   async () => {
     const installation = await install('PostgreSQL');
     await openToEnd(installation);
-    await installation.ask((sql) => sql.schema.dropTable('files').dropTable('stored_objects'));
-    await installation.ask((sql) => sql('schema_versions').where({ name: 'files' }).delete());
+    await undoNewestStep(installation);
     const older = await steps(installation);
     const programs = process.env.PATH;
     vi.stubEnv('PATH', '/nowhere');

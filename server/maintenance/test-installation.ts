@@ -34,6 +34,24 @@ export interface TestInstallation {
   ask<T>(question: (sql: Knex) => PromiseLike<T>): Promise<T>;
 }
 
+/** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
+const newestStep = {
+  name: 'corpora',
+  tables: [
+    ...['ingestion_workers', 'ingestion_items', 'ingestion_jobs', 'documents', 'extracted_texts'],
+    ...['corpus_grants', 'corpora'],
+  ],
+};
+
+/** A table that is there once the newest migration was done. */
+export const newestTable = 'corpora';
+
+/** Leaves the database as the program before the last step would have. */
+export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
+  for (const table of newestStep.tables) await ask((sql) => sql.schema.dropTable(table));
+  await ask((sql) => sql('schema_versions').where({ name: newestStep.name }).delete());
+}
+
 export async function install(database: string): Promise<TestInstallation> {
   const folder = await temporaryFolder();
   const dataDirectory = join(folder, 'data');
