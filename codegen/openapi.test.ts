@@ -51,6 +51,13 @@ test('every POST that creates something or begins a run takes an Idempotency-Key
     ({ operation }) => takesKey(operation) !== (operation['x-idempotent'] !== undefined),
   );
   expect(names(half)).toEqual([]);
+  const held = operations.filter(
+    ({ operation }) => operation['x-idempotent'] && operation.requestBody?.content['multipart/form-data'],
+  );
+  // With a key a form is read whole before anything begins.
+  expect(names(held.filter(({ operation }) => (operation['x-body-limit'] ?? 0) > 64 * 1024 * 1024))).toEqual(
+    [],
+  );
 });
 
 /** Why a POST takes no key. */

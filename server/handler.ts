@@ -121,13 +121,18 @@ type Part<Id extends OperationId, Where extends string> = operations[Id] extends
     : Record<never, never>
   : Record<never, never>;
 
-type Body<Operation> = Operation extends { requestBody: { content: { 'multipart/form-data': infer Form } } }
-  ? { readonly [Name in keyof Form]: Name extends 'file' ? UploadedFile : Form[Name] }
-  : Operation extends { requestBody: { content: infer Content } }
-    ? Content[keyof Content]
-    : Operation extends { requestBody?: { content: infer Content } }
-      ? Content[keyof Content] | undefined
-      : undefined;
+type Body<Operation> = Operation extends { requestBody: { content: infer Content } }
+  ? BodyOf<Content>
+  : Operation extends { requestBody?: { content: infer Content } }
+    ? BodyOf<Content> | undefined
+    : undefined;
+
+/** Of each type that a body may have, what is made of it. */
+type BodyOf<Content> = {
+  [Type in keyof Content]: Type extends 'multipart/form-data' ? Form<Content[Type]> : Content[Type];
+}[keyof Content];
+
+type Form<Parts> = { readonly [Name in keyof Parts]: Name extends 'file' ? UploadedFile : Parts[Name] };
 
 type StatusReply<Status, Response> = { readonly status: Status } & Headers<Response> & Content<Response>;
 

@@ -1,4 +1,5 @@
 /** Reads a form: its fields first, then the one file, whose bytes go on to whoever stores them as they arrive. */
+import { createHash } from 'node:crypto';
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy';
 import type { Route } from '../contract/routes.ts';
 import type { UploadedFile } from '../handler.ts';
@@ -35,6 +36,23 @@ export function withFiles(seen: unknown, body: unknown): unknown {
   if (!holdsFile(body)) return seen;
   const given = new Map(Object.entries(body));
   return mapped(seen, (value, name) => (isFile(given.get(name)) ? given.get(name) : value));
+}
+
+/** A form with the bytes of its file at hand, and what it says: of the file, by what it can be told from another. */
+export async function readWhole(body: unknown): Promise<{ readonly body: unknown; readonly said: unknown }> {
+  if (!holdsFile(body)) return { body, said: body };
+  const whole = new Map<string, unknown>();
+  const said = new Map<string, unknown>();
+  for (const [name, value] of Object.entries(body)) {
+    const bytes = isFile(value) ? await bytesOf(value) : null;
+    whole.set(name, bytes ? { mostBytes: bytes.length, content: [bytes] } : value);
+    said.set(name, bytes ? createHash('sha256').update(bytes).digest('base64url') : value);
+  }
+  return { body: Object.fromEntries(whole), said: Object.fromEntries(said) };
+}
+
+async function bytesOf({ content }: UploadedFile): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(content));
 }
 
 /** Resolves as soon as the file begins, or at the end where there is none. */
@@ -149,7 +167,7 @@ function holdsFile(body: unknown): body is object {
   return typeof body === 'object' && body !== null && Object.values(body).some(isFile);
 }
 
-function isFile(value: unknown): boolean {
+function isFile(value: unknown): value is UploadedFile {
   return typeof value === 'object' && value !== null && files.has(value);
 }
 

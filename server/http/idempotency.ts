@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
+import { readWhole } from './form.ts';
 import type { AnyCall, Caller, EarlierRequest, IdempotentRequest, Ports } from './ports.ts';
 import { type AnyReply, eventsOf } from './wire.ts';
 
@@ -11,9 +12,12 @@ export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => P
 /** Performs operations, those with a key once. */
 export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): PerformOnce {
   const answering = new Map<string, string>();
-  return async (exchange, route, call) => {
-    const request = requestOf(route, call);
-    if (!request) return ports.perform(route, call);
+  return async (exchange, route, first) => {
+    const key = keyOf(route, first);
+    if (!key) return ports.perform(route, first);
+    const { body, said } = await readWhole(first.body);
+    const call = { ...first, body };
+    const request = requestOf(route, { ...first, body: said }, key);
     const name = `${request.principalId} ${request.key}`;
     const under = answering.get(name);
     if (under !== undefined) throw under === request.fingerprint ? inUse() : reused();
@@ -60,15 +64,19 @@ async function answer(
   return repeat(faster);
 }
 
-function requestOf(route: Route, call: AnyCall): IdempotentRequest | null {
-  const key = call.headers['Idempotency-Key'];
-  if (route.idempotent === null || typeof key !== 'string' || !call.principal) return null;
+type Key = Pick<IdempotentRequest, 'principalId' | 'userId' | 'key'>;
+
+function keyOf(route: Route, { headers, principal }: AnyCall): Key | null {
+  const key = headers['Idempotency-Key'];
+  if (route.idempotent === null || typeof key !== 'string' || !principal) return null;
+  return { principalId: principalOf(principal), userId: principal.userId, key };
+}
+
+function requestOf(route: Route, call: AnyCall, key: Key): IdempotentRequest {
   const { 'Idempotency-Key': _, ...headers } = call.headers;
   const said = [route.operationId, call.path, call.query, headers, call.body];
   return {
-    principalId: principalOf(call.principal),
-    userId: call.principal.userId,
-    key,
+    ...key,
     fingerprint: createHash('sha256').update(inOrder(said)).digest('base64url'),
   };
 }

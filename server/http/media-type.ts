@@ -8,18 +8,29 @@ const mediaType = new RegExp(`^\\s*(${token}/${token})\\s*((?:;.*)?)$`);
 const parameter = new RegExp(`;\\s*(${token})\\s*=\\s*(?:"([^"]*)"|(${token}))`, 'g');
 
 /** Throws unless the body has a declared type, in UTF-8. Plain JSON will do where a merge patch is declared. */
-export function requireMediaType(request: IncomingMessage, route: Route): void {
+export function requireMediaType(request: IncomingMessage, route: Route): string {
   const header = request.headers['content-type'];
   const expected = route.requestTypes.join(' or ');
   if (header === undefined)
     throw new Problem('unsupported_media_type', `Name the type of the body: Content-Type: ${expected}.`);
   const given = parse(header);
-  const json = given?.type === 'application/json' && route.requestTypes.some((type) => type.endsWith('json'));
-  if (!given || !(route.requestTypes.includes(given.type) || json))
-    throw new Problem('unsupported_media_type', `This operation takes ${expected}.`);
+  const declared = given && declaredType(given.type, route);
+  if (!declared) throw new Problem('unsupported_media_type', `This operation takes ${expected}.`);
   const charset = given.parameters.get('charset')?.toLowerCase() ?? 'utf-8';
   if (charset !== 'utf-8' && charset !== 'utf8')
     throw new Problem('unsupported_media_type', 'Send the body in UTF-8; no other charset is taken.');
+  return declared;
+}
+
+/** By which of the declared types a body is judged; the first where it has none of them. */
+export function judgedType({ headers }: Pick<IncomingMessage, 'headers'>, route: Route): string | undefined {
+  const given = parse(headers['content-type'] ?? '');
+  return (given && declaredType(given.type, route)) ?? route.requestTypes[0];
+}
+
+function declaredType(type: string, { requestTypes }: Route): string | undefined {
+  if (requestTypes.includes(type)) return type;
+  return type === 'application/json' ? requestTypes.find((one) => one.endsWith('json')) : undefined;
 }
 
 /** Throws where the caller accepts none of the types that the operation answers with. */

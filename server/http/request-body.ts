@@ -16,8 +16,7 @@ export async function readBody(exchange: Exchange, route: Route): Promise<unknow
     await readBytes(request, response, 0, unexpectedBody);
     return undefined;
   }
-  requireMediaType(request, route);
-  if (route.requestTypes.includes('multipart/form-data'))
+  if (requireMediaType(request, route) === 'multipart/form-data')
     return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
   const bytes = await readBytes(request, response, route.bodyLimit, tooLarge);
   return bytes.length === 0 ? undefined : readJson(bytes);

@@ -17,6 +17,7 @@ import type { Exchange } from './exchange.ts';
 import { createExplanation } from './explanation.ts';
 import { invalidRequest } from './field-errors.ts';
 import { withFiles, withoutFiles } from './form.ts';
+import { judgedType } from './media-type.ts';
 import { type ReadQuery, readQuery, writeQuery } from './query-string.ts';
 
 /** What the contract lets in, with types and defaults filled in. */
@@ -63,18 +64,19 @@ function explain({ exchange, route, parameters, query, body }: RefusedRequest): 
   });
   const id = found.find((error) => error.in === 'path');
   if (id) return noSuchId(id.name ?? '');
-  const errors = [...query.errors, ...found, ...explainBody(route, body)];
+  const errors = [...query.errors, ...found, ...explainBody(exchange, route, body)];
   if (errors.length > 0) return invalidRequest(errors);
   throw new Error(`Two validators disagree about a request to ${route.operationId}`);
 }
 
-function explainBody(route: Route, body: unknown): FieldError[] {
+function explainBody({ request }: Exchange, route: Route, body: unknown): FieldError[] {
   if (body === undefined)
     return needsBody(route)
       ? [{ in: 'body', pointer: '', message: 'is required by this operation', code: 'required' }]
       : [];
   const content = child(child(operationOf(route), 'requestBody'), 'content');
-  return explanation.ofBody(child(child(content, route.requestTypes[0] ?? ''), 'schema'), withoutFiles(body));
+  const schema = child(child(content, judgedType(request, route) ?? ''), 'schema');
+  return explanation.ofBody(schema, withoutFiles(body));
 }
 
 /** An id that does not look like one cannot exist: that is not found, as for any other id. */
@@ -155,14 +157,14 @@ function viewOf(
       exchange.request.headers[name] === undefined ? [] : [[name, exchange.request.headers[name]]],
     );
   // Whether the type is one of the declared was seen before the body was read.
-  const type = route.requestTypes.slice(0, 1).map((declared) => ['content-type', declared]);
+  const type = judgedType(exchange.request, route);
   return {
     method: route.method.toUpperCase(),
     originalUrl: search === '' ? exchange.path : `${exchange.path}?${search}`,
     path: exchange.path,
     baseUrl: '',
     app: { enabled: () => true, param: () => undefined },
-    headers: Object.fromEntries([...headers, ...type]),
+    headers: { ...Object.fromEntries(headers), ...(type !== undefined && { 'content-type': type }) },
     query: Object.fromEntries(query),
     // Whatever a browser keeps for us is none of its person's fault: handlers look at it.
     cookies: {},

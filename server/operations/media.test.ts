@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { picture, sounds } from '../../contract-tests/upstream/media-files.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
-import { type Account, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -25,6 +25,7 @@ beforeAll(async () => {
       text_to_speech: { provider: 'painter', voice: 'nova' },
       speech_to_text: { provider: 'painter', model: 'whisper-1' },
     },
+    settings: { outboundAllow: [new URL(upstream.url).origin] },
   });
   bare = await testApp({ config: { providers: { painter: provider } } });
   ada = await app.register('ada');
@@ -109,11 +110,98 @@ test('what is no sound is not sent, nor what is too large', async () => {
   expect(await upstream.requests()).toEqual([]);
 });
 
+describe('a sound that comes as the file of a form', () => {
+  const wav = sounds.wav?.bytes ?? Buffer.alloc(0);
+  type Part = readonly [name: string, value: string | Buffer<ArrayBuffer>];
+  const form = (parts: readonly Part[]) => {
+    const body = new FormData();
+    for (const [name, value] of parts)
+      if (typeof value === 'string') body.append(name, value);
+      else body.append(name, new Blob([value]), 'greeting.wav');
+    return body;
+  };
+  const upload = async (parts: readonly Part[], headers: Record<string, string> = {}) => {
+    const answer = await fetch(app.url + transcriptions, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ada.token}`, ...headers },
+      body: form(parts),
+    });
+    return { status: answer.status, body: (await answer.json()) as Json };
+  };
+
+  test('is written down as the same sound in Base64 is, with what stands before it', async () => {
+    await upstream.script([{ when: { task: 'transcription' }, reply: { text: 'guten Morgen' } }]);
+    const audio = wav.toString('base64');
+    const inJson = await post(transcriptions, {
+      audio,
+      language: 'de',
+      provider: 'other',
+      model: 'whisper-1',
+    });
+    const sent = await upload([
+      ['language', 'de'],
+      ['provider', 'other'],
+      ['model', 'whisper-1'],
+      ['file', Buffer.from(wav)],
+    ]);
+    expect(sent).toEqual({ status: 200, body: inJson.body });
+    expect(sent.body).toMatchObject({ model: 'other:whisper-1', text: 'guten Morgen' });
+    expect((await upstream.latest(() => true)).body).toMatchObject({
+      language: 'de',
+      file: { name: 'audio.wav', size: wav.length },
+    });
+  });
+
+  test('has a limit of its own, however it is sent', async () => {
+    await upstream.script([{ reply: {} }]);
+    const large = Buffer.concat([wav, Buffer.alloc(25 * 1024 * 1024)]);
+    expect(await upload([['file', large]])).toMatchObject({ status: 413, body: { code: 'body_too_large' } });
+    const pieces = new Response(form([['file', large]]));
+    const unannounced = await fetch(app.url + transcriptions, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${ada.token}`,
+        'content-type': pieces.headers.get('content-type') ?? '',
+      },
+      body: pieces.body,
+      duplex: 'half',
+    });
+    expect(unannounced.status).toBe(413);
+    expect(await upstream.requests()).toEqual([]);
+  });
+
+  test.each<[string, readonly Part[], number, string]>([
+    ['is no sound', [['file', Buffer.from('swordfish is the password')]], 415, 'unsupported_media_type'],
+    ['is not there', [['language', 'de']], 400, 'invalid_request'],
+    ['is in Base64', [['audio', wav.toString('base64').slice(0, 4000)]], 400, 'invalid_request'],
+    ['is not last', [['file', Buffer.from(wav)], ['language', 'de']], 400, 'invalid_request'], // biome-ignore format: a row
+    ['is in no language', [['language', 'no language'], ['file', Buffer.from(wav)]], 400, 'invalid_request'], // biome-ignore format: a row
+    ['is for nobody', [['provider', 'gone'], ['file', Buffer.from(wav)]], 404, 'model_not_found'], // biome-ignore format: a row
+  ])('that %s is refused, and nobody is asked', async (_what, parts, status, code) => {
+    await upstream.script([{ reply: {} }]);
+    expect(await upload(parts)).toMatchObject({ status, body: { code } });
+    expect(await upstream.requests()).toEqual([]);
+  });
+
+  test('and comes again with its key is heard once; another sound with that key is refused', async () => {
+    await upstream.script([{ when: { task: 'transcription' }, reply: { text: 'guten Morgen' } }]);
+    const headers = { 'Idempotency-Key': 'the-same-sound' };
+    const first = await upload([['file', Buffer.from(wav)]], headers);
+    expect(first).toMatchObject({ status: 200, body: { text: 'guten Morgen' } });
+    expect(await upload([['file', Buffer.from(wav)]], headers)).toEqual(first);
+    expect(await upstream.requests()).toHaveLength(1);
+    const other = Buffer.from(wav);
+    other.writeUInt8(7, other.length - 1);
+    expect((await upload([['file', other]], headers)).body.code).toBe('idempotency_key_reused');
+  });
+});
+
 describe('refusals', () => {
   test.each([
     [images, { prompt: 'x' }, 'image_generation.provider'],
     [speech, { text: 'x' }, 'text_to_speech.provider'],
   ])('%s says what to set where nothing is', async (path, body, key) => {
+    await upstream.script([{ reply: {} }]);
     const problem = await bare.request('POST', path, { token: bare.operatorKey, body });
     expect(problem).toMatchObject({ status: 501, body: { code: 'media_not_configured' } });
     expect(problem.body.detail).toContain(key);
@@ -224,6 +312,41 @@ describe('in a run', () => {
     });
     expect(counted.usage.output_tokens).toBeGreaterThanOrEqual(4010);
   });
+
+  test.each(['user', 'workspace', 'organization'])(
+    'whose provider stands in a setting of the %s, in calls and in runs',
+    async (scope) => {
+      const owner = await app.register(`${scope}-of-a-setting`);
+      const send = (method: string, path: string, body?: object) =>
+        app.request(method, path, { token: owner.token, ...(body && { body }) });
+      const key = `key-of-the-${scope}`;
+      const made = await send('POST', '/api/v1/settings/providers', {
+        ...{ scope, provider_id: 'painter', name: 'Mine', type: 'openai', api_key: key },
+        ...{ base_url: `${upstream.url}/v1`, models: [{ id: 'talker-1' }] },
+      });
+      expect([made.status, made.body.detail]).toEqual([201, undefined]);
+      const wav = sounds.wav?.bytes.toString('base64');
+      const draw = { prompt: 'a cat', file_path: 'cat.png' };
+      await upstream.script([
+        { when: { task: 'image' }, reply: {} },
+        { when: { task: 'transcription' }, reply: { text: 'guten Morgen' } },
+        {
+          when: { step: 0, offers_tool: 'generate_image' },
+          reply: { tool_calls: [{ name: 'generate_image', arguments: draw }] },
+        },
+        { reply: { text: '{{last_tool_result}}' } },
+      ]);
+      expect((await send('POST', images, { prompt: 'a cat' })).status).toBe(200);
+      expect((await send('POST', speech, { text: 'Good morning.' })).status).toBe(200);
+      expect((await send('POST', transcriptions, { audio: wav })).status).toBe(200);
+      const permission_rules = [{ tool: 'generate_image', decision: 'allow' }];
+      const { body: session } = await send('POST', '/api/v1/sessions', { permission_rules });
+      const { body } = await send('POST', '/api/v1/query', { prompt: 'Draw a cat.', session_id: session.id });
+      expect(body.content).toMatchObject([{ text: expect.stringContaining('cat.png (image/png') }]);
+      const asked = (await upstream.requests()).filter(({ path }) => /\/(images|audio)\//.test(path));
+      expect(asked.map(({ headers }) => headers.authorization)).toEqual(Array(4).fill(`Bearer ${key}`));
+    },
+  );
 
   test('the tools are listed, with what is missing where they are off', async () => {
     const tools = async (on: TestApp, token: string) => {

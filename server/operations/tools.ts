@@ -1,6 +1,7 @@
 /** What an agent can do on this server. */
 import type { Handler } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askerIn } from './asked-session.ts';
 
 export const listTools: Handler<'listTools'> = async ({ query, principal }, { runtime, store }) => {
   const workspace =
@@ -8,7 +9,8 @@ export const listTools: Handler<'listTools'> = async ({ query, principal }, { ru
       ? await store.workspaces.defaultOf(principal)
       : await store.workspaces.find(principal, query.workspace_id);
   if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-  const tools = [...(await runtime.toolsIn(workspace.id))].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const listed = await runtime.toolsIn(askerIn(principal, workspace.id));
+  const tools = [...listed].sort((a, b) => (a.name < b.name ? -1 : 1));
   const start = query.cursor === undefined ? 0 : positionAfter(query.cursor, tools);
   const data = tools.slice(start, start + query.limit);
   const last = data.at(-1);

@@ -177,8 +177,11 @@ export interface Runtime extends AskedModels {
   readonly totalsUnbounded: string | null;
   /** The tools that there are in every workspace whatever its settings say, those that are off among them. */
   tools(): readonly ToolListing[];
-  /** Those of a workspace: the built-in ones, and what its MCP servers, language servers and skills bring. */
-  toolsIn(workspaceId: string): Promise<readonly ToolListing[]>;
+  /**
+   * Those of somebody in a workspace: the built-in ones, what their providers make possible, and what its MCP servers,
+   * language servers and skills bring.
+   */
+  toolsIn(asker: Asker): Promise<readonly ToolListing[]>;
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
@@ -276,8 +279,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { toolset, extensions } = parts.now;
       return [...toolset.list(), ...extensions.flatMap((extension) => extension.listing?.() ?? [])];
     },
-    toolsIn: async (workspaceId) => {
-      const now = await parts.refresh();
+    toolsIn: async (asker) => {
+      const { workspaceId } = asker;
+      const now = await parts.of(asker);
       const { workspacePath } = await placeOf(workspaceId);
       return listTools(now, workspacePath, await settingsOf(workspaceId, now.config));
     },

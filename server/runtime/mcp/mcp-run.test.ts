@@ -58,7 +58,7 @@ test('tools are listed with where they come from', async () => {
   const workspacePath = testWorkspace();
   const config = { mcp: { local: hostile('well') }, options: { disabled_tools: ['mcp_local_act'] } };
   const runtime = await createRuntime(config, { workspacePath: async () => workspacePath });
-  const listed = await runtime.toolsIn('ws_1');
+  const listed = await runtime.toolsIn({ userId: 'usr_1', workspaceId: 'ws_1' });
   expect(listed.find(({ name }) => name === 'mcp_local_act')).toMatchObject({
     source: 'mcp',
     needs_permission: true,

@@ -13,6 +13,7 @@ import type { LiveParts } from '../live-parts.ts';
 import { chooseModel } from '../models/model-choice.ts';
 import { patienceOf } from '../models/model-patience.ts';
 import { meansTool } from '../permissions/permission-rules.ts';
+import type { Asker } from '../providers/own-providers.ts';
 import type { Providers } from '../providers/providers.ts';
 import type { Query } from '../query.ts';
 import { agentTool } from '../tools/agent.ts';
@@ -52,8 +53,14 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   const inTurn = startsInTurn();
 
   /** The built-in tools first; of two with the same name the first counts. */
-  async function toolsIn(workspacePath: string, config: ClientConfig): Promise<readonly Tool[]> {
-    const { media, toolset, extensions } = await parts.refresh();
+  async function toolsIn(
+    workspacePath: string,
+    config: ClientConfig,
+    asker: Asker,
+  ): Promise<readonly Tool[]> {
+    const { toolset, extensions } = await parts.refresh();
+    // Most settings name nobody who makes pictures or sounds, and whose providers count need not be looked up for them.
+    const { media } = namesMedia(config) ? await parts.of(asker) : parts.now;
     const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
     const disabled = config.options?.disabled_tools ?? [];
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
@@ -67,12 +74,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { workspaceId } = session;
     const place = await given.placeOf(workspaceId);
     const { userId, request } = query;
-    const { providerSettingId } = request ?? {};
-    const { providers, toolset, extensions, chosen } = await parts.of({
-      userId,
-      workspaceId,
-      providerSettingId,
-    });
+    const asker = { userId, workspaceId, providerSettingId: request?.providerSettingId };
+    const { providers, toolset, extensions, chosen } = await parts.of(asker);
     const settings = async () => chosen(await given.settingsOf(workspaceId, (await parts.refresh()).config));
     const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);
     const { workspacePath } = place;
@@ -116,7 +119,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       terms: query.request?.terms ?? {},
       tools: async () => {
         const config = await settings();
-        const all = await unlessAborted(toolsIn(workspacePath, config), controller.signal, []);
+        const all = await unlessAborted(toolsIn(workspacePath, config, asker), controller.signal, []);
         const { max_agent_depth } = agentLimits(config);
         const disabled = config.options?.disabled_tools ?? [];
         // A name that the caller uses is the caller's, whatever tool of ours is called so.
@@ -134,7 +137,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         toolLimits: limitsBelow(query, profile, terms.permissionRules),
         asked: query.request?.limits ?? null,
         key: query.request?.key ?? null,
-        providerSettingId,
+        providerSettingId: asker.providerSettingId,
         limit: async () => agentLimits(await settings()).max_agents,
         modelOf: async (slug) => modelOf(await given.profiles.find(slug, place), await settings()),
         start: given.start,
@@ -173,6 +176,12 @@ function toolsFor(query: Query, terms: WorkspaceTerms, tools: readonly Tool[]) {
   if (query.trigger !== 'messages') return tools;
   const allowed = allowedTools(query, terms.permissionRules);
   return tools.filter(({ name }) => allowed.some((tool) => meansTool(tool, name)));
+}
+
+function namesMedia({ image_generation, text_to_speech, speech_to_text }: ClientConfig): boolean {
+  return [image_generation, text_to_speech, speech_to_text].some(
+    (section) => section?.provider !== undefined,
+  );
 }
 
 /** The tool `agent` tells of the agents that there are in this place. */
