@@ -26,6 +26,8 @@ node_modules/.installed: package.json package-lock.json $(wildcard */package.jso
 	@.venv/bin/pip install --quiet --disable-pip-version-check --requirement contract-tests/requirements.txt
 	@echo 'Building the language server of Go, which a test starts; once, it takes a minute or two.'
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" GOBIN="$(CURDIR)/.venv/bin" GOTOOLCHAIN=local go install golang.org/x/tools/gopls@v0.21.1
+	@echo 'Building the S3 server that tests store files in; once, it takes a minute or two.'
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" GOBIN="$(CURDIR)/.venv/bin" GOTOOLCHAIN=local go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 	@touch $@
 
 generated.stamp := node_modules/.generated

@@ -47,6 +47,7 @@ import {
   openStore,
   type Reach,
   readAnchors,
+  type StorageMeans,
   type Store,
   writeAnchor,
 } from './store/store.ts';
@@ -204,6 +205,9 @@ const tokenLimits = { maxBytes: 256 * 1024, totalMs: 10_000 };
 /** Metadata, keys and tokens of an identity provider: a few kilobytes. */
 const mostProviderBytes = 1024 * 1024;
 
+/** A file may be as large as it is; a bucket that is away is told of. */
+const storageLimits = { maxBytes: Number.POSITIVE_INFINITY, headersMs: 60_000 };
+
 /** How long local model servers may take to say that they are there. */
 const discoveryMs = 500;
 
@@ -214,15 +218,20 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
   const followed = input.project?.settings ?? (await followGlobalSettings(input));
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
+  const means = Promise.withResolvers<StorageMeans>();
   const store = await openStore(databaseUrl, {
     clock,
     log,
     migrationUrl: settings.databaseMigrationUrl ?? undefined,
-    filesDirectory: join(settings.dataDirectory, 'files'),
+    storage: {
+      directory: join(settings.dataDirectory, 'files'),
+      environment: settings.storage,
+      means: () => means.promise,
+    },
     backups: settings.migrationBackup ? join(settings.dataDirectory, 'backups') : undefined,
   });
   try {
-    return await assemble(input, followed, store, clock);
+    return await assemble(input, followed, { store, reachStorage: means.resolve }, clock);
   } catch (error) {
     followed.close();
     await store.close();
@@ -233,7 +242,7 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
 async function assemble(
   input: ServicesInput,
   followed: FollowedSettings,
-  store: Store,
+  { store, reachStorage }: { readonly store: Store; reachStorage(means: StorageMeans): void },
   clock: Clock,
 ): Promise<OpenServices> {
   const { settings, log, project, tracing = noTracing } = input;
@@ -278,6 +287,13 @@ async function assemble(
     now: () => clock.now(),
   });
   const sealing = createSealing(masterKeys);
+  reachStorage({
+    fetch: {
+      environment: outbound.fetchFor('operator', storageLimits),
+      setting: outbound.fetchFor('account', storageLimits),
+    },
+    unseal: (sealed, rowId) => sealing.open(sealed, rowId).toString(),
+  });
   const providerOauth = createProviderOauths<Reach>({
     records: store.providerOauth,
     sealing,

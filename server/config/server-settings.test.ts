@@ -55,6 +55,7 @@ describe('defaults', () => {
       streamsPerUser: 100,
       streamsTotal: 1000,
       databaseUrl: null,
+      storage: null,
       adminPassword: null,
     });
   });
@@ -154,6 +155,39 @@ describe('where a value comes from', () => {
     expect(faultsOf([], { DATABASE_MIGRATION_URL: 'postgres://owner@db/service' })).toEqual([
       'DATABASE_MIGRATION_URL needs DATABASE_URL: it is the same database, for another role.',
     ]);
+  });
+
+  test('the bucket of files is one address, which holds a secret', () => {
+    const url = 's3://the-key:se%2Fcret@Minio:9000/bucket/some/prefix?tls=false&max_file_bytes=1000';
+    expect(read([], { STORAGE_URL_FILE: file(`${url}\n`) }).storage).toEqual({
+      endpoint: 'http://minio:9000',
+      region: 'us-east-1',
+      bucket: 'bucket',
+      prefix: 'some/prefix',
+      pathStyle: true,
+      credentials: { accessKeyId: 'the-key', secretAccessKey: 'se/cret' },
+      maxFileBytes: 1000,
+      retentionDays: null,
+    });
+    expect(readServerSettings([], { STORAGE_URL: url }).help).not.toMatch(/cret|the-key/);
+    expect(read([], { STORAGE_URL: 's3://s3.eu-central-1.amazonaws.com/bucket' }).storage).toMatchObject({
+      ...{ endpoint: null, region: 'eu-central-1', prefix: '', pathStyle: false, credentials: null },
+    });
+    expect(read().storage).toBeNull();
+  });
+
+  test.each([
+    ['https://host/bucket', /must be as s3:\/\//],
+    ['s3://host', /names no bucket/],
+    ['s3://hunter2@host/bucket', /both key and secret/],
+    ['s3://key:hunter%2@host/bucket', /percent-encoded/],
+    ['s3://key:hunter2@host/bucket?regio=eu', /regio is none of tls, path_style, region/],
+    ['s3://key:hunter2@host/bucket?max_file_bytes=0', /max_file_bytes that must be a number of bytes/],
+    ['s3://host/bucket/a b', /the prefix holds/],
+  ])('%s is no bucket, and the fault shows no secret', (url, fault) => {
+    const faults = faultsOf([], { STORAGE_URL: url });
+    expect(faults).toEqual([expect.stringMatching(fault)]);
+    expect(faults[0]).not.toContain('hunter');
   });
 
   test('places that may be reached are a list', () => {

@@ -10,6 +10,7 @@ import { type MailSettings, readMail } from './serving/mail.ts';
 import { type OidcProviderSettings, readOidcProviders } from './serving/oidc-settings.ts';
 import { type RetentionSettings, readRetention } from './serving/retention.ts';
 import { createSettingSource, type SettingSource, type Variables } from './serving/setting-source.ts';
+import { readStorage, type StorageSettings } from './serving/storage.ts';
 import { readTraces, type TraceSettings } from './serving/traces.ts';
 
 export { isLoopback } from './serving/loopback.ts';
@@ -24,6 +25,8 @@ export interface ServerSettings
     CatalogSettings,
     LimitSettings,
     DatabaseSettings {
+  /** The bucket that the environment names for files; null where the settings say where they lie. */
+  readonly storage: StorageSettings | null;
   /** Through whom people log in besides. */
   readonly oidcProviders: readonly OidcProviderSettings[];
   /** How long what nobody needs any more is kept all the same. */
@@ -95,5 +98,6 @@ function readAll(source: SettingSource, variables: Variables): Omit<ServerSettin
     retention: readRetention(source),
     traces: readTraces(source),
     ...readDatabase(source),
+    ...readStorage(source),
   };
 }

@@ -4,6 +4,7 @@ import { glob } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startS3, type TestS3 } from '../store/test-s3.ts';
 import {
   type Account,
   type Answer,
@@ -17,13 +18,7 @@ import {
 let app: TestApp;
 let ada: Account;
 let mallory: Account;
-
-beforeAll(async () => {
-  app = await testApp();
-  ada = await app.register('ada');
-  mallory = await app.register('mallory');
-});
-afterAll(() => app.close());
+let s3: TestS3 | null = null;
 
 const path = '/api/v1/files';
 
@@ -60,6 +55,8 @@ function wire(parts: readonly string[], end = '--x--\r\n'): string {
 }
 
 const typed = { 'content-type': 'multipart/form-data; boundary=x' };
+/** More than a part in S3, so that something is there before the end. */
+const manyBytes = 'x'.repeat(9 * 1024 * 1024);
 const filePart = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nabc';
 
 async function uploaded(text: string, name = 'a.txt', token = ada.token): Promise<Json> {
@@ -73,8 +70,9 @@ async function download(id: string, headers: Record<string, string> = {}, token 
   return { status: answer.status, headers: answer.headers, text: await answer.text() };
 }
 
-/** Every file below the folder of the storage, drafts among them. */
-async function onDisk(): Promise<string[]> {
+/** Every file below the folder of the storage, drafts among them; or what the bucket has, parts among it. */
+async function stored(): Promise<string[]> {
+  if (s3) return s3.stored();
   const folder = join(app.services.settings.dataDirectory, 'files');
   const found: string[] = [];
   for await (const entry of glob('**', { cwd: folder, withFileTypes: true }))
@@ -82,336 +80,351 @@ async function onDisk(): Promise<string[]> {
   return found;
 }
 
-describe('a file', () => {
-  test('is uploaded, named by its Location, listed, changed by who has read it, downloaded, and deleted', async () => {
-    const answer = await upload([
-      ['purpose', 'knowledge'],
-      ['metadata', '{"ticket":"A-1"}'],
-      ['file', '# Title\n', 'Notes of Mai — «1».md'],
-    ]);
-    expect(answer.status).toBe(201);
-    const file = answer.body;
-    expect(answer.headers.get('location')).toBe(`${path}/${file.id}`);
-    expect(file).toMatchObject({
-      filename: 'Notes of Mai — «1».md',
-      size: 8,
-      sha256: createHash('sha256').update('# Title\n').digest('hex'),
-      media_type: 'text/markdown',
-      purpose: 'knowledge',
-      metadata: { ticket: 'A-1' },
-      created_by: ada.user.id,
-    });
-    const { token } = ada;
-    const read = await app.request('GET', `${path}/${file.id}`, { token });
-    expect(read.body).toEqual(file);
-    const list = (query: string) => app.request('GET', `${path}?${query}`, { token });
-    expect((await list(`sha256=${file.sha256}&purpose=knowledge&q=notes`)).body.data).toEqual([file]);
-    for (const query of ['purpose=attachment', 'q=otes', `sha256=${'0'.repeat(64)}`])
-      expect((await list(query)).body.data).toEqual([]);
-
-    const etag = read.headers.get('etag') ?? '';
-    const change = (ifMatch: string) =>
-      app.request('PATCH', `${path}/${file.id}`, {
-        token,
-        headers: { ...mergePatch, 'if-match': ifMatch },
-        body: { filename: 'Renamed.md', metadata: { ticket: null, kind: 'x' } },
-      });
-    const changed = await change(etag);
-    expect(changed.body).toMatchObject({ filename: 'Renamed.md', metadata: { kind: 'x' }, size: 8 });
-    expect(coded(await change(etag))).toEqual([412, 'precondition_failed']);
-    expect((await list('q=RENAMED')).body.data).toEqual([changed.body]);
-
-    const bytes = await download(file.id);
-    expect([bytes.status, bytes.text]).toEqual([200, '# Title\n']);
-    expect((await app.request('DELETE', `${path}/${file.id}`, { token })).status).toBe(204);
-    expect((await download(file.id)).status).toBe(404);
-    expect(await onDisk()).toEqual([]);
-  });
-
-  test('whose bytes the organization has is kept once, until the last one goes', async () => {
-    const [one, two] = [await uploaded('twice'), await uploaded('twice', 'b.txt')];
-    expect(await onDisk()).toHaveLength(1);
-    await app.request('DELETE', `${path}/${one.id}`, { token: ada.token });
-    expect((await download(two.id)).text).toBe('twice');
-    await app.request('DELETE', `${path}/${two.id}`, { token: ada.token });
-    expect(await onDisk()).toEqual([]);
-  });
-
-  test('uploaded many times at once is kept once', async () => {
-    const bytes = randomBytes(200_000).toString('hex');
-    const files = await Promise.all(Array.from({ length: 8 }, (_, at) => uploaded(bytes, `${at}.txt`)));
-    expect(await onDisk()).toHaveLength(1);
-    await Promise.all(files.map(({ id }) => app.request('DELETE', `${path}/${id}`, { token: ada.token })));
-    expect(await onDisk()).toEqual([]);
-  });
-
-  test('whose bytes another organization has is stored all the same, and neither sees the other', async () => {
-    const [hers, theirs] = [await uploaded('shared'), await uploaded('shared', 'a.txt', mallory.token)];
-    expect(await onDisk()).toHaveLength(2);
-    const found = await app.request('GET', `${path}?sha256=${hers.sha256}`, { token: mallory.token });
-    expect(found.body.data.map(({ id }: Json) => id)).toEqual([theirs.id]);
-    for (const [method, at] of [
-      ['GET', ''],
-      ['DELETE', ''],
-      ['GET', '/content'],
-    ] as const)
-      expect(coded(await app.request(method, `${path}/${hers.id}${at}`, { token: mallory.token }))).toEqual([
-        404,
-        'not_found',
-      ]);
-    const workspace_id = hers.workspace_id;
-    const strange = await upload(
-      [
-        ['workspace_id', workspace_id],
-        ['file', 'x', 'x'],
-      ],
-      mallory.token,
-    );
-    expect(coded(strange)).toEqual([404, 'not_found']);
-    for (const [{ id }, token] of [
-      [hers, ada.token],
-      [theirs, mallory.token],
-    ] as const)
-      await app.request('DELETE', `${path}/${id}`, { token });
-  });
-
-  test('goes with its workspace: its bytes with the next sweep', async () => {
-    const { body: workspace } = await app.request('POST', '/api/v1/workspaces', {
-      token: ada.token,
-      body: { name: 'Passing' },
-    });
-    await upload([
-      ['workspace_id', workspace.id],
-      ['file', 'passing', 'p.txt'],
-    ]);
-    expect(
-      (await app.request('DELETE', `/api/v1/workspaces/${workspace.id}`, { token: ada.token })).status,
-    ).toBe(204);
-    expect(await app.services.store.files.sweep(new Date())).toBe(1);
-    expect(await onDisk()).toEqual([]);
-  });
-});
-
-describe('the type of a file', () => {
-  test.each<[string, string | Uint8Array<ArrayBuffer>, string]>([
-    ['page.png', '<html><script>alert(1)</script></html>', 'text/plain'],
-    ['picture.txt', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), 'image/png'],
-    ['report.html', '%PDF-1.7\n', 'application/pdf'],
-    ['table.csv', 'a,b\n1,2\n', 'text/csv'],
-    ['latin.txt', Buffer.from([0x63, 0x61, 0x66, 0xe9, 0x20]), 'application/octet-stream'],
-    ['empty', '', 'text/plain'],
-  ])('%s is told by its bytes', async (name, bytes, type) => {
-    const { body } = await upload([['file', bytes, name]]);
-    expect(body.media_type).toBe(type);
-    const answer = await download(body.id);
-    expect(answer.headers.get('content-type')).toBe('application/octet-stream');
-    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
-    expect(answer.headers.get('content-disposition')).toMatch(/^attachment; /);
-    await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
-  });
-});
-
-describe('the name of a file', () => {
-  test.each([
-    ['../../etc/passwd', 'passwd'],
-    ['/absolute/name.txt', 'name.txt'],
-    ['C:\\Users\\name.txt', 'name.txt'],
-    ['quote".txt', 'quote".txt'],
-    ["it's (1)*.txt", "it's (1)*.txt"],
-  ])('%s is kept without any folder, and cannot break the header of a download', async (given, name) => {
-    const part = `Content-Disposition: form-data; name="file"; filename="${given.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"\r\n\r\nx`;
-    const { status, body } = await post(wire([part]), ada.token, typed);
-    expect([status, body.filename]).toEqual([201, name]);
-    const disposition = (await download(body.id)).headers.get('content-disposition') ?? '';
-    expect(decodeURIComponent(disposition.split("''")[1] ?? '')).toBe(name);
-    await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
-  });
-
-  test.each(['..', 'line\r\nbreak', 'turned\u202etxt', 'a\u0000b', 'n'.repeat(256)])(
-    '%j is refused',
-    async (filename) => {
-      const answer = await upload([
-        ['filename', filename],
-        ['file', 'x', 'x'],
-      ]);
-      expect(coded(answer)).toEqual([400, 'invalid_request']);
-    },
-  );
-});
-
-describe('a download', () => {
-  let id = '';
+describe.each([
+  ['on disk', false],
+  ['in S3', true],
+] as const)('%s', (_, inBucket) => {
   beforeAll(async () => {
-    ({ id } = await uploaded('0123456789'));
+    s3 = inBucket ? await startS3() : null;
+    app = await testApp({ settings: { storage: s3?.settings ?? null } });
+    ada = await app.register('ada');
+    mallory = await app.register('mallory');
+  });
+  afterAll(async () => {
+    await app.close();
+    await s3?.stop();
   });
 
-  test.each<[string, number, string, string | null]>([
-    ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
-    ['bytes=4-', 206, '456789', 'bytes 4-9/10'],
-    ['bytes=-3', 206, '789', 'bytes 7-9/10'],
-    ['bytes=-30', 206, '0123456789', 'bytes 0-9/10'],
-    ['bytes=8-99', 206, '89', 'bytes 8-9/10'],
-    ['bytes=9-9', 206, '9', 'bytes 9-9/10'],
-    ['bytes=0-1,4-5', 200, '0123456789', null],
-    ['bytes=3-1', 200, '0123456789', null],
-    ['lines=1-2', 200, '0123456789', null],
-    ['bytes=-', 200, '0123456789', null],
-  ])('of %s', async (range, status, text, contentRange) => {
-    const answer = await download(id, { range });
-    expect([answer.status, answer.text]).toEqual([status, text]);
-    expect(answer.headers.get('content-range')).toBe(contentRange);
-    expect(answer.headers.get('content-length')).toBe(String(text.length));
-  });
+  describe('a file', () => {
+    test('is uploaded, named by its Location, listed, changed by who has read it, downloaded, and deleted', async () => {
+      const answer = await upload([
+        ['purpose', 'knowledge'],
+        ['metadata', '{"ticket":"A-1"}'],
+        ['file', '# Title\n', 'Notes of Mai — «1».md'],
+      ]);
+      expect(answer.status).toBe(201);
+      const file = answer.body;
+      expect(answer.headers.get('location')).toBe(`${path}/${file.id}`);
+      expect(file).toMatchObject({
+        filename: 'Notes of Mai — «1».md',
+        size: 8,
+        sha256: createHash('sha256').update('# Title\n').digest('hex'),
+        media_type: 'text/markdown',
+        purpose: 'knowledge',
+        metadata: { ticket: 'A-1' },
+        created_by: ada.user.id,
+      });
+      const { token } = ada;
+      const read = await app.request('GET', `${path}/${file.id}`, { token });
+      expect(read.body).toEqual(file);
+      const list = (query: string) => app.request('GET', `${path}?${query}`, { token });
+      expect((await list(`sha256=${file.sha256}&purpose=knowledge&q=notes`)).body.data).toEqual([file]);
+      for (const query of ['purpose=attachment', 'q=otes', `sha256=${'0'.repeat(64)}`])
+        expect((await list(query)).body.data).toEqual([]);
 
-  test.each(['bytes=10-', 'bytes=99-100', 'bytes=-0'])('of %s is refused with the size', async (range) => {
-    const answer = await download(id, { range });
-    expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */10']);
-  });
+      const etag = read.headers.get('etag') ?? '';
+      const change = (ifMatch: string) =>
+        app.request('PATCH', `${path}/${file.id}`, {
+          token,
+          headers: { ...mergePatch, 'if-match': ifMatch },
+          body: { filename: 'Renamed.md', metadata: { ticket: null, kind: 'x' } },
+        });
+      const changed = await change(etag);
+      expect(changed.body).toMatchObject({ filename: 'Renamed.md', metadata: { kind: 'x' }, size: 8 });
+      expect(coded(await change(etag))).toEqual([412, 'precondition_failed']);
+      expect((await list('q=RENAMED')).body.data).toEqual([changed.body]);
 
-  test('is not sent again to whoever has it, and a range only of the bytes that were begun', async () => {
-    const etag = (await download(id)).headers.get('etag') ?? '';
-    expect(await download(id, { 'if-none-match': etag })).toMatchObject({ status: 304, text: '' });
-    expect((await download(id, { range: 'bytes=0-0', 'if-range': etag })).status).toBe(206);
-    expect((await download(id, { range: 'bytes=0-0', 'if-range': '"other"' })).status).toBe(200);
-    const head = await app.stream('HEAD', `${path}/${id}/content`, { token: ada.token });
-    expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, '10', '']);
-  });
-});
-
-describe('an upload', () => {
-  test.each<[string, string]>([
-    ['without a file', wire(['Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral'])],
-    [
-      'whose file is not last',
-      wire([filePart, 'Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral']),
-    ],
-    ['of two files', wire([filePart, filePart])],
-    [
-      'of a field that nobody knows',
-      wire(['Content-Disposition: form-data; name="owner"\r\n\r\nme', filePart]),
-    ],
-    ['of a file by another name', wire([filePart.replace('"file"', '"document"')])],
-    [
-      'of a field twice',
-      wire([...Array(2).fill('Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral'), filePart]),
-    ],
-    [
-      'of metadata that is no JSON',
-      wire(['Content-Disposition: form-data; name="metadata"\r\n\r\n{', filePart]),
-    ],
-    [
-      'of metadata that poisons',
-      wire(['Content-Disposition: form-data; name="metadata"\r\n\r\n{"__proto__":"x"}', filePart]),
-    ],
-    ['that breaks off', wire([filePart], '')],
-    ['that is no form', 'abc'],
-    ['of nothing', ''],
-  ])('%s is refused, and leaves nothing', async (_, body) => {
-    const before = await onDisk();
-    const answer = await post(body, ada.token, typed);
-    expect(answer.status).toBe(400);
-    expect(['invalid_request', 'invalid_json']).toContain(answer.body.code);
-    await expect.poll(onDisk).toEqual(before);
-  });
-
-  test.each<[string, Record<string, string>, number]>([
-    ['as JSON', { 'content-type': 'application/json' }, 415],
-    ['without a boundary', { 'content-type': 'multipart/form-data' }, 400],
-    ['that is compressed', { ...typed, 'content-encoding': 'gzip' }, 415],
-  ])('%s is refused', async (_, headers, status) => {
-    expect((await post(wire([filePart]), ada.token, headers)).status).toBe(status);
-  });
-
-  test('that says how long it is, and is too long for a file, is refused unread', async () => {
-    const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
-    socket.write(
-      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ada.token}\r\n` +
-        `Content-Type: ${typed['content-type']}\r\nContent-Length: 1000000000\r\n\r\n${wire([filePart], '')}`,
-    );
-    const [answer] = await new Promise<string[]>((resolve) =>
-      socket.once('data', (data) => resolve([String(data)])),
-    );
-    expect(answer).toMatch(/^HTTP\/1.1 413 /);
-    socket.destroy();
-  });
-
-  test('whose caller goes away leaves neither bytes nor a reservation', async () => {
-    const before = await onDisk();
-    const leave = new AbortController();
-    const endless = new ReadableStream<Uint8Array>({
-      start: (controller) => controller.enqueue(Buffer.from(wire([filePart], ''))),
+      const bytes = await download(file.id);
+      expect([bytes.status, bytes.text]).toEqual([200, '# Title\n']);
+      expect((await app.request('DELETE', `${path}/${file.id}`, { token })).status).toBe(204);
+      expect((await download(file.id)).status).toBe(404);
+      expect(await stored()).toEqual([]);
     });
-    const sent = fetch(app.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ada.token}`, ...typed },
-      body: endless,
-      duplex: 'half',
-      signal: leave.signal,
-    }).catch((error: Error) => error.name);
-    await expect.poll(async () => (await onDisk()).length).toBe(before.length + 1);
-    leave.abort();
-    expect(await sent).toBe('AbortError');
-    await expect.poll(onDisk).toEqual(before);
+
+    test('whose bytes the organization has is kept once, until the last one goes', async () => {
+      const [one, two] = [await uploaded('twice'), await uploaded('twice', 'b.txt')];
+      expect(await stored()).toHaveLength(1);
+      await app.request('DELETE', `${path}/${one.id}`, { token: ada.token });
+      expect((await download(two.id)).text).toBe('twice');
+      await app.request('DELETE', `${path}/${two.id}`, { token: ada.token });
+      expect(await stored()).toEqual([]);
+    });
+
+    test('uploaded many times at once is kept once', async () => {
+      const bytes = randomBytes(200_000).toString('hex');
+      const files = await Promise.all(Array.from({ length: 8 }, (_, at) => uploaded(bytes, `${at}.txt`)));
+      expect(await stored()).toHaveLength(1);
+      await Promise.all(files.map(({ id }) => app.request('DELETE', `${path}/${id}`, { token: ada.token })));
+      expect(await stored()).toEqual([]);
+    });
+
+    test('whose bytes another organization has is stored all the same, and neither sees the other', async () => {
+      const [hers, theirs] = [await uploaded('shared'), await uploaded('shared', 'a.txt', mallory.token)];
+      expect(await stored()).toHaveLength(2);
+      const found = await app.request('GET', `${path}?sha256=${hers.sha256}`, { token: mallory.token });
+      expect(found.body.data.map(({ id }: Json) => id)).toEqual([theirs.id]);
+      for (const [method, at] of [
+        ['GET', ''],
+        ['DELETE', ''],
+        ['GET', '/content'],
+      ] as const)
+        expect(coded(await app.request(method, `${path}/${hers.id}${at}`, { token: mallory.token }))).toEqual(
+          [404, 'not_found'],
+        );
+      const workspace_id = hers.workspace_id;
+      const strange = await upload(
+        [
+          ['workspace_id', workspace_id],
+          ['file', 'x', 'x'],
+        ],
+        mallory.token,
+      );
+      expect(coded(strange)).toEqual([404, 'not_found']);
+      for (const [{ id }, token] of [
+        [hers, ada.token],
+        [theirs, mallory.token],
+      ] as const)
+        await app.request('DELETE', `${path}/${id}`, { token });
+    });
+
+    test('goes with its workspace: its bytes with the next sweep', async () => {
+      const { body: workspace } = await app.request('POST', '/api/v1/workspaces', {
+        token: ada.token,
+        body: { name: 'Passing' },
+      });
+      await upload([
+        ['workspace_id', workspace.id],
+        ['file', 'passing', 'p.txt'],
+      ]);
+      expect(
+        (await app.request('DELETE', `/api/v1/workspaces/${workspace.id}`, { token: ada.token })).status,
+      ).toBe(204);
+      expect(await app.services.store.files.sweep(new Date())).toBe(1);
+      expect(await stored()).toEqual([]);
+    });
   });
 
-  test('that a killed process has left is taken away by the sweep, and counts for nobody meanwhile', async () => {
-    const before = await onDisk();
-    const late = new Date(Date.now() + 3_600_000);
-    const leave = new AbortController();
-    const endless = new ReadableStream<Uint8Array>({
-      start: (controller) => controller.enqueue(Buffer.from(wire([filePart], ''))),
+  describe('the type of a file', () => {
+    test.each<[string, string | Uint8Array<ArrayBuffer>, string]>([
+      ['page.png', '<html><script>alert(1)</script></html>', 'text/plain'],
+      ['picture.txt', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), 'image/png'],
+      ['report.html', '%PDF-1.7\n', 'application/pdf'],
+      ['table.csv', 'a,b\n1,2\n', 'text/csv'],
+      ['latin.txt', Buffer.from([0x63, 0x61, 0x66, 0xe9, 0x20]), 'application/octet-stream'],
+      ['empty', '', 'text/plain'],
+    ])('%s is told by its bytes', async (name, bytes, type) => {
+      const { body } = await upload([['file', bytes, name]]);
+      expect(body.media_type).toBe(type);
+      const answer = await download(body.id);
+      expect(answer.headers.get('content-type')).toBe('application/octet-stream');
+      expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+      expect(answer.headers.get('content-disposition')).toMatch(/^attachment; /);
+      await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
     });
-    const sent = post(endless, ada.token, typed, leave.signal).then(
-      ({ body }) => body.code,
-      (error: Error) => error.name,
-    );
-    await expect.poll(async () => (await onDisk()).length).toBe(before.length + 1);
-    // As another process does, long after the last sign of life of this one.
-    expect(await app.services.store.files.sweep(late)).toBe(1);
-    expect(await onDisk()).toEqual(before);
-    leave.abort();
-    await sent;
-    expect(await app.services.store.files.sweep(late)).toBe(0);
   });
 
-  test('of many bytes comes back as it went in', async () => {
-    const bytes = randomBytes(8 * 1024 * 1024);
-    const { body } = await upload([['file', Uint8Array.from(bytes), 'big']]);
-    expect(body).toMatchObject({
-      size: bytes.length,
-      sha256: createHash('sha256').update(bytes).digest('hex'),
+  describe('the name of a file', () => {
+    test.each([
+      ['../../etc/passwd', 'passwd'],
+      ['/absolute/name.txt', 'name.txt'],
+      ['C:\\Users\\name.txt', 'name.txt'],
+      ['quote".txt', 'quote".txt'],
+      ["it's (1)*.txt", "it's (1)*.txt"],
+    ])('%s is kept without any folder, and cannot break the header of a download', async (given, name) => {
+      const part = `Content-Disposition: form-data; name="file"; filename="${given.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"\r\n\r\nx`;
+      const { status, body } = await post(wire([part]), ada.token, typed);
+      expect([status, body.filename]).toEqual([201, name]);
+      const disposition = (await download(body.id)).headers.get('content-disposition') ?? '';
+      expect(decodeURIComponent(disposition.split("''")[1] ?? '')).toBe(name);
+      await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
     });
-    const answer = await app.stream('GET', `${path}/${body.id}/content`, { token: ada.token });
-    expect(bytes.equals(Buffer.from(await answer.arrayBuffer()))).toBe(true);
-    await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
+
+    test.each(['..', 'line\r\nbreak', 'turned\u202etxt', 'a\u0000b', 'n'.repeat(256)])(
+      '%j is refused',
+      async (filename) => {
+        const answer = await upload([
+          ['filename', filename],
+          ['file', 'x', 'x'],
+        ]);
+        expect(coded(answer)).toEqual([400, 'invalid_request']);
+      },
+    );
   });
 
-  test('counts for the quota of storage: of many at once only those go in for which there is room', async () => {
-    const bob = await app.register('bob');
-    await app.request('PUT', `/api/v1/quotas/user/${bob.user.id}`, {
-      token: app.operatorKey,
-      body: { limits: { storage: { hard: 5000, soft: 10 } } },
+  describe('a download', () => {
+    let id = '';
+    beforeAll(async () => {
+      ({ id } = await uploaded('0123456789'));
     });
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, (_, at) => upload([['file', String(at).repeat(1500), 'a']], bob.token)),
-    );
-    const used = answers.filter(({ status }) => status === 201);
-    expect(used.length).toBeGreaterThan(0);
-    expect(used.length).toBeLessThanOrEqual(3);
-    const refused = answers.find(({ status }) => status !== 201);
-    expect(refused && coded(refused)).toEqual([429, 'quota_exceeded']);
-    const { body } = await app.request('GET', '/api/v1/quotas', { token: bob.token });
-    expect(body.data.find(({ resource }: Json) => resource === 'storage').used).toBe(used.length * 1500);
-    // What is stored does not keep anybody from asking.
-    const asked = await app.request('POST', '/api/v1/query', {
-      token: bob.token,
-      body: { prompt: 'Hello', model: 'demo:demo-1' },
+
+    test.each<[string, number, string, string | null]>([
+      ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
+      ['bytes=4-', 206, '456789', 'bytes 4-9/10'],
+      ['bytes=-3', 206, '789', 'bytes 7-9/10'],
+      ['bytes=-30', 206, '0123456789', 'bytes 0-9/10'],
+      ['bytes=8-99', 206, '89', 'bytes 8-9/10'],
+      ['bytes=9-9', 206, '9', 'bytes 9-9/10'],
+      ['bytes=0-1,4-5', 200, '0123456789', null],
+      ['bytes=3-1', 200, '0123456789', null],
+      ['lines=1-2', 200, '0123456789', null],
+      ['bytes=-', 200, '0123456789', null],
+    ])('of %s', async (range, status, text, contentRange) => {
+      const answer = await download(id, { range });
+      expect([answer.status, answer.text]).toEqual([status, text]);
+      expect(answer.headers.get('content-range')).toBe(contentRange);
+      expect(answer.headers.get('content-length')).toBe(String(text.length));
     });
-    expect(coded(asked)).toEqual([200, null]);
-    for (const { body: file } of used)
-      await app.request('DELETE', `${path}/${file.id}`, { token: bob.token });
-    expect((await upload([['file', 'room again', 'a']], bob.token)).headers.get('x-quota-notice')).toMatch(
-      /soft limit/,
-    );
+
+    test.each(['bytes=10-', 'bytes=99-100', 'bytes=-0'])('of %s is refused with the size', async (range) => {
+      const answer = await download(id, { range });
+      expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */10']);
+    });
+
+    test('is not sent again to whoever has it, and a range only of the bytes that were begun', async () => {
+      const etag = (await download(id)).headers.get('etag') ?? '';
+      expect(await download(id, { 'if-none-match': etag })).toMatchObject({ status: 304, text: '' });
+      expect((await download(id, { range: 'bytes=0-0', 'if-range': etag })).status).toBe(206);
+      expect((await download(id, { range: 'bytes=0-0', 'if-range': '"other"' })).status).toBe(200);
+      const head = await app.stream('HEAD', `${path}/${id}/content`, { token: ada.token });
+      expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, '10', '']);
+    });
+  });
+
+  describe('an upload', () => {
+    test.each<[string, string]>([
+      ['without a file', wire(['Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral'])],
+      [
+        'whose file is not last',
+        wire([filePart, 'Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral']),
+      ],
+      ['of two files', wire([filePart, filePart])],
+      [
+        'of a field that nobody knows',
+        wire(['Content-Disposition: form-data; name="owner"\r\n\r\nme', filePart]),
+      ],
+      ['of a file by another name', wire([filePart.replace('"file"', '"document"')])],
+      [
+        'of a field twice',
+        wire([...Array(2).fill('Content-Disposition: form-data; name="purpose"\r\n\r\ngeneral'), filePart]),
+      ],
+      [
+        'of metadata that is no JSON',
+        wire(['Content-Disposition: form-data; name="metadata"\r\n\r\n{', filePart]),
+      ],
+      [
+        'of metadata that poisons',
+        wire(['Content-Disposition: form-data; name="metadata"\r\n\r\n{"__proto__":"x"}', filePart]),
+      ],
+      ['that breaks off', wire([filePart], '')],
+      ['that is no form', 'abc'],
+      ['of nothing', ''],
+    ])('%s is refused, and leaves nothing', async (_, body) => {
+      const before = await stored();
+      const answer = await post(body, ada.token, typed);
+      expect(answer.status).toBe(400);
+      expect(['invalid_request', 'invalid_json']).toContain(answer.body.code);
+      await expect.poll(stored).toEqual(before);
+    });
+
+    test.each<[string, Record<string, string>, number]>([
+      ['as JSON', { 'content-type': 'application/json' }, 415],
+      ['without a boundary', { 'content-type': 'multipart/form-data' }, 400],
+      ['that is compressed', { ...typed, 'content-encoding': 'gzip' }, 415],
+    ])('%s is refused', async (_, headers, status) => {
+      expect((await post(wire([filePart]), ada.token, headers)).status).toBe(status);
+    });
+
+    test('that says how long it is, and is too long for a file, is refused unread', async () => {
+      const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
+      socket.write(
+        `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${ada.token}\r\n` +
+          `Content-Type: ${typed['content-type']}\r\nContent-Length: 1000000000\r\n\r\n${wire([filePart], '')}`,
+      );
+      const [answer] = await new Promise<string[]>((resolve) =>
+        socket.once('data', (data) => resolve([String(data)])),
+      );
+      expect(answer).toMatch(/^HTTP\/1.1 413 /);
+      socket.destroy();
+    });
+
+    test('whose caller goes away leaves neither bytes nor a reservation', async () => {
+      const before = await stored();
+      const leave = new AbortController();
+      const endless = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(Buffer.from(wire([filePart], '') + manyBytes)),
+      });
+      const sent = fetch(app.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${ada.token}`, ...typed },
+        body: endless,
+        duplex: 'half',
+        signal: leave.signal,
+      }).catch((error: Error) => error.name);
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
+      leave.abort();
+      expect(await sent).toBe('AbortError');
+      await expect.poll(stored).toEqual(before);
+    });
+
+    test('that a killed process has left is taken away by the sweep, and counts for nobody meanwhile', async () => {
+      const before = await stored();
+      const late = new Date(Date.now() + 3_600_000);
+      const leave = new AbortController();
+      const endless = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(Buffer.from(wire([filePart], '') + manyBytes)),
+      });
+      const sent = post(endless, ada.token, typed, leave.signal).then(
+        ({ body }) => body.code,
+        (error: Error) => error.name,
+      );
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
+      // As another process does, long after the last sign of life of this one.
+      expect(await app.services.store.files.sweep(late)).toBe(1);
+      expect(await stored()).toEqual(before);
+      leave.abort();
+      await sent;
+      expect(await app.services.store.files.sweep(late)).toBe(0);
+    });
+
+    test('of many bytes comes back as it went in', async () => {
+      const bytes = randomBytes(8 * 1024 * 1024);
+      const { body } = await upload([['file', Uint8Array.from(bytes), 'big']]);
+      expect(body).toMatchObject({
+        size: bytes.length,
+        sha256: createHash('sha256').update(bytes).digest('hex'),
+      });
+      const answer = await app.stream('GET', `${path}/${body.id}/content`, { token: ada.token });
+      expect(bytes.equals(Buffer.from(await answer.arrayBuffer()))).toBe(true);
+      await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
+    });
+
+    test('counts for the quota of storage: of many at once only those go in for which there is room', async () => {
+      const bob = await app.register('bob');
+      await app.request('PUT', `/api/v1/quotas/user/${bob.user.id}`, {
+        token: app.operatorKey,
+        body: { limits: { storage: { hard: 5000, soft: 10 } } },
+      });
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, at) => upload([['file', String(at).repeat(1500), 'a']], bob.token)),
+      );
+      const used = answers.filter(({ status }) => status === 201);
+      expect(used.length).toBeGreaterThan(0);
+      expect(used.length).toBeLessThanOrEqual(3);
+      const refused = answers.find(({ status }) => status !== 201);
+      expect(refused && coded(refused)).toEqual([429, 'quota_exceeded']);
+      const { body } = await app.request('GET', '/api/v1/quotas', { token: bob.token });
+      expect(body.data.find(({ resource }: Json) => resource === 'storage').used).toBe(used.length * 1500);
+      // What is stored does not keep anybody from asking.
+      const asked = await app.request('POST', '/api/v1/query', {
+        token: bob.token,
+        body: { prompt: 'Hello', model: 'demo:demo-1' },
+      });
+      expect(coded(asked)).toEqual([200, null]);
+      for (const { body: file } of used)
+        await app.request('DELETE', `${path}/${file.id}`, { token: bob.token });
+      expect((await upload([['file', 'room again', 'a']], bob.token)).headers.get('x-quota-notice')).toMatch(
+        /soft limit/,
+      );
+    });
   });
 });

@@ -13,6 +13,7 @@ export const getReadiness: Handler<'getReadiness'> = async (_call, services) => 
   const { capabilities, draining, store } = services;
   if (draining()) throw new Problem('draining', 'The server is stopping; another one may take the work.');
   await store.ping();
+  await store.pingStorage();
   const { mode, database, sandboxUnavailable, providers, off } = capabilities;
   const sandbox = sandboxUnavailable === null;
   return {

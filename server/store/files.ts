@@ -109,10 +109,10 @@ export function fileRepository(parts: FileParts): Files {
         sql('files')
           .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
           .where('files.id', id)
-          .first('stored_objects.key', 'stored_objects.backend'),
+          .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place'),
       );
       if (!found) throw notFound('file');
-      return (await parts.storages.of(found.backend)).read(found.key, range);
+      return (await parts.storages.of(found)).read(found.key, range);
     },
     sweep: (date) => sweep(parts, date.getTime()),
   };
@@ -120,7 +120,7 @@ export function fileRepository(parts: FileParts): Files {
 
 async function upload(parts: FileParts, reach: Reach, input: NewFile): Promise<UploadedFile> {
   const { database, clock, storages } = parts;
-  const { storage, maxFileBytes } = await storages.current();
+  const { storage, backend, place, maxFileBytes } = await storages.current();
   const mostBytes = Math.min(input.mostBytes ?? maxFileBytes, maxFileBytes);
   // The form around the file is no part of it: what is a little too long is told by its bytes.
   if ((input.mostBytes ?? 0) > maxFileBytes + mostFormBytes) throw tooLarge(maxFileBytes);
@@ -128,7 +128,7 @@ async function upload(parts: FileParts, reach: Reach, input: NewFile): Promise<U
   const reserved = await database.write('installation', async (sql) => {
     const spender = await spenderOf(sql, reach, input);
     const now = clock.now().getTime();
-    await insertUpload(sql, key, spender, { backend: storage.backend, size: mostBytes }, now);
+    await insertUpload(sql, key, spender, { backend, place, size: mostBytes }, now);
     const warnings = refuseExceeded(await quotaStateWithBytes(sql, spender, mostBytes, now), now);
     return { spender, notices: warnings.map(({ message }) => message) };
   });
@@ -273,7 +273,7 @@ async function discard({ database, storages, log }: FileParts, key: string): Pro
       return sql<ObjectRow>('stored_objects').where({ key, state: 'leaving' }).first();
     });
     if (!row) return false;
-    await (await storages.of(row.backend)).delete(key);
+    await (await storages.of(row)).delete(key);
     await database.write('installation', (sql) => sql<ObjectRow>('stored_objects').where({ key }).delete());
     return true;
   } catch (error) {

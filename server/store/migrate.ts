@@ -22,6 +22,7 @@ import { modelCatalogs } from './migrations/0017-model-catalogs.ts';
 import { providerOauth } from './migrations/0018-provider-oauth.ts';
 import { messageThreads } from './migrations/0019-message-threads.ts';
 import { files } from './migrations/0021-files.ts';
+import { storage } from './migrations/0022-storage.ts';
 import { corpora } from './migrations/0023-corpora.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -39,7 +40,7 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
-  ...[modelCatalogs, providerOauth, messageThreads, files, corpora],
+  ...[modelCatalogs, providerOauth, messageThreads, files, storage, corpora],
 ];
 
 /** The shape that this program brings a database to. */

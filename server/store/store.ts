@@ -55,7 +55,8 @@ import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
-import { storagesOf } from './storage/storages.ts';
+import type { Storages } from './storage/storage.ts';
+import { type StorageOptions, storagesOf } from './storage/storages.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
@@ -87,6 +88,7 @@ export type { Origin, Reach } from './reach.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
+export type { StorageMeans } from './storage/storages.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
 export type { TrustedWorkspaceFile, WorkspaceFilesChange, WorkspaceTrustRecords } from './workspace-trust.ts';
 export type { DeletedWorkspace, FoundWorkspace, WorkspaceTerms } from './workspaces.ts';
@@ -134,6 +136,8 @@ export interface Store {
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
   readonly files: Files;
+  /** Resolves where new files can be stored; throws `storage_unavailable` within two seconds where they cannot. */
+  pingStorage(): Promise<void>;
   readonly searches: Searches;
   readonly history: SessionHistory;
   readonly runs: Runs;
@@ -159,8 +163,8 @@ export interface StoreOptions {
   readonly backups?: string | undefined;
   /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
   readonly migrationUrl?: string | undefined;
-  /** The folder for files of people; absent, none can be uploaded. */
-  readonly filesDirectory?: string | undefined;
+  /** Where files of people lie; absent, none can be uploaded. */
+  readonly storage?: StorageOptions | undefined;
 }
 
 /**
@@ -233,8 +237,16 @@ async function readCursorKey(database: Database): Promise<string> {
   return row.cursor_key;
 }
 
-function storeOf(database: Database, parts: StoreParts, { log, filesDirectory }: StoreOptions): Store {
+/** Of a store that is opened beside a server, which keeps no files. */
+const noStorage: StorageOptions = {
+  means: async () => {
+    throw new Error('This store was opened without the means to reach a bucket.');
+  },
+};
+
+function storeOf(database: Database, parts: StoreParts, { log, storage = noStorage }: StoreOptions): Store {
   const refusals = auditRefusals({ ...parts, log });
+  const storages = storagesOf(database, storage);
   return {
     dialect: database.dialect,
     ping: () => ping(database),
@@ -278,7 +290,8 @@ function storeOf(database: Database, parts: StoreParts, { log, filesDirectory }:
     sessionImports: sessionImports(parts),
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
-    files: fileRepository({ ...parts, log, storages: storagesOf(filesDirectory) }),
+    files: fileRepository({ ...parts, log, storages }),
+    pingStorage: () => pingStorage(storages),
     searches: searchRepository(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),
@@ -292,6 +305,11 @@ function storeOf(database: Database, parts: StoreParts, { log, filesDirectory }:
     modelCatalogs: modelCatalogRepository(parts),
     transcript: transcriptOf(parts),
   };
+}
+
+async function pingStorage(storages: Storages): Promise<void> {
+  const { storage } = await storages.current();
+  await storage.ping(AbortSignal.timeout(pingTimeoutMs));
 }
 
 async function ping(database: Database): Promise<void> {

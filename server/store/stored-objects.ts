@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import type { Spender } from './meter.ts';
-import type { Backend } from './storage/storage.ts';
+import type { Backend, ObjectPlace } from './storage/storage.ts';
 
 export interface ObjectRow {
   key: string;
@@ -11,6 +11,7 @@ export interface ObjectRow {
   user_id: string;
   api_key_id: string | null;
   backend: Backend;
+  place: string | null;
   state: 'uploading' | 'kept' | 'leaving';
   sha256: string | null;
   size: number;
@@ -24,7 +25,7 @@ export async function insertUpload(
   sql: Knex.Transaction,
   key: string,
   spender: Spender,
-  { backend, size }: { readonly backend: Backend; readonly size: number },
+  { backend, place, size }: ObjectPlace & { readonly size: number },
   now: number,
 ): Promise<void> {
   await sql<ObjectRow>('stored_objects').insert({
@@ -34,6 +35,7 @@ export async function insertUpload(
     user_id: spender.userId,
     api_key_id: spender.apiKeyId,
     backend,
+    place,
     state: 'uploading',
     sha256: null,
     size,

@@ -1,6 +1,6 @@
 /** Objects as files in a folder: written beside their place, brought to the disk, and renamed into it. */
 import { createReadStream } from 'node:fs';
-import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { access, constants, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Problem } from '../../problem.ts';
@@ -24,7 +24,21 @@ export function diskStorage(folder: string): Storage {
     async delete(key) {
       await Promise.all([rm(draftOf(key), { force: true }), rm(pathOf(key), { force: true })]);
     },
+    async ping() {
+      // It is made with the first object: until then whoever may make it is enough.
+      const found = await access(folder).then(
+        () => folder,
+        () => dirname(folder),
+      );
+      await access(found, constants.R_OK | constants.W_OK).catch(refuseFolder);
+    },
   };
+}
+
+function refuseFolder(cause: NodeJS.ErrnoException): never {
+  throw new Problem('storage_unavailable', 'The folder of files cannot be written to; tell the operator.', {
+    cause,
+  });
 }
 
 async function writeDraft(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {

@@ -20,6 +20,32 @@ export interface Storage {
   read(key: string, range?: ByteRange): Promise<Readable>;
   /** Does nothing where there is none; takes away what an interrupted `write` has left, too. */
   delete(key: string): Promise<void>;
+  /** Resolves where the storage is there for this server; throws `storage_unavailable` where it is not. */
+  ping(signal: AbortSignal): Promise<void>;
+}
+
+/** Where an object lies. */
+export interface ObjectPlace {
+  readonly backend: Backend;
+  /** Which bucket; null on disk. */
+  readonly place: string | null;
+}
+
+/** A bucket of an S3 storage, and the part of it that is ours. */
+export interface S3Bucket {
+  /** Null for AWS, whose endpoint follows from the region. */
+  readonly endpoint: string | null;
+  readonly region: string;
+  readonly bucket: string;
+  /** What all keys begin with, without a slash at either end; empty where the whole bucket is ours. */
+  readonly prefix: string;
+  /** Whether the bucket stands in the path, rather than in the name of the host. */
+  readonly pathStyle: boolean;
+}
+
+export interface S3Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
 }
 
 /** The folders, or the prefix, that a key lies under: its end is random, so that no folder grows long. */
@@ -27,9 +53,20 @@ export function placeOf(key: string): string {
   return `${key.slice(-2)}/${key.slice(-4, -2)}/${key}`;
 }
 
+/** Endpoint, bucket and prefix: what was written there is found there, whatever else of the settings has changed. */
+export function nameOfBucket({ endpoint, region, bucket, prefix }: S3Bucket): string {
+  return [endpoint ?? `https://s3.${region}.amazonaws.com`, bucket, prefix].filter(Boolean).join('/');
+}
+
+/** The storage that new objects go to. */
+export interface CurrentStorage extends ObjectPlace {
+  readonly storage: Storage;
+  readonly maxFileBytes: number;
+}
+
 /** The storage that new objects go to, and those that have the others. */
 export interface Storages {
-  current(): Promise<{ readonly storage: Storage; readonly maxFileBytes: number }>;
+  current(): Promise<CurrentStorage>;
   /** Throws `storage_unavailable` where it is not set up any more. */
-  of(backend: Backend): Promise<Storage>;
+  of(where: ObjectPlace): Promise<Storage>;
 }
