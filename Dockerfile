@@ -16,6 +16,8 @@ WORKDIR /app
 COPY --chown=service:service . .
 USER service
 RUN make install generate
+# The embedding model. A build that reaches no model hub goes on without it: search is then full text alone.
+RUN make embedder || true
 
 # Outside of loopback the first start prints a one-time token for the operator instead of a key.
 ENV SERVICE_HOST=0.0.0.0 SERVICE_PORT=8090 SERVICE_DATA_DIR=/data

@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate serve invite link unlink test check types contract agents mock bench chaos soak flake try clients format clean
+.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench chaos soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -43,7 +43,16 @@ generate: node_modules/.installed ## Generate all code that follows from the con
 	@node codegen/generate.ts
 	@touch $(generated.stamp)
 
-serve: $(generated.stamp) ## Start the server in the foreground: make serve [ARGS="--port 8090"]
+embedder: $(generated.stamp) ## Put the embedding model on this machine, once: 90 MB are downloaded, 23 MB stay
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" node server/maintenance/install-embedder.ts $(ARGS)
+
+# Without the model everything else works: where it cannot be had, that is said once, and `make embedder` tries again.
+embedder.stamp := node_modules/.embedder
+$(embedder.stamp): server/knowledge/embedded/pinned-model.ts | $(generated.stamp)
+	@$(MAKE) --no-print-directory embedder ARGS= || echo 'Without the embedding model, search is full text alone; make embedder tries again.'
+	@touch $@
+
+serve: $(generated.stamp) $(embedder.stamp) ## Start the server in the foreground: make serve [ARGS="--port 8090"]
 	@exec node server/main.ts $(ARGS)
 
 invite: $(generated.stamp) ## Print a token that lets one person register
@@ -68,14 +77,14 @@ check: $(generated.stamp) ## Types, format, lint, import directions, unused code
 types: $(generated.stamp)
 	@for folder in codegen server clients/typescript clients/terminal contract-tests; do $(TSC) -p $$folder; done
 
-test: $(generated.stamp) .venv/.installed ## All tests, or one: make test [ONLY=server/store]
+test: $(generated.stamp) .venv/.installed $(embedder.stamp) ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY
 	@$(VITEST) --root $(firstword $(subst /, ,$(ONLY))) $(ONLY)
 else
 	@node contract-tests/test-all.ts
 endif
 
-contract: $(generated.stamp) .venv/.installed ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
+contract: $(generated.stamp) .venv/.installed $(embedder.stamp) ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
 ifeq ($(ON),postgres)
 	@node server/store/with-postgres.ts FUZZ_DATABASE_URL $(VITEST) --root contract-tests fuzz
 else
@@ -94,7 +103,7 @@ agents: contract-tests/agents/node_modules/.installed ## Let Claude Code and ope
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) ## What a start, a request, a run, 500 streams and the Messages surface cost, beside bare programs
+bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams and the Messages surface cost, beside bare programs
 	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; test -z "$$failed"
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
@@ -103,7 +112,7 @@ chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look wha
 soak: $(generated.stamp) ## Drive one server, or two of them, by random commands beside a model of their runs: make soak [PROPERTY_RUNS=200]
 	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine
 
-flake: $(generated.stamp) .venv/.installed ## Run all tests again and again, or a part: make flake [ONLY=server/store] [TIMES=20]
+flake: $(generated.stamp) .venv/.installed $(embedder.stamp) ## Run all tests again and again, or a part: make flake [ONLY=server/store] [TIMES=20]
 	@node contract-tests/flake.ts $(or $(TIMES),20) $(ONLY)
 
 # Only from the command line, as for link.

@@ -24,13 +24,15 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
     'provider-settings',
     'model-catalogs',
+    'knowledge',
     ...open,
   ],
   runtime: ['outbound', ...open],
   config: ['outbound', ...open],
   identity: ['outbound', ...open],
+  knowledge: ['outbound', ...open],
   store: open,
-  maintenance: ['store', 'config', 'identity', ...open],
+  maintenance: ['store', 'config', 'identity', 'knowledge', 'outbound', ...open],
   outbound: ['contract'],
   'model-catalogs': ['config', 'store', 'outbound', ...open],
   mail: [],
@@ -58,6 +60,7 @@ const faces = [
   'outbound',
   'workspace-settings',
   'provider-settings',
+  'knowledge',
 ];
 
 /** Packages that belong to some parts alone. */
@@ -69,6 +72,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   pg: ['store'],
   sqlite3: ['store'],
   nodemailer: ['mail'],
+  'onnxruntime-node': ['knowledge'],
+  '@anush008/tokenizers': ['knowledge'],
   // Loaded where traces are asked for, and nowhere else.
   '@opentelemetry/api': ['open-telemetry'],
   '@opentelemetry/exporter-trace-otlp-http': ['open-telemetry'],

@@ -30,6 +30,7 @@ import {
   type Identity,
   loadMasterKey,
 } from './identity/identity.ts';
+import { createEmbedders, type Embedders } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
@@ -96,6 +97,7 @@ export interface Services {
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauths<Reach>;
   readonly modelCatalogs: ModelCatalogs;
+  readonly embedders: Embedders;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -350,6 +352,7 @@ async function assemble(
       .refresh()
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
   });
+  const embedders = createEmbedders(settings);
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
@@ -387,6 +390,7 @@ async function assemble(
     providerSettings,
     providerOauth,
     modelCatalogs,
+    embedders,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -400,6 +404,7 @@ async function assemble(
     async close() {
       followed.close();
       await runtime.close();
+      await embedders.close();
       await outbound.close();
       mail?.close();
       await identity.settled();

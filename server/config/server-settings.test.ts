@@ -45,6 +45,8 @@ describe('defaults', () => {
       webSearchUrl: null,
       catalogUrl: null,
       catalogHours: 6,
+      modelsDirectory: '/home/ada/.local/share/service/models',
+      modelHub: 'https://huggingface.co',
       debug: false,
       strict: false,
       metrics: 'public',
@@ -83,6 +85,17 @@ describe('defaults', () => {
 });
 
 describe('where a value comes from', () => {
+  test('models lie where the data of this person lies, or where the operator says', () => {
+    expect(read([], { XDG_DATA_HOME: '/data/ada' }).modelsDirectory).toBe('/data/ada/service/models');
+    expect(read([], { XDG_DATA_HOME: 'ignored' }).modelsDirectory).toBe(
+      '/home/ada/.local/share/service/models',
+    );
+    expect(read([], { SERVICE_MODELS_DIR: '/srv/models', SERVICE_MODEL_HUB: 'off' })).toMatchObject({
+      modelsDirectory: '/srv/models',
+      modelHub: null,
+    });
+  });
+
   test('flags go before variables, in both of their forms', () => {
     const variables = { SERVICE_PORT: '1', SERVICE_STRICT: 'true' };
     expect(read(['--port', '2'], variables).port).toBe(2);
@@ -287,6 +300,10 @@ describe('faults', () => {
     [
       { SERVICE_CORS_ORIGINS: 'app.example' },
       'SERVICE_CORS_ORIGINS must list origins as https://app.example.com, with commas between; app.example is none.',
+    ],
+    [
+      { SERVICE_MODEL_HUB: 'models.example.com' },
+      'SERVICE_MODEL_HUB must be an address as https://models.example.com, or off.',
     ],
     [
       { SERVICE_WEB_SEARCH_URL: 'localhost:8888' },

@@ -68,7 +68,10 @@ export function readServerSettings(argv: readonly string[], variables: Variables
 }
 
 /** What counts for a server inside the command, too: it says nothing about serving. */
-const variablesForAll = ['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL', 'SERVICE_CATALOG_URL'];
+const variablesForAll = [
+  ...['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL', 'SERVICE_CATALOG_URL', 'SERVICE_MODELS_DIR'],
+  ...['HOME', 'XDG_DATA_HOME'],
+];
 
 /**
  * How the `service` command has a server inside its own process: on loopback, at any free port, for the one account of

@@ -15,6 +15,7 @@ export {
   restoreCommand,
   rotateMasterKeyCommand,
 } from './backup.ts';
+export { installEmbedderCommand } from './embedder.ts';
 export { rotateMasterKey } from './rotate-master-key.ts';
 
 /** A token that lets one person register. It cannot be shown again. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { withExample } from './describe.ts';
 
-/** `serve`, `invite`, `audit`, and what is done to the data of an installation. */
+/** `serve`, `invite`, `audit`, and what is done to the data and the models of an installation. */
 export function addServer(program: Command): void {
   withExample(
     program
@@ -61,6 +61,20 @@ export function addServer(program: Command): void {
       'Seal all stored secrets with a new master key, while servers are at work.',
     ).action(async (words: string[]) => (await import('../commands/serve.ts')).rotateMasterKey(words)),
     'service rotate-master-key --data-dir /var/lib/service',
+  );
+  const embedder = withExample(
+    program
+      .command('embedder')
+      .description('The model of this machine that makes documents searchable by meaning.'),
+    'service embedder install',
+  );
+  withExample(
+    maintenance(
+      embedder,
+      'install',
+      'Download the embedding model once; from then on it needs no network and no key.',
+    ).action(async (words: string[]) => (await import('../commands/serve.ts')).installEmbedder(words)),
+    'service embedder install --models-dir /srv/models',
   );
 }
 

@@ -43,3 +43,9 @@ export async function rotateMasterKey(words: readonly string[]): Promise<void> {
   const maintenance = await import('../../../server/maintenance/maintenance.ts');
   await maintenance.rotateMasterKeyCommand(words);
 }
+
+/** Puts the embedding model on this machine. */
+export async function installEmbedder(words: readonly string[]): Promise<void> {
+  const maintenance = await import('../../../server/maintenance/maintenance.ts');
+  await maintenance.installEmbedderCommand(words);
+}

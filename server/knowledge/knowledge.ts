@@ -1,0 +1,3 @@
+/** What the server knows of documents and of what they say. */
+export { type InstalledModel, installModel } from './embedded/install-model.ts';
+export { createEmbedders, type Embedders } from './embedders.ts';
