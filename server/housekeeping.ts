@@ -35,6 +35,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     counts: () => store.counters.prune(now),
     calls_of_dead_processes: () => store.meteredCalls.prune(now),
     answers: () => store.keptRequests.prune(hoursAgo(settings.idempotencyHours)),
+    ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     bytes_of_files: () => store.files.sweep(now),
     usage: () => store.usage.prune(daysAgo(usageDays)),
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),

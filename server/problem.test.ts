@@ -209,6 +209,24 @@ function suspend(userId: string) {
   });
 }
 
+/** Of five bytes. */
+async function newFile(): Promise<string> {
+  const form = new FormData();
+  form.append('file', new Blob(['short']), 'short.txt');
+  const uploaded = await fetch(`${app.url}/api/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ada.token}` },
+    body: form,
+  });
+  const { id } = (await uploaded.json()) as { id: string }; // held against the contract before it was sent
+  return id;
+}
+
+async function corpusWithFile() {
+  const { body } = await ask('POST', '/api/v1/corpora', { body: { name: 'Handbook' } });
+  return { corpus: `/api/v1/corpora/${body.id}`, file: await newFile() };
+}
+
 const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   invalid_request: () => ask('POST', '/api/v1/query', { body: { prompt: 5 } }),
   invalid_json: () => ask('POST', '/api/v1/query', { body: '{"prompt": ' }),
@@ -453,17 +471,24 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await response.text();
     return ask('POST', replyPath, { body: { decision: 'allow_once' } });
   },
+  file_in_use: async () => {
+    const { corpus, file } = await corpusWithFile();
+    await ask('POST', `${corpus}/documents`, { body: { file_ids: [file] } });
+    return ask('DELETE', `/api/v1/files/${file}`);
+  },
+  ingestion_conflict: async () => {
+    const { corpus } = await corpusWithFile();
+    const { body } = await ask('POST', `${corpus}/documents`, {
+      body: { texts: [{ title: 'A', text: 'a' }] },
+    });
+    const job = `${corpus}/ingestion-jobs/${body.id}`;
+    await ask('POST', `${job}/cancel`);
+    return ask('POST', `${job}/cancel`);
+  },
   idempotency_key_in_use: () => keyTwice({ prompt: 'x' }),
   idempotency_key_reused: () => keyTwice({ prompt: 'y' }),
   range_not_satisfiable: async () => {
-    const form = new FormData();
-    form.append('file', new Blob(['short']), 'short.txt');
-    const uploaded = await fetch(`${app.url}/api/v1/files`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${ada.token}` },
-      body: form,
-    });
-    const { id } = (await uploaded.json()) as { id: string }; // held against the contract before it was sent
+    const id = await newFile();
     return ask('GET', `/api/v1/files/${id}/content`, { headers: { range: 'bytes=5-' } });
   },
   request_expired: async () => {

@@ -64,6 +64,8 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   trust_conflict: { status: 409, title: 'The file has changed.' },
   set_by_environment: { status: 409, title: 'The environment says it.' },
   already_answered: { status: 409, title: 'Already answered.' },
+  file_in_use: { status: 409, title: 'The file is in use.' },
+  ingestion_conflict: { status: 409, title: 'The ingestion job is in another state.' },
   idempotency_key_in_use: { status: 409, title: 'The request is being answered.' },
   request_expired: { status: 410, title: 'The request has expired.' },
   reset_link_expired: { status: 410, title: 'The link is not good any more.' },

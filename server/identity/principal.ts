@@ -56,6 +56,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'providers:write': true,
   'files:read': true,
   'files:write': true,
+  'corpora:read': true,
+  'corpora:write': true,
   'organizations:read': true,
   'organizations:write': true,
   'account:read': true,

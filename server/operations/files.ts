@@ -34,8 +34,8 @@ export const updateFile: Handler<'updateFile'> = async ({ principal, path, heade
   return { status: 200, headers: { ETag: etag }, body: file };
 };
 
-export const deleteFile: Handler<'deleteFile'> = async ({ principal, path, headers }, { store }) => {
-  await store.files.delete(principal, path.file_id, headers['If-Match']);
+export const deleteFile: Handler<'deleteFile'> = async ({ principal, path, query, headers }, { store }) => {
+  await store.files.delete(principal, path.file_id, query.force ?? false, headers['If-Match']);
   return { status: 204 };
 };
 

@@ -5,11 +5,14 @@ import * as apiKeys from './api-keys.ts';
 import * as audit from './audit.ts';
 import * as auth from './auth.ts';
 import * as catalogs from './catalogs.ts';
+import * as corpora from './corpora.ts';
 import * as devices from './devices.ts';
+import * as documents from './documents.ts';
 import * as exports from './exports.ts';
 import * as files from './files.ts';
 import * as groups from './groups.ts';
 import * as history from './history.ts';
+import * as ingestion from './ingestion.ts';
 import * as invitations from './invitations.ts';
 import * as live from './live.ts';
 import * as logins from './logins.ts';
@@ -38,11 +41,14 @@ const families = {
   audit,
   auth,
   catalogs,
+  corpora,
   devices,
+  documents,
   exports,
   files,
   groups,
   history,
+  ingestion,
   invitations,
   live,
   logins,

@@ -63,8 +63,8 @@ export interface Files {
   list(reach: Reach, query: FileQuery): Promise<Page<StoredFile>>;
   /** Throws `not_found`, `precondition_failed`, or `invalid_request` if too much metadata results. */
   update(reach: Reach, id: string, patch: FileUpdate, ifMatch?: string | undefined): Promise<TaggedFile>;
-  /** Throws `not_found` or `precondition_failed`. */
-  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
+  /** With force, also where documents are made from it. Throws `not_found`, `precondition_failed` or `file_in_use`. */
+  delete(reach: Reach, id: string, force: boolean, ifMatch?: string | undefined): Promise<void>;
   /** Opens the bytes of a file that the caller has found. Throws `storage_unavailable`. */
   read(id: string, range?: ByteRange): Promise<Readable>;
   /** Deletes objects that nobody needs, and what dead uploads have left; answers with how many. */
@@ -95,9 +95,10 @@ export function fileRepository(parts: FileParts): Files {
         recordAudit(sql, reach, { ...changeOf(row, 'update'), before: told(row), after: told(next) });
         return tagged(next);
       }),
-    async delete(reach, id, ifMatch) {
+    async delete(reach, id, force, ifMatch) {
       const key = await database.write(reach, async (sql) => {
         const row = await lockFile(sql, reach, id, ifMatch);
+        if (!force) await refuseUsed(sql, id);
         await sql<FileRow>('files').where({ id }).delete();
         recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: told(row) });
         return (await leaveUnneeded(sql, row.object_key, now())) ? row.object_key : null;
@@ -262,6 +263,17 @@ function changeOf<Verb extends string>({ id, organization_id }: FileRow, verb: V
     target: { type: 'file', id },
     organizationId: organization_id,
   };
+}
+
+async function refuseUsed(sql: Knex.Transaction, file_id: string): Promise<void> {
+  const [found] = await sql('documents').where({ file_id }).count<{ count: number }[]>({ count: '*' });
+  const count = Number(found?.count ?? 0);
+  if (count === 0) return;
+  const documents = count === 1 ? '1 document is' : `${count} documents are`;
+  throw new Problem(
+    'file_in_use',
+    `${documents} made from the file; delete them first, or ask again with force=true to leave them with the text that was read.`,
+  );
 }
 
 /** Deletes an object that no file needs, and its row after it. What fails here is done by the next sweep. */

@@ -78,11 +78,20 @@ async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Pro
   return Number(found?.count ?? 0);
 }
 
-/** Those of files, each as large as it is, and what is reserved for uploads under way. */
+/**
+ * Those of files, each as large as it is, what is reserved for uploads under way, and what documents are made from that
+ * is no file.
+ */
 async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
-  const sums = [sql('files'), uploads].map(async (query) => {
-    const [found] = await ofSubject(sql, row, query.sum<{ bytes: number | null }[]>({ bytes: 'size' }));
+  const documents = sql('documents').whereNot({ source: 'file' });
+  const sums = [
+    { query: sql('files'), column: 'size' },
+    { query: uploads, column: 'size' },
+    { query: documents, column: 'bytes' },
+  ].map(async ({ query, column }) => {
+    const sum = query.sum<{ bytes: number | null }[]>({ bytes: column });
+    const [found] = await ofSubject(sql, row, sum);
     return Number(found?.bytes ?? 0);
   });
   return (await Promise.all(sums)).reduce((sum, bytes) => sum + bytes, 0);

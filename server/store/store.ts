@@ -11,14 +11,17 @@ import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
 import { backUp } from './backup.ts';
+import { type Corpora, corpusRepository } from './corpora.ts';
 import { type Counters, countersIn } from './counters.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
+import { type Documents, documentRepository } from './documents.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Files, fileRepository } from './files.ts';
 import { type Groups, groupRepository } from './groups.ts';
 import { joinsHeld } from './held-transaction.ts';
+import { type IngestionJobs, ingestionJobRepository } from './ingestion-jobs.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
@@ -138,6 +141,9 @@ export interface Store {
   readonly files: Files;
   /** Resolves where new files can be stored; throws `storage_unavailable` within two seconds where they cannot. */
   pingStorage(): Promise<void>;
+  readonly corpora: Corpora;
+  readonly documents: Documents;
+  readonly ingestionJobs: IngestionJobs;
   readonly searches: Searches;
   readonly history: SessionHistory;
   readonly runs: Runs;
@@ -292,6 +298,9 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     fileChanges: fileChangeRepository(parts),
     files: fileRepository({ ...parts, log, storages }),
     pingStorage: () => pingStorage(storages),
+    corpora: corpusRepository(parts),
+    documents: documentRepository(parts),
+    ingestionJobs: ingestionJobRepository(parts),
     searches: searchRepository(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),

@@ -106,14 +106,27 @@ function eventsUpTo(
   return query.select<ReadRow[]>('told.*', 'run_events.data as run_data');
 }
 
+/** The column is never null, for the sake of its index. */
+const noSession = '';
+
 /** Of a run that was deleted with its session nothing is told any more. */
 function toEvent(row: ReadRow): NumberedWorkspaceEvent[] {
   const { seq, workspace_id, session_id, run_id, run_event_id } = row;
   const event = row.data ?? row.run_data;
   if (event === null) return [];
-  const place = { workspace_id, session_id, run_id, run_event_id };
+  const place = {
+    workspace_id,
+    session_id: session_id === noSession ? null : session_id,
+    run_id,
+    run_event_id,
+  };
   return [{ seq, data: { ...place, created_at: timestamp(row.created_at), event: JSON.parse(event) } }];
 }
+
+/** A session, or a workspace where there is none. */
+type ToldPlace =
+  | { readonly sessionId: string; readonly workspaceId?: string }
+  | { readonly sessionId: null; readonly workspaceId: string };
 
 /**
  * Adds to the events of the session's workspace, which has to be named where the session is gone. The row of the last number stays locked until the transaction ends, so
@@ -121,7 +134,7 @@ function toEvent(row: ReadRow): NumberedWorkspaceEvent[] {
  */
 export async function tellWorkspace(
   sql: Knex.Transaction,
-  { sessionId, workspaceId }: { readonly sessionId: string; readonly workspaceId?: string },
+  { sessionId, workspaceId }: ToldPlace,
   told: readonly Told[],
   now: number,
 ): Promise<void> {
@@ -139,7 +152,7 @@ export async function tellWorkspace(
     workspace_id: stream.workspace_id,
     organization_id: stream.organization_id,
     seq: first + index,
-    session_id: sessionId,
+    session_id: sessionId ?? noSession,
     run_id: runId ?? null,
     run_event_id: runEventId ?? null,
     type,
