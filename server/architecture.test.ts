@@ -71,6 +71,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   knex: ['store', 'bench'],
   pg: ['store'],
   sqlite3: ['store'],
+  'sqlite-vec': ['store'],
   nodemailer: ['mail'],
   'onnxruntime-node': ['knowledge'],
   '@anush008/tokenizers': ['knowledge'],

@@ -25,6 +25,7 @@ const prefixes = {
   ingestionJob: 'ing',
   ingestionItem: 'itm',
   extractedText: 'txt',
+  chunk: 'chk',
   storedObject: 'obj',
   toolCall: 'call',
   auditEntry: 'aud',

@@ -36,19 +36,19 @@ export interface TestInstallation {
 
 /** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
 const newestStep = {
-  name: 'corpora',
+  name: 'chunks',
   tables: [
-    ...['ingestion_workers', 'ingestion_items', 'ingestion_jobs', 'documents', 'extracted_texts'],
-    ...['corpus_grants', 'corpora'],
+    ...['chunk_codes', 'chunk_vectors', 'embedding_spaces', 'chunk_words', 'chunks', 'corpus_terms'],
+    ...['searched_corpora'],
   ],
 };
 
 /** A table that is there once the newest migration was done. */
-export const newestTable = 'corpora';
+export const newestTable = 'chunks';
 
 /** Leaves the database as the program before the last step would have. */
 export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
-  for (const table of newestStep.tables) await ask((sql) => sql.schema.dropTable(table));
+  for (const table of newestStep.tables) await ask((sql) => sql.schema.dropTableIfExists(table));
   await ask((sql) => sql('schema_versions').where({ name: newestStep.name }).delete());
 }
 

@@ -1,6 +1,7 @@
 /** Opens PostgreSQL: migrated by whoever owns the tables, and then as a role that has no rights but to their rows. */
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
+import { prepareVectors } from './chunk-vectors.ts';
 import type { Database } from './database.ts';
 import { type AppliedStep, refuseStrange, schemaVersion, versionOf } from './migrate.ts';
 import { openAsOwner, openPostgres } from './postgres.ts';
@@ -27,7 +28,9 @@ export async function openMigratedPostgres(opening: Opening): Promise<Database> 
   if (migrationUrl !== undefined) {
     requireRestricted(role);
     if ((await roleOf(migrationUrl, log)).database !== role.database) throw otherDatabase();
-    await connected(migrationUrl, log, (owner) => migrate(owner, (sql) => grantRows(sql, role.name)));
+    await connected(migrationUrl, log, (owner) =>
+      migrate(owner, (sql) => prepare(sql, (ready) => grantRows(ready, role.name))),
+    );
     await requireTablesOfAnother(url, log);
     return openPostgres(url, log, null);
   }
@@ -36,8 +39,17 @@ export async function openMigratedPostgres(opening: Opening): Promise<Database> 
     await connected(url, log, (database) => requireMigrated(database, role));
     return openPostgres(url, log, null);
   }
-  await connected(url, log, (owner) => migrate(owner, prepareServiceRole));
+  await connected(url, log, (owner) => migrate(owner, (sql) => prepare(sql, prepareServiceRole)));
   return openPostgres(url, log);
+}
+
+/** What there is besides the steps of the schema, before rights are given to all of it. */
+async function prepare(
+  sql: Knex.Transaction,
+  giveRights: (sql: Knex.Transaction) => Promise<void>,
+): Promise<void> {
+  await prepareVectors(sql);
+  await giveRights(sql);
 }
 
 function roleOf(url: string, log: Log): Promise<ConnectedRole> {

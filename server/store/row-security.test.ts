@@ -7,7 +7,9 @@ import { beginRun } from './test-runs.ts';
 import { describeStore, newAccount, reachOfNobody } from './test-stores.ts';
 
 /** Belong to no tenant: the installation's own, and credentials that are looked for before anybody is known. */
-const common = ['audit_base', 'audit_head', 'installation', 'schema_versions', 'signing_keys'];
+const common = [
+  ...['audit_base', 'audit_head', 'embedding_spaces', 'installation', 'schema_versions', 'signing_keys'],
+];
 
 describeStore('postgresql', 'Row-level security', (store, engine) => {
   const tables = async (): Promise<string[]> =>

@@ -7,6 +7,7 @@ import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { connect, type Database, databaseOf } from './database.ts';
 import { type Connection as KeptConnection, keepStatements } from './kept-statements.ts';
+import { loadVectors } from './vector-extension.ts';
 
 const pragmas = `
   pragma busy_timeout = 5000;
@@ -35,6 +36,7 @@ const queueTimeoutMs = 30_000;
 
 interface Connection extends KeptConnection {
   exec(sql: string, done: (error: Error | null) => void): void;
+  loadExtension(path: string, done: (error: Error | null) => void): void;
 }
 
 function pool(
@@ -47,7 +49,11 @@ function pool(
   ): void => {
     const exec = promisify(connection.exec.bind(connection));
     // Of processes that turn to the write-ahead log at once, SQLite refuses all but one, however long they would wait.
-    whileBusy(() => exec(setUp)).then(
+    const ready = async () => {
+      await whileBusy(() => exec(setUp));
+      await loadVectors(connection, log);
+    };
+    ready().then(
       () => {
         keepStatements(connection);
         done(null, connection);

@@ -11,6 +11,8 @@ import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
 import { backUp } from './backup.ts';
+import { type Chunks, chunkIndex } from './chunk-index.ts';
+import { type ChunkSearches, chunkSearches } from './chunk-search.ts';
 import { type Corpora, corpusRepository } from './corpora.ts';
 import { type Counters, countersIn } from './counters.ts';
 import { createCursors } from './cursor.ts';
@@ -145,6 +147,8 @@ export interface Store {
   readonly documents: Documents;
   readonly ingestionJobs: IngestionJobs;
   readonly searches: Searches;
+  readonly chunks: Chunks;
+  readonly passages: ChunkSearches;
   readonly history: SessionHistory;
   readonly runs: Runs;
   readonly queue: Queue;
@@ -302,6 +306,8 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     documents: documentRepository(parts),
     ingestionJobs: ingestionJobRepository(parts),
     searches: searchRepository(parts),
+    chunks: chunkIndex(parts),
+    passages: chunkSearches(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),
     queue: queueRepository(parts),

@@ -1,0 +1,126 @@
+/** Finds passages for a question: by its words, by its vector, and what was found as it is told. */
+import type { Knex } from 'knex';
+import type { ChunkRow } from './chunk-index.ts';
+import { type Narrow, nearest, type SearchedCorpus } from './chunk-vectors.ts';
+import { rankByWords } from './chunk-words.ts';
+import type { Database } from './database.ts';
+import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
+
+type Caller = Pick<Reach, 'userId' | 'organizationIds'>;
+
+/** Where a search looks; the caller has been shown these corpora before. */
+export interface ChunkScope {
+  readonly corpusIds: readonly string[];
+  /** What the metadata of a document has to say. */
+  readonly filter?: Readonly<Record<string, string>> | undefined;
+}
+
+/** A passage by its number, the best first. */
+export interface RankedChunk {
+  readonly number: number;
+  readonly score: number;
+}
+
+export interface FoundChunk {
+  readonly number: number;
+  readonly id: string;
+  readonly corpus_id: string;
+  readonly document_id: string;
+  readonly title: string;
+  readonly ordinal: number;
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+  readonly page: number | null;
+  readonly line: number;
+  readonly headings: readonly string[];
+}
+
+export interface ChunkSearches {
+  byWords(caller: Caller, scope: ChunkScope, question: string, limit: number): Promise<RankedChunk[]>;
+  byVector(
+    caller: Caller,
+    scope: ChunkScope,
+    question: { readonly embedder: string; readonly vector: Float32Array },
+    limit: number,
+  ): Promise<RankedChunk[]>;
+  /** In no order; those that are gone by now are left out. */
+  read(caller: Caller, numbers: readonly number[]): Promise<FoundChunk[]>;
+}
+
+/** How many passages are weighed by their words: of more, the rarest words choose. */
+const budget = 2000;
+/** Where only some documents count, most of what has the words falls away. */
+const filteredBudget = 20_000;
+
+export function chunkSearches({ database }: Pick<StoreParts, 'database'>): ChunkSearches {
+  return {
+    byWords: (caller, scope, text, limit) =>
+      // The policies of PostgreSQL would keep a search from its index: ownership is the first sign of every word.
+      database.read('installation', async (sql) => {
+        const corpora = await searchedCorpora(sql, caller, scope);
+        const narrow = narrowTo(sql, scope);
+        const question = { text, limit, budget: scope.filter ? filteredBudget : budget };
+        return rankByWords(sql, corpora, question, narrow);
+      }),
+    byVector: (caller, scope, { embedder, vector }, limit) =>
+      database.read(caller, async (sql) => {
+        const corpora = await searchedCorpora(sql, caller, scope);
+        return nearest(sql, corpora, { embedder, vector, limit }, narrowTo(sql, scope));
+      }),
+    read: (caller, numbers) => readChunks(database, caller, numbers),
+  };
+}
+
+/** Those with anything in them. */
+async function searchedCorpora(
+  sql: Knex,
+  { organizationIds }: Caller,
+  { corpusIds }: ChunkScope,
+): Promise<SearchedCorpus[]> {
+  const rows: SearchedCorpus[] = await sql('searched_corpora')
+    .whereIn('corpus_id', corpusIds)
+    .whereIn('organization_id', organizationIds)
+    .where('chunks', '>', 0)
+    .orderBy('number');
+  return rows;
+}
+
+function narrowTo(sql: Knex, { filter = {} }: ChunkScope): Narrow {
+  const member =
+    sql.client.config.client === 'sqlite3'
+      ? '(select value from json_each(documents.metadata) where key = ?)'
+      : 'documents.metadata::jsonb ->> ?';
+  return (query) => {
+    query
+      .join('documents', 'documents.id', 'chunks.document_id')
+      .whereNotNull('chunks.published_at')
+      .where('documents.enabled', true);
+    for (const [name, value] of Object.entries(filter)) query.whereRaw(`${member} = ?`, [name, value]);
+    return query;
+  };
+}
+
+async function readChunks(
+  database: Database,
+  caller: Caller,
+  numbers: readonly number[],
+): Promise<FoundChunk[]> {
+  if (numbers.length === 0) return [];
+  const rows: (ChunkRow & { corpus_id: string; title: string })[] = await database.read(caller, (sql) =>
+    sql('chunks')
+      .join('searched_corpora', 'searched_corpora.number', 'chunks.corpus_number')
+      .join('documents', 'documents.id', 'chunks.document_id')
+      .whereIn('chunks.number', numbers)
+      .whereIn('chunks.organization_id', caller.organizationIds)
+      .select('chunks.*', 'searched_corpora.corpus_id', 'documents.title'),
+  );
+  return rows.map(toFoundChunk);
+}
+
+function toFoundChunk(row: ChunkRow & { corpus_id: string; title: string }): FoundChunk {
+  const { number, id, corpus_id, document_id, title, ordinal, text, start, end, page, line } = row;
+  const headings = JSON.parse(row.headings);
+  return { number, id, corpus_id, document_id, title, ordinal, text, start, end, page, line, headings };
+}

@@ -1,0 +1,264 @@
+/** Passages and how they are found: the same on both engines. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createLog } from '../log.ts';
+import type { NewChunk } from './chunk-index.ts';
+import type { Database } from './database.ts';
+import { openPostgres } from './postgres.ts';
+import type { Reach } from './reach.ts';
+import { openSqlite } from './sqlite.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+let made = 0;
+
+/** The numbers that are not given are 0. */
+const inThree = (given: readonly number[]) =>
+  Float32Array.from({ length: 3 }, (_, index) => given[index] ?? 0);
+
+describeStores('Chunks', (store, engine) => {
+  let database: Database;
+  let ada: Reach;
+  let mallory: Reach;
+
+  beforeAll(async () => {
+    const log = createLog('silent');
+    const open = { sqlite: () => openSqlite(engine.url().slice('sqlite:'.length), log) };
+    database = engine.dialect === 'sqlite' ? open.sqlite() : openPostgres(engine.url(), log);
+    ada = await newAccount(store(), 'Ada');
+    mallory = await newAccount(store(), 'Mallory');
+  });
+  afterAll(() => database.close());
+
+  const ownerOf = ({ workspaces: [workspace] }: Reach) => {
+    if (!workspace) throw new Error('The account has no workspace.');
+    return { organizationId: workspace.organizationId, workspaceId: workspace.id };
+  };
+
+  /** Past the operations that make them. */
+  async function newCorpus(reach: Reach): Promise<string> {
+    made += 1;
+    const id = `cor_${made}`;
+    await insert(reach, 'corpora', {
+      ...{ id, name: 'Library', description: '', visibility: 'workspace', chunking: '{}' },
+      ...{ vector_set: 1, documents: 0, grants_revision: 1 },
+    });
+    return id;
+  }
+
+  async function newDocument(reach: Reach, corpus_id: string, metadata: object = {}): Promise<string> {
+    made += 1;
+    const id = `doc_${made}`;
+    await insert(reach, 'documents', {
+      ...{ id, corpus_id, title: 'Notes', source: 'text', status: 'ready', enabled: true, characters: 1 },
+      ...{ generation: 1, newest_generation: 1, metadata: JSON.stringify(metadata) },
+    });
+    return id;
+  }
+
+  async function insert(reach: Reach, table: string, row: object): Promise<void> {
+    const { organizationId: organization_id, workspaceId: workspace_id } = ownerOf(reach);
+    const common = { name_key: 'x', metadata: '{}', user_id: reach.userId, revision: 1, bytes: 1, chunks: 0 };
+    const belongs = { organization_id, workspace_id, created_at: 1, updated_at: 1 };
+    await database.write('installation', (sql) => sql(table).insert({ ...common, ...belongs, ...row }));
+  }
+
+  const passage = (text: string, ordinal: number): NewChunk => ({
+    ...{ ordinal, text, start: 0, end: [...text].length, page: null, line: 1, headings: [] },
+  });
+
+  interface Reading {
+    readonly corpusId: string;
+    readonly documentId: string;
+    readonly generation: number;
+  }
+
+  async function stage(
+    reach: Reach,
+    document: Reading,
+    texts: string[],
+    vectors?: number[][],
+  ): Promise<void> {
+    const staged = vectors && { embedder: 'test', vectors: vectors.map(inThree) };
+    await store().chunks.stage(ownerOf(reach), document, texts.map(passage), staged ?? null);
+  }
+
+  const publish = (reach: Reach, document: Reading) =>
+    database.write('installation', (sql) => store().chunks.publish(ownerOf(reach), document, sql));
+
+  const remove = (reach: Reach, { corpusId, documentId }: Reading) =>
+    database.write('installation', (sql) => store().chunks.remove(ownerOf(reach), corpusId, documentId, sql));
+
+  /** A document of these passages in a corpus, to be found. */
+  async function write(reach: Reach, corpusId: string, texts: string[], more: Partial<Written> = {}) {
+    const documentId = await newDocument(reach, corpusId, more.metadata);
+    const document = { corpusId, documentId, generation: 1 };
+    await stage(reach, document, texts, more.vectors);
+    await publish(reach, document);
+    return document;
+  }
+
+  interface Written {
+    readonly metadata: Record<string, string>;
+    readonly vectors: number[][];
+  }
+
+  async function textsOf(reach: Reach, ranked: readonly { readonly number: number }[]): Promise<string[]> {
+    const read = await store().passages.read(
+      reach,
+      ranked.map(({ number }) => number),
+    );
+    const texts = new Map(read.map(({ number, text }) => [number, text]));
+    return ranked.flatMap(({ number }) => texts.get(number) ?? []);
+  }
+
+  async function byWords(
+    reach: Reach,
+    corpusIds: string[],
+    question: string,
+    filter?: Record<string, string>,
+  ) {
+    return textsOf(reach, await store().passages.byWords(reach, { corpusIds, filter }, question, 10));
+  }
+
+  async function byVector(
+    reach: Reach,
+    corpusIds: string[],
+    vector: number[],
+    filter?: Record<string, string>,
+  ) {
+    const question = { embedder: 'test', vector: inThree(vector) };
+    return textsOf(reach, await store().passages.byVector(reach, { corpusIds, filter }, question, 10));
+  }
+
+  it('ranks by rare words, in any form, and by how often and how densely they come', async () => {
+    const corpus = await newCorpus(ada);
+    const texts = [
+      'The boundary layer of a flat plate',
+      'Layers and layers of boundaries: the layer again',
+      'A plate of food, far from any question of flow and of nothing else that would matter here',
+      'Heat transfer',
+    ];
+    await write(ada, corpus, texts);
+    const [dense, flat, long, heat] = [texts[1], texts[0], texts[2], texts[3]];
+    expect(await byWords(ada, [corpus], 'boundary layers')).toEqual([dense, flat]);
+    expect(await byWords(ada, [corpus], 'plates')).toEqual([flat, long]);
+    expect(await byWords(ada, [corpus], 'transferring heat?')).toEqual([heat]);
+    expect(await byWords(ada, [corpus], 'the of and')).toEqual([]);
+    expect(await byWords(ada, [corpus], '')).toEqual([]);
+    expect(await byWords(ada, [corpus], `" OR * ' | & ! 12_`)).toEqual([]);
+  });
+
+  it('finds names in their parts, and words of scripts that write no spaces', async () => {
+    const corpus = await newCorpus(ada);
+    await write(ada, corpus, ['function parseConfig(file)', '東京の天気は晴れです', 'Größe und Maß']);
+    expect(await byWords(ada, [corpus], 'config')).toEqual(['function parseConfig(file)']);
+    expect(await byWords(ada, [corpus], '天気')).toEqual(['東京の天気は晴れです']);
+    expect(await byWords(ada, [corpus], 'GRÖSSE')).toEqual([]);
+    expect(await byWords(ada, [corpus], 'grösse größe')).toEqual(['Größe und Maß']);
+  });
+
+  it('finds the nearest vectors first, and tells how near they are', async () => {
+    const corpus = await newCorpus(ada);
+    const vectors = [
+      [1, 0, 0],
+      [0.6, 0.8, 0],
+      [0, 0, 1],
+    ];
+    await write(ada, corpus, ['east', 'between', 'up'], { vectors });
+    expect(await byVector(ada, [corpus], [1, 0, 0])).toEqual(['east', 'between', 'up']);
+    const question = { embedder: 'test', vector: inThree([1]) };
+    const ranked = await store().passages.byVector(ada, { corpusIds: [corpus] }, question, 2);
+    expect(ranked.map(({ score }) => Math.round(score * 100))).toEqual([100, 60]);
+    const other = { ...question, embedder: 'another' };
+    expect(await store().passages.byVector(ada, { corpusIds: [corpus] }, other, 2)).toEqual([]);
+  });
+
+  it('shows a document from its publication on, and then the new reading alone', async () => {
+    const corpus = await newCorpus(ada);
+    const first = await write(ada, corpus, ['an old heron', 'another heron'], { vectors: [[1], [1]] });
+    const second = { ...first, generation: 2 };
+    await stage(ada, second, ['a draft'], [[1]]);
+    await stage(ada, second, ['a young heron'], [[1]]);
+    expect(await byWords(ada, [corpus], 'heron')).toEqual(['an old heron', 'another heron']);
+    expect(await byVector(ada, [corpus], [1])).toEqual(['an old heron', 'another heron']);
+    await publish(ada, second);
+    await publish(ada, second);
+    expect(await byWords(ada, [corpus], 'heron draft')).toEqual(['a young heron']);
+    expect(await byVector(ada, [corpus], [1])).toEqual(['a young heron']);
+    await remove(ada, second);
+    expect(await byWords(ada, [corpus], 'heron')).toEqual([]);
+    expect(await byVector(ada, [corpus], [1])).toEqual([]);
+  });
+
+  it('counts again what was published, replaced and removed, to the last word', async () => {
+    const corpus = await newCorpus(ada);
+    const counts = async () => {
+      const [row] = await engine.sql()('searched_corpora').where({ corpus_id: corpus });
+      const terms = await engine.sql()('corpus_terms').where({ corpus_number: row.number }).orderBy('term');
+      const { chunks, words } = row;
+      return { chunks: Number(chunks), words: Number(words), terms: terms.map(({ term }) => term) };
+    };
+    const kept = await write(ada, corpus, ['swan swan', 'duck']);
+    const gone = await write(ada, corpus, ['duck goose']);
+    expect(await counts()).toEqual({ chunks: 3, words: 5, terms: ['duck', 'goos', 'swan'] });
+    await stage(ada, { ...kept, generation: 2 }, ['duck']);
+    await publish(ada, { ...kept, generation: 2 });
+    await remove(ada, gone);
+    expect(await counts()).toEqual({ chunks: 1, words: 1, terms: ['duck'] });
+    await database.write('installation', (sql) => sql('corpora').where({ id: corpus }).delete());
+    expect(await byWords(ada, [corpus], 'duck')).toEqual([]);
+    expect(await engine.sql()('chunks').where({ document_id: kept.documentId })).toEqual([]);
+  });
+
+  it('keeps to the documents that are enabled and whose metadata say what is asked', async () => {
+    const corpus = await newCorpus(ada);
+    const vectors = [[1]];
+    const { documentId } = await write(ada, corpus, ['a red kite'], {
+      vectors,
+      metadata: { 'the "year"': '1' },
+    });
+    await write(ada, corpus, ['a black kite'], { vectors, metadata: { 'the "year"': '2', other: '1' } });
+    const one = { 'the "year"': '1' };
+    expect(await byWords(ada, [corpus], 'kite', one)).toEqual(['a red kite']);
+    expect(await byVector(ada, [corpus], [1], one)).toEqual(['a red kite']);
+    expect(await byWords(ada, [corpus], 'kite', { ...one, other: '1' })).toEqual([]);
+    await database.write('installation', (sql) =>
+      sql('documents').where({ id: documentId }).update({ enabled: false }),
+    );
+    expect(await byWords(ada, [corpus], 'kite')).toEqual(['a black kite']);
+    expect(await byVector(ada, [corpus], [1])).toEqual(['a black kite']);
+  });
+
+  it('ranks several corpora as if they were one', async () => {
+    const [one, two] = [await newCorpus(ada), await newCorpus(ada)];
+    await write(ada, one, ['wren', 'wren wren robin'], { vectors: [[0.5], [1]] });
+    await write(ada, two, ['robin'], { vectors: [[1]] });
+    expect(await byWords(ada, [one, two], 'robin')).toEqual(['robin', 'wren wren robin']);
+    expect(await byVector(ada, [one, two], [1])).toHaveLength(3);
+  });
+
+  it('finds nothing of another organization, and scores as if there were none', async () => {
+    const [mine, hers] = [await newCorpus(ada), await newCorpus(mallory)];
+    await write(ada, mine, ['an osprey', 'something else'], { vectors: [[1], [0.1]] });
+    const scores = () => store().passages.byWords(ada, { corpusIds: [mine] }, 'osprey', 10);
+    const before = await scores();
+    const theirs = await write(mallory, hers, ['an osprey', 'osprey osprey'], { vectors: [[1], [1]] });
+    expect(await scores()).toEqual(before);
+    expect(await byWords(ada, [mine, hers], 'osprey')).toEqual(['an osprey']);
+    expect(await byVector(ada, [mine, hers], [1])).toEqual(['an osprey', 'something else']);
+    const numbers = await engine.sql()('chunks').where({ document_id: theirs.documentId }).pluck('number');
+    expect(await store().passages.read(ada, numbers.map(Number))).toEqual([]);
+    await expect(
+      store().chunks.stage(ownerOf(ada), { ...theirs, generation: 2 }, [passage('planted', 0)], null),
+    ).rejects.toThrow(/belongs to another organization/);
+  });
+
+  it('forgets what was staged long ago, and nothing that is seen', async () => {
+    const corpus = await newCorpus(ada);
+    const seen = await write(ada, corpus, ['a visible owl']);
+    await stage(ada, { ...seen, generation: 2 }, ['a staged owl']);
+    expect(await store().chunks.sweep(engine.clock.now())).toBe(0);
+    engine.clock.advance(1);
+    expect(await store().chunks.sweep(engine.clock.now())).toBe(1);
+    expect(await byWords(ada, [corpus], 'owl')).toEqual(['a visible owl']);
+  });
+});
