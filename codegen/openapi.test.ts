@@ -25,9 +25,9 @@ test('every operation has a summary, a description, and a word about who may cal
 });
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
-  const owned = new Set(['session', 'run', 'plan', 'agent', 'file', 'organization', 'group']);
+  const owned = new Set(['session', 'run', 'plan', 'agent', 'file', 'memory', 'organization', 'group']);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
-  const lookers = ['createOrganization', 'estimateQuery', 'searchSessions'];
+  const lookers = ['createOrganization', 'estimateQuery', 'searchMemories', 'searchSessions'];
   const open = operations.filter(
     ({ method, operation }) =>
       method !== 'get' && owned.has(operation['x-access'].resource ?? '') && !operation['x-access'].role,
@@ -90,6 +90,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
   estimateQuery: 'looks only',
   searchSessions: 'looks only',
+  searchMemories: 'looks only',
 };
 
 function takesKey({ parameters = [] }: PlacedOperation['operation']): boolean {

@@ -53,6 +53,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/runs',
     '/api/v1/agents',
     '/api/v1/files',
+    '/api/v1/memories',
     '/api/v1/workspaces',
     '/api/v1/plans',
     '/api/v1/settings/providers',

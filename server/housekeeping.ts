@@ -36,6 +36,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     calls_of_dead_processes: () => store.meteredCalls.prune(now),
     answers: () => store.keptRequests.prune(hoursAgo(settings.idempotencyHours)),
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
+    memories: () => store.memories.prune(now),
     bytes_of_files: () => store.files.sweep(now),
     usage: () => store.usage.prune(daysAgo(usageDays)),
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),

@@ -18,6 +18,7 @@ const prefixes = {
   agent: 'agt',
   catalog: 'cat',
   plan: 'plan',
+  memory: 'mem',
   providerSetting: 'pset',
   file: 'file',
   corpus: 'cor',

@@ -378,6 +378,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await invited({ email: 'grace@example.com' });
     return invited({ email: 'grace@example.com' });
   },
+  duplicate: async () => {
+    const body = { scope: 'user', content: 'Said twice.' };
+    await ask('POST', '/api/v1/memories', { body });
+    return ask('POST', '/api/v1/memories', { body });
+  },
   too_many_settings: async () => {
     const { token } = await app.register('hoarder');
     const make = (name: string) =>

@@ -46,6 +46,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   own_account: { status: 409, title: 'This is your own account.' },
   slug_taken: { status: 409, title: 'The slug is taken.' },
   name_taken: { status: 409, title: 'The name is taken.' },
+  duplicate: { status: 409, title: 'There is one like it.' },
   too_many_settings: { status: 409, title: 'Too many provider settings.' },
   already_invited: { status: 409, title: 'Already invited.' },
   already_member: { status: 409, title: 'Already a member.' },

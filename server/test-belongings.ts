@@ -49,6 +49,10 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     base_url: 'https://llm.example.com/v1',
     models: [{ id: 'big' }],
   });
+  const memory = await make('/api/v1/memories', {
+    ...{ scope: 'user', content: `Whoever asks means ${word}.`, tags: [word] },
+    source: { session_id: permission.session_id },
+  });
   const file = await fileOf(app, account, word);
   const organization = await organizationOf(app, account, word);
   return {
@@ -60,6 +64,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     key_id: api_key.id,
     agent_id: agent.id,
     file_id: file.id,
+    memory_id: memory.id,
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,

@@ -14,6 +14,9 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   createSession: inWorkspace,
   createAgent: inWorkspace,
   uploadFile: inWorkspace,
+  createMemory: ({ ids }) => ({
+    body: { scope: 'workspace', workspace_id: ids.workspace_id, content: `Remember ${crypto.randomUUID()}.` },
+  }),
   createProviderSetting: ({ ids }) => ({
     body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
   }),

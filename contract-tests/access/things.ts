@@ -36,6 +36,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/runs/{run_id}': newConversation,
   '/api/v1/agents/{agent_id}': newAgent,
   '/api/v1/files/{file_id}': newFile,
+  '/api/v1/memories/{memory_id}': newMemory,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
@@ -193,6 +194,11 @@ async function newFile({ owner: { client }, workspaceId: workspace_id }: Organiz
   const body = { workspace_id, file: `The file ${made}.` };
   const { data } = await client.POST('/api/v1/files', { body, bodySerializer: formOf });
   return { file_id: data.id };
+}
+
+async function newMemory({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const body = { scope: 'workspace', workspace_id, content: `Remember ${crypto.randomUUID()}.` } as const;
+  return { memory_id: (await client.POST('/api/v1/memories', { body })).data.id };
 }
 
 async function newPlan(organization: Organization): Promise<Ids> {

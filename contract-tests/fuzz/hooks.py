@@ -410,6 +410,33 @@ def upload_to_own_workspace(case):
         case.body.pop("workspace_id", None)
 
 
+def new_memory():
+    return post("/api/v1/memories", {"scope": "user", "content": new_name("memory")}).json()["id"]
+
+
+def point_at_memory(case):
+    case.path_parameters["memory_id"] = once("memory", new_memory)
+
+
+def point_at_doomed_memory(case):
+    case.path_parameters["memory_id"] = new_memory()
+
+
+def name_owner_of_memory(case):
+    # What goes with one scope is refused with another; a time of chance has mostly passed.
+    if not isinstance(case.body, dict):
+        return
+    kept = {name: case.body[name] for name in ("content", "kind", "tags") if name in case.body}
+    case.body = {**kept, "scope": "user"}
+
+
+def keep_memory(case):
+    point_at_memory(case)
+    if isinstance(case.body, dict):
+        case.body.pop("expires_at", None)
+        case.body = case.body or {"kind": "fact"}
+
+
 def new_workspace():
     return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -886,6 +913,11 @@ POINTERS = {
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,
+    "createMemory": name_owner_of_memory,
+    "getMemory": point_at_memory,
+    "updateMemory": keep_memory,
+    "deleteMemory": point_at_doomed_memory,
+    "listMemoryVersions": point_at_memory,
     "uploadFile": upload_to_own_workspace,
     "getFile": point_at_file,
     "updateFile": point_at_file,

@@ -8,6 +8,7 @@ import { catalogJourneys } from './catalogs.ts';
 import { fileJourneys } from './files.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
+import { memoryJourneys } from './memories.ts';
 import { organizationJourneys } from './organizations.ts';
 import { passwordJourneys } from './passwords.ts';
 import { peopleJourneys } from './people.ts';
@@ -44,6 +45,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   runJourneys(target);
   agentJourneys(target);
   fileJourneys(target);
+  memoryJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

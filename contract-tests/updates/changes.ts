@@ -29,6 +29,10 @@ export function changeOf({ operationId, members }: ContractOperation): Change {
 }
 
 const changes: Readonly<Record<string, Change>> = {
+  updateMemory: inText(
+    (seen) => seen.content,
+    (content) => ({ content }),
+  ),
   updateFile: inText(
     (seen) => seen.filename,
     (filename) => ({ filename }),

@@ -58,6 +58,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'files:write': true,
   'corpora:read': true,
   'corpora:write': true,
+  'memories:read': true,
+  'memories:write': true,
   'organizations:read': true,
   'organizations:write': true,
   'account:read': true,

@@ -36,19 +36,20 @@ export interface TestInstallation {
 
 /** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
 const newestStep = {
-  name: 'chunks',
-  tables: [
-    ...['chunk_codes', 'chunk_vectors', 'embedding_spaces', 'chunk_words', 'chunks', 'corpus_terms'],
-    ...['searched_corpora'],
-  ],
+  name: 'memories',
+  // The words are a table on SQLite alone.
+  tables: ['memory_words', 'memory_documents', 'memory_tags', 'memory_versions', 'memories'],
+  columns: { user_preferences: 'memories' },
 };
 
 /** A table that is there once the newest migration was done. */
-export const newestTable = 'chunks';
+export const newestTable = 'memories';
 
 /** Leaves the database as the program before the last step would have. */
 export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
   for (const table of newestStep.tables) await ask((sql) => sql.schema.dropTableIfExists(table));
+  for (const [table, column] of Object.entries(newestStep.columns))
+    await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
   await ask((sql) => sql('schema_versions').where({ name: newestStep.name }).delete());
 }
 

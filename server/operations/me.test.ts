@@ -131,6 +131,7 @@ describe('preferences', () => {
     app.request('PATCH', own, { token: ada.token, body, headers: { ...mergePatch, ...headers } });
   const defaults = {
     ...{ locale: null, timezone: null, theme: 'auto', default_model: null, updated_at: null },
+    memories: true,
     notifications: { run_finished: true, question_asked: true, security: true },
   };
 

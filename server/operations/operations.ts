@@ -18,6 +18,7 @@ import * as live from './live.ts';
 import * as logins from './logins.ts';
 import * as me from './me.ts';
 import * as media from './media.ts';
+import * as memories from './memories.ts';
 import * as messages from './messages.ts';
 import * as oidc from './oidc.ts';
 import * as organizations from './organizations.ts';
@@ -54,6 +55,7 @@ const families = {
   logins,
   me,
   media,
+  memories,
   messages,
   passwords,
   oidc,

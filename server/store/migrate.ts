@@ -25,6 +25,7 @@ import { files } from './migrations/0021-files.ts';
 import { storage } from './migrations/0022-storage.ts';
 import { corpora } from './migrations/0023-corpora.ts';
 import { chunks } from './migrations/0024-chunks.ts';
+import { memories } from './migrations/0026-memories.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -41,7 +42,7 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
-  ...[modelCatalogs, providerOauth, messageThreads, files, storage, corpora, chunks],
+  ...[modelCatalogs, providerOauth, messageThreads, files, storage, corpora, chunks, memories],
 ];
 
 /** The shape that this program brings a database to. */

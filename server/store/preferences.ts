@@ -25,6 +25,7 @@ interface PreferencesRow {
   theme: Preferences['theme'];
   default_model: string | null;
   notifications: string;
+  memories: boolean;
   revision: number;
   updated_at: number | null;
 }
@@ -63,6 +64,7 @@ async function read(sql: Knex, userId: string): Promise<PreferencesRow> {
       user_id: userId,
       ...nothing,
       notifications: JSON.stringify(notifyOfAll),
+      memories: true,
       revision: 0,
       updated_at: null,
     }
@@ -70,19 +72,22 @@ async function read(sql: Knex, userId: string): Promise<PreferencesRow> {
 }
 
 function patched(row: PreferencesRow, patch: PreferencesUpdate): PreferencesRow {
-  const { locale, timezone, theme, default_model, notifications } = patch;
+  const { locale, timezone, theme, default_model, notifications, memories } = patch;
   return {
     ...row,
     ...(locale !== undefined && { locale }),
     ...(timezone !== undefined && { timezone }),
     ...(theme !== undefined && { theme: theme ?? 'auto' }),
     ...(default_model !== undefined && { default_model }),
+    ...(memories !== undefined && { memories: memories ?? true }),
     notifications: JSON.stringify({ ...JSON.parse(row.notifications), ...notifications }),
   };
 }
 
-function shown({ locale, timezone, theme, default_model, notifications }: PreferencesRow) {
-  return { locale, timezone, theme, default_model, notifications: JSON.parse(notifications) };
+function shown({ locale, timezone, theme, default_model, notifications, memories }: PreferencesRow) {
+  const parsed: Preferences['notifications'] = JSON.parse(notifications);
+  // SQLite has numbers for what is true.
+  return { locale, timezone, theme, default_model, notifications: parsed, memories: Boolean(memories) };
 }
 
 function tagged(row: PreferencesRow): TaggedPreferences {

@@ -79,14 +79,15 @@ async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Pro
 }
 
 /**
- * Those of files, each as large as it is, what is reserved for uploads under way, and what documents are made from that
- * is no file.
+ * Those of files and memories, each as large as it is, what is reserved for uploads under way, and what documents are
+ * made from that is no file.
  */
 async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
   const documents = sql('documents').whereNot({ source: 'file' });
   const sums = [
     { query: sql('files'), column: 'size' },
+    { query: sql('memories'), column: 'size' },
     { query: uploads, column: 'size' },
     { query: documents, column: 'bytes' },
   ].map(async ({ query, column }) => {

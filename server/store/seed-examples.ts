@@ -12,6 +12,7 @@ import type {
   Invitation,
   Login,
   Me,
+  Memory,
   Message,
   Organization,
   OrganizationMember,
@@ -32,6 +33,8 @@ import { hashOfEntry } from './audit-chain.ts';
 import { addCost, noCost, toNanodollars } from './costs.ts';
 import type { Database } from './database.ts';
 import { insertChange, packChange } from './file-changes.ts';
+import { indexMemory } from './memory-index.ts';
+import { hashOfContent } from './memory-rows.ts';
 import { meter } from './meter.ts';
 import type { RunRow } from './runs.ts';
 import { indexMessage, indexTitle } from './search-index.ts';
@@ -56,6 +59,8 @@ export interface ExampleSeed {
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
   readonly file: StoredFile;
+  /** Of the default workspace. */
+  readonly memory: Memory;
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;
@@ -123,6 +128,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     }
     await seedCatalog(sql, seed.catalog);
     await seedStoredFile(sql, seed, place);
+    await seedMemory(sql, seed.memory);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     for (const { source: _source, tools, ...agent } of seed.agents)
@@ -458,6 +464,31 @@ async function seedStoredFile(sql: Knex.Transaction, { file, me }: ExampleSeed, 
     created_at: at,
     updated_at: at,
   });
+}
+
+async function seedMemory(sql: Knex.Transaction, memory: Memory) {
+  const { source, author, version, created_at: _createdAt, updated_at: _updatedAt, ...known } = memory;
+  const row = {
+    ...known,
+    owner_key: memory.workspace_id ?? '',
+    private_to: null,
+    content_hash: hashOfContent(memory.content),
+    tags: JSON.stringify(memory.tags),
+    source_session_id: source?.session_id,
+    source_message_id: source?.message_id,
+    author_id: author.user_id,
+    user_id: author.user_id,
+    size: memory.content.length,
+    revision: version,
+    created_at: at,
+    updated_at: at,
+  };
+  await sql('memories').insert({ ...row, expires_at: null });
+  const { kind, content, tags, organization_id, author_id } = row;
+  await sql('memory_versions').insert({
+    ...{ memory_id: memory.id, version, kind, content, tags, organization_id, author_id, created_at: at },
+  });
+  await indexMemory(sql, row);
 }
 
 async function seedQuota(sql: Knex.Transaction, { me, quota, usage }: ExampleSeed, place: Place) {

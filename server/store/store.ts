@@ -29,6 +29,7 @@ import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
 import { type Members, memberRepository } from './members.ts';
+import { type Memories, memoryRepository } from './memories.ts';
 import { type MessageThreads, messageThreadRepository } from './message-threads.ts';
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
@@ -146,6 +147,7 @@ export interface Store {
   readonly corpora: Corpora;
   readonly documents: Documents;
   readonly ingestionJobs: IngestionJobs;
+  readonly memories: Memories;
   readonly searches: Searches;
   readonly chunks: Chunks;
   readonly passages: ChunkSearches;
@@ -305,6 +307,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     corpora: corpusRepository(parts),
     documents: documentRepository(parts),
     ingestionJobs: ingestionJobRepository(parts),
+    memories: memoryRepository(parts),
     searches: searchRepository(parts),
     chunks: chunkIndex(parts),
     passages: chunkSearches(parts),
