@@ -302,6 +302,7 @@ async function assemble(
     fetch: outbound.fetchFor('account', tokenLimits),
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
     clock,
+    log,
   });
   const providerSettings = createProviderSettings({
     sealing,
@@ -405,6 +406,7 @@ async function assemble(
       followed.close();
       await runtime.close();
       await embedders.close();
+      await providerOauth.settled();
       await outbound.close();
       mail?.close();
       await identity.settled();

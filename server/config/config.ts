@@ -50,6 +50,7 @@ export {
 } from './providers/providers-on-demand.ts';
 export {
   askTokenEndpoint,
+  revokeToken,
   secureUrl,
   type TokenAnswer,
   TokenEndpointError,

@@ -2,12 +2,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createSealing } from '../identity/identity.ts';
+import { createLog } from '../log.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { createProviderOauths } from '../provider-settings/provider-settings.ts';
 import type { Reach } from '../store/store.ts';
-import { type Answer, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { type Answer, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 type Form = Readonly<Record<string, string>>;
 
@@ -15,7 +17,7 @@ type Form = Readonly<Record<string, string>>;
 const tokens = {
   url: '',
   asked: [] as Form[],
-  answer: (_form: Form): [number, object] => [500, {}],
+  answer: (_form: Form): [number, object] | Promise<[number, object]> => [500, {}],
 };
 
 const server = createServer(async (request, response) => {
@@ -23,7 +25,7 @@ const server = createServer(async (request, response) => {
   for await (const chunk of request) text += chunk;
   const form = Object.fromEntries(new URLSearchParams(text));
   tokens.asked.push({ ...form, path: request.url ?? '', authorization: request.headers.authorization ?? '' });
-  const [status, body] = tokens.answer(form);
+  const [status, body] = await tokens.answer(form);
   response
     .writeHead(status, { 'content-type': 'application/json', connection: 'close' })
     .end(JSON.stringify(body));
@@ -82,9 +84,9 @@ function shown(id: string): Promise<Answer> {
 }
 
 /** Connected by a code, with this answer of the token server. */
-async function connected(answer: object): Promise<string> {
+async function connected(answer: object, more: object = {}): Promise<string> {
   const id = await waiting();
-  const { body } = await start(id, { flow: 'code', client: client() });
+  const { body } = await start(id, { flow: 'code', client: client(more) });
   tokens.answer = () => [200, answer];
   expect((await complete(id, { state: body.state, code: 'a-code' })).status).toBe(200);
   tokens.asked.length = 0;
@@ -268,6 +270,7 @@ test('a token that has ended is renewed by one of all nodes, and what the answer
       fetch: outbound.fetchFor('account'),
       refusalOf: () => null,
       clock,
+      log: createLog('silent'),
     });
   const nodes = [node(), node(), node()];
   const [first] = nodes;
@@ -326,4 +329,210 @@ test('a token server that is down is asked again; one that refuses is told of as
   expect((await complete(id, { state: body.state, code: 'a-code' })).body).toMatchObject({ connected: true });
   expect(await token(id)).toBe('again');
   expect((await ask('GET', `${base}/${id}`)).body.usable).toBe(true);
+});
+
+describe('a renewal whose answer nobody has heard', () => {
+  const refusesOld = () => {
+    tokens.answer = () => [400, { error: 'invalid_grant' }];
+  };
+  const lost = 'The answer to a renewal before it never arrived';
+
+  test('is told of where the old refresh token is good no more, and not where it still is', async () => {
+    for (const [isGood, told] of [
+      [false, lost],
+      [true, null],
+    ] as const) {
+      const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+      now += 60_000;
+      const { revision = 0 } = (await app.services.store.providerOauth.find(id)) ?? {};
+      // As a node does that is killed before it has stored what it was answered.
+      expect(await app.services.store.providerOauth.claim(id, revision, now + 30_000)).toBe(true);
+      now += 31_000;
+      if (isGood) tokens.answer = () => [200, { access_token: 'again', refresh_token: 'r2', expires_in: 60 }];
+      else refusesOld();
+      const token = app.services.providerOauth.token(id).catch((error: Error) => error.message);
+      expect(await token).toMatch(isGood ? /^again$/ : new RegExp(lost));
+      const { fault } = (await shown(id)).body;
+      if (told === null) expect(fault).toBeNull();
+      else expect(fault).toContain(told);
+      expect(tokens.asked.map(({ refresh_token }) => refresh_token)).toEqual(['r1']);
+    }
+  });
+
+  test('was cut by the network: the next one tries, and says so', async () => {
+    const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+    now += 60_000;
+    tokens.answer = () => [200, {}];
+    const { token } = app.services.providerOauth;
+    await expect(token(id)).rejects.toMatchObject({ code: 'provider_failed' });
+    refusesOld();
+    await expect(token(id)).rejects.toThrow(lost);
+  });
+
+  test('was refused for now, so that nothing was lost', async () => {
+    const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+    now += 60_000;
+    tokens.answer = () => [503, {}];
+    const { token } = app.services.providerOauth;
+    await expect(token(id)).rejects.toMatchObject({ code: 'provider_failed' });
+    refusesOld();
+    await expect(token(id)).rejects.not.toThrow(lost);
+  });
+
+  test('is waited for by a server that is told to stop', async () => {
+    const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+    now += 60_000;
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<void>();
+    const { providerOauth, store } = app.services;
+    tokens.answer = async () => {
+      asked.resolve();
+      await answered.promise;
+      return [200, { access_token: 'second', refresh_token: 'r2', expires_in: 60 }];
+    };
+    const token = providerOauth.token(id);
+    await asked.promise;
+    let settled = false;
+    const settling = providerOauth.settled().then(() => {
+      settled = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(settled).toBe(false);
+    answered.resolve();
+    await settling;
+    expect((await store.providerOauth.find(id))?.revision).toBe(2);
+    expect(await token).toBe('second');
+  });
+});
+
+describe('a setting that is disconnected', () => {
+  const place = () => ({ revocation_url: `${tokens.url}/revoke`, client_secret: 'hidden' });
+  const revoked = () =>
+    tokens.asked.map(({ path, token, token_type_hint }) => [path, token_type_hint, token]);
+
+  test.each([
+    ['disconnected', (id: string) => ask('DELETE', `${base}/${id}/oauth`)],
+    ['deleted', (id: string) => ask('DELETE', `${base}/${id}`)],
+  ])('has its tokens taken back by the provider when it is %s (RFC 7009)', async (_how, end) => {
+    const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 }, place());
+    tokens.answer = () => [200, {}];
+    expect((await end(id)).status).toBe(204);
+    expect(revoked()).toEqual([
+      ['/revoke', 'refresh_token', 'r1'],
+      ['/revoke', 'access_token', 'first'],
+    ]);
+    expect(tokens.asked[0]?.authorization).toBe(`Basic ${btoa('service:hidden')}`);
+    expect(await app.services.store.providerOauth.find(id)).toBeNull();
+  });
+
+  test('is so whatever the provider answers, and asks nobody where no place is named', async () => {
+    const refused = await connected({ access_token: 'first', expires_in: 60 }, place());
+    tokens.answer = () => [503, {}];
+    expect((await ask('DELETE', `${base}/${refused}/oauth`)).status).toBe(204);
+    expect((await shown(refused)).body.connected).toBe(false);
+    expect(new Set(revoked().map(([, , token]) => token))).toEqual(new Set(['first']));
+    const silent = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+    expect((await ask('DELETE', `${base}/${silent}/oauth`)).status).toBe(204);
+    expect(tokens.asked).toEqual([]);
+  });
+
+  test('names a place that is reached safely, or none', async () => {
+    const wrong = { flow: 'code', client: client({ revocation_url: 'http://auth.example.com/revoke' }) };
+    expect((await start(await waiting(), wrong)).body.errors[0].pointer).toBe('/client/revocation_url');
+  });
+});
+
+describe('a run of several steps', () => {
+  const questions = [{ id: 'colour', type: 'free_text', text: 'Which colour?' }];
+  let upstream: Upstream;
+  beforeAll(async () => {
+    upstream = await startUpstream();
+  });
+  afterAll(() => upstream.stop());
+
+  /** Connected, and asked by a run that stops at a question, where something happens. */
+  async function during(
+    type: 'anthropic' | 'openai-compat',
+    before: object,
+    work: () => void,
+  ): Promise<{ readonly ended: string; readonly sent: readonly unknown[] }> {
+    made += 1;
+    const provider_id = `${type}-${made}`;
+    const { body } = await ask('POST', base, {
+      ...{ scope: 'user', provider_id, name: provider_id, type, disable: true },
+      ...{ base_url: `${upstream.url}/v1`, models: [{ id: 'm' }] },
+    });
+    const begun = await start(body.id, { flow: 'code', client: client() });
+    tokens.answer = () => [200, before];
+    expect((await complete(body.id, { state: begun.body.state, code: 'a-code' })).status).toBe(200);
+    expect((await ask('PATCH', `${base}/${body.id}`, { disable: false }, mergePatch)).status).toBe(200);
+    tokens.asked.length = 0;
+    const response = await app.stream('POST', '/api/v1/query/stream', {
+      token: app.operatorKey,
+      body: { prompt: 'Ask.', model: `${provider_id}:m` },
+    });
+    let ended = '';
+    for await (const { event, data } of readEvents(response)) {
+      ended = event === 'error' ? data.error : event;
+      if (data.type !== 'prompt_requested') continue;
+      work();
+      const answers = [{ question_id: 'colour', fill_in_text: 'green' }];
+      await ask('POST', data.request.reply_path, { answers });
+    }
+    const sent = (await upstream.requests()).map(({ headers }) => headers.authorization);
+    await ask('DELETE', `${base}/${body.id}`);
+    return { ended, sent };
+  }
+
+  const asks = { when: { step: 0 }, reply: { tool_calls: [{ name: 'ask_user', arguments: { questions } }] } };
+  const old = { access_token: 'first', refresh_token: 'r1', expires_in: 3600 };
+  const second = { access_token: 'second', refresh_token: 'r2', expires_in: 3600 };
+
+  test.each(['anthropic', 'openai-compat'] as const)(
+    'on %s goes on with a new token where the first one ends in its middle',
+    async (type) => {
+      await upstream.script([asks, { reply: { text: 'Yes.' } }]);
+      const { ended, sent } = await during(type, { ...old, expires_in: 600 }, () => {
+        now += 590_000;
+        tokens.answer = ({ refresh_token }) => (refresh_token === 'r1' ? [200, second] : [400, {}]);
+      });
+      expect(ended).toBe('done');
+      expect(sent).toEqual(['Bearer first', 'Bearer second']);
+      expect(tokens.asked).toHaveLength(1);
+    },
+  );
+
+  test.each(['anthropic', 'openai-compat'] as const)(
+    'on %s goes on with a new token where the first one is taken back before its time',
+    async (type) => {
+      const refused = { when: { step: 1, api_key: 'first' }, fail: { kind: 'status', status: 401 } };
+      await upstream.script([asks, refused, { reply: { text: 'Yes.' } }]);
+      const { ended, sent } = await during(type, old, () => {
+        now += 120_000;
+        tokens.answer = ({ refresh_token }) => (refresh_token === 'r1' ? [200, second] : [400, {}]);
+      });
+      expect(ended).toBe('done');
+      expect(sent).toEqual(['Bearer first', 'Bearer first', 'Bearer second']);
+      expect(tokens.asked).toHaveLength(1);
+    },
+  );
+
+  test('fails with what to do where the provider has ended the connection', async () => {
+    const refused = { when: { step: 1 }, fail: { kind: 'status', status: 401 } };
+    await upstream.script([asks, refused, { reply: { text: 'Yes.' } }]);
+    const { ended } = await during('anthropic', old, () => {
+      now += 120_000;
+      tokens.answer = () => [400, { error: 'invalid_grant' }];
+    });
+    expect(ended).toMatch(/^provider_refused: .*connected again \(startProviderOauth\)/);
+  });
+
+  test('does not ask for a new token at each call of a provider that refuses them all', async () => {
+    await upstream.script([asks, { when: { step: 1 }, fail: { kind: 'status', status: 401 } }]);
+    const fresh = await during('anthropic', old, () => {
+      now += 20_000;
+    });
+    expect(fresh.ended).toMatch(/^provider_refused: .*credential/);
+    expect(tokens.asked).toEqual([]);
+  });
 });

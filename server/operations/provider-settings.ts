@@ -53,9 +53,11 @@ export const updateProviderSetting: Handler<'updateProviderSetting'> = async (ca
 
 export const deleteProviderSetting: Handler<'deleteProviderSetting'> = async (
   { principal, path, headers },
-  { store },
+  { store, providerOauth },
 ) => {
+  const takeBack = await providerOauth.revocation(path.setting_id);
   await store.providerSettings.delete(principal, path.setting_id, headers['If-Match']);
+  await takeBack();
   return { status: 204 };
 };
 

@@ -1,6 +1,7 @@
 /** What OAuth connections of provider settings are worked on with, and what of them is sealed. */
 import type { Clock } from '../clock.ts';
 import type { ProviderOauthClient } from '../contract/api.ts';
+import type { Log } from '../log.ts';
 import type { Sealing } from './stored.ts';
 
 /** A connection as the store has it. */
@@ -9,6 +10,8 @@ export interface OauthConnection {
   readonly expiresAt: number | null;
   readonly scopes: readonly string[];
   readonly fault: string | null;
+  /** Whether a renewal was begun whose answer nobody has heard: a node was stopped in its middle, or the network was cut. */
+  readonly answerLost: boolean;
   readonly revision: number;
 }
 
@@ -32,7 +35,11 @@ export interface OauthRecords<Who> {
   find(settingId: string): Promise<OauthConnection | null>;
   claim(settingId: string, revision: number, until: number): Promise<boolean>;
   renewed(settingId: string, revision: number, tokens: NewTokens): Promise<void>;
-  notRenewed(settingId: string, revision: number, fault: string | null): Promise<void>;
+  notRenewed(
+    settingId: string,
+    revision: number,
+    why: Pick<OauthConnection, 'fault' | 'answerLost'>,
+  ): Promise<void>;
 }
 
 export interface OauthParts<Who = never> {
@@ -43,12 +50,15 @@ export interface OauthParts<Who = never> {
   /** Why the guard would not let them be; null where it would. */
   readonly refusalOf: (url: string) => Error | null;
   readonly clock: Clock;
+  readonly log: Log;
 }
 
 export interface SealedTokens {
   readonly client: ProviderOauthClient;
   readonly access_token: string;
   readonly refresh_token?: string;
+  /** When it was issued. */
+  readonly obtained_at?: number;
 }
 
 /** What an attempt has to remember until somebody comes back. */

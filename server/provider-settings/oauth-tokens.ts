@@ -16,8 +16,20 @@ const marginMs = 30_000;
 const claimMs = 30_000;
 const lookAgainMs = 150;
 
-/** Throws `provider_refused` where it has to be connected again, `provider_failed` where it could not be renewed now. */
-export async function currentToken(parts: OauthParts, settingId: string): Promise<string> {
+/** A provider that refuses every token must not have a new one made for each call. */
+const earliestRenewalMs = 60_000;
+const saveAgainMs = 500;
+
+interface TokenParts extends OauthParts {
+  /** The renewals at work in this process. */
+  readonly renewing: Set<Promise<unknown>>;
+}
+
+/**
+ * Another one than the provider has refused, where there can be one. Throws `provider_refused` where it has to be connected
+ * again, `provider_failed` where it could not be renewed now.
+ */
+export async function currentToken(parts: TokenParts, settingId: string, refused?: string): Promise<string> {
   const { records, clock } = parts;
   const giveUp = performance.now() + claimMs;
   for (;;) {
@@ -26,39 +38,55 @@ export async function currentToken(parts: OauthParts, settingId: string): Promis
     if (connection.fault !== null) throw connectAgain(connection.fault);
     const now = clock.now().getTime();
     const { expiresAt, revision } = connection;
-    if (expiresAt === null || expiresAt > now + marginMs)
-      return openTokens(parts.sealing, settingId, connection.tokens).access_token;
-    if (await records.claim(settingId, revision, now + claimMs)) return renew(parts, settingId, connection);
+    if (expiresAt === null || expiresAt > now + marginMs) {
+      const tokens = openTokens(parts.sealing, settingId, connection.tokens);
+      if (tokens.access_token !== refused || !mayRenewEarly(tokens, now)) return tokens.access_token;
+    }
+    if (await records.claim(settingId, revision, now + claimMs))
+      return awaited(parts.renewing, renew(parts, settingId, connection));
     if (performance.now() > giveUp)
       throw new Problem('provider_failed', 'Another node has been renewing the OAuth token for too long.');
     await sleep(lookAgainMs);
   }
 }
 
+function awaited(renewing: Set<Promise<unknown>>, token: Promise<string>): Promise<string> {
+  renewing.add(token);
+  return token.finally(() => renewing.delete(token));
+}
+
+/** What was taken back before its time can be replaced by the refresh token alone. */
+function mayRenewEarly({ refresh_token, obtained_at = 0 }: SealedTokens, now: number): boolean {
+  return refresh_token !== undefined && now >= obtained_at + earliestRenewalMs;
+}
+
 async function renew(
   parts: OauthParts,
   settingId: string,
-  { tokens: sealed, revision, scopes }: OauthConnection,
+  { tokens: sealed, revision, scopes, answerLost }: OauthConnection,
 ): Promise<string> {
   const { records, sealing } = parts;
   try {
     const tokens = openTokens(sealing, settingId, sealed);
     const answer = await askForMore(parts, tokens);
     if (typeof answer === 'string') {
-      await records.notRenewed(settingId, revision, answer);
-      throw connectAgain(answer);
+      // Before that, an old refresh token may still be good: many servers take it for a while (RFC 9700, 4.14).
+      const fault = answerLost ? `${answer} ${lostBefore}` : answer;
+      await records.notRenewed(settingId, revision, { fault, answerLost: false });
+      throw connectAgain(fault);
     }
     const next = tokensOf(answer, tokens, parts.clock.now().getTime());
     // Before it is used: a refresh token may be good once, and the next one is in this answer alone.
-    await records.renewed(settingId, revision, {
+    const kept = {
       tokens: sealTokens(sealing, settingId, next.tokens),
       expiresAt: next.expiresAt,
       scopes: next.scopes ?? scopes,
-    });
+    };
+    await untilSaved(() => records.renewed(settingId, revision, kept));
     return next.tokens.access_token;
   } catch (error) {
     if (!(error instanceof TokenEndpointError)) throw error;
-    await records.notRenewed(settingId, revision, null);
+    await records.notRenewed(settingId, revision, { fault: null, answerLost: !(error instanceof NotNow) });
     throw new Problem(
       'provider_failed',
       `The OAuth token has ended, and was not renewed: ${error.message}.`,
@@ -68,6 +96,25 @@ async function renew(
     );
   }
 }
+
+const lostBefore =
+  'The answer to a renewal before it never arrived, as when a server is stopped in its middle: the tokens that count were in it.';
+
+/** Nobody else will ever be told these tokens: a database that is away for a moment must not lose them. */
+async function untilSaved(save: () => Promise<void>): Promise<void> {
+  const giveUp = performance.now() + claimMs;
+  for (;;) {
+    try {
+      return await save();
+    } catch (error) {
+      if (performance.now() > giveUp) throw error;
+      await sleep(saveAgainMs);
+    }
+  }
+}
+
+/** The server has said that it cannot now, and has used nothing up. */
+class NotNow extends TokenEndpointError {}
 
 /** The members of the answer; a sentence where nothing but a new connection helps. */
 async function askForMore(
@@ -81,7 +128,7 @@ async function askForMore(
   if (ok) return members;
   // What is wrong with the server or with the rate may be right in a moment.
   if (status >= 500 || status === 429 || status === 408)
-    throw new TokenEndpointError(`the token server answered with status ${status}`);
+    throw new NotNow(`the token server answered with status ${status}`);
   return `The token has ended, and the token server did not renew it: it answered with status ${status}.`;
 }
 
@@ -101,7 +148,10 @@ export function tokensOf(
     throw new TokenEndpointError('its answer holds no token');
   const renewing = typeof refresh_token === 'string' && refresh_token ? refresh_token : before.refresh_token;
   return {
-    tokens: { client: before.client, access_token, ...(renewing && { refresh_token: renewing }) },
+    tokens: {
+      ...{ client: before.client, access_token, obtained_at: now },
+      ...(renewing && { refresh_token: renewing }),
+    },
     expiresAt: Number.isFinite(seconds) && seconds > 0 ? now + seconds * 1000 : null,
     scopes: typeof scope === 'string' ? scope.split(' ').filter(Boolean) : null,
   };

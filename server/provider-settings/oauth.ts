@@ -18,6 +18,7 @@ import {
   sealAttempt,
   sealTokens,
 } from './oauth-parts.ts';
+import { revocationOf } from './oauth-revocation.ts';
 import { currentToken, tokensOf } from './oauth-tokens.ts';
 
 /** Whoever calls may change the setting, which has been checked. */
@@ -27,9 +28,14 @@ export interface ProviderOauths<Who> {
   /** Throws `oauth_invalid`, `authorization_pending`, `slow_down`, `access_denied`, `expired_token` or `provider_failed`. */
   complete(who: Who, settingId: string, body: ProviderOauthComplete): Promise<ProviderOauth>;
   show(settingId: string): Promise<ProviderOauth>;
+  /** Forgets its tokens, once the provider was asked to take them back. */
   revoke(who: Who, settingId: string): Promise<void>;
-  /** Throws `provider_refused` where it has to be connected again. */
-  token(settingId: string): Promise<string>;
+  /** What asks the provider to take the tokens back of a setting that is about to be deleted. */
+  revocation(settingId: string): Promise<() => Promise<void>>;
+  /** Another one than the provider has refused, where there can be one. Throws `provider_refused` where it has to be connected again. */
+  token(settingId: string, refused?: string): Promise<string>;
+  /** Resolves when no renewal is at work: its answer would be lost with the process. */
+  settled(): Promise<void>;
 }
 
 const attemptMs = 15 * 60_000;
@@ -37,6 +43,7 @@ const usualInterval = 5;
 
 export function createProviderOauths<Who>(parts: OauthParts<Who>): ProviderOauths<Who> {
   const { records, sealing, clock } = parts;
+  const renewing = new Set<Promise<unknown>>();
   return {
     async start(who, settingId, body) {
       const client = body.client ?? (await clientBefore(parts, settingId));
@@ -69,8 +76,16 @@ export function createProviderOauths<Who>(parts: OauthParts<Who>): ProviderOauth
       return await shownOf(parts, settingId);
     },
     show: (settingId) => shownOf(parts, settingId),
-    revoke: (who, settingId) => records.disconnect(who, settingId),
-    token: (settingId) => currentToken(parts, settingId),
+    async revoke(who, settingId) {
+      const takeBack = await revocationOf(parts, settingId);
+      await takeBack();
+      await records.disconnect(who, settingId);
+    },
+    revocation: (settingId) => revocationOf(parts, settingId),
+    token: (settingId, refused) => currentToken({ ...parts, renewing }, settingId, refused),
+    async settled() {
+      await Promise.allSettled(renewing);
+    },
   };
 }
 
@@ -105,7 +120,7 @@ function checkClient(
 ): void {
   const needed = flow === 'code' ? 'auth_url' : 'device_url';
   if (client[needed] === undefined) throw wrong(`/client/${needed}`, `is needed for the flow ${flow}`);
-  for (const name of ['auth_url', 'token_url', 'device_url'] as const) {
+  for (const name of ['auth_url', 'token_url', 'device_url', 'revocation_url'] as const) {
     const url = client[name];
     if (url === undefined) continue;
     if (!secureUrl(url)) throw wrong(`/client/${name}`, 'is no https URL; only loopback may be http');

@@ -44,8 +44,9 @@ function connecting(
   { id, providerId }: StoredSetting,
   provider: Provider,
 ): ProviderCandidate['connect'] {
-  return async (signal) => {
-    const { candidate } = await resolveLiteral(providerId, withToken(provider, await oauth.token(id)));
+  return async (signal, refused) => {
+    const token = await oauth.token(id, refused?.authToken ?? refused?.apiKey);
+    const { candidate } = await resolveLiteral(providerId, withToken(provider, token));
     if (!candidate) throw new Error(`The provider setting ${id} cannot be used any more`);
     return await candidate.connect(signal);
   };

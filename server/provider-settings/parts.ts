@@ -11,7 +11,7 @@ export interface ProviderSettingsParts {
   /** How settings are opened that have no key. */
   readonly oauth: {
     show(settingId: string): Promise<ProviderOauth>;
-    token(settingId: string): Promise<string>;
+    token(settingId: string, refused?: string): Promise<string>;
   };
   readonly log: Log;
 }

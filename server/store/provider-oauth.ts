@@ -12,6 +12,8 @@ export interface OauthConnection {
   readonly scopes: readonly string[];
   /** Why it has to be connected again; null where it has not. */
   readonly fault: string | null;
+  /** Whether somebody has claimed a renewal, and has never said what became of it. */
+  readonly answerLost: boolean;
   readonly revision: number;
 }
 
@@ -43,7 +45,11 @@ export interface ProviderOauth {
   /** Keeps what a renewal has brought, unless the setting was connected anew meanwhile. */
   renewed(settingId: string, revision: number, tokens: OauthTokens): Promise<void>;
   /** The claim ends, and the next one may try; with a fault nobody need try any more. */
-  notRenewed(settingId: string, revision: number, fault: string | null): Promise<void>;
+  notRenewed(
+    settingId: string,
+    revision: number,
+    why: Pick<OauthConnection, 'fault' | 'answerLost'>,
+  ): Promise<void>;
 }
 
 interface ConnectionRow {
@@ -52,6 +58,7 @@ interface ConnectionRow {
   expires_at: number | null;
   scopes: string;
   fault: string | null;
+  /** One that is over, and was never taken away, is a renewal whose answer was lost. */
   lease_until: number | null;
   revision: number;
 }
@@ -113,7 +120,7 @@ export function providerOauthRepository({ database, clock }: StoreParts): Provid
     find: (settingId) =>
       database.read('installation', async (sql) => {
         const row = await connectionOf(sql, settingId).first();
-        return row ? toConnection(row) : null;
+        return row ? toConnection(row, now()) : null;
       }),
     claim: (settingId, revision, until) =>
       database.write('installation', async (sql) => {
@@ -128,11 +135,15 @@ export function providerOauthRepository({ database, clock }: StoreParts): Provid
           .where({ revision })
           .update({ ...columnsOf(tokens), revision: revision + 1 });
       }),
-    notRenewed: (settingId, revision, fault) =>
+    notRenewed: (settingId, revision, { fault, answerLost }) =>
       database.write('installation', async (sql) => {
         const changed = await connectionOf(sql, settingId)
           .where({ revision })
-          .update({ lease_until: null, fault, ...(fault !== null && { revision: revision + 1 }) });
+          .update({
+            lease_until: answerLost ? now() : null,
+            fault,
+            ...(fault !== null && { revision: revision + 1 }),
+          });
         // Whoever reads the setting is told of it.
         if (changed === 1 && fault !== null) await touchSetting(sql, settingId, now());
       }),
@@ -179,9 +190,10 @@ function columnsOf({ tokens, expiresAt, scopes }: OauthTokens) {
   };
 }
 
-function toConnection(row: ConnectionRow): OauthConnection {
-  const { sealed_tokens: tokens, expires_at: expiresAt, fault, revision } = row;
-  return { tokens, expiresAt, scopes: JSON.parse(row.scopes), fault, revision };
+function toConnection(row: ConnectionRow, now: number): OauthConnection {
+  const { sealed_tokens: tokens, expires_at: expiresAt, fault, revision, lease_until: until } = row;
+  const answerLost = until !== null && until <= now;
+  return { tokens, expiresAt, scopes: JSON.parse(row.scopes), fault, answerLost, revision };
 }
 
 function toAttempt(row: AttemptRow): OauthAttempt {

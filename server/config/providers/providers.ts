@@ -15,7 +15,7 @@ export interface ProviderCandidate {
   readonly name: string;
   readonly type: ProviderType;
   /** Replaces variables and runs commands, at the moment of use. Throws ExpansionError. */
-  readonly connect: (signal?: AbortSignal) => Promise<Connection>;
+  readonly connect: (signal?: AbortSignal, refused?: Connection) => Promise<Connection>;
   /** The first is the provider's default. */
   readonly models: readonly CandidateModel[];
   /** Whether it is known to have no others. */

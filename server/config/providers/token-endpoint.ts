@@ -47,6 +47,25 @@ export async function askTokenEndpoint(
   return answerOf(await post(place, client, grant, { style: 'body', fetch }));
 }
 
+/** Whether the server has taken a token back (RFC 7009); it says so even of one that it does not know. */
+export async function revokeToken(
+  place: URL,
+  client: TokenClient,
+  token: Readonly<{ token: string; token_type_hint: 'access_token' | 'refresh_token' }>,
+  fetch: OutboundFetch,
+): Promise<boolean> {
+  const { auth_style: style = 0, client_secret } = client;
+  const header = style === 2 || (style === 0 && client_secret);
+  for (const one of header && style === 0
+    ? (['header', 'body'] as const)
+    : ([header ? 'header' : 'body'] as const)) {
+    const { ok, body } = await post(place, client, token, { style: one, fetch });
+    await body?.cancel();
+    if (ok) return true;
+  }
+  return false;
+}
+
 async function post(
   place: URL,
   { client_id = '', client_secret = '' }: TokenClient,

@@ -31,13 +31,14 @@ export async function withMediaConnection<Answer>(
 ): Promise<Answer> {
   const { definition } = call;
   try {
-    const connect = () => usable(definition.id, () => definition.connect(signal));
+    const connect = (refused?: ProviderConnection) =>
+      usable(definition.id, () => definition.connect(signal, refused));
     const connection = await connect();
     try {
       return await once(call, connection, signal, ask);
     } catch (error) {
       if (!isUnauthorized(error)) throw error;
-      const renewed = await connect();
+      const renewed = await connect(connection);
       if (isDeepStrictEqual(renewed, connection)) throw error;
       return await once(call, renewed, signal, ask);
     }

@@ -59,7 +59,7 @@ export function openModel(
   async function renewed(error: unknown, signal: AbortSignal): Promise<boolean> {
     const refused = kept;
     if (!refused || !isUnauthorized(error)) return false;
-    kept = await usable(id, () => definition.connect(signal));
+    kept = await usable(id, () => definition.connect(signal, refused));
     return !isDeepStrictEqual(kept, refused);
   }
 

@@ -11,8 +11,11 @@ export interface ProviderDefinition {
   readonly type: ProviderType;
   /** `account` where somebody with an account gave its address; else those who run the installation. */
   readonly giver?: 'account';
-  /** Asked at the moment of use, so that a changed variable counts and an unset one fails only its own provider. */
-  readonly connect: (signal?: AbortSignal) => Promise<ProviderConnection>;
+  /**
+   * Asked at the moment of use, so that a changed variable counts and an unset one fails only its own provider. A
+   * connection that the provider has refused is replaced where it can be.
+   */
+  readonly connect: (signal?: AbortSignal, refused?: ProviderConnection) => Promise<ProviderConnection>;
   /** The models by which it may be asked without being named; the first is its default. */
   readonly models: readonly {
     readonly id: string;
