@@ -258,3 +258,91 @@ test.skipIf(inject('postgresUrl') === null)(
   },
   60_000,
 );
+
+test.skipIf(inject('postgresUrl') === null)(
+  'a run whose provider is a setting on the server goes on with it on another node, or says that it was taken away',
+  async () => {
+    const shared = { DATABASE_URL: await newDatabase(), SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+    const first = await startCrashing(folder, shared);
+    const before = clientOf(first, first.key);
+    const second = await startCrashing(folder, shared);
+    const client = clientOf(second, first.key);
+    const settings = '/api/v1/settings/providers';
+    const provider = (name: string) =>
+      before.post(settings, {
+        ...{ scope: 'user', provider_id: name, name, type: 'openai-compat', api_key: `key-of-${name}` },
+        ...{ base_url: `${upstream.url}/v1`, models: [{ id: 'm' }] },
+      });
+    const [kept, gone] = [await provider('kept'), await provider('gone')];
+    expect([kept.status, gone.status]).toEqual([201, 201]);
+    const askWith = async (model: string): Promise<Asked> => {
+      const { body: session } = await before.post<Session>('/api/v1/sessions', { model });
+      const stream = await before.stream('/api/v1/query/stream', { prompt: 'ask', session_id: session.id });
+      await stream.until(is('prompt_requested'));
+      return { session, stream };
+    };
+    const [goesOn, ends] = [await askWith('kept:m'), await askWith('gone:m')];
+    expect((await before.send('DELETE', `${settings}/${gone.body.id}`)).status).toBe(204);
+    await first.kill9();
+
+    const failed = await runThat(client, ends.stream.runId, hasEnded);
+    expect(failed).toMatchObject({ status: 'failed', error: { code: 'model_not_found' } });
+    expect(failed.error?.message).toMatch(/provider setting by which gone:m was asked has been taken away/);
+
+    await runThat(client, goesOn.stream.runId, ({ resumptions }) => resumptions === 1);
+    const [asked] = await pendingIn<PromptRequest>(client, goesOn, 'prompts');
+    const answers = { answers: [{ question_id: 'q', yes: true }] };
+    const reply = `/api/v1/sessions/${goesOn.session.id}/prompts/${asked?.id}/reply`;
+    expect((await client.post(reply, answers)).status).toBe(200);
+    expect(await runThat(client, goesOn.stream.runId, hasEnded)).toMatchObject({ status: 'completed' });
+    const sent = (await upstream.requests()).map(({ headers }) => headers.authorization);
+    expect(sent.filter((key) => key === 'Bearer key-of-kept')).toHaveLength(2);
+  },
+  60_000,
+);
+
+test.skipIf(inject('postgresUrl') === null)(
+  'a call of the Messages API ends with its node, and is repeated on another one with the setting that it names',
+  async () => {
+    const shared = { DATABASE_URL: await newDatabase(), SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+    const first = await startCrashing(folder, shared);
+    const before = clientOf(first, first.key);
+    const second = await startCrashing(folder, shared);
+    const client = clientOf(second, first.key);
+    const { body: setting } = await before.post('/api/v1/settings/providers', {
+      ...{ scope: 'user', provider_id: 'mine', name: 'Mine', type: 'openai-compat', api_key: 'key-of-mine' },
+      ...{ base_url: `${upstream.url}/v1`, models: [{ id: 'm' }] },
+    });
+    const { body: session } = await before.post<Session>('/api/v1/sessions', {});
+    const say = (url: string, content: string) =>
+      fetch(`${url}/v1/messages`, {
+        method: 'POST',
+        headers: {
+          ...{ authorization: `Bearer ${first.key}`, 'content-type': 'application/json' },
+          ...{ 'x-service-session-id': session.id, 'x-service-provider-setting-id': setting.id },
+        },
+        body: JSON.stringify({
+          ...{ model: 'mine:m', max_tokens: 100, stream: true },
+          messages: [{ role: 'user', content }],
+        }),
+      }).then((response) => response.text());
+    const broken = say(first.url, 'hold').catch((error: Error) => error.message);
+    await upstream.latest(({ rule }) => rule !== null);
+    await first.kill9();
+    expect(await broken).not.toContain('message_stop');
+    const runs = `/api/v1/runs?session_id=${session.id}`;
+    const [run] = (await client.get<{ data: Run[] }>(runs)).body.data;
+    expect(await runThat(client, run?.id ?? '', hasEnded)).toMatchObject({
+      ...{ status: 'interrupted', interrupt_reason: 'lease_lost' },
+    });
+    await upstream.script([{ reply: { text: 'You said: {{last_user}}' } }]);
+    expect(await say(second.url, 'hold')).toContain('message_stop');
+    const sent = await upstream.requests();
+    expect(sent.map(({ headers }) => headers.authorization)).toEqual(['Bearer key-of-mine']);
+    const said = (await messagesOf(client, session.id)).map(
+      (message) => `${message.role}: ${textIn(message)}`,
+    );
+    expect(said.at(-1)).toBe('assistant: You said: hold');
+  },
+  60_000,
+);

@@ -247,9 +247,22 @@ async function openTaken(
   try {
     return await openScope(queryOf(run), run.runId, controller);
   } catch (error) {
-    await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), error);
+    const cause = missingProvider(error, run);
+    await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), cause);
     return null;
   }
+}
+
+/** Whoever reads it has named the model long ago, and it was there. */
+function missingProvider(error: unknown, { model, request }: TakenRun): unknown {
+  if (!(error instanceof Problem)) return error;
+  const named = error.code === 'not_found' && request?.providerSettingId !== undefined;
+  if (!named && error.code !== 'model_not_found') return error;
+  return new Problem(
+    error.code,
+    `The provider setting by which ${model} was asked has been taken away or changed; ask again. ${error.message}`,
+    { cause: error },
+  );
 }
 
 function endingOf({ runId, sessionId, model }: TakenRun, transcript: Transcript, log: Log) {
