@@ -1,6 +1,7 @@
 /** Writes each finished request to the log, and counts it. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestHandler } from 'express';
+import { withoutSearch } from '../log.ts';
 import { plainAddress } from './caller-address.ts';
 import { type Exchange, exchangeOf } from './exchange.ts';
 import type { Ports } from './ports.ts';
@@ -8,6 +9,7 @@ import type { Ports } from './ports.ts';
 /** Records when the answer is out, or the caller has gone. */
 export function recordRequests(ports: Pick<Ports, 'log' | 'metrics'>): RequestHandler {
   let warned = false;
+  const told = { log: withoutSearch(ports.log), metrics: ports.metrics };
   return (request, response, next) => {
     const startedAt = performance.now();
     const exchange = exchangeOf(request);
@@ -21,7 +23,7 @@ export function recordRequests(ports: Pick<Ports, 'log' | 'metrics'>): RequestHa
     // Its line belongs to the trace of the request, and not to that of whoever closes the connection.
     response.once(
       'close',
-      AsyncLocalStorage.bind(() => record(exchange, performance.now() - startedAt, ports)),
+      AsyncLocalStorage.bind(() => record(exchange, performance.now() - startedAt, told)),
     );
     next();
   };
