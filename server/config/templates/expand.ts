@@ -45,10 +45,23 @@ export function checkTemplates(config: unknown, environment: Environment): Diagn
   });
 }
 
-function templatesOf(
-  value: unknown,
-  pointer: string,
-): { readonly path: string; readonly template: string }[] {
+interface Template {
+  readonly path: string;
+  readonly template: string;
+}
+
+/** Settings are made anew where they change: what was found in them stands. */
+const found = new WeakMap<object, Map<string, readonly Template[]>>();
+
+function templatesOf(value: unknown, pointer: string): readonly Template[] {
+  if (typeof value !== 'object' || value === null) return searched(value, pointer);
+  const byPointer = found.get(value) ?? new Map<string, readonly Template[]>();
+  const templates = byPointer.get(pointer) ?? searched(value, pointer);
+  found.set(value, byPointer.set(pointer, templates));
+  return templates;
+}
+
+function searched(value: unknown, pointer: string): readonly Template[] {
   const schema = schemaAt(pointerKeys(pointer));
   if (!schema) throw new Error(`The settings have nothing at ${pointer}`);
   return [...markedValues(value, schema)].flatMap(({ keys, schema: marks, value: template }) =>

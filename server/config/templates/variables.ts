@@ -27,7 +27,6 @@ export async function expandTemplate(
   environment: Environment,
   { workingDirectory, signal, timeoutMs = usualTimeoutMs }: ExpansionOptions,
 ): Promise<string> {
-  const shell = { environment: visible(environment), workingDirectory, signal, timeoutMs };
   const pieces = settled(parseTemplate(template), template, environment);
   const texts: string[] = [];
   // One after the other: a command may ask a person for a password.
@@ -36,6 +35,7 @@ export async function expandTemplate(
     else {
       // Few templates hold a command, and what starts processes takes long to load.
       const { runCommand } = await import('./command-substitution.ts');
+      const shell = { environment: visible(environment), workingDirectory, signal, timeoutMs };
       texts.push(await runCommand(piece.command, shell, template));
     }
   }

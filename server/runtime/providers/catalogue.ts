@@ -87,11 +87,15 @@ async function listed(providerId: string, modelId: string): Promise<Listed> {
   };
 }
 
+/** To resolve the import takes as long as the rest of the look-up. */
+let prices: Promise<typeof import('@pydantic/genai-prices')> | undefined;
+
 async function calculation(
   providerId: string,
   modelId: string,
 ): Promise<((units: Units) => PriceCalculation | null) | null> {
-  const { calcPrice, findProvider } = await import('@pydantic/genai-prices');
+  prices ??= import('@pydantic/genai-prices');
+  const { calcPrice, findProvider } = await prices;
   const vendorId = vendors.get(providerId) ?? providerId;
   const vendor = findProvider({ providerId: vendorId });
   if (vendor?.id !== vendorId) return null;
