@@ -1,6 +1,7 @@
 /** Who a credential belongs to: one query for each request that carries one. */
 import type { Knex } from 'knex';
 import type { PermissionRule, Role, Scope, User } from '../contract/api.ts';
+import { joined } from './joined.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, type ReachedWorkspace } from './reach.ts';
 import { toUser, type UserRow } from './user-row.ts';
@@ -104,47 +105,14 @@ interface ApiKeyColumns {
 
 const touchIntervalMs = 60_000;
 
-/**
- * Many requests at once with one credential are answered by one query. It begins after the last of them has come, so that
- * whatever was revoked before is seen.
- */
-function joined<Owner>(find: (credential: string, now: Date) => Promise<Owner>): typeof find {
-  const under = new Map<string, Promise<unknown>>();
-  const next = new Map<string, { now: Date; readonly found: Promise<Owner> }>();
-  const begin = (credential: string, now: Date): Promise<Owner> => {
-    const found = find(credential, now);
-    const over = found
-      .catch(() => undefined)
-      .then(() => {
-        if (under.get(credential) === over) under.delete(credential);
-      });
-    under.set(credential, over);
-    return found;
-  };
-  return (credential, now) => {
-    const present = under.get(credential);
-    if (!present) return begin(credential, now);
-    const waiting = next.get(credential);
-    if (waiting) {
-      waiting.now = now;
-      return waiting.found;
-    }
-    const query: { now: Date; readonly found: Promise<Owner> } = {
-      now,
-      found: present.then(() => {
-        next.delete(credential);
-        return begin(credential, query.now);
-      }),
-    };
-    next.set(credential, query);
-    return query.found;
-  };
-}
+const asItIs = (credential: string): string => credential;
 
 export function principalRepository({ database }: StoreParts): Principals {
   return {
-    byLogin: joined((loginId, now) => database.read('installation', (sql) => loginOwner(sql, loginId, now))),
-    byApiKeyHash: joined((hash, now) =>
+    byLogin: joined(asItIs, (loginId, now: Date) =>
+      database.read('installation', (sql) => loginOwner(sql, loginId, now)),
+    ),
+    byApiKeyHash: joined(asItIs, (hash, now: Date) =>
       database.read('installation', (sql) =>
         keyOwner(
           sql,

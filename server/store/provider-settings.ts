@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { joined } from './joined.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, notFound, type Reach, requireRole, wholeOrganizations } from './reach.ts';
@@ -76,12 +77,14 @@ export interface ProviderSettings {
    * What counts for a person's queries in a workspace: their own, then the workspace's, then the organization's, each in
    * the order of priority. Their right to the workspace has been checked.
    */
-  forRuns(who: {
-    readonly userId: string;
-    readonly workspaceId: string;
-    /** The one that comes before all others. That it is theirs to use has been checked, too. */
-    readonly providerSettingId?: string | undefined;
-  }): Promise<StoredProviderSetting[]>;
+  forRuns(who: AskerOfSettings): Promise<readonly StoredProviderSetting[]>;
+}
+
+interface AskerOfSettings {
+  readonly userId: string;
+  readonly workspaceId: string;
+  /** The one that comes before all others. That it is theirs to use has been checked, too. */
+  readonly providerSettingId?: string | undefined;
 }
 
 interface ProviderSettingRow {
@@ -157,7 +160,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         await sql<ProviderSettingRow>('provider_settings').where({ id }).delete();
         record(sql, reach, 'delete', row, null);
       }),
-    forRuns: ({ userId, workspaceId, providerSettingId }) =>
+    forRuns: joined(JSON.stringify, ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
       database.read('installation', async (sql) => {
         const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
         const rows = await sql<ProviderSettingRow>('provider_settings')
@@ -167,6 +170,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);
         return rows.sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b)).map(toStored);
       }),
+    ),
   };
 }
 
