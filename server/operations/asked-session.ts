@@ -25,6 +25,12 @@ export function ownWorkspace({ workspaceId, memberships }: Principal): string {
   return workspaceId ?? memberships[0]?.defaultWorkspaceId ?? '';
 }
 
+/** The same with its organization, where their credential tells. */
+export function homeOf(principal: Principal): Principal['workspaces'][number] | undefined {
+  const id = ownWorkspace(principal);
+  return principal.workspaces.find((workspace) => workspace.id === id);
+}
+
 /** The models that they may ask; `providerSettingId` is the setting that they want to be used before all others. */
 export async function modelsOf(
   principal: Principal,

@@ -11,7 +11,7 @@ import type {
 } from '../handler.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { asker, modelsOf } from './asked-session.ts';
+import { asker, homeOf, modelsOf } from './asked-session.ts';
 import { collect, frames } from './messages-answer.ts';
 import { continueConversation, namedSession } from './messages-conversation.ts';
 import { relayFrames, relayWhole } from './messages-relay.ts';
@@ -172,7 +172,8 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
   const { store, runtime } = services;
   const request = readRequest(body);
   const { model, models } = await askedModel(call, {}, services);
-  const metered = await store.meteredCalls.begin(principal, model, asker(principal).apiKeyId ?? null);
+  const { apiKeyId = null } = asker(principal);
+  const metered = await store.meteredCalls.begin(principal, model, apiKeyId, homeOf(principal));
   const spent = (spending: SpentByCall) => store.meteredCalls.finish(metered, spending);
   const end = () => store.meteredCalls.end(metered);
   const kept = { sessionId: null, notices: metered.notices };

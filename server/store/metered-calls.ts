@@ -4,23 +4,30 @@ import type { Message, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
 import { databaseLimits } from './database.ts';
+import { joined } from './joined.ts';
 import { type Metered, meter, type Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
+import { quotasOf } from './quota-use.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
 import { together } from './together.ts';
 import { type FoundWorkspace, findDefaultWorkspace } from './workspaces.ts';
 
-/** A call that was counted when it began. */
+/** A call that has begun. */
 export interface MeteredCall {
-  readonly id: string;
+  /** Null where no quota binds its spender: it is counted with its end, in one transaction less. */
+  readonly id: string | null;
+  readonly model: string;
   readonly spender: Spender;
   /** Of soft limits that are passed: a sentence each. */
   readonly notices: readonly string[];
 }
 
 export interface MeteredCalls {
-  /** Counts a request in the workspace, or in the caller's default one. Throws `quota_exceeded`, `not_found` or `role_required`. */
+  /**
+   * Counts a request in the workspace, or in the caller's default one, as far as a quota may refuse it. Throws
+   * `quota_exceeded`, `not_found` or `role_required`.
+   */
   begin(
     reach: Reach,
     model: string,
@@ -52,6 +59,8 @@ interface Beginning {
 
 interface Ending {
   readonly call: MeteredCall;
+  /** 1 where that it was asked for is counted only now. */
+  readonly requests: 0 | 1;
   /** Null where nothing was heard of what it used. */
   readonly spent: SpentByCall | null;
 }
@@ -75,6 +84,10 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
     });
   const queue = together(storeAll);
   // On PostgreSQL each has a connection to itself, and many transactions go on at once.
+  const uncounted = new Set<MeteredCall>();
+  const spenders = joined(askerOf, (beginning: Beginning) =>
+    database.read('installation', (sql) => spenderWithin(sql, beginning)),
+  );
   const store = (work: Work) =>
     database.dialect === 'sqlite' ? queue.add(work) : storeAll([work]).then(([call]) => call ?? null);
 
@@ -93,49 +106,56 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
     sql: Knex.Transaction,
     alike: readonly Beginning[],
   ): Promise<readonly [Beginning, MeteredCall][]> {
-    const [{ reach, model, apiKeyId, where } = noBeginning()] = alike;
-    const workspace = where ?? (await findDefaultWorkspace(sql, reach));
-    if (!workspace) throw notFound('workspace');
-    const { id: workspaceId, organizationId } = workspace;
-    for (const one of alike)
-      requireRole(one.reach, { organization_id: organizationId, workspace_id: workspaceId });
-    const spender = { organizationId, workspaceId, userId: reach.userId, apiKeyId };
+    const [first = noBeginning()] = alike;
+    const { model } = first;
+    const spender = await spenderOf(sql, first);
+    for (const one of alike) requireRoleOf(one, spender);
     const ids = await atWork.insert(sql, spender, alike.length);
     await meter(sql, spender, { requests: alike.length, model, usage: nothing, cost: 0 }, now());
     // Where this is one too many for some of them, none is stored here, and each is asked about alone.
     const warnings = refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
     const notices = warnings.map(({ message }) => message);
-    return alike.map((one, index) => [one, { id: ids[index] ?? '', spender, notices }]);
+    return alike.map((one, index) => [one, { id: ids[index] ?? '', model, spender, notices }]);
   }
 
   async function endAll(sql: Knex.Transaction, endings: readonly Ending[]): Promise<void> {
     if (endings.length === 0) return;
-    await atWork.delete(
-      sql,
-      endings.map(({ call }) => call.id),
-    );
-    for (const alike of Map.groupBy(endings, spenderOf).values()) {
+    const ids = endings.flatMap(({ call }) => call.id ?? []);
+    if (ids.length > 0) await atWork.delete(sql, ids);
+    for (const alike of Map.groupBy(endings, kindOf).values()) {
       const [{ call }] = alike as [Ending, ...Ending[]]; // a group has one at least
-      const metered = sumOf(alike.flatMap(({ spent }) => spent ?? []));
+      const metered = sumOf(alike);
       if (metered) await meter(sql, call.spender, metered, now());
     }
+  }
+
+  function beginUncounted(beginning: Beginning, spender: Spender): MeteredCall {
+    requireRoleOf(beginning, spender);
+    const call = { id: null, model: beginning.model, spender, notices: [] };
+    uncounted.add(call);
+    return call;
   }
 
   return {
     async begin(reach, model, apiKeyId, where) {
       if (queue.waiting() >= databaseLimits.writes)
         throw new Problem('overloaded', 'The database has more to do than it can; try again in a moment.');
-      const call = await store({ reach, model, apiKeyId, where });
+      const beginning = { reach, model, apiKeyId, where };
+      const { spender, bound } = await spenders(beginning);
+      if (!bound) return beginUncounted(beginning, spender);
+      const call = await store(beginning);
       if (!call) throw new Error('A call that began was not stored');
-      atWork.hold(call.id);
+      if (call.id !== null) atWork.hold(call.id);
       return call;
     },
     async finish(call, spent) {
-      atWork.letGo(call.id);
-      await store({ call, spent });
+      if (call.id !== null) atWork.letGo(call.id);
+      await store({ call, spent, requests: uncounted.delete(call) ? 1 : 0 });
     },
     async end(call) {
-      if (atWork.letGo(call.id)) await store({ call, spent: null });
+      const counted = call.id !== null && atWork.letGo(call.id);
+      const asked = uncounted.delete(call);
+      if (counted || asked) await store({ call, spent: null, requests: asked ? 1 : 0 });
     },
     prune: atWork.prune,
   };
@@ -143,6 +163,26 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
 
 function isEnding(work: Work): work is Ending {
   return 'call' in work;
+}
+
+/** Who it counts for, and whether any quota holds for them. */
+async function spenderWithin(
+  sql: Knex,
+  beginning: Beginning,
+): Promise<{ readonly spender: Spender; readonly bound: boolean }> {
+  const spender = await spenderOf(sql, beginning);
+  return { spender, bound: (await quotasOf(sql, spender).limit(1)).length > 0 };
+}
+
+async function spenderOf(sql: Knex, { reach, apiKeyId, where }: Beginning): Promise<Spender> {
+  const workspace = where ?? (await findDefaultWorkspace(sql, reach));
+  if (!workspace) throw notFound('workspace');
+  const { id: workspaceId, organizationId } = workspace;
+  return { organizationId, workspaceId, userId: reach.userId, apiKeyId };
+}
+
+function requireRoleOf({ reach }: Beginning, { organizationId, workspaceId }: Spender): void {
+  requireRole(reach, { organization_id: organizationId, workspace_id: workspaceId });
 }
 
 function noBeginning(): never {
@@ -155,24 +195,28 @@ function askerOf({ reach, model, apiKeyId, where }: Beginning): string {
   return JSON.stringify([userId, workspaceId, organizationIds[0], where, apiKeyId, model]);
 }
 
-function spenderOf({ call: { spender }, spent }: Ending): string {
+/** What is the same for calls whose end is counted at once. */
+function kindOf({ call: { model, spender }, spent }: Ending): string {
   const { organizationId, workspaceId, userId, apiKeyId } = spender;
   // What has no price is counted as that, and adds to no sum.
-  return JSON.stringify([organizationId, workspaceId, userId, apiKeyId, spent?.model, spent?.cost === null]);
+  const unpriced = spent?.cost === null;
+  return JSON.stringify([organizationId, workspaceId, userId, apiKeyId, spent?.model ?? model, unpriced]);
 }
 
-/** Null where nothing was spent. */
-function sumOf(all: readonly SpentByCall[]): Metered | null {
-  const [first] = all;
-  if (!first) return null;
+/** Null where there is nothing to count. */
+function sumOf(endings: readonly Ending[]): Metered | null {
+  const all = endings.flatMap(({ spent }) => spent ?? []);
+  const requests = endings.reduce((total, ending) => total + ending.requests, 0);
+  const [first] = endings;
+  if (!first || all.length + requests === 0) return null;
   const sum = (of: (spent: SpentByCall) => number) => all.reduce((total, spent) => total + of(spent), 0);
   return {
-    ...{ requests: 0, calls: all.length, model: first.model },
+    ...{ requests, calls: all.length, model: first.spent?.model ?? first.call.model },
     usage: {
       input_tokens: sum(({ usage }) => usage.input_tokens),
       output_tokens: sum(({ usage }) => usage.output_tokens),
       cached_input_tokens: sum(({ usage }) => usage.cached_input_tokens),
     },
-    cost: first.cost === null ? null : sum(({ cost }) => cost ?? 0),
+    cost: all.some(({ cost }) => cost === null) ? null : sum(({ cost }) => cost ?? 0),
   };
 }
