@@ -20,11 +20,15 @@ export async function relayWhole(relay: Relay): Promise<MessagesResponse> {
   return answer.message as unknown as MessagesResponse;
 }
 
-/** The frames of the provider, nearly all of them as they come. */
-export async function* relayFrames(relay: Relay): AsyncGenerator<WrittenEvents> {
-  const answer = await asked(relay);
-  if (!('pieces' in answer)) throw new Error('A streamed answer was due');
-  yield* answer.pieces;
+/** The frames of the provider, nearly all of them as they come; `end` is called whatever becomes of them. */
+export async function* relayFrames(relay: Relay, end: () => Promise<void>): AsyncGenerator<WrittenEvents> {
+  try {
+    const answer = await asked(relay);
+    if (!('pieces' in answer)) throw new Error('A streamed answer was due');
+    for await (const piece of answer.pieces) yield piece;
+  } finally {
+    await end();
+  }
 }
 
 function asked({ call, model, models, spent }: Relay) {

@@ -3,6 +3,7 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, fetch } from 'undici';
 import type { AllowList } from './allow-list.ts';
+import { type CallAnswer, type CallInit, callThrough } from './call.ts';
 import { type OutboundLimits, receivingAtMost } from './limits.ts';
 import { assertAddresses, assertHost, type Reach, reaches, refusedName } from './reach.ts';
 
@@ -12,6 +13,8 @@ export type Resolver = (hostname: string) => Promise<readonly LookupAddress[]>;
 export interface Dispatchers {
   /** One request and its answer: no redirect is followed. */
   fetch(url: URL, init: RequestInit, reach: Reach, limits: OutboundLimits): Promise<Response>;
+  /** The same by hand. */
+  call(url: URL, init: CallInit, reach: Reach, maxBytes: number): Promise<CallAnswer>;
   close(): Promise<void>;
 }
 
@@ -29,6 +32,11 @@ export function createDispatchers(options: {
 }): Dispatchers {
   const { allow, resolver = systemResolver } = options;
   const agents = new Map(reaches.map((reach) => [reach, agentFor(reach, allow, resolver)]));
+  const agentOf = (reach: Reach): Agent => {
+    const agent = agents.get(reach);
+    if (!agent) throw new Error(`There is no agent for the reach ${reach}`);
+    return agent;
+  };
   const capped = new Map<string, Dispatcher>();
   const dispatcherFor = (
     reach: Reach,
@@ -37,9 +45,7 @@ export function createDispatchers(options: {
     const key = `${reach} ${maxBytes}`;
     const known = capped.get(key);
     if (known) return known;
-    const agent = agents.get(reach);
-    if (!agent) throw new Error(`There is no agent for the reach ${reach}`);
-    const made = agent.compose(receivingAtMost(maxBytes));
+    const made = agentOf(reach).compose(receivingAtMost(maxBytes));
     capped.set(key, made);
     return made;
   };
@@ -50,6 +56,10 @@ export function createDispatchers(options: {
       // `as`: the client's own types and the platform's describe the same standard in different words.
       const own = { ...init, dispatcher, redirect: 'manual' } as unknown as Parameters<typeof fetch>[1];
       return (await fetch(url.href, own)) as unknown as Response;
+    },
+    async call(url, init, reach, maxBytes) {
+      assertHost(url, reach, allow);
+      return callThrough(agentOf(reach), url, init, maxBytes);
     },
     async close() {
       await Promise.all([...agents.values()].map((agent) => agent.destroy()));

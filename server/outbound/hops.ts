@@ -13,7 +13,7 @@ export interface GuardedRequest {
 }
 
 const maxHops = 5;
-const redirectStatus: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+export const redirectStatus: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /** What says nothing about who asks. Any other header may be a credential: vendors have names of their own for theirs. */
 const harmlessHeaders: ReadonlySet<string> = new Set([
@@ -60,7 +60,7 @@ interface Hop {
   readonly init: RequestInit;
 }
 
-function urlOf(input: string | URL | Request): URL {
+export function urlOf(input: string | URL | Request): URL {
   if (input instanceof Request)
     throw new TypeError('The guarded fetch takes a string or a URL, not a Request.');
   if (!URL.canParse(String(input))) throw new OutboundError('url_refused', 'That is not a URL.');

@@ -54,7 +54,7 @@ export function unfoldingAtMost(maxBytes: number, response: Response): Response 
   return Object.defineProperty(new Response(counted, { status, statusText, headers }), 'url', { value: url });
 }
 
-function tooLarge(maxBytes: number): OutboundError {
+export function tooLarge(maxBytes: number): OutboundError {
   const size =
     maxBytes < 1024 * 1024 ? `${Math.round(maxBytes / 1024)} KB` : `${Math.round(maxBytes / 1024 / 1024)} MB`;
   return new OutboundError('answer_too_large', `The answer is larger than ${size}.`);

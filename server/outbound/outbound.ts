@@ -1,12 +1,14 @@
 /** The guard of outgoing requests: every URL that somebody outside of this program gave is fetched through here, and nowhere else. */
 import { type AllowList, parseAllowList } from './allow-list.ts';
+import { callBy, type OutboundCall } from './call.ts';
 import type { Dispatchers, Resolver } from './dispatchers.ts';
-import { followRedirects } from './hops.ts';
+import { followRedirects, redirectStatus, urlOf } from './hops.ts';
 import type { OutboundLimits } from './limits.ts';
-import { OutboundError } from './outbound-error.ts';
+import { OutboundError, outboundErrorIn } from './outbound-error.ts';
 import { assertHost, assertUrl, type Reach, reachOf, type UrlGiver } from './reach.ts';
 
 export { allowListFault } from './allow-list.ts';
+export { callBy, type OutboundCall, textOf } from './call.ts';
 export type { Resolver } from './dispatchers.ts';
 export type { OutboundLimits } from './limits.ts';
 export { OutboundError, outboundSentence } from './outbound-error.ts';
@@ -27,6 +29,8 @@ export interface OutboundOptions {
 export interface Outbound {
   /** A guarded `fetch` for the URLs that such a one gave. Throws OutboundError for what the guard refuses. */
   fetchFor(giver: UrlGiver, limits?: OutboundLimits): OutboundFetch;
+  /** The same for what is passed on as it comes: see `OutboundCall`. */
+  callFor(giver: UrlGiver): OutboundCall;
   /**
    * Why the guard would not fetch this URL, as far as the URL itself says; null where it does not. No name is looked up:
    * that is done when it is fetched, so that nobody learns here which names there are.
@@ -56,6 +60,24 @@ export function createOutbound(options: OutboundOptions): Outbound {
       return async (input, init) => {
         dispatchers ??= load();
         return followRedirects(await dispatchers, { input, init, limits: whole, reach });
+      };
+    },
+    callFor(giver) {
+      const fetch = this.fetchFor(giver);
+      return async (text, init) => {
+        const url = urlOf(text);
+        assertUrl(url);
+        const reach = reachOf({ giver, url, first: url, shared: options.shared(), allow });
+        dispatchers ??= load();
+        try {
+          const answer = await (await dispatchers).call(url, init, reach, defaultMaxBytes);
+          if (!redirectStatus.has(answer.status)) return answer;
+          await answer.body.return?.();
+        } catch (error) {
+          throw outboundErrorIn(error) ?? error;
+        }
+        // Few servers of models do that: the one that follows them asks once more.
+        return callBy(fetch)(text, init);
       };
     },
     refusalOf(text, giver) {

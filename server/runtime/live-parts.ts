@@ -8,7 +8,7 @@ import type { Tracing } from '../tracing.ts';
 import type { ExpandSetting, Extension } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
-import { carryingTrace } from './models/traced-model.ts';
+import { callCarryingTrace, carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
 import { createMedia, type Media } from './providers/media.ts';
 import {
@@ -113,6 +113,8 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       // The definitions come from the settings of the installation, or of the program that embeds this.
       fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
       accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
+      call: callCarryingTrace(outbound.callFor('operator'), options.tracing),
+      accountCall: callCarryingTrace(outbound.callFor('account'), options.tracing),
       tracing: options.tracing,
     }),
     toolset: toolsetOf(settings.config, shared),

@@ -1,5 +1,5 @@
 /** Tells of each model call as a span, in the words of https://opentelemetry.io/docs/specs/semconv/gen-ai/; never what was said. */
-import type { OutboundFetch } from '../../outbound/outbound.ts';
+import type { OutboundCall, OutboundFetch } from '../../outbound/outbound.ts';
 import { errorType, noTracing, type Span, type Tracing } from '../../tracing.ts';
 import type { Model, ModelPart, ModelRequest, RelayedAnswer, RelayedPiece } from './model.ts';
 
@@ -38,6 +38,12 @@ export function carryingTrace(fetch: OutboundFetch, tracing: Tracing): OutboundF
     for (const [name, value] of Object.entries(tracing.headers())) headers.set(name, value);
     return fetch(input, { ...init, headers });
   };
+}
+
+/** The same for what is passed on as it comes. */
+export function callCarryingTrace(call: OutboundCall, tracing: Tracing): OutboundCall {
+  if (tracing === noTracing) return call;
+  return (url, init) => call(url, { ...init, headers: { ...init.headers, ...tracing.headers() } });
 }
 
 /** Where the conventions have a name of their own. */

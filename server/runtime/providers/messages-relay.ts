@@ -1,5 +1,5 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
-import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
@@ -12,7 +12,7 @@ export interface RelayCall {
   readonly request: RelayRequest;
   /** What the body becomes: its model by the provider's name, and what the settings add. */
   readonly body: RequestBody;
-  readonly fetch: OutboundFetch;
+  readonly call: OutboundCall;
   readonly signal: AbortSignal;
   readonly silenceMs: number;
   /** Those of the connection: no failure will quote them. */
@@ -26,19 +26,19 @@ const usualVersion = '2023-06-01';
 
 /** Throws ModelFailure, or whatever aborted. */
 export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
-  const { connection, request, body, fetch, signal } = call;
+  const { connection, request, body, signal } = call;
   const silence = new Silence(call.silenceMs);
   const url = `${(connection.baseUrl ?? ownBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
   try {
-    const response = await fetch(url, {
+    const answer = await call.call(url, {
       method: 'POST',
       headers: headersOf(connection, request),
       body: JSON.stringify(body),
-      signal: AbortSignal.any([signal, silence.signal]),
+      signals: [signal, silence.signal],
     });
-    if (!response.ok) throw await refusalOf(response);
-    if (body.stream === true) return { pieces: pieces(response, call, silence) };
-    const message: unknown = await response.json();
+    if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
+    if (body.stream === true) return { pieces: pieces(answer, call, silence) };
+    const message: unknown = JSON.parse(await textOf(answer.body));
     silence.end();
     // Any other form breaks the contract where that is checked.
     return { message: { ...(message as object), model: request.body.model } };
@@ -58,12 +58,14 @@ function headersOf({ apiKey, authToken, headers }: ProviderConnection, { version
   };
 }
 
+type Answer = Awaited<ReturnType<OutboundCall>>;
+
 /** In the form of the errors of the AI SDK, whose meaning is known. */
-async function refusalOf(response: Response): Promise<Error> {
-  const responseBody = (await response.text()).slice(0, mostRefusalCharacters);
-  return Object.assign(new Error(`The provider refused with status ${response.status}`), {
-    statusCode: response.status,
-    responseHeaders: Object.fromEntries(response.headers),
+async function refusalOf({ status, headers, body }: Answer): Promise<Error> {
+  const responseBody = (await textOf(body)).slice(0, mostRefusalCharacters);
+  return Object.assign(new Error(`The provider refused with status ${status}`), {
+    statusCode: status,
+    responseHeaders: headers,
     responseBody,
   });
 }
@@ -71,13 +73,12 @@ async function refusalOf(response: Response): Promise<Error> {
 const mostRefusalCharacters = 4000;
 
 /** The frames as they come. An answer that ends without its last one was cut. */
-async function* pieces(response: Response, call: RelayCall, silence: Silence): AsyncGenerator<RelayedPiece> {
-  const reader = response.body?.getReader();
+async function* pieces({ body }: Answer, call: RelayCall, silence: Silence): AsyncGenerator<RelayedPiece> {
   const frames = new FrameReader(String(call.request.body.model));
   let complete = false;
   try {
     for (;;) {
-      const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
+      const { done, value } = await body.next();
       if (done) throw cutShort();
       silence.heard();
       const { piece, failure } = frames.read(value);
@@ -90,20 +91,22 @@ async function* pieces(response: Response, call: RelayCall, silence: Silence): A
     throw meaningOf(error, call, silence);
   } finally {
     silence.end();
-    // What was cut cannot be cancelled either, and would say so in the place of what the failure means.
-    if (reader) await (complete ? end(reader) : reader.cancel().catch(() => undefined));
+    // What was cut cannot be left either, and would say so in the place of what the failure means.
+    if (complete) leaveLater(body);
+    else await body.return?.().catch(() => undefined);
   }
 }
 
 /** The connection serves again where nothing follows the last frame; nobody waits for a server that does not end. */
-async function end(reader: ReadableStreamDefaultReader): Promise<void> {
-  const ended = reader.read().then(({ done }) => done);
-  const late = new Promise<false>((resolve) => void setTimeout(resolve, mostEndMs, false).unref());
-  Promise.race([ended, late]).then(
-    (done) => (done ? undefined : reader.cancel()),
+function leaveLater(body: Answer['body']): void {
+  const leave = () => body.return?.().catch(() => undefined);
+  const late = setTimeout(leave, mostEndMs).unref();
+  body
+    .next()
+    .then(({ done }) => (done ? undefined : leave()))
     // It was cut behind its last frame, which nobody misses.
-    () => undefined,
-  );
+    .catch(() => undefined)
+    .finally(() => clearTimeout(late));
 }
 
 const mostEndMs = 1000;

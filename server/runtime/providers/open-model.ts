@@ -1,6 +1,6 @@
 /** A model of a provider, opened: connects when it is first asked, and keeps the connection as long as it is good. */
 import { isDeepStrictEqual } from 'node:util';
-import type { OutboundFetch } from '../../outbound/outbound.ts';
+import type { OutboundCall, OutboundFetch } from '../../outbound/outbound.ts';
 import { Problem } from '../../problem.ts';
 import {
   type Model,
@@ -28,11 +28,17 @@ export interface ModelCalls {
   readonly fetch: OutboundFetch;
 }
 
+/** What those of models that write have besides. */
+export interface WritingCalls extends ModelCalls {
+  /** By which what is passed on as it comes goes. */
+  readonly call: OutboundCall;
+}
+
 /** Nothing is resolved yet: that may run commands of the settings, and happens when the model is asked. */
 export function openModel(
   definition: ProviderDefinition,
   modelId: string,
-  { timeouts, fetch }: ModelCalls,
+  { timeouts, fetch, call }: WritingCalls,
 ): Model {
   const { id, type } = definition;
   const settings = modelSettings(definition.models.find((model) => model.id === modelId));
@@ -70,7 +76,7 @@ export function openModel(
       try {
         kept ??= await usable(id, () => definition.connect(signal));
         const secrets = secretsOf(kept);
-        return await relayMessages({ connection: kept, request, body, fetch, signal, silenceMs, secrets });
+        return await relayMessages({ connection: kept, request, body, call, signal, silenceMs, secrets });
       } catch (error) {
         if (signal.aborted || !mayRenew || !(await renewed(error, signal))) throw error;
       }

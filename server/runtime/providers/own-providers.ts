@@ -1,6 +1,6 @@
 /** What people, workspaces and organizations have of their own besides the settings of the runtime. */
 import type { ClientConfig } from '../../contract/config.ts';
-import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { callBy, type OutboundCall, type OutboundFetch } from '../../outbound/outbound.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 /** Whose query it is, and where: by this it is decided which providers it may use. */
@@ -54,6 +54,9 @@ export interface ProviderReach {
   readonly fetch: OutboundFetch;
   /** For those whose address somebody with an account gave; they cannot be reached without it. */
   readonly accountFetch?: OutboundFetch;
+  /** The same two for what is passed on as it comes; it goes by fetch if absent. */
+  readonly call?: OutboundCall;
+  readonly accountCall?: OutboundCall;
 }
 
 export function fetchOf(
@@ -63,4 +66,9 @@ export function fetchOf(
   if (giver !== 'account') return fetch;
   if (!accountFetch) throw new Error(`The provider ${id} is somebody's own, and there is no way to reach it`);
   return accountFetch;
+}
+
+export function callOf(definition: ProviderDefinition, reach: ProviderReach): OutboundCall {
+  const call = definition.giver === 'account' ? reach.accountCall : reach.call;
+  return call ?? callBy(fetchOf(definition, reach));
 }

@@ -5,8 +5,8 @@ import type { Model } from '../models/model.ts';
 import { tracedModel } from '../models/traced-model.ts';
 import { demoModel, demoModelId, demoProviderId } from './demo.ts';
 import { followedModel } from './followed-model.ts';
-import { type ModelCalls, openModel } from './open-model.ts';
-import { fetchOf, type OwnProviders, ownFirst, type ProviderReach } from './own-providers.ts';
+import { type ModelCalls, openModel, type WritingCalls } from './open-model.ts';
+import { callOf, fetchOf, type OwnProviders, ownFirst, type ProviderReach } from './own-providers.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 export type { ProviderDefinition } from './provider-definition.ts';
@@ -45,6 +45,11 @@ export function createProviders(options: ProvidersOptions): Providers {
   const byId = new Map(options.definitions.map((definition) => [definition.id, definition]));
   const { tracing = noTracing } = options;
   const demoAnswers = options.demo && byId.size === 0;
+  const callsOf = (one: ProviderDefinition): WritingCalls => ({
+    timeouts: options.timeouts,
+    fetch: fetchOf(one, options),
+    call: callOf(one, options),
+  });
   return {
     ids: demoAnswers ? [demoProviderId] : [...byId.keys()],
     models: demoAnswers
@@ -63,7 +68,7 @@ export function createProviders(options: ProvidersOptions): Providers {
       const definition = byId.get(provider);
       if (!definition) throw unknownModel(full, [...byId.keys()]);
       const opened = (one: ProviderDefinition) =>
-        tracedModel(openModel(one, modelId, { ...options, fetch: fetchOf(one, options) }), one.type, tracing);
+        tracedModel(openModel(one, modelId, callsOf(one)), one.type, tracing);
       const { current } = options;
       if (!current) return opened(definition);
       const find = async () => (await current()).find(({ id }) => id === provider) ?? null;

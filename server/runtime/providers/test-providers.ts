@@ -53,7 +53,8 @@ export function keyFile(tokenUrl: string, name = 'robot'): string {
 }
 
 // As the server reaches them.
-export const operatorFetch = createOutbound({ shared: () => true }).fetchFor('operator');
+const outbound = createOutbound({ shared: () => true });
+export const operatorFetch = outbound.fetchFor('operator');
 
 /** A provider that is reached as the settings say, without the settings. */
 export function definitionOf(
@@ -83,6 +84,7 @@ export function openDefined(
     demo: false,
     timeouts: { silenceMs },
     fetch,
+    ...(fetch === operatorFetch && { call: outbound.callFor('operator') }),
   });
   return providers.open(`${definition.id}:${modelId}`);
 }

@@ -1,0 +1,217 @@
+/** One request by hand: what is passed on as it comes needs little of what the platform's fetch does with each piece. */
+import { Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createUnzip } from 'node:zlib';
+import type { Dispatcher } from 'undici';
+import { tooLarge } from './limits.ts';
+
+export interface CallInit {
+  readonly method: 'GET' | 'POST';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | undefined;
+  /** Whichever of them aborts ends the call, and the connection with it. */
+  readonly signals: readonly AbortSignal[];
+}
+
+export interface CallAnswer {
+  readonly status: number;
+  /** By their names in small letters. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The bytes as they come. Whoever leaves before their end ends the call. */
+  readonly body: AsyncIterableIterator<Buffer>;
+}
+
+/** As the platform's fetch, for what is not read at once: see `CallAnswer`. */
+export type OutboundCall = (url: string, init: CallInit) => Promise<CallAnswer>;
+
+/** Sends it to the place that was checked before. No redirect is followed. */
+export function callThrough(
+  dispatcher: Dispatcher,
+  url: URL,
+  { method, headers, body = '', signals }: CallInit,
+  maxBytes: number,
+): Promise<CallAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<CallAnswer>();
+  const call = new Call(signals, maxBytes, { resolve, reject });
+  const { origin, pathname, search } = url;
+  const wanted = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'undici', ...headers };
+  if (!call.over)
+    dispatcher.dispatch({ origin, path: `${pathname}${search}`, method, headers: wanted, body }, call);
+  return promise;
+}
+
+/** More than this waits in the network until it is asked for. */
+const mostWaitingBytes = 65_536;
+
+interface Asked {
+  readonly resolve: (answer: CallAnswer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Reader {
+  readonly resolve: (next: IteratorResult<Buffer>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> {
+  /** Nothing more will come. */
+  over = false;
+  readonly #signals: readonly AbortSignal[];
+  readonly #maxBytes: number;
+  readonly #asked: Asked;
+  #controller: Dispatcher.DispatchController | null = null;
+  #failure: { readonly error: unknown } | null = null;
+  #reader: Reader | null = null;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #received = 0;
+
+  constructor(signals: readonly AbortSignal[], maxBytes: number, asked: Asked) {
+    this.#signals = signals;
+    this.#maxBytes = maxBytes;
+    this.#asked = asked;
+    for (const signal of signals) {
+      if (signal.aborted) this.#stop(signal.reason);
+      else signal.addEventListener('abort', this.#onAbort);
+    }
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    // It has waited for a connection, and nobody waits for it any more.
+    if (this.over) controller.abort(new Error('The call was given up.'));
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: CallAnswer['headers'],
+  ): void {
+    // Such as 103, before what was asked for.
+    if (status < 200) return;
+    this.#asked.resolve({
+      status,
+      headers,
+      body: unfolded(this, headers['content-encoding'], this.#maxBytes),
+    });
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#received += chunk.length;
+    const reader = this.#reader;
+    if (this.#received > this.#maxBytes) this.#stop(tooLarge(this.#maxBytes));
+    else if (reader) {
+      this.#reader = null;
+      reader.resolve({ done: false, value: chunk });
+    } else {
+      this.#waiting.push(chunk);
+      this.#waitingBytes += chunk.length;
+      if (this.#waitingBytes > mostWaitingBytes) controller.pause();
+    }
+  }
+
+  onResponseEnd(): void {
+    this.#end(null);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end({ error });
+  }
+
+  next(): Promise<IteratorResult<Buffer>> {
+    const [first, ...more] = this.#waiting;
+    if (first) {
+      const value = more.length === 0 ? first : Buffer.concat(this.#waiting);
+      this.#waiting = [];
+      this.#waitingBytes = 0;
+      if (this.#controller?.paused) this.#controller.resume();
+      return Promise.resolve({ done: false, value });
+    }
+    if (this.#failure) return Promise.reject(this.#failure.error);
+    if (this.over) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve, reject };
+    });
+  }
+
+  return(): Promise<IteratorResult<Buffer>> {
+    this.#waiting = [];
+    if (!this.over) this.#stop(new Error('The answer was left before its end.'));
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  readonly #onAbort = ({ target }: Event): void => {
+    // The listener is on signals alone.
+    this.#stop((target as AbortSignal).reason);
+  };
+
+  #stop(error: unknown): void {
+    this.#end({ error });
+    this.#controller?.abort(error instanceof Error ? error : new Error(String(error)));
+  }
+
+  #end(failure: { readonly error: unknown } | null): void {
+    if (this.over) return;
+    this.over = true;
+    this.#failure = failure;
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
+    if (failure) this.#asked.reject(failure.error);
+    const reader = this.#reader;
+    this.#reader = null;
+    if (failure) reader?.reject(failure.error);
+    else reader?.resolve({ done: true, value: undefined });
+  }
+}
+
+/** Some compress whatever they are asked for. */
+function unfolded(
+  body: AsyncIterableIterator<Buffer>,
+  encoding: string | string[] | undefined,
+  maxBytes: number,
+): AsyncIterableIterator<Buffer> {
+  if (encoding === undefined || encoding === 'identity') return body;
+  return counted(Readable.from(body), encoding === 'br' ? createBrotliDecompress() : createUnzip(), maxBytes);
+}
+
+async function* counted(packed: Readable, unpacking: Transform, maxBytes: number): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  packed.on('error', (error) => unpacking.destroy(error)).pipe(unpacking);
+  try {
+    for await (const piece of unpacking as AsyncIterable<Buffer>) {
+      bytes += piece.length;
+      if (bytes > maxBytes) throw tooLarge(maxBytes);
+      yield piece;
+    }
+  } finally {
+    packed.destroy();
+  }
+}
+
+/** All of an answer as text. */
+export async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = [];
+  for await (const piece of body) pieces.push(piece);
+  const [only, ...more] = pieces;
+  return (more.length === 0 && only ? only : Buffer.concat(pieces)).toString('utf8');
+}
+
+/** Such a call by a fetch, for those who have nothing else. */
+export function callBy(fetch: typeof globalThis.fetch): OutboundCall {
+  return async (url, { signals, body, ...init }) => {
+    const signal = AbortSignal.any([...signals]);
+    const response = await fetch(url, { ...init, signal, ...(body !== undefined && { body }) });
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      body: piecesOf(response),
+    };
+  };
+}
+
+async function* piecesOf({ body }: Response): AsyncGenerator<Buffer> {
+  // The platform's type of a stream names no iterator, which Node's has.
+  for await (const piece of (body ?? []) as unknown as AsyncIterable<Uint8Array>) yield Buffer.from(piece);
+}
