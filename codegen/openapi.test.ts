@@ -71,6 +71,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyDeviceLogin: 'the first reply counts',
   countMessageTokens: 'it changes nothing',
   linkOidcLogin: 'an attempt that nobody goes on with ends by itself',
+  testStorage: 'does the same again, and leaves nothing',
   logout: 'does the same again',
   revokeUserLogins: 'does the same again',
   acceptInvitation: 'the token works once',

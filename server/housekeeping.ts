@@ -37,6 +37,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     answers: () => store.keptRequests.prune(hoursAgo(settings.idempotencyHours)),
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     memories: () => store.memories.prune(now),
+    files: () => store.files.expire(now),
     bytes_of_files: () => store.files.sweep(now),
     usage: () => store.usage.prune(daysAgo(usageDays)),
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),

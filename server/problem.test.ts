@@ -598,6 +598,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   provider_prompt_too_long: () => failing({ kind: 'status', status: 400, message: 'prompt is too long' }),
   provider_rate_limited: () => failing({ kind: 'status', status: 429 }),
   provider_timeout: () => failing({ kind: 'hang' }, tight, tight.operatorKey),
+  storage_test_failed: () =>
+    sessionsFail(new Problem('storage_test_failed', 'The storage cannot be used: NoSuchBucket.')),
   oidc_provider_failed: () => bare.request('GET', '/api/v1/auth/oidc/gone/authorize'),
   no_provider_configured: () => query({ prompt: 'x' }, bare, bare.operatorKey),
   draining: () => elsewhere({ draining: () => true }, (url) => readFrom(url, '/ready')),

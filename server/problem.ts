@@ -93,6 +93,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   provider_prompt_too_long: { status: 502, title: 'The conversation is too long for the model.' },
   provider_rate_limited: { status: 502, title: 'The model provider is overloaded.' },
   provider_timeout: { status: 502, title: 'The model provider did not answer in time.' },
+  storage_test_failed: { status: 502, title: 'The storage failed its test.' },
   oidc_provider_failed: { status: 502, title: 'The identity provider failed.' },
   no_provider_configured: { status: 503, title: 'No model provider is configured.' },
   draining: { status: 503, title: 'The server is stopping.' },

@@ -34,7 +34,7 @@ import { createEmbedders, type Embedders } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
-import { createOutbound } from './outbound/outbound.ts';
+import { createOutbound, outboundSentence } from './outbound/outbound.ts';
 import {
   createProviderOauths,
   createProviderSettings,
@@ -295,6 +295,9 @@ async function assemble(
       setting: outbound.fetchFor('account', storageLimits),
     },
     unseal: (sealed, rowId) => sealing.open(sealed, rowId).toString(),
+    seal: (secret, rowId) => sealing.seal(Buffer.from(secret), rowId),
+    refusalOf: (url) => outbound.refusalOf(url, 'account')?.message ?? null,
+    sentence: outboundSentence,
   });
   const providerOauth = createProviderOauths<Reach>({
     records: store.providerOauth,

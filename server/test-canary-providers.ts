@@ -36,6 +36,24 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
 }
 
+/** A bucket whose server is none: it refuses what is sent to it, and where files lie is then as it was. */
+export async function keepStorage(stage: Stage, token: string, endpoint: string): Promise<void> {
+  const place = '/api/v1/settings/storage';
+  const body = {
+    ...{ backend: 's3', endpoint, bucket: 'kept' },
+    access_key_id: stage.secrets.make('the key of a bucket'),
+    secret_access_key: stage.secrets.make('the secret of the key of a bucket'),
+  };
+  const headers = { ...mergePatch, 'if-match': '*' };
+  const set = await send(stage, 'PATCH', place, { token, body, headers });
+  expect(set.body).toMatchObject({ backend: 's3', credentials_set: true });
+  stage.sent.add('updateStorage access_key_id').add('updateStorage secret_access_key');
+  expect((await send(stage, 'GET', place, { token })).status).toBe(200);
+  expect((await send(stage, 'POST', `${place}/test`, { token })).body.code).toBe('storage_test_failed');
+  const back = await send(stage, 'PATCH', place, { token, body: { backend: 'fs' }, headers });
+  expect(back.status).toBe(200);
+}
+
 /** The upstream has no such place, and refuses: what was sent is told to nobody else. */
 async function connectProvider(
   stage: Stage,

@@ -58,6 +58,12 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     const { state } = await server.ask('POST', `/api/v1/settings/providers/${id}/oauth/start`, { body });
     return { body: { state, code: 'YWRh' } };
   },
+  getStorage: asOperator,
+  updateStorage: async (server) => ({
+    ...(await asOperator(server)),
+    headers: { 'if-match': '*', ...mergePatch },
+  }),
+  testStorage: asOperator,
   listCatalogs: asOperator,
   createCatalog: asOperator,
   getCatalog: asOperator,

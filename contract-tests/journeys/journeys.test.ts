@@ -17,6 +17,7 @@ import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
 import { sessionJourneys } from './sessions.ts';
 import { signInJourneys } from './sign-in.ts';
+import { storageJourneys } from './storage.ts';
 import { systemJourneys } from './system.ts';
 import { openTarget, type Target } from './target.ts';
 import { workspaceJourneys } from './workspaces.ts';
@@ -52,6 +53,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   organizationJourneys(target);
   systemJourneys(target);
   catalogJourneys(target);
+  storageJourneys(target);
   quotaJourneys(target);
 
   test('the journeys came to every operation of the contract', () => {

@@ -61,6 +61,12 @@ const changes: Readonly<Record<string, Change>> = {
     (seen) => seen.name,
     (name) => ({ name, models: [] }),
   ),
+  updateStorage: {
+    marks: most,
+    add: (seen, mark) => ({ max_file_bytes: Number(seen.max_file_bytes) + 2 ** mark }),
+    // What is there at first is a round number.
+    found: (seen) => allOf(most).filter((mark) => (Number(seen.max_file_bytes) >> mark) % 2 === 1),
+  },
   // One bit a mark; the first one is what was there.
   putQuota: {
     marks: most,

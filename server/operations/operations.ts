@@ -30,6 +30,7 @@ import * as questions from './questions.ts';
 import * as quotas from './quotas.ts';
 import * as runs from './runs.ts';
 import * as sessions from './sessions.ts';
+import * as storage from './storage.ts';
 import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
@@ -67,6 +68,7 @@ const families = {
   quotas,
   runs,
   sessions,
+  storage,
   system,
   tools,
   users,

@@ -25,7 +25,7 @@ import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
-import type { ByteRange, Storages } from './storage/storage.ts';
+import type { ByteRange, Storage, Storages } from './storage/storage.ts';
 import {
   insertUpload,
   keepObject,
@@ -67,6 +67,8 @@ export interface Files {
   delete(reach: Reach, id: string, force: boolean, ifMatch?: string | undefined): Promise<void>;
   /** Opens the bytes of a file that the caller has found. Throws `storage_unavailable`. */
   read(id: string, range?: ByteRange): Promise<Readable>;
+  /** Deletes files that have been kept as long as the settings say, unless a corpus uses them; answers with how many. */
+  expire(now: Date): Promise<number>;
   /** Deletes objects that nobody needs, and what dead uploads have left; answers with how many. */
   sweep(now: Date): Promise<number>;
 }
@@ -115,6 +117,7 @@ export function fileRepository(parts: FileParts): Files {
       if (!found) throw notFound('file');
       return (await parts.storages.of(found)).read(found.key, range);
     },
+    expire: (date) => expire(parts, date.getTime()),
     sweep: (date) => sweep(parts, date.getTime()),
   };
 }
@@ -155,7 +158,7 @@ async function upload(parts: FileParts, reach: Reach, input: NewFile): Promise<U
     kept = row.object_key;
     return { ...tagged(row), notices: reserved.notices };
   } finally {
-    if (kept !== key) await discard(parts, key);
+    if (kept !== key) await discardOwn(parts, key, storage);
   }
 }
 
@@ -297,8 +300,38 @@ async function discard({ database, storages, log }: FileParts, key: string): Pro
   }
 }
 
+/** Of a process that was held up for so long that its upload was given up, the row is gone: its bytes go all the same. */
+async function discardOwn(parts: FileParts, key: string, storage: Storage): Promise<void> {
+  if (await discard(parts, key)) return;
+  await storage.delete(key).catch((error: unknown) => {
+    parts.log.error({ err: error, key }, 'bytes of an upload that was given up could not be deleted');
+  });
+}
+
 /** So many at a time: the rest follows an hour later. */
 const mostSwept = 1000;
+
+const dayMs = 86_400_000;
+
+async function expire(parts: FileParts, now: number): Promise<number> {
+  const days = await parts.storages.retentionDays();
+  if (days === null) return 0;
+  const due: Pick<FileRow, 'id' | 'object_key'>[] = await parts.database.read('installation', (sql) =>
+    sql('files')
+      .where('created_at', '<=', now - days * dayMs)
+      .whereNotExists(sql('documents').whereRaw('documents.file_id = files.id'))
+      .limit(mostSwept)
+      .select('id', 'object_key'),
+  );
+  for (const { id, object_key } of due) {
+    const key = await parts.database.write('installation', async (sql) => {
+      await sql<FileRow>('files').where({ id }).delete();
+      return (await leaveUnneeded(sql, object_key, now)) ? object_key : null;
+    });
+    if (key !== null) await discard(parts, key);
+  }
+  return due.length;
+}
 
 async function sweep(parts: FileParts, now: number): Promise<number> {
   const { database } = parts;

@@ -63,6 +63,7 @@ import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { openSqlite } from './sqlite.ts';
 import type { Storages } from './storage/storage.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
+import { type StorageSettings, storageSettings } from './storage-settings.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
@@ -142,6 +143,7 @@ export interface Store {
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
   readonly files: Files;
+  readonly storageSettings: StorageSettings;
   /** Resolves where new files can be stored; throws `storage_unavailable` within two seconds where they cannot. */
   pingStorage(): Promise<void>;
   readonly corpora: Corpora;
@@ -303,6 +305,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
     files: fileRepository({ ...parts, log, storages }),
+    storageSettings: storageSettings({ ...parts, storages, options: storage }),
     pingStorage: () => pingStorage(storages),
     corpora: corpusRepository(parts),
     documents: documentRepository(parts),

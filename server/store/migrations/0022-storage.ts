@@ -27,8 +27,7 @@ async function createStoragePlaces(sql: Knex.Transaction): Promise<void> {
     table.text('bucket').notNullable();
     table.text('prefix').notNullable();
     table.boolean('path_style').notNullable();
-    table.text('access_key_id').notNullable();
-    table.text('sealed_secret').notNullable();
+    table.text('sealed_credentials').notNullable();
   });
 }
 

@@ -99,8 +99,12 @@ async function writeOnce(
 /** No such upload, or an object under this key: what an attempt that was made twice is answered with. */
 const isPast: ReadonlySet<number> = new Set([404, 409, 412]);
 
+/** Undefined where there is none, or nobody can tell: then the first error is what counts. */
 async function sizeOf(client: S3Client, place: Place): Promise<number | undefined> {
-  return (await asked(client.send(new HeadObjectCommand(place)))).ContentLength;
+  return await client.send(new HeadObjectCommand(place)).then(
+    ({ ContentLength }) => ContentLength,
+    () => undefined,
+  );
 }
 
 /** Pieces as large as a part, the last one smaller or even empty. */

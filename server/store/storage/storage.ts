@@ -67,6 +67,8 @@ export interface CurrentStorage extends ObjectPlace {
 /** The storage that new objects go to, and those that have the others. */
 export interface Storages {
   current(): Promise<CurrentStorage>;
+  /** After so many days files go; null where they stay. */
+  retentionDays(): Promise<number | null>;
   /** Throws `storage_unavailable` where it is not set up any more. */
   of(where: ObjectPlace): Promise<Storage>;
 }

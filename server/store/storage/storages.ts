@@ -15,7 +15,7 @@ import {
 } from './storage.ts';
 
 /** As long as nobody has set another limit. */
-const defaultMaxFileBytes = 100 * 1024 * 1024;
+export const defaultMaxFileBytes = 100 * 1024 * 1024;
 
 export interface StorageOptions {
   /** The folder for files on this disk; absent, none can be kept there. */
@@ -32,6 +32,11 @@ export interface StorageMeans {
   readonly fetch: { readonly environment: Fetch; readonly setting: Fetch };
   /** Opens what the settings have sealed for a row. */
   readonly unseal: (sealed: string, rowId: string) => string;
+  readonly seal: (secret: string, rowId: string) => string;
+  /** Why an endpoint of the settings is not spoken to; null where it is. */
+  readonly refusalOf: (url: string) => string | null;
+  /** What went wrong with a request, in words for whoever named the endpoint. */
+  readonly sentence: (error: unknown) => string;
 }
 
 export interface EnvironmentStorage extends S3Bucket {
@@ -49,8 +54,8 @@ export interface StoragePlaceRow {
   bucket: string;
   prefix: string;
   path_style: boolean;
-  access_key_id: string;
-  sealed_secret: string;
+  /** JSON with `accessKeyId` and `secretAccessKey`. */
+  sealed_credentials: string;
 }
 
 export interface StorageSettingsRow {
@@ -97,6 +102,10 @@ export function storagesOf(database: Database, options: StorageOptions): Storage
   };
   return {
     of,
+    async retentionDays() {
+      if (environment) return environment.retentionDays;
+      return (await database.read('installation', settingsRow))?.retention_days ?? null;
+    },
     async current() {
       const row = await database.read('installation', settingsRow);
       const maxFileBytes = Number(row?.max_file_bytes ?? defaultMaxFileBytes);
@@ -104,13 +113,13 @@ export function storagesOf(database: Database, options: StorageOptions): Storage
       if (!ofEnvironment) return { backend, place, maxFileBytes, storage: await of({ backend, place }) };
       return {
         ...{ backend: 's3', place: ofEnvironment.name, storage: await ofEnvironment.storage() },
-        maxFileBytes: environment?.maxFileBytes ?? maxFileBytes,
+        maxFileBytes: environment?.maxFileBytes ?? defaultMaxFileBytes,
       };
     },
   };
 }
 
-async function settingsRow(sql: Knex): Promise<StorageSettingsRow | undefined> {
+export async function settingsRow(sql: Knex): Promise<StorageSettingsRow | undefined> {
   return await sql<StorageSettingsRow>('storage_settings').where({ id: 1 }).first();
 }
 
@@ -119,15 +128,14 @@ async function placeRow(sql: Knex, place: string): Promise<StoragePlaceRow | und
 }
 
 /** What a sealed secret is bound to. */
-function rowIdOf(place: string): string {
+export function rowIdOf(place: string): string {
   return `storage_places/${place}`;
 }
 
 async function openPlace(row: StoragePlaceRow, { means }: StorageOptions): Promise<Storage> {
   const { endpoint, region, bucket, prefix } = row;
   const { unseal, fetch } = await means();
-  const secretAccessKey = unseal(row.sealed_secret, rowIdOf(row.place));
-  const credentials = { accessKeyId: row.access_key_id, secretAccessKey };
+  const credentials: S3Credentials = JSON.parse(unseal(row.sealed_credentials, rowIdOf(row.place)));
   return openS3(
     { endpoint, region, bucket, prefix, pathStyle: Boolean(row.path_style) },
     credentials,
