@@ -25,9 +25,14 @@ test('every operation has a summary, a description, and a word about who may cal
 });
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
-  const owned = new Set(['session', 'run', 'plan', 'agent', 'file', 'memory', 'organization', 'group']);
+  const owned = new Set([
+    ...['session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'organization', 'group'],
+  ]);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
-  const lookers = ['createOrganization', 'estimateQuery', 'searchMemories', 'searchSessions'];
+  const lookers = [
+    ...['createOrganization', 'estimateQuery', 'searchCorpora', 'searchCorpus', 'searchMemories'],
+    'searchSessions',
+  ];
   const open = operations.filter(
     ({ method, operation }) =>
       method !== 'get' && owned.has(operation['x-access'].resource ?? '') && !operation['x-access'].role,
@@ -90,6 +95,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   rejectPlan: 'the first answer stands',
   uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
   estimateQuery: 'looks only',
+  searchCorpora: 'looks only',
+  searchCorpus: 'looks only',
   searchSessions: 'looks only',
   searchMemories: 'looks only',
 };

@@ -30,7 +30,12 @@ import {
   type Identity,
   loadMasterKey,
 } from './identity/identity.ts';
-import { createEmbedders, type Embedders } from './knowledge/knowledge.ts';
+import {
+  createEmbedders,
+  createPassageSearch,
+  type Embedders,
+  type PassageSearch,
+} from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
@@ -57,6 +62,7 @@ import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-set
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
+export type { FoundPassage, SearchAnswer } from './knowledge/knowledge.ts';
 export type {
   AnswerTerms,
   AskedModels,
@@ -98,6 +104,7 @@ export interface Services {
   readonly providerOauth: ProviderOauths<Reach>;
   readonly modelCatalogs: ModelCatalogs;
   readonly embedders: Embedders;
+  readonly passageSearch: PassageSearch<Reach>;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -357,6 +364,11 @@ async function assemble(
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
   });
   const embedders = createEmbedders(settings);
+  const passageSearch = createPassageSearch<Reach>({
+    index: store.passages,
+    embedder: () => embedders.current(),
+    embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
+  });
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
@@ -395,6 +407,7 @@ async function assemble(
     providerOauth,
     modelCatalogs,
     embedders,
+    passageSearch,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),

@@ -6,6 +6,7 @@ import * as audit from './audit.ts';
 import * as auth from './auth.ts';
 import * as catalogs from './catalogs.ts';
 import * as corpora from './corpora.ts';
+import * as corpusSearch from './corpus-search.ts';
 import * as devices from './devices.ts';
 import * as documents from './documents.ts';
 import * as exports from './exports.ts';
@@ -44,6 +45,7 @@ const families = {
   auth,
   catalogs,
   corpora,
+  'corpus-search': corpusSearch,
   devices,
   documents,
   exports,

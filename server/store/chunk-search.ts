@@ -3,7 +3,9 @@ import type { Knex } from 'knex';
 import type { ChunkRow } from './chunk-index.ts';
 import { type Narrow, nearest, type SearchedCorpus } from './chunk-vectors.ts';
 import { rankByWords } from './chunk-words.ts';
+import type { Cursors } from './cursor.ts';
 import type { Database } from './database.ts';
+import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 
@@ -22,12 +24,8 @@ export interface RankedChunk {
   readonly score: number;
 }
 
-export interface FoundChunk {
-  readonly number: number;
+export interface DocumentChunk {
   readonly id: string;
-  readonly corpus_id: string;
-  readonly document_id: string;
-  readonly title: string;
   readonly ordinal: number;
   readonly text: string;
   readonly start: number;
@@ -35,6 +33,13 @@ export interface FoundChunk {
   readonly page: number | null;
   readonly line: number;
   readonly headings: readonly string[];
+}
+
+export interface FoundChunk extends DocumentChunk {
+  readonly number: number;
+  readonly corpus_id: string;
+  readonly document_id: string;
+  readonly title: string;
 }
 
 export interface ChunkSearches {
@@ -45,6 +50,8 @@ export interface ChunkSearches {
     question: { readonly embedder: string; readonly vector: Float32Array },
     limit: number,
   ): Promise<RankedChunk[]>;
+  /** In the order of the document. The caller has been shown the document before. */
+  ofDocument(reach: Reach, documentId: string, page: PageQuery): Promise<Page<DocumentChunk>>;
   /** In no order; those that are gone by now are left out. */
   read(caller: Caller, numbers: readonly number[]): Promise<FoundChunk[]>;
 }
@@ -54,7 +61,7 @@ const budget = 2000;
 /** Where only some documents count, most of what has the words falls away. */
 const filteredBudget = 20_000;
 
-export function chunkSearches({ database }: Pick<StoreParts, 'database'>): ChunkSearches {
+export function chunkSearches({ database, cursors }: Pick<StoreParts, 'database' | 'cursors'>): ChunkSearches {
   return {
     byWords: (caller, scope, text, limit) =>
       // The policies of PostgreSQL would keep a search from its index: ownership is the first sign of every word.
@@ -69,6 +76,8 @@ export function chunkSearches({ database }: Pick<StoreParts, 'database'>): Chunk
         const corpora = await searchedCorpora(sql, caller, scope);
         return nearest(sql, corpora, { embedder, vector, limit }, narrowTo(sql, scope));
       }),
+    ofDocument: (reach, documentId, page) =>
+      database.read(reach, (sql) => chunksOfDocument(sql, cursors, reach, documentId, page)),
     read: (caller, numbers) => readChunks(database, caller, numbers),
   };
 }
@@ -120,7 +129,29 @@ async function readChunks(
 }
 
 function toFoundChunk(row: ChunkRow & { corpus_id: string; title: string }): FoundChunk {
-  const { number, id, corpus_id, document_id, title, ordinal, text, start, end, page, line } = row;
-  const headings = JSON.parse(row.headings);
-  return { number, id, corpus_id, document_id, title, ordinal, text, start, end, page, line, headings };
+  const { number, corpus_id, document_id, title } = row;
+  return { ...toChunk(row), number, corpus_id, document_id, title };
+}
+
+function toChunk({ id, ordinal, text, start, end, page, line, headings }: ChunkRow): DocumentChunk {
+  return { id, ordinal, text, start, end, page, line, headings: JSON.parse(headings) };
+}
+
+async function chunksOfDocument(
+  sql: Knex,
+  cursors: Cursors,
+  reach: Reach,
+  document_id: string,
+  page: PageQuery,
+): Promise<Page<DocumentChunk>> {
+  const chunks = sql('chunks')
+    .where({ document_id })
+    .whereIn('organization_id', reach.organizationIds)
+    .whereNotNull('published_at');
+  const listing = {
+    ...{ name: 'chunks', reach, filters: { document_id }, columns: ['generation', 'ordinal'] },
+    ...{ direction: 'asc' as const, parts: [chunks.select('*')] },
+  };
+  const { data, next_cursor } = await readPage<ChunkRow>(sql, cursors, listing, page);
+  return { data: data.map(toChunk), next_cursor };
 }

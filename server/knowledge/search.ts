@@ -1,0 +1,172 @@
+/** Answers a question with passages: by their words, by their meaning, or by both, each with where it stands. */
+import type { Embedder, EmbedderAtHand } from './embedder.ts';
+
+export type SearchMode = 'hybrid' | 'keyword' | 'vector';
+
+/** A passage by its number, the best first. */
+export type RankedPassage = { readonly number: number; readonly score: number };
+
+/** A passage as it is stored. */
+export type StoredPassage = {
+  readonly number: number;
+  readonly id: string;
+  readonly corpus_id: string;
+  readonly document_id: string;
+  readonly title: string;
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+  readonly page: number | null;
+  readonly line: number;
+  readonly headings: readonly string[];
+};
+
+/** Where a search looks. */
+export type SearchPlace = {
+  readonly corpusIds: readonly string[];
+  /** What the metadata of a document has to say. */
+  readonly filter?: Readonly<Record<string, string>> | undefined;
+};
+
+/** What the search needs of a store; `Caller` is whose rights the store asks for. */
+export type PassageIndex<Caller> = {
+  byWords(caller: Caller, place: SearchPlace, question: string, limit: number): Promise<RankedPassage[]>;
+  byVector(
+    caller: Caller,
+    place: SearchPlace,
+    question: { readonly embedder: string; readonly vector: Float32Array },
+    limit: number,
+  ): Promise<RankedPassage[]>;
+  /** In no order; those that are gone by now are left out. */
+  read(caller: Caller, numbers: readonly number[]): Promise<StoredPassage[]>;
+};
+
+export type Question = SearchPlace & {
+  readonly query: string;
+  readonly mode: SearchMode;
+  readonly topK: number;
+  readonly minScore?: number | undefined;
+};
+
+export type FoundPassage = {
+  readonly passage: StoredPassage;
+  readonly score: number;
+  readonly keywordRank: number | null;
+  readonly vectorRank: number | null;
+};
+
+export type SearchAnswer = {
+  readonly hits: readonly FoundPassage[];
+  /** What the passages were found by in the end. */
+  readonly mode: SearchMode;
+  /** Why that is not what was asked for. */
+  readonly notice: string | null;
+};
+
+export type PassageSearch<Caller> = {
+  /** Throws what the store throws; an embedder that fails is told in the notice. */
+  search(caller: Caller, question: Question, signal: AbortSignal): Promise<SearchAnswer>;
+};
+
+export type SearchParts<Caller> = {
+  readonly index: PassageIndex<Caller>;
+  embedder(caller: Caller): Promise<EmbedderAtHand>;
+  /** Is told why an embedder has failed, which the caller is not. */
+  embeddingFailed(error: unknown): void;
+};
+
+/** The passages of each ranking that are looked at: the second half of a page of 100 hits still has two ranks. */
+const depth = 200;
+
+export function createPassageSearch<Caller>(parts: SearchParts<Caller>): PassageSearch<Caller> {
+  return {
+    async search(caller, question, signal) {
+      const asked = await vectorOf(parts, caller, question, signal);
+      const mode = asked.vector ? question.mode : 'keyword';
+      const [words, vectors] = await Promise.all([
+        mode === 'vector' ? [] : parts.index.byWords(caller, question, question.query, depth),
+        asked.vector && mode !== 'keyword' ? parts.index.byVector(caller, question, asked.vector, depth) : [],
+      ]);
+      const ranked = mode === 'hybrid' ? fused(words, vectors) : mode === 'vector' ? vectors : words;
+      const least = question.minScore ?? Number.NEGATIVE_INFINITY;
+      const best = ranked.filter(({ score }) => score >= least).slice(0, question.topK);
+      const hits = await readHits(parts.index, caller, best, { words, vectors });
+      return { hits, mode, notice: asked.notice };
+    },
+  };
+}
+
+interface AskedVector {
+  readonly vector: { readonly embedder: string; readonly vector: Float32Array } | null;
+  readonly notice: string | null;
+}
+
+async function vectorOf<Caller>(
+  { embedder, embeddingFailed }: SearchParts<Caller>,
+  caller: Caller,
+  { query, mode }: Question,
+  signal: AbortSignal,
+): Promise<AskedVector> {
+  if (mode === 'keyword') return { vector: null, notice: null };
+  const atHand = await embedder(caller);
+  if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
+  try {
+    return { vector: await embedded(atHand.embedder, query, signal), notice: null };
+  } catch (error) {
+    signal.throwIfAborted();
+    embeddingFailed(error);
+    return { vector: null, notice: 'Searched by words alone: the embedder failed; try again in a moment.' };
+  }
+}
+
+async function embedded(embedder: Embedder, query: string, signal: AbortSignal) {
+  const [vector] = await embedder.embed([query], signal);
+  if (!vector) throw new Error('The embedder answered a text with no vector.');
+  return { embedder: embedder.identity, vector };
+}
+
+/**
+ * How much the first ranks count beside those behind them: the value that its authors found to do well everywhere, and
+ * that nobody has to tune (Cormack, Clarke and Büttcher, 2009).
+ */
+const rankOffset = 60;
+
+/** Reciprocal rank fusion: scores of words and of vectors cannot be compared, ranks can. Both count alike. */
+export function fused(...rankings: readonly (readonly RankedPassage[])[]): RankedPassage[] {
+  const best = rankings.length / (rankOffset + 1);
+  const scores = new Map<number, number>();
+  for (const ranking of rankings)
+    for (const [index, { number }] of ranking.entries())
+      scores.set(number, (scores.get(number) ?? 0) + 1 / (rankOffset + index + 1) / best);
+  return [...scores]
+    .map(([number, score]) => ({ number, score }))
+    .sort((left, right) => right.score - left.score || left.number - right.number);
+}
+
+async function readHits<Caller>(
+  index: PassageIndex<Caller>,
+  caller: Caller,
+  best: readonly RankedPassage[],
+  {
+    words,
+    vectors,
+  }: { readonly words: readonly RankedPassage[]; readonly vectors: readonly RankedPassage[] },
+): Promise<FoundPassage[]> {
+  const passages = await index.read(
+    caller,
+    best.map(({ number }) => number),
+  );
+  const byNumber = new Map(passages.map((passage) => [passage.number, passage]));
+  const [keywordRanks, vectorRanks] = [ranksOf(words), ranksOf(vectors)];
+  return best.flatMap(({ number, score }) => {
+    const passage = byNumber.get(number);
+    if (!passage) return [];
+    const keywordRank = keywordRanks.get(number) ?? null;
+    const vectorRank = vectorRanks.get(number) ?? null;
+    return [{ passage, score, keywordRank, vectorRank }];
+  });
+}
+
+function ranksOf(ranking: readonly RankedPassage[]): ReadonlyMap<number, number> {
+  return new Map(ranking.map(({ number }, index) => [number, index + 1]));
+}

@@ -1,0 +1,78 @@
+/** Searching corpora, and the passages that searches find. */
+import type { ChunkPage, CorpusSearchAnswer, PassageHit } from '../contract/api.ts';
+import type { FoundPassage, Handler, Principal, SearchAnswer, Services } from '../handler.ts';
+import { Problem } from '../problem.ts';
+
+export const searchCorpus: Handler<'searchCorpus'> = async (call, services) => {
+  const { principal, path, body, signal } = call;
+  return { status: 200, body: await answerFrom([path.corpus_id], body, { principal, signal }, services) };
+};
+
+export const searchCorpora: Handler<'searchCorpora'> = async ({ principal, body, signal }, services) => {
+  const { corpus_ids, ...search } = body;
+  return { status: 200, body: await answerFrom(corpus_ids, search, { principal, signal }, services) };
+};
+
+export const listChunks: Handler<'listChunks'> = async ({ principal, path, query }, { store }) => {
+  const place = { corpusId: path.corpus_id, documentId: path.document_id };
+  if (!(await store.documents.find(principal, place)))
+    throw new Problem('not_found', 'No document of the corpus has this id, or it is not yours.');
+  const { data, next_cursor } = await store.passages.ofDocument(principal, place.documentId, query);
+  const chunks: ChunkPage['data'] = data.map(({ id, ordinal, text, ...stands }) => ({
+    ...{ id, ordinal, text },
+    citation: citationOf(stands),
+  }));
+  return { status: 200, body: { data: chunks, next_cursor } };
+};
+
+interface Caller {
+  readonly principal: Principal;
+  readonly signal: AbortSignal;
+}
+
+/** How many passages an answer has where nobody says. */
+const usualHits = 10;
+
+async function answerFrom(
+  corpusIds: readonly string[],
+  { query, mode = 'hybrid', top_k: topK = usualHits, min_score: minScore, filter }: AskedSearch,
+  { principal, signal }: Caller,
+  { store, passageSearch }: Pick<Services, 'store' | 'passageSearch'>,
+): Promise<CorpusSearchAnswer> {
+  for (const id of corpusIds)
+    if (!(await store.corpora.find(principal, id)))
+      throw new Problem('not_found', `No corpus has the id ${id}, or it is not yours.`);
+  const question = { corpusIds, query, mode, topK, minScore, filter };
+  return toAnswer(await passageSearch.search(principal, question, signal));
+}
+
+interface AskedSearch {
+  readonly query: string;
+  readonly mode?: SearchAnswer['mode'];
+  readonly top_k?: number;
+  readonly min_score?: number;
+  readonly filter?: Record<string, string>;
+}
+
+function toAnswer({ hits, mode, notice }: SearchAnswer): CorpusSearchAnswer {
+  return { data: hits.map(toHit), mode, notice };
+}
+
+function toHit({ passage, score, keywordRank, vectorRank }: FoundPassage): PassageHit {
+  return {
+    chunk_id: passage.id,
+    corpus_id: passage.corpus_id,
+    document_id: passage.document_id,
+    document_title: passage.title,
+    text: passage.text,
+    score,
+    keyword_rank: keywordRank,
+    vector_rank: vectorRank,
+    citation: citationOf(passage),
+  };
+}
+
+function citationOf(stands: Omit<PassageHit['citation'], 'headings'> & { headings: readonly string[] }) {
+  const { start, end, page, line, headings } = stands;
+  return { start, end, page, line, headings: [...headings] };
+}
