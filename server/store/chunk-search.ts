@@ -61,7 +61,10 @@ const budget = 2000;
 /** Where only some documents count, most of what has the words falls away. */
 const filteredBudget = 20_000;
 
-export function chunkSearches({ database, cursors }: Pick<StoreParts, 'database' | 'cursors'>): ChunkSearches {
+export function chunkSearches({
+  database,
+  cursors,
+}: Pick<StoreParts, 'database' | 'cursors'>): ChunkSearches {
   return {
     byWords: (caller, scope, text, limit) =>
       // The policies of PostgreSQL would keep a search from its index: ownership is the first sign of every word.
