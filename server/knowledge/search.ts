@@ -132,7 +132,7 @@ async function embedded(embedder: Embedder, query: string, signal: AbortSignal) 
 const rankOffset = 60;
 
 /** Reciprocal rank fusion: scores of words and of vectors cannot be compared, ranks can. Both count alike. */
-export function fused(...rankings: readonly (readonly RankedPassage[])[]): RankedPassage[] {
+function fused(...rankings: readonly (readonly RankedPassage[])[]): RankedPassage[] {
   const best = rankings.length / (rankOffset + 1);
   const scores = new Map<number, number>();
   for (const ranking of rankings)
