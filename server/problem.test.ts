@@ -546,6 +546,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     const body = { format_version: 1, exported_at: at, session, messages: [message] };
     return ask('POST', '/api/v1/sessions/import', { body });
   },
+  model_unknown: () =>
+    ask('PUT', '/api/v1/settings/providers/default-models', { body: { large: 'nobody:none' } }),
   precondition_required: async () =>
     ask('PATCH', `${await defaultWorkspace()}/config`, { body: { models: null } }),
   headers_too_large: () => raw(`GET /health HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),

@@ -78,6 +78,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   range_not_satisfiable: { status: 416, title: 'The file has no such bytes.' },
   idempotency_key_reused: { status: 422, title: 'The key belongs to another request.' },
   broken_export: { status: 422, title: 'The export is broken.' },
+  model_unknown: { status: 422, title: 'There is no such model to choose.' },
   precondition_required: { status: 428, title: 'If-Match is required.' },
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   rate_limited: { status: 429, title: 'Too many requests.' },

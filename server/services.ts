@@ -41,12 +41,14 @@ import { createMail, type Mail } from './mail.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
 import { createOutbound, outboundSentence } from './outbound/outbound.ts';
 import {
+  createDefaultModels,
   createProviderOauths,
   createProviderSettings,
+  type DefaultModels,
   type ProviderOauths,
   type ProviderSettings,
 } from './provider-settings/provider-settings.ts';
-import { createRuntime, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
+import { createRuntime, isVendorModel, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
 import {
   type Anchor,
   anchorFile,
@@ -102,6 +104,9 @@ export interface Services {
   readonly workspaceSettings: WorkspaceSettings;
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauths<Reach>;
+  readonly defaultModels: DefaultModels;
+  /** The providers of settings files and the environment, as they are now. */
+  readonly installedProviders: () => Promise<readonly ProviderCandidate[]>;
   readonly modelCatalogs: ModelCatalogs;
   readonly embedders: Embedders;
   readonly passageSearch: PassageSearch<Reach>;
@@ -318,7 +323,15 @@ async function assemble(
     sealing,
     oauth: providerOauth,
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
+    catalog: async () => modelCatalogs.current(catalogTerms((await followed.current()).config)),
+    discoveries: store.providerModels,
     log,
+  });
+  const installedProviders = async () => (await resolved()).providers;
+  const defaultModels = createDefaultModels({
+    records: store.defaultModels,
+    installation: installedProviders,
+    isVendorModel,
   });
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
@@ -350,7 +363,8 @@ async function assemble(
     workspaceSettings: (workspaceId, config) => workspaceSettings.forRuns(workspaceId, config),
     ownProviders: async (asker) => {
       const stored = await store.providerSettings.forRuns(asker);
-      return { providers: await providerSettings.forRuns(stored, asker.providerSettingId), models: {} };
+      const providers = await providerSettings.forRuns(stored, asker.providerSettingId);
+      return { providers, models: await defaultModels.counting(asker, providers) };
     },
     lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
     clock,
@@ -405,6 +419,8 @@ async function assemble(
     workspaceSettings,
     providerSettings,
     providerOauth,
+    defaultModels,
+    installedProviders,
     modelCatalogs,
     embedders,
     passageSearch,

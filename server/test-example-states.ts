@@ -50,6 +50,11 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     });
     return {};
   },
+  async getDefaultModels(server) {
+    const body = requestOf<object>('putDefaultModels');
+    await server.ask('PUT', '/api/v1/settings/providers/default-models', { body });
+    return {};
+  },
   async completeProviderOauth(server) {
     const token_url = await giveTokens({ access_token: 'YWRh', expires_in: 3600, scope: 'inference' });
     const client = { client_id: 'service', auth_url: 'https://auth.example.com/authorize', token_url };

@@ -6,6 +6,9 @@ import type { RequestPlace, Special, SpecialRequest } from './special-request.ts
 
 const inWorkspace: Special = ({ ids }) => ({ body: { workspace_id: ids.workspace_id } });
 const ofWorkspace: Special = ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '' } });
+const defaultsOfWorkspace = ({ ids }: RequestPlace) => ({
+  query: { scope: 'workspace', workspace_id: ids.workspace_id ?? '' },
+});
 const ofOrganization: Special = ({ ids }) => ({ query: { organization_id: ids.org_id ?? '' } });
 const inSession: Special = ({ ids }) => ({ body: { session_id: ids.session_id } });
 
@@ -21,6 +24,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
     body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
   }),
   listProviderSettings: ofWorkspace,
+  getDefaultModels: defaultsOfWorkspace,
+  putDefaultModels: (place) => ({ ...defaultsOfWorkspace(place), body: { large: null } }),
   generateImage: inWorkspace,
   synthesizeSpeech: inWorkspace,
   transcribeAudio: inWorkspace,

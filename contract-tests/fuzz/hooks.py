@@ -331,6 +331,14 @@ def make_provider_setting(case):
     act_as(case, register())
 
 
+def choose_known_models(case):
+    """Which models there are, the contract cannot say; the choice is the fuzzer's own."""
+    case.query = {name: value for name, value in (case.query or {}).items() if name not in ("scope", "workspace_id", "organization_id")}
+    if isinstance(case.body, dict):
+        case.body = {name: value and "scripted:scripted-1" for name, value in case.body.items()}
+    act_as(case, once("owner of settings", register))
+
+
 def point_at_provider_setting(case):
     case.path_parameters["setting_id"] = once("provider setting", new_provider_setting)
     act_as(case, once("owner of settings", register))
@@ -917,6 +925,8 @@ POINTERS = {
     "getProviderSetting": point_at_provider_setting,
     "updateProviderSetting": change_provider_setting,
     "deleteProviderSetting": point_at_doomed_provider_setting,
+    "getDefaultModels": choose_known_models,
+    "putDefaultModels": choose_known_models,
     "getAgent": point_at_agent,
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,

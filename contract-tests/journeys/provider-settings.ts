@@ -53,6 +53,23 @@ export function providerSettingJourneys(target: () => Target): void {
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
   });
 
+  test('default models are chosen by who has read them, and one that nobody has is refused', async () => {
+    const { client, liveOnly } = target();
+    const url = '/api/v1/settings/providers/default-models';
+    const before = await client.GET(url);
+    expectShape('DefaultModels', before.data);
+    const header = { 'If-Match': before.response.headers.get('ETag') ?? '' };
+    const change = { params: { header }, body: { large: 'vendor:vendor-1' } };
+    const chosen = await client.PUT(url, change);
+    expectShape('DefaultModels', chosen.data);
+    await liveOnly(() => expect(chosen.data.large).toBe('vendor:vendor-1'));
+    const stale = await refusal(client.PUT(url, { ...change, ...preferring(412) }));
+    expect(stale).toMatchObject({ status: 412, code: 'precondition_failed' });
+    const unknown = await refusal(client.PUT(url, { body: { large: 'nobody:none' }, ...preferring(422) }));
+    expect(unknown).toMatchObject({ status: 422, code: 'model_unknown' });
+    expect((await client.PUT(url, { body: {} })).response.status).toBe(200);
+  });
+
   test('a provider setting is to be connected with OAuth: begun, refused for a code of nobody, and taken back', async () => {
     const { client, liveOnly } = target();
     const body = { scope: 'user' as const, provider_id: 'anthropic', name: 'To connect', disable: true };

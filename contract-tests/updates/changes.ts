@@ -28,6 +28,8 @@ export function changeOf({ operationId, members }: ContractOperation): Change {
   throw new Error(`Say in changes.ts how marks are kept by ${operationId}`);
 }
 
+const kinds = ['large', 'small', 'embed'] as const;
+
 const changes: Readonly<Record<string, Change>> = {
   updateMemory: inText(
     (seen) => seen.content,
@@ -66,6 +68,15 @@ const changes: Readonly<Record<string, Change>> = {
     add: (seen, mark) => ({ max_file_bytes: Number(seen.max_file_bytes) + 2 ** mark }),
     // What is there at first is a round number.
     found: (seen) => allOf(most).filter((mark) => (Number(seen.max_file_bytes) >> mark) % 2 === 1),
+  },
+  // One mark a kind; the others are written as they were read.
+  putDefaultModels: {
+    marks: kinds.length,
+    add: ({ large, small, embed }, mark) => ({
+      ...{ large, small, embed },
+      [kinds[mark] ?? '']: 'scripted:scripted-1',
+    }),
+    found: (seen) => allOf(kinds.length).filter((mark) => seen[kinds[mark] ?? ''] !== null),
   },
   // One bit a mark; the first one is what was there.
   putQuota: {

@@ -1,6 +1,14 @@
 /** The settings of people: finds service.json, reads it, and says what stands in it and what is wrong with it. */
 
-export { type Catalog, CatalogError, catalogLimits, emptyCatalog, joinCatalogs } from './catalogs/catalog.ts';
+export {
+  type Catalog,
+  CatalogError,
+  catalogLimits,
+  emptyCatalog,
+  joinCatalogs,
+  withCatalog,
+  withDiscovered,
+} from './catalogs/catalog.ts';
 export { type Diagnostic, formatDiagnostic, type Place, SettingsError } from './diagnostic.ts';
 export type { PatchedFile } from './editing/edit-patch.ts';
 export type { SettingChange } from './editing/edit-setting.ts';

@@ -25,6 +25,7 @@ import * as oidc from './oidc.ts';
 import * as organizations from './organizations.ts';
 import * as passwords from './passwords.ts';
 import * as plans from './plans.ts';
+import * as providerModels from './provider-models.ts';
 import * as providerSettings from './provider-settings.ts';
 import * as query from './query.ts';
 import * as questions from './questions.ts';
@@ -64,6 +65,7 @@ const families = {
   oidc,
   organizations,
   plans,
+  'provider-models': providerModels,
   'provider-settings': providerSettings,
   query,
   questions,

@@ -1,7 +1,14 @@
 /** A provider setting with its secrets opened, as the runtime can use it, or why it cannot. */
-import { type LiteralProvider, type ProviderCandidate, resolveLiteral } from '../config/config.ts';
+import {
+  type LiteralProvider,
+  type ProviderCandidate,
+  resolveLiteral,
+  withCatalog,
+  withDiscovered,
+} from '../config/config.ts';
 import type { ProviderSetting } from '../contract/api.ts';
 import type { Provider } from '../contract/config.ts';
+import { discoveredModels } from './discovered.ts';
 import type { ProviderSettingsParts } from './parts.ts';
 import { openSecrets, type SettingSecrets, type StoredSetting } from './stored.ts';
 
@@ -21,7 +28,9 @@ export async function openSetting(
   const whole = { ...entry, ...secrets };
   const connection = whole.api_key === undefined ? await parts.oauth.show(stored.id) : null;
   const provider = connection?.connected ? withToken(whole, 'to be asked for') : whole;
-  const { type, ...literal } = await resolveLiteral(providerId, provider);
+  const discovered = await discoveredModels(parts, stored);
+  const ids = discovered.map(({ id }) => id);
+  const { type, ...literal } = await resolveLiteral(providerId, provider, ids);
   if (secrets === null)
     return unusable(
       type,
@@ -33,9 +42,10 @@ export async function openSetting(
   if (refused) return unusable(type, `base_url: ${refused.message}`, 'Write another base_url.');
   if (connection && connection.fault !== null)
     return unusable(type, connection.fault, 'Connect it again with startProviderOauth.');
-  const { candidate } = literal;
-  if (!connection?.connected || !candidate) return { type, ...literal };
-  return { ...literal, type, candidate: { ...candidate, connect: connecting(parts, stored, whole) } };
+  if (!literal.candidate) return { type, ...literal };
+  const candidate = withCatalog(withDiscovered(literal.candidate, discovered), await parts.catalog());
+  const connect = connection?.connected ? connecting(parts, stored, whole, ids) : candidate.connect;
+  return { ...literal, type, candidate: { ...candidate, connect } };
 }
 
 /** The token is asked for when a model is: another node may have renewed it since. */
@@ -43,10 +53,11 @@ function connecting(
   { oauth }: ProviderSettingsParts,
   { id, providerId }: StoredSetting,
   provider: Provider,
+  discovered: readonly string[],
 ): ProviderCandidate['connect'] {
   return async (signal, refused) => {
     const token = await oauth.token(id, refused?.authToken ?? refused?.apiKey);
-    const { candidate } = await resolveLiteral(providerId, withToken(provider, token));
+    const { candidate } = await resolveLiteral(providerId, withToken(provider, token), discovered);
     if (!candidate) throw new Error(`The provider setting ${id} cannot be used any more`);
     return await candidate.connect(signal);
   };

@@ -1,8 +1,9 @@
 /** What provider settings are worked on with. */
 
+import type { Catalog } from '../config/config.ts';
 import type { ProviderOauth } from '../contract/api.ts';
 import type { Log } from '../log.ts';
-import type { Sealing } from './stored.ts';
+import type { Discovery, Sealing } from './stored.ts';
 
 export interface ProviderSettingsParts {
   readonly sealing: Sealing;
@@ -13,5 +14,8 @@ export interface ProviderSettingsParts {
     show(settingId: string): Promise<ProviderOauth>;
     token(settingId: string, refused?: string): Promise<string>;
   };
+  /** What the operator's catalogues know. The same object as long as nothing changes. */
+  readonly catalog: () => Promise<Catalog>;
+  readonly discoveries: { find(settingId: string): Promise<Discovery | null> };
   readonly log: Log;
 }

@@ -21,8 +21,21 @@ export interface StoredSetting extends SettingContent {
   readonly workspaceId: string | null;
   readonly providerId: string;
   readonly revision: number;
+  /** Tells one list of what its provider lists from another; null where there is none, absent where nobody has looked. */
+  readonly discoveredMark?: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;
+}
+
+/** What a look has brought, as it is stored. */
+export interface Discovery {
+  readonly place: string;
+  /** As JSON; null where it cannot be read. */
+  readonly models: string | null;
+  readonly discoveredAt: number | null;
+  readonly checkedAt: number | null;
+  readonly fault: string | null;
+  readonly refreshing: boolean;
 }
 
 /** What is never told. */

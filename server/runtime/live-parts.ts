@@ -44,6 +44,8 @@ export interface PartsOfAsker extends Parts {
   readonly chosen: (settings: ClientConfig) => ClientConfig;
   /** The id of the one provider that they want. */
   readonly wanted?: string | undefined;
+  /** The model that they have chosen themselves for whatever names none. */
+  readonly ofPerson?: string | undefined;
 }
 
 export interface LiveParts {
@@ -168,7 +170,8 @@ function withOwn(
   const wanted = providerSettingId === undefined ? undefined : own.providers[0]?.id;
   const providers = parts.providers.with(own, current);
   const media = parts.media.with(own);
-  return { ...parts, config: chosen(parts.config), chosen, wanted, providers, media };
+  const { ofPerson } = own.models;
+  return { ...parts, config: chosen(parts.config), chosen, wanted, ofPerson, providers, media };
 }
 
 /** The model that queries mean which name none. */

@@ -70,6 +70,7 @@ export type {
 } from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
+export { isVendorModel } from './providers/catalogue.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
@@ -309,8 +310,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { workspaceId } = asker;
       if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
       if (model === undefined) return;
-      const { providers } = await parts.of(asker);
-      providers.resolve(model ?? (await termsOf(workspaceId)).model);
+      const { providers, ofPerson } = await parts.of(asker);
+      providers.resolve(model ?? ofPerson ?? (await termsOf(workspaceId)).model);
     },
     start: (query) => runs.begin(query),
     estimate: async (query) =>

@@ -18,6 +18,7 @@ import { audit } from './migrations/0012-audit.ts';
 import { quotas } from './migrations/0013-quotas.ts';
 import { idempotency } from './migrations/0014-idempotency.ts';
 import { providerSettings } from './migrations/0015-provider-settings.ts';
+import { providerModels } from './migrations/0016-provider-models.ts';
 import { modelCatalogs } from './migrations/0017-model-catalogs.ts';
 import { providerOauth } from './migrations/0018-provider-oauth.ts';
 import { messageThreads } from './migrations/0019-message-threads.ts';
@@ -42,7 +43,17 @@ export interface AppliedStep {
 const migrations: readonly Migration[] = [
   ...[accounts, sessions, history, agents, workspaceEvents, tenancy],
   ...[organizations, workspaces, passwords, signIn, users, audit, quotas, idempotency, providerSettings],
-  ...[modelCatalogs, providerOauth, messageThreads, files, storage, corpora, chunks, memories],
+  ...[
+    providerModels,
+    modelCatalogs,
+    providerOauth,
+    messageThreads,
+    files,
+    storage,
+    corpora,
+    chunks,
+    memories,
+  ],
 ];
 
 /** The shape that this program brings a database to. */

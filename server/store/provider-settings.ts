@@ -35,6 +35,8 @@ export interface StoredProviderSetting extends ProviderSettingContent, ProviderS
   readonly id: string;
   readonly providerId: string;
   readonly revision: number;
+  /** Of what its provider lists itself; null where there is nothing, absent where it was not looked for. */
+  readonly discoveredMark?: string | null;
   readonly etag: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -74,6 +76,11 @@ export interface ProviderSettings {
   /** Throws `not_found`, `role_required` or `precondition_failed`. */
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
   /**
+   * Those of which an owner may choose a model: for a person all that they see, for a workspace also those of its
+   * organization. That the owner is within reach has been checked.
+   */
+  choosable(reach: Reach, owner: ProviderSettingOwner): Promise<StoredProviderSetting[]>;
+  /**
    * What counts for a person's queries in a workspace: their own, then the workspace's, then the organization's, each in
    * the order of priority. Their right to the workspace has been checked.
    */
@@ -106,6 +113,9 @@ interface ProviderSettingRow {
   created_at: number;
   updated_at: number;
 }
+
+/** Somebody who administers many organizations sees more settings than anybody chooses from; the newest count. */
+const mostChoosable = 500;
 
 /** All of one owner's are read for every query that may use them. */
 const mostOfOneOwner = 50;
@@ -160,15 +170,28 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         await sql<ProviderSettingRow>('provider_settings').where({ id }).delete();
         record(sql, reach, 'delete', row, null);
       }),
+    choosable: (reach, { scope, organizationId, workspaceId }) =>
+      database.read('installation', async (sql) => {
+        const all = sql<ProviderSettingRow>('provider_settings').orderBy('id', 'desc').limit(mostChoosable);
+        const owners = [workspaceId, organizationId].flatMap((id) => id ?? []);
+        const rows = await (scope === 'user' ? visible(all, reach) : all.whereIn('owner_id', owners));
+        return rows.map(toStored);
+      }),
     forRuns: joined(JSON.stringify, ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
       database.read('installation', async (sql) => {
         const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
-        const rows = await sql<ProviderSettingRow>('provider_settings')
+        const rows: (ProviderSettingRow & { discovered_mark: string | null })[] = await sql(
+          'provider_settings',
+        )
+          .leftJoin('provider_models', 'provider_models.setting_id', 'provider_settings.id')
+          .select('provider_settings.*', 'provider_models.mark as discovered_mark')
           .whereIn('owner_id', [userId, workspaceId])
           .orWhere('owner_id', organization)
           .orWhere({ id: providerSettingId ?? '' });
         const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);
-        return rows.sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b)).map(toStored);
+        return rows
+          .sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b))
+          .map((row) => ({ ...toStored(row), discoveredMark: row.discovered_mark }));
       }),
     ),
   };
@@ -218,11 +241,15 @@ function filtered(part: Knex.QueryBuilder, filters: ProviderSettingFilters): Kne
 }
 
 function seen(sql: Knex, reach: Reach, id: string) {
+  const one = sql<ProviderSettingRow>('provider_settings').where({ id });
+  return visible(one, { ...reach, needs: 'viewer' });
+}
+
+function visible<Query extends Knex.QueryBuilder>(query: Query, reach: Reach): Query {
+  const owners = ownersSeen(reach);
   const whole = wholeOrganizations(reach);
-  const owners = ownersSeen({ ...reach, needs: 'viewer' });
-  return sql<ProviderSettingRow>('provider_settings')
-    .where({ id })
-    .where((one) => one.whereIn('owner_id', owners).orWhereIn('organization_id', whole));
+  query.where((one) => one.whereIn('owner_id', owners).orWhereIn('organization_id', whole));
+  return query;
 }
 
 /** What is one's own needs no role. */
@@ -313,7 +340,10 @@ function rowOf(
   };
 }
 
-function ownerIdOf({ scope, organizationId, workspaceId }: ProviderSettingOwner, userId: string): string {
+export function ownerIdOf(
+  { scope, organizationId, workspaceId }: ProviderSettingOwner,
+  userId: string,
+): string {
   const id = scope === 'user' ? userId : scope === 'workspace' ? workspaceId : organizationId;
   if (id === null) throw new Error(`A setting of the scope ${scope} needs its owner`);
   return id;

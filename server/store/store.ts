@@ -17,6 +17,7 @@ import { type Corpora, corpusRepository } from './corpora.ts';
 import { type Counters, countersIn } from './counters.ts';
 import { createCursors } from './cursor.ts';
 import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from './database.ts';
+import { type DefaultModels, defaultModelsRepository } from './default-models.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type Documents, documentRepository } from './documents.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
@@ -47,6 +48,7 @@ import { type Plans, planRepository } from './plans.ts';
 import { type PreferenceStore, preferenceRepository } from './preferences.ts';
 import { type Principals, principalRepository } from './principals.ts';
 import { type Prompts, promptRepository } from './prompts.ts';
+import { type ProviderModels, providerModelsRepository } from './provider-models.ts';
 import { type ProviderOauth, providerOauthRepository } from './provider-oauth.ts';
 import { type ProviderSettings, providerSettingRepository } from './provider-settings.ts';
 import { type Queue, queueRepository } from './queue.ts';
@@ -137,6 +139,8 @@ export interface Store {
   readonly agents: Agents;
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauth;
+  readonly defaultModels: DefaultModels;
+  readonly providerModels: ProviderModels;
   readonly plans: Plans;
   readonly sessions: Sessions;
   readonly sessionImports: SessionImports;
@@ -299,6 +303,8 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     agents: agentRepository(parts),
     providerSettings: providerSettingRepository(parts),
     providerOauth: providerOauthRepository(parts),
+    defaultModels: defaultModelsRepository(parts),
+    providerModels: providerModelsRepository(parts),
     plans: planRepository(parts),
     sessions: sessionRepository(parts),
     sessionImports: sessionImports(parts),

@@ -38,8 +38,33 @@ function byProvider(models: readonly CatalogModel[]): Map<string, Map<string, Pr
   return found;
 }
 
+/** A provider as far as its models go. */
+type WithModels = Pick<ProviderCandidate, 'id' | 'models' | 'onlyListed'>;
+
+/** The provider, with what it lists itself after what it is said to have; catalogues count before what it says of them. */
+export function withDiscovered<Provider extends WithModels>(
+  provider: Provider,
+  discovered: readonly ProviderModel[],
+): Provider {
+  if (discovered.length === 0) return provider;
+  const byId = new Map(discovered.map((model) => [model.id, model]));
+  const own = provider.models.map((model) => {
+    const found = byId.get(model.id);
+    return found ? { ...model, known: [...(model.known ?? []), found] } : model;
+  });
+  const listed = new Set(own.map(({ id }) => id));
+  const more = discovered.filter(({ id }) => !listed.has(id));
+  return {
+    ...provider,
+    models: [
+      ...own,
+      ...more.map((found) => ({ id: found.id, name: found.name ?? found.id, known: [found] })),
+    ],
+  };
+}
+
 /** The provider, with what is known of its models; those that only a catalogue knows come after its own. */
-export function withCatalog(provider: ProviderCandidate, catalog: Catalog): ProviderCandidate {
+export function withCatalog<Provider extends WithModels>(provider: Provider, catalog: Catalog): Provider {
   const known = catalog.get(provider.id);
   if (!known) return provider;
   const own = provider.models.map((model) => described(model, known.get(model.id)));
@@ -62,6 +87,6 @@ function described(model: CandidateModel, known: readonly ProviderModel[] | unde
     name: model.settings?.name ?? first('name') ?? model.name,
     ...(contextWindow !== undefined && { contextWindow }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    known,
+    known: [...known, ...(model.known ?? [])],
   };
 }

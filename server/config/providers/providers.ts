@@ -84,16 +84,21 @@ export interface LiteralProvider {
 
 /**
  * A provider that somebody keeps elsewhere than in a settings file: nothing of it is a template, and nothing of the
- * environment is added, so that its key goes nowhere but to its own address, and no other key does.
+ * environment is added, so that its key goes nowhere but to its own address, and no other key does. Models that it lists
+ * itself stand in for those that nobody has described.
  */
-export function resolveLiteral(id: string, provider: Provider): LiteralProvider {
+export function resolveLiteral(
+  id: string,
+  provider: Provider,
+  discovered: readonly string[] = [],
+): LiteralProvider {
   const known = builtInProviders.get(id);
   const type = realProviderType(provider.type ?? known?.type ?? 'openai');
   const builtIn = known?.type === type ? known : undefined;
   // Written, though empty, the key is not looked for in variables.
   const written = { ...provider, api_key: provider.api_key ?? '' };
   const entry: Entry = {
-    ...{ id, type, builtIn, chosen: [], alone: false, origin: 'settings' },
+    ...{ id, type, builtIn, chosen: discovered, alone: false, origin: 'settings' },
     provider: provider.oauth && !provider.api_key ? provider : written,
   };
   const surroundings = { environment: {}, workingDirectory: homedir(), literal: true } as const;

@@ -23,6 +23,12 @@ export async function modelFacts(
   };
 }
 
+/** Whether the list that is part of the program knows a model of a vendor, by the id that the vendor has here. */
+export async function isVendorModel(providerId: string, modelId: string): Promise<boolean> {
+  const calculate = await calculation(providerId, modelId);
+  return calculate?.({ input_tokens: 0, output_tokens: 0 }) != null;
+}
+
 /** Tokens of a picture or a sound, which may have prices of their own. */
 export interface MediaTokens {
   readonly input: number;

@@ -15,7 +15,12 @@ export interface OwnProviders {
   /** The first counts, of two with one id too; each is the same object as long as nothing of it changes. */
   readonly providers: readonly ProviderDefinition[];
   /** By their full names, in the place of those of the settings. */
-  readonly models: { readonly large?: string | undefined; readonly small?: string | undefined };
+  readonly models: {
+    readonly large?: string | undefined;
+    readonly small?: string | undefined;
+    /** The large one where the person has chosen it: their word counts before that of the workspace. */
+    readonly ofPerson?: string | undefined;
+  };
 }
 
 /** Throws Problem `not_found` where the setting that is wanted is not there. */

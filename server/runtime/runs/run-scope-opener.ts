@@ -75,13 +75,18 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const place = await given.placeOf(workspaceId);
     const { userId, request } = query;
     const asker = { userId, workspaceId, providerSettingId: request?.providerSettingId };
-    const { providers, toolset, extensions, chosen } = await parts.of(asker);
+    const { providers, toolset, extensions, chosen, ofPerson } = await parts.of(asker);
     const settings = async () => chosen(await given.settingsOf(workspaceId, (await parts.refresh()).config));
     const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);
     const { workspacePath } = place;
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
     const named =
-      query.model ?? session.model ?? modelOf(profile, config) ?? query.preferredModel ?? terms.model;
+      query.model ??
+      session.model ??
+      modelOf(profile, config) ??
+      query.preferredModel ??
+      ofPerson ??
+      terms.model;
     const models = chooseModel(
       providers,
       config,
