@@ -1,6 +1,6 @@
 /** Sessions as documents: out, in again, and never with more than was said. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -152,4 +152,88 @@ test('a stranger gets neither the session nor somebody else’s workspace', asyn
     status: 401,
   });
   expect(await give('ses_01k9w6r3h2e7xv5q0c8m4b1tzz')).toMatchObject({ status: 404 });
+});
+
+describe('with files', () => {
+  const shown = (bytes: number, letter = 'a') => ({
+    ...{ type: 'file', media_type: 'application/pdf', name: 'Terms <all>' },
+    data: Buffer.alloc(bytes, letter).toString('base64'),
+  });
+  const about = (...files: object[]) => document([said('user', ...files, text('What is this?'))]);
+
+  test('a document holds their bytes, and the forms for people name them without reading any', async () => {
+    const { body: session } = await take(about(shown(900)));
+    const reading = vi.spyOn(app.services.store.fileChanges, 'content');
+    try {
+      expect((await give(session.id, 'markdown')).body).toContain('*Terms \\<all\\>*');
+      expect((await give(session.id, 'html')).body).toContain('Terms &#60;all&#62;');
+      expect(reading).not.toHaveBeenCalled();
+      const { body } = await give(session.id, 'json');
+      expect(body.messages[0].parts[0]).toMatchObject(shown(900));
+      expect((await give(session.id, 'jsonl')).body).toContain(shown(900).data);
+      expect(reading).toHaveBeenCalledTimes(2);
+    } finally {
+      reading.mockRestore();
+    }
+  });
+
+  test('a session is estimated with them, though their bytes stay where they are', async () => {
+    const { body: session } = await take(about(shown(320_000)));
+    const { body: bare } = await take(about());
+    const estimate = async (session_id: string) => {
+      const body = { prompt: 'x', model: 'demo:demo-1', session_id };
+      const answer = await app.request('POST', '/api/v1/query/estimate', { token: ada.token, body });
+      return answer.body.input_tokens;
+    };
+    const inspected = async (id: string) => {
+      const { body } = await app.request('GET', `/api/v1/sessions/${id}/inspect`, { token: ada.token });
+      return body.context.parts.find(({ part }: Json) => part === 'messages').tokens;
+    };
+    // A page of a document is some fifty thousand characters in Base64, and 1600 tokens.
+    const [most, least] = [15_000, 12_000];
+    for (const count of [estimate, inspected]) {
+      const more = (await count(session.id)) - (await count(bare.id));
+      expect(more).toBeGreaterThan(least);
+      expect(more).toBeLessThan(most);
+    }
+  });
+
+  test('a session counts for the quota of storage: imported, forked, and shown a picture', async () => {
+    const bob = await app.register('bob');
+    await app.request('PUT', `/api/v1/quotas/user/${bob.user.id}`, {
+      token: app.operatorKey,
+      body: { limits: { storage: { hard: 1500 } } },
+    });
+    const used = async () => {
+      const { body } = await app.request('GET', '/api/v1/quotas', { token: bob.token });
+      return body.data.find(({ resource }: Json) => resource === 'storage').used;
+    };
+    const own = (method: string, path: string, body?: object) =>
+      app.request(method, `/api/v1/sessions/${path}`, { token: bob.token, ...(body && { body }) });
+    const { status, body: session } = await take(about(shown(900)), bob);
+    expect([status, await used()]).toEqual([201, 900]);
+    const refused = [await take(about(shown(900, 'b')), bob), await own('POST', `${session.id}/fork`, {})];
+    expect(refused.map(coded)).toEqual([
+      [429, 'quota_exceeded'],
+      [429, 'quota_exceeded'],
+    ]);
+    expect(refused[0]?.body.detail).toContain('allows 1500 bytes of files in all, and 900 are used');
+    const say = (content: unknown) =>
+      app.request('POST', '/v1/messages', {
+        token: bob.token,
+        headers: { 'x-service-session-id': session.id },
+        body: { model: 'demo:demo-1', max_tokens: 99, messages: [{ role: 'user', content }] },
+      });
+    const data = Buffer.alloc(900, 'c').toString('base64');
+    const picture = { type: 'image', source: { type: 'base64', media_type: 'image/png', data } };
+    expect(await say([picture])).toMatchObject({
+      status: 429,
+      body: { error: { type: 'rate_limit_error' } },
+    });
+    expect((await say('Only words.')).status).toBe(200);
+    expect(await used()).toBe(900);
+    await own('DELETE', session.id);
+    expect(await used()).toBe(0);
+    expect((await take(about(shown(900, 'b')), bob)).status).toBe(201);
+  });
 });

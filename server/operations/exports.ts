@@ -8,7 +8,8 @@ import { exportAsMarkdown } from './export-markdown.ts';
 
 export const exportSession: Handler<'exportSession'> = async (call, services) => {
   const { format = 'json' } = call.query;
-  const document = await documentOf(call, services);
+  const whole = format === 'json' || format === 'jsonl';
+  const document = await documentOf(call, services, whole);
   await services.store.sessions.recordExport(call.principal, call.path.session_id, format);
   const headers = (ending: string) => ({
     'Content-Disposition': `attachment; filename="session-${call.path.session_id}.${ending}"`,
@@ -47,6 +48,8 @@ export const importSession: Handler<'importSession'> = async (
 async function documentOf(
   { principal, path }: Call<'exportSession'>,
   { store, clock }: Services,
+  /** With the bytes of files, which the formats for people only name. */
+  whole: boolean,
 ): Promise<SessionExport> {
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
@@ -55,7 +58,8 @@ async function documentOf(
   do {
     const query = { limit: 100, ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
-    for (const message of page.data) messages.push(exported(await withFiles(message, principal, store)));
+    for (const message of page.data)
+      messages.push(exported(whole ? await withFiles(message, principal, store) : message));
     cursor = page.next_cursor;
   } while (cursor !== null);
   return {

@@ -5,6 +5,7 @@ import { Problem } from '../problem.ts';
 import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
 import { noUsage, sessionStatus, spenderOf } from './change-run.ts';
 import { noCost } from './costs.ts';
+import { bringsFiles, refuseKept } from './kept-quota.ts';
 import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter } from './meter.ts';
@@ -67,7 +68,9 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
     message_count: session.message_count + messages.length,
   };
   await saveSession(sql, session, changes, now);
-  return { run, warnings: await countRequest(sql, run, now) };
+  const place = { sessionId: session.id, before: Number(session.kept_bytes ?? 0) };
+  const kept = bringsFiles(messages) ? await refuseKept(sql, spenderOf(run), place, now) : [];
+  return { run, warnings: [...kept, ...(await countRequest(sql, run, now))] };
 }
 
 async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Promise<string | null> {

@@ -100,6 +100,36 @@ describeStores('Changes of files', (store, engine) => {
       expect(await engine.sql()(table).where({ session_id: sessionId })).toEqual([]);
   });
 
+  it('leave no room for a picture in a session that has kept too much, which is told so and stays as it was', async () => {
+    const reach = await newAccount(store());
+    const first = await beginRun(store(), reach);
+    await endRun(store(), first);
+    const { sessionId } = first;
+    const picture = (bytes: string) => ({
+      ...{ type: 'file' as const, media_type: 'image/png' },
+      data: Buffer.from(bytes).toString('base64'),
+    });
+    const keep = async (kept_bytes: number) => {
+      await engine.sql()('sessions').where({ id: sessionId }).update({ kept_bytes });
+    };
+    const show = (...parts: ReturnType<typeof picture>[]) => beginRun(store(), reach, { sessionId, parts });
+    await keep(mostKeptBytes - 4);
+    await expect(show(picture('12345'))).rejects.toMatchObject({
+      code: 'body_too_large',
+      message: expect.stringContaining('256 MB'),
+    });
+    expect(await store().transcript.readMessages(sessionId)).toHaveLength(1);
+    const fits = await show(picture('1234'));
+    await endRun(store(), fits);
+    // What the session has already takes no more room.
+    await endRun(store(), await show(picture('1234')));
+    const read = await store().transcript.readConversation(sessionId, fits.runId);
+    expect(read.at(-1)?.parts).toMatchObject([picture('1234')]);
+    await expect(show(picture('1234'), picture('x'))).rejects.toMatchObject({ code: 'body_too_large' });
+    const kept = await engine.sql()('sessions').where({ id: sessionId }).first('kept_bytes');
+    expect(Number(kept.kept_bytes)).toBe(mostKeptBytes);
+  });
+
   it('are not taken from a process that has lost the run', async () => {
     const reach = await newAccount(store());
     const run = await beginRun(store(), reach);

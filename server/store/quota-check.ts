@@ -94,14 +94,21 @@ const pauseSeconds = 5;
 
 /** For a person whose limit is reached. */
 export function sentenceOf(use: QuotaUse, hard: number): string {
-  const { subject_type, subject_id, window, used, resets_at } = use;
-  const amount = `${amountOf(use, hard)}${window === null ? ' at a time' : ` in a ${window}`}`;
+  const { subject_type, subject_id, used, resets_at } = use;
+  const amount = `${amountOf(use, hard)}${spanOf(use)}`;
   const reset = resets_at === null ? wayOut(use) : `It resets at ${resets_at}.`;
   return `The quota of ${subjects[subject_type]} ${subject_id} allows ${amount}, and ${numberOf(use, used)} are used. ${reset}`;
 }
 
+function spanOf({ window, resource }: QuotaUse): string {
+  if (window !== null) return ` in a ${window}`;
+  return resource === 'storage' ? ' in all' : ' at a time';
+}
+
 function wayOut({ resource }: QuotaUse): string {
-  return resource === 'storage' ? 'Delete files that are not needed.' : 'Wait until some have ended.';
+  return resource === 'storage'
+    ? 'Delete files, or sessions that keep some, that are not needed.'
+    : 'Wait until some have ended.';
 }
 
 async function usesOfAll(
@@ -128,8 +135,8 @@ function stateOf(uses: readonly QuotaUse[], isReached: (use: QuotaUse) => boolea
 }
 
 function warningOf(use: QuotaUse): string {
-  const { subject_type, subject_id, window, soft, hard, used, resets_at } = use;
-  const amount = `${amountOf(use, soft ?? 0)}${window === null ? ' at a time' : ` in a ${window}`}`;
+  const { subject_type, subject_id, soft, hard, used, resets_at } = use;
+  const amount = `${amountOf(use, soft ?? 0)}${spanOf(use)}`;
   const end = hard === null ? '' : ` At ${numberOf(use, hard)} it ends.`;
   const reset = resets_at === null ? '' : ` It resets at ${resets_at}.`;
   return `The soft limit of ${subjects[subject_type]} ${subject_id} of ${amount} is passed: ${numberOf(use, used)} are used.${end}${reset}`;

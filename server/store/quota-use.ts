@@ -79,8 +79,8 @@ async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Pro
 }
 
 /**
- * Those of files and memories, each as large as it is, what is reserved for uploads under way, and what documents are
- * made from that is no file.
+ * Those of files and memories, each as large as it is, what is reserved for uploads under way, what documents are made
+ * from that is no file, and what sessions keep of files: that belongs to their people, and to no API key.
  */
 async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
@@ -90,6 +90,7 @@ async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<numbe
     { query: sql('memories'), column: 'size' },
     { query: uploads, column: 'size' },
     { query: documents, column: 'bytes' },
+    ...(row.api_key_id === null ? [{ query: sql('sessions'), column: 'kept_bytes' }] : []),
   ].map(async ({ query, column }) => {
     const sum = query.sum<{ bytes: number | null }[]>({ bytes: column });
     const [found] = await ofSubject(sql, row, sum);

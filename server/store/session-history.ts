@@ -6,6 +6,7 @@ import { Problem } from '../problem.ts';
 import { requireTag } from './etag.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
 import { insertRows } from './insert-rows.ts';
+import { bringsFiles, refuseKept } from './kept-quota.ts';
 import { copyFiles } from './message-files.ts';
 import {
   findMessage,
@@ -309,6 +310,13 @@ async function forkSession(
   const parts = copies.flatMap((copy) => toMessage(copy).parts);
   await copyFiles(sql, origin.id, { organization_id, session_id: id }, parts);
   const { workspace_id } = row;
+  const spender = {
+    organizationId: organization_id,
+    workspaceId: workspace_id,
+    userId: reach.userId,
+    apiKeyId: null,
+  };
+  if (bringsFiles([{ parts }])) await refuseKept(sql, spender, { sessionId: id, before: 0 }, now);
   for (const copy of copies) await indexMessage(sql, { ...copy, workspace_id, parts: toMessage(copy).parts });
   return toTaggedSession(row);
 }

@@ -2,6 +2,7 @@
 import type { ExportedMessage, SessionExport } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { recordAudit } from './audit.ts';
+import { bringsFiles, refuseKept } from './kept-quota.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
@@ -9,7 +10,7 @@ import { type SessionRow, saveSession, type TaggedSession, toTaggedSession } fro
 import { insertSession } from './sessions.ts';
 
 export interface SessionImports {
-  /** All of it or nothing. Throws `not_found` for a workspace out of reach. */
+  /** All of it or nothing. Throws `quota_exceeded`, or `not_found` for a workspace out of reach. */
   add(reach: Reach, workspaceId: string, document: SessionExport): Promise<TaggedSession>;
 }
 
@@ -42,6 +43,13 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         for (let start = 0; start < news.length; start += chunk) {
           await insertMessages(sql, place, news.slice(start, start + chunk), now());
         }
+        const spender = {
+          organizationId: organization_id,
+          workspaceId: workspace_id,
+          userId: reach.userId,
+          apiKeyId: null,
+        };
+        if (bringsFiles(news)) await refuseKept(sql, spender, { sessionId: id, before: 0 }, now());
         const summary_message_id = news.findLast(({ summary }) => summary)?.id ?? null;
         const changes = { message_count: news.length, summary_message_id };
         recordAudit(sql, reach, {

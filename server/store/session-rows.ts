@@ -37,6 +37,8 @@ export interface SessionRow extends CostColumns {
   summary_message_id: string | null;
   message_count: number;
   run_number: number;
+  /** What the session keeps of files; the database begins it at 0. */
+  kept_bytes?: number;
   revision: number;
   created_at: number;
   updated_at: number;

@@ -24,6 +24,7 @@ export async function beginRun(
     readonly owner?: string;
     readonly queueLimit?: number;
     readonly prompt?: string;
+    readonly parts?: Message['parts'];
     readonly trigger?: 'api' | 'messages' | 'agent';
     readonly apiKeyId?: string;
   } = {},
@@ -40,7 +41,9 @@ export async function beginRun(
     model: 'demo:demo-1',
     permissionMode: 'ask',
     onUnanswered: 'wait',
-    messages: [message('user', options.prompt ?? 'Say hello.')],
+    messages: [
+      { ...message('user', options.prompt ?? 'Say hello.'), ...(options.parts && { parts: options.parts }) },
+    ],
     owner: options.owner ?? 'this process',
     queueLimit: options.queueLimit ?? 100,
     workspacePlace: '/workspaces/a',

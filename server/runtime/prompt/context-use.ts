@@ -58,9 +58,10 @@ export function estimatePart(part: ModelMessagePart): number {
 }
 
 /** Vendors count a picture by its size on the screen, and a document by its pages: some fifty thousand characters each. */
-function estimateFile({ mediaType, data }: FilePart): number {
+function estimateFile({ mediaType, data, unreadSize }: FilePart): number {
   // Nobody has seen yet what stands behind an address.
-  const length = typeof data === 'string' ? data.length : 0;
+  const read = typeof data === 'string' ? data.length : 0;
+  const length = unreadSize === undefined ? read : (unreadSize * 4) / 3;
   return mediaType.startsWith('image/') ? 1600 : Math.max(1600, Math.ceil(length / 32));
 }
 

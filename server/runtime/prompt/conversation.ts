@@ -6,23 +6,38 @@ import type { Todo } from '../tools/tool.ts';
 type Spoken = Pick<Message, 'role' | 'parts' | 'run_id' | 'stop_reason'> &
   Partial<Pick<Message, 'usage' | 'summary' | 'excluded' | 'model'>>;
 
+/** What becomes of files whose bytes were not read. */
+type Unread = 'told' | 'counted';
+
+/** The same where nobody is shown anything: for estimates, by which files count though their bytes were not read. */
+export function toCountedMessages(stored: readonly Spoken[]): ModelMessage[] {
+  return toModelMessages(stored, undefined, 'counted');
+}
+
 /**
  * Begins at the newest summary, and leaves out what a provider refused. Every tool call gets a result: providers refuse a
  * history in which one is missing, as after a crash. The beginning of an answer that was then asked for again is left
  * out; `atWork` is the run that is about to ask.
  */
-export function toModelMessages(stored: readonly Spoken[], atWork?: string): ModelMessage[] {
+export function toModelMessages(
+  stored: readonly Spoken[],
+  atWork?: string,
+  unread: Unread = 'told',
+): ModelMessage[] {
   const shown = stored.filter(
     (message, index) => !message.excluded && !wasAskedAgain(message, stored.slice(index + 1), atWork),
   );
   const at = shown.findLastIndex(({ summary }) => summary);
   const summary = shown[at];
-  if (!summary) return spoken(shown);
+  if (!summary) return spoken(shown, unread);
   // Summed up in the middle of a run, it was asked for something before, which is still to be done.
   const prompt = shown
     .slice(0, at)
     .findLast(({ role, run_id }) => role === 'user' && run_id === summary.run_id);
-  return [...fromSummary(plainText(summary.parts), prompt?.parts ?? null), ...spoken(shown.slice(at + 1))];
+  return [
+    ...fromSummary(plainText(summary.parts), prompt?.parts ?? null),
+    ...spoken(shown.slice(at + 1), unread),
+  ];
 }
 
 /** As much of a prompt as is repeated behind the summary that tells of it. */
@@ -41,13 +56,13 @@ function plainText(parts: readonly MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
 
-function spoken(messages: readonly Spoken[]): ModelMessage[] {
+function spoken(messages: readonly Spoken[], unread: Unread): ModelMessage[] {
   return messages.flatMap((message, index) => {
     // The results of a call are placed behind it below; on their own they would answer nothing.
     if (message.role === 'tool' || message.parts.length === 0) return [];
     const calls = message.parts.flatMap((part) => (part.type === 'tool_use' ? [part] : []));
     const { role, parts, model } = message;
-    const said = { role, parts: shownParts(parts), ...countOf(message), ...(model && { model }) };
+    const said = { role, parts: shownParts(parts, unread), ...countOf(message), ...(model && { model }) };
     if (calls.length === 0) return [said];
     const given = resultsBehind(messages, index);
     const results = calls.map((call) => given.get(call.id) ?? interruptedResult(call.id, call.name));
@@ -56,12 +71,14 @@ function spoken(messages: readonly Spoken[]): ModelMessage[] {
 }
 
 /** What a model is shown of stored parts. */
-export function shownParts(parts: readonly MessagePart[]): ModelMessagePart[] {
+export function shownParts(parts: readonly MessagePart[], unread: Unread = 'told'): ModelMessagePart[] {
   return parts.map((part): ModelMessagePart => {
     if (part.type !== 'file') return part;
-    const { media_type: mediaType, name, data, url } = part;
+    const { media_type: mediaType, name, data, url, size } = part;
     const content = data ?? (url === undefined ? undefined : URL.parse(url));
     if (content) return { type: 'file', mediaType, data: content, ...(name !== undefined && { name }) };
+    if (unread === 'counted' && size !== undefined)
+      return { type: 'file', mediaType, data: '', unreadSize: size };
     return { type: 'text', text: `[Here was a file, which is not shown any more: ${name ?? mediaType}]` };
   });
 }
