@@ -1,17 +1,38 @@
 /** Backups of real installations, on both databases: taken while servers write, put back, and refused where they must be. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
+import type { ServerProcess } from '../server-process.ts';
 import { openStore } from '../store/store.ts';
+import type { Json } from '../test-app.ts';
 import { clientOf } from '../test-client.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
 import { install, newestTable, undoNewestStep, usePostgresPrograms } from './test-installation.ts';
+
+/** Bytes that no row knows, as those of a file that came after the backup. */
+async function uploadedNowhere(dataDirectory: string): Promise<void> {
+  const folder = join(dataDirectory, 'files/objects/zz/zz');
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'obj_01k9w6r3h2e7xv5q0c8m4bzzzz'), 'nobody knows me');
+}
+
+const bearer = ({ key }: ServerProcess) => ({ authorization: `Bearer ${key}` });
+
+async function uploadTo(server: ServerProcess, content: string): Promise<string> {
+  const body = new FormData();
+  body.append('file', new Blob([content]), 'a.txt');
+  const init = { method: 'POST', headers: bearer(server), body };
+  const answer = await fetch(`${server.url}/api/v1/files`, init);
+  expect(answer.status).toBe(201);
+  const { id }: Json = await answer.json();
+  return id;
+}
 
 const run = promisify(execFile);
 const command = join(import.meta.dirname, '../../clients/terminal/main.ts');
@@ -57,6 +78,59 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       const later = clientOf(again, server.key);
       expect((await later.get(`/api/v1/sessions/${before[0]}`)).status).toBe(200);
       expect((await later.post('/api/v1/sessions', { title: 'after' })).status).toBe(201);
+    },
+    120_000,
+  );
+
+  here(
+    'a backup holds the files, whichever are deleted and uploaded meanwhile, and a restore has no others',
+    async () => {
+      const { folder, settings, start, ask } = await install(database);
+      const server = await start();
+      const made: string[] = [];
+      let working = true;
+      const worker = (async () => {
+        while (working) {
+          const id = await uploadTo(server, `file ${made.length}`);
+          made.push(id);
+          // Every other one is gone soon after it has come.
+          if (made.length % 2 === 0)
+            await fetch(`${server.url}/api/v1/files/${id}`, { method: 'DELETE', headers: bearer(server) });
+        }
+      })();
+      await expect.poll(() => made.length, { timeout: 30_000 }).toBeGreaterThan(20);
+      const file = await createBackup(settings, join(folder, 'copy'));
+      working = false;
+      await worker;
+      const later = await uploadTo(server, 'came later');
+      const objects = () => readdir(join(settings.dataDirectory, 'files/objects'), { recursive: true });
+      expect((await stat(`${file}.files`)).isDirectory()).toBe(true);
+      await server.stop();
+      // As on a new disk: what a restore puts back comes from the backup.
+      await rm(join(settings.dataDirectory, 'files/objects'), { recursive: true });
+      await uploadedNowhere(settings.dataDirectory);
+
+      expect(await restoreBackup(settings, file)).toBe(0);
+      const kept: string[] = await ask((sql) => sql('stored_objects').where({ state: 'kept' }).pluck('key'));
+      expect(kept.length).toBeGreaterThan(8);
+      expect(
+        (await objects())
+          .filter((name) => name.includes('obj_'))
+          .map((name) => basename(name))
+          .sort(),
+      ).toEqual([...kept].sort());
+      const again = await start();
+      const headers = bearer(server);
+      const ids: string[] = await ask((sql) => sql('files').pluck('id'));
+      for (const id of ids) {
+        const answer = await fetch(`${again.url}/api/v1/files/${id}/content`, { headers });
+        expect(await answer.text()).toBe(`file ${made.indexOf(id)}`);
+      }
+      expect(ids).not.toContain(later);
+      await again.stop();
+      await rm(`${file}.files`, { recursive: true });
+      await rm(join(settings.dataDirectory, 'files'), { recursive: true });
+      expect(await restoreBackup(settings, file)).toBe(kept.length);
     },
     120_000,
   );

@@ -9,42 +9,126 @@ import { pipeline } from 'node:stream/promises';
 import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
+import {
+  type FilesOfBackup,
+  type NamedObjects,
+  putFilesBack,
+  removeOthers,
+  takeFiles,
+} from './backup-files.ts';
 import { connect } from './database.ts';
 import type { AppliedStep } from './migrate.ts';
 
 export interface RestoreOptions {
   readonly log: Log;
+  /** The folder of the files that people upload. */
+  readonly files: string;
   /** Throws where this program is not the one to open a database with these steps. */
   readonly check: (steps: readonly AppliedStep[]) => void;
 }
 
-/** Writes a copy of the database at `url` to a new file, readable for its owner alone. What is there already stays. */
-export async function backUp(url: string, target: string, log: Log): Promise<void> {
-  if (await exists(target)) throw new Error(`${target} is there already; name another file.`);
+/**
+ * Writes a copy of the database at `url` to a new file, readable for its owner alone, and of the files in the folder
+ * `files` to a folder beside it. What is there already stays.
+ */
+export async function backUp(url: string, target: string, log: Log, files?: string): Promise<FilesOfBackup> {
+  for (const place of [target, filesOf(target)])
+    if (await exists(place)) throw new Error(`${place} is there already; name another file.`);
   await mkdir(dirname(target), { recursive: true, mode: 0o700 });
   const draft = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString('hex')}`);
   try {
-    if (url.startsWith('sqlite:')) await copySqlite(url.slice('sqlite:'.length), draft, log);
-    else
-      await outputOf(
-        'pg_dump',
-        ['--format=custom', '--enable-row-security', '--no-owner', '--no-privileges', `--file=${draft}`],
-        variablesOf(url),
-      );
+    const taken =
+      files === undefined
+        ? await copyDatabase(url, draft, log).then(() => noFiles)
+        : await takeFiles(files, filesOf(draft), async () => {
+            await rm(draft, { force: true });
+            await copyDatabase(url, draft, log);
+            return objectsIn(url, draft, log);
+          });
     await chmod(draft, 0o600);
     await sync(draft);
+    if (await exists(filesOf(draft))) await rename(filesOf(draft), filesOf(target));
     // Unlike a rename, a link never takes the place of a file.
     await link(draft, target);
     await sync(dirname(target));
+    return taken;
   } finally {
     await rm(draft, { force: true });
+    await rm(filesOf(draft), { recursive: true, force: true });
   }
 }
 
-/** Puts a copy in the place of the database at `url`, whose servers have stopped. */
-export async function restore(url: string, copy: string, options: RestoreOptions): Promise<void> {
-  if (url.startsWith('sqlite:')) await restoreSqlite(url.slice('sqlite:'.length), copy, options);
-  else await restorePostgres(url, copy, options);
+const noFiles = { copied: 0, inBuckets: 0, lost: 0 };
+
+/** The folder with the files of a copy. */
+export function filesOf(copy: string): string {
+  return `${copy}.files`;
+}
+
+async function copyDatabase(url: string, draft: string, log: Log): Promise<void> {
+  if (url.startsWith('sqlite:')) return copySqlite(url.slice('sqlite:'.length), draft, log);
+  await outputOf(
+    'pg_dump',
+    ['--format=custom', '--enable-row-security', '--no-owner', '--no-privileges', `--file=${draft}`],
+    variablesOf(url),
+  );
+}
+
+interface ObjectOfCopy {
+  readonly key: string;
+  readonly backend: string;
+  readonly state: string;
+}
+
+/** What a copy says of objects; nothing where it is older than they are. */
+async function objectsIn(url: string, copy: string, log: Log): Promise<NamedObjects> {
+  const rows = url.startsWith('sqlite:')
+    ? await withSqlite(`${pathToFileURL(copy).href}?mode=ro`, log, async (sql) =>
+        (await sql.schema.hasTable('stored_objects'))
+          ? sql<ObjectOfCopy>('stored_objects').select('key', 'backend', 'state')
+          : [],
+      )
+    : await objectsInDump(copy);
+  const onDisk = rows.filter(({ backend }) => backend === 'fs');
+  return {
+    kept: onDisk.filter(({ state }) => state === 'kept').map(({ key }) => key),
+    others: onDisk.filter(({ state }) => state === 'uploading').map(({ key }) => key),
+    inBuckets: rows.filter(({ backend, state }) => backend === 's3' && state === 'kept').length,
+  };
+}
+
+async function objectsInDump(copy: string): Promise<ObjectOfCopy[]> {
+  const text = await outputOf('pg_restore', ['--data-only', '--table=stored_objects', '--file=-', copy], {});
+  const [, names = '', lines = ''] = /^COPY \S+ \(([^)]*)\) FROM stdin;\n(.*?)^\\\.$/ms.exec(text) ?? [];
+  const columns = names.split(', ');
+  return lines
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => {
+      const values = line.split('\t');
+      const value = (name: string) => values[columns.indexOf(name)] ?? '';
+      return { key: value('key'), backend: value('backend'), state: value('state') };
+    });
+}
+
+/**
+ * Puts a copy in the place of the database at `url`, whose servers have stopped, and its files into the folder `files`:
+ * before it, so that no row is without its bytes. Answers with how many files have none anywhere.
+ */
+export async function restore(url: string, copy: string, options: RestoreOptions): Promise<number> {
+  const { files, log } = options;
+  // What is no sound copy is refused below, with its reason.
+  const named = await objectsIn(url, copy, log).catch(() => null);
+  const put = named && (await putFilesBack(filesOf(copy), files, named));
+  try {
+    if (url.startsWith('sqlite:')) await restoreSqlite(url.slice('sqlite:'.length), copy, options);
+    else await restorePostgres(url, copy, options);
+  } catch (error) {
+    await put?.undo();
+    throw error;
+  }
+  if (named) await removeOthers(files, new Set([...named.kept, ...named.others]));
+  return put?.lost ?? 0;
 }
 
 /** One statement within one snapshot: whoever writes meanwhile neither waits nor has it begin anew. */

@@ -9,7 +9,7 @@ import { type ByteRange, placeOf, type Storage } from './storage.ts';
 /** The folder is made with the first object in it. */
 export function diskStorage(folder: string): Storage {
   const draftOf = (key: string) => join(folder, 'uploads', key);
-  const pathOf = (key: string) => join(folder, 'objects', placeOf(key));
+  const pathOf = (key: string) => objectPath(folder, key);
   return {
     backend: 'fs',
     async write(key, bytes) {
@@ -39,6 +39,11 @@ function refuseFolder(cause: NodeJS.ErrnoException): never {
   throw new Problem('storage_unavailable', 'The folder of files cannot be written to; tell the operator.', {
     cause,
   });
+}
+
+/** Where an object lies in the folder of the storage. */
+export function objectPath(folder: string, key: string): string {
+  return join(folder, 'objects', placeOf(key));
 }
 
 async function writeDraft(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {

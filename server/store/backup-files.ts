@@ -1,0 +1,125 @@
+/** The files of a backup: those that the copied database names, each whole, and of a restore none that it does not. */
+import { copyFile, glob, link, mkdir, open, rename, rm } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { objectPath } from './storage/disk.ts';
+
+/** What a copy of the database says of objects. */
+export interface NamedObjects {
+  /** On disk, and needed by files. */
+  readonly kept: readonly string[];
+  /** On disk, and under way: parts of uploads among them. */
+  readonly others: readonly string[];
+  readonly inBuckets: number;
+}
+
+/** What a backup has of files. */
+export interface FilesOfBackup {
+  readonly copied: number;
+  /** Of these the backup has nothing: a bucket has backups of its own. */
+  readonly inBuckets: number;
+  /** Named by the database, and nowhere to be found. */
+  readonly lost: number;
+}
+
+/** So often a copy of the database is taken anew where a file of it has been deleted meanwhile. */
+const mostRounds = 5;
+
+/**
+ * Takes a copy of the database, and of its files into a new folder. An object never changes, so that a link to it is a
+ * copy of it; one that was there when the database was copied is linked before or after that. What came and went between
+ * the two is met by a copy taken anew.
+ */
+export async function takeFiles(
+  files: string,
+  folder: string,
+  takeDatabase: () => Promise<NamedObjects>,
+): Promise<FilesOfBackup> {
+  let lost: readonly string[] | undefined;
+  for (let round = 1; ; round += 1) {
+    await takeObjects(files, folder);
+    const named = await takeDatabase();
+    const there = await takeObjects(files, folder);
+    const missing = named.kept.filter((key) => !there.has(key));
+    // Twice the same ones: they have not been deleted meanwhile, they are not there at all.
+    if (missing.length === 0 || round === mostRounds || `${missing}` === `${lost}`) {
+      const wanted = new Set([...named.kept, ...named.others]);
+      await removeOthers(folder, wanted);
+      const { kept, inBuckets } = named;
+      return { copied: kept.length - missing.length, inBuckets, lost: missing.length };
+    }
+    lost = missing;
+  }
+}
+
+/** Puts objects of a backup back that are not there, and takes them away again if the rest of the restore fails. */
+export async function putFilesBack(
+  folder: string,
+  files: string,
+  named: NamedObjects,
+): Promise<{ readonly lost: number; undo(): Promise<void> }> {
+  const before = new Set(await keysIn(files));
+  const there = await takeObjects(folder, files);
+  return {
+    lost: named.kept.filter((key) => !there.has(key)).length,
+    undo: () => removeOthers(files, before),
+  };
+}
+
+/** What came after the backup has no row any more, and is nobody's. */
+export async function removeOthers(files: string, wanted: ReadonlySet<string>): Promise<void> {
+  for (const key of await keysIn(files)) if (!wanted.has(key)) await rm(objectPath(files, key));
+}
+
+/** The keys of all that is there afterwards. */
+async function takeObjects(from: string, to: string): Promise<Set<string>> {
+  const there = new Set(await keysIn(to));
+  const folders = new Set<string>();
+  for (const key of await keysIn(from)) {
+    if (there.has(key)) continue;
+    const place = objectPath(to, key);
+    await mkdir(dirname(place), { recursive: true, mode: 0o700 });
+    if (!(await linkOrCopy(objectPath(from, key), place))) continue;
+    there.add(key);
+    folders.add(dirname(place));
+  }
+  for (const folder of folders) await sync(folder);
+  return there;
+}
+
+/** False where it is not there any more. */
+async function linkOrCopy(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'EEXIST') throw error;
+      // Another disk, or one that knows no links.
+      const draft = `${to}.draft`;
+      await copyFile(from, draft);
+      await sync(draft);
+      await rename(draft, to);
+    });
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException; // of the file system
+    if (code === 'ENOENT') return false;
+    if (code === 'EEXIST') return true;
+    throw error;
+  }
+}
+
+async function keysIn(files: string): Promise<string[]> {
+  const keys: string[] = [];
+  for await (const path of glob('objects/*/*/obj_*', { cwd: files })) {
+    const key = basename(path);
+    if (/^obj_[0-9a-z]{26}$/.test(key)) keys.push(key);
+  }
+  return keys;
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path, 'r');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
