@@ -8,8 +8,8 @@ export interface CallInit {
   readonly method: 'GET' | 'POST';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** Whichever of them aborts ends the call, and the connection with it. */
-  readonly signals: readonly AbortSignal[];
+  /** Ends the call, and the connection with it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface CallAnswer {
@@ -27,16 +27,23 @@ export type OutboundCall = (url: string, init: CallInit) => Promise<CallAnswer>;
 export function callThrough(
   dispatcher: Dispatcher,
   url: URL,
-  { method, headers, body = '', signals }: CallInit,
+  { method, headers, body = '', signal }: CallInit,
   maxBytes: number,
 ): Promise<CallAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<CallAnswer>();
-  const call = new Call(signals, maxBytes, { resolve, reject });
+  const call = new Call(signal, maxBytes, { resolve, reject });
   const { origin, pathname, search } = url;
-  const wanted = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'undici', ...headers };
+  const wanted = { ...usual, ...inSmallLetters(headers) };
   if (!call.over)
     dispatcher.dispatch({ origin, path: `${pathname}${search}`, method, headers: wanted, body }, call);
   return promise;
+}
+
+const usual = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'undici' };
+
+/** Of one name in two spellings the last counts. */
+function inSmallLetters(headers: CallInit['headers']): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /** More than this waits in the network until it is asked for. */
@@ -55,7 +62,7 @@ interface Reader {
 class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> {
   /** Nothing more will come. */
   over = false;
-  readonly #signals: readonly AbortSignal[];
+  readonly #signal: AbortSignal | undefined;
   readonly #maxBytes: number;
   readonly #asked: Asked;
   #controller: Dispatcher.DispatchController | null = null;
@@ -65,14 +72,12 @@ class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> 
   #waitingBytes = 0;
   #received = 0;
 
-  constructor(signals: readonly AbortSignal[], maxBytes: number, asked: Asked) {
-    this.#signals = signals;
+  constructor(signal: AbortSignal | undefined, maxBytes: number, asked: Asked) {
+    this.#signal = signal;
     this.#maxBytes = maxBytes;
     this.#asked = asked;
-    for (const signal of signals) {
-      if (signal.aborted) this.#stop(signal.reason);
-      else signal.addEventListener('abort', this.#onAbort);
-    }
+    if (signal?.aborted) this.#stop(signal.reason);
+    else signal?.addEventListener('abort', this.#onAbort);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -136,6 +141,8 @@ class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> 
   return(): Promise<IteratorResult<Buffer>> {
     this.#waiting = [];
     if (!this.over) this.#stop(new Error('The answer was left before its end.'));
+    // Whoever left it has nothing to be told any more.
+    this.#failure = null;
     return Promise.resolve({ done: true, value: undefined });
   }
 
@@ -143,10 +150,7 @@ class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> 
     return this;
   }
 
-  readonly #onAbort = ({ target }: Event): void => {
-    // The listener is on signals alone.
-    this.#stop((target as AbortSignal).reason);
-  };
+  readonly #onAbort = (): void => this.#stop(this.#signal?.reason);
 
   #stop(error: unknown): void {
     this.#end({ error });
@@ -157,7 +161,7 @@ class Call implements Dispatcher.DispatchHandler, AsyncIterableIterator<Buffer> 
     if (this.over) return;
     this.over = true;
     this.#failure = failure;
-    for (const signal of this.#signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#signal?.removeEventListener('abort', this.#onAbort);
     if (failure) this.#asked.reject(failure.error);
     const reader = this.#reader;
     this.#reader = null;
@@ -200,9 +204,8 @@ export async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
 
 /** Such a call by a fetch, for those who have nothing else. */
 export function callBy(fetch: typeof globalThis.fetch): OutboundCall {
-  return async (url, { signals, body, ...init }) => {
-    const signal = AbortSignal.any([...signals]);
-    const response = await fetch(url, { ...init, signal, ...(body !== undefined && { body }) });
+  return async (url, { signal = null, body = null, ...init }) => {
+    const response = await fetch(url, { ...init, signal, body });
     return {
       status: response.status,
       headers: Object.fromEntries(response.headers),

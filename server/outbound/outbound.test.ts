@@ -1,7 +1,7 @@
 /** The guard of outgoing requests, against servers that mean harm; real sockets on this machine. */
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { createOutbound, OutboundError, outboundSentence, type UrlGiver } from './outbound.ts';
+import { createOutbound, OutboundError, outboundSentence, textOf, type UrlGiver } from './outbound.ts';
 import { serveAnswers, testOutbound } from './test-server.ts';
 
 const hello = (_request: unknown, response: { end(text: string): unknown }) => void response.end('hello');
@@ -430,6 +430,118 @@ describe('an answer', () => {
     await expect.poll(still, { interval: 200 }).toBe(true);
     expect(sent).toBeLessThan(32 * megabyte.length);
     await response.body?.cancel();
+  });
+});
+
+describe('a call by hand', () => {
+  const post = { method: 'POST', headers: {}, body: '{}' } as const;
+  const megabyte = Buffer.alloc(1024 * 1024, 'a');
+
+  test('goes where a fetch would, and nowhere else', async () => {
+    const server = await serveAnswers(hello);
+    const outbound = testOutbound();
+    expect(await refusalOf(outbound.callFor('stranger')(server.url, post))).toBe('address_refused');
+    expect(await refusalOf(outbound.callFor('account')('file:///etc/passwd', post))).toBe('url_refused');
+    const inside = testOutbound({ resolver: async () => [{ address: '10.0.0.1', family: 4 }] });
+    expect(await refusalOf(inside.callFor('stranger')('http://inside.example/', post))).toBe(
+      'address_refused',
+    );
+    expect(server.requests).toEqual([]);
+    const { status, headers, body } = await outbound.callFor('operator')(server.url, {
+      ...post,
+      headers: { 'X-Name': 'a', 'x-name': 'b' },
+    });
+    expect([status, headers['content-length'], await textOf(body)]).toEqual([200, '5', 'hello']);
+    expect(server.requests[0]?.headers).toMatchObject({ 'x-name': 'b', 'content-length': '2' });
+  });
+
+  test('follows redirects as a fetch does', async () => {
+    const server = await serveAnswers((request, response) => {
+      if (request.url === '/end') request.pipe(response);
+      else if (request.url === '/away')
+        response.writeHead(307, { location: 'http://localhost.example/' }).end();
+      else response.writeHead(307, { location: '/end' }).end();
+    });
+    const call = testOutbound().callFor('operator');
+    expect(await textOf((await call(server.url, post)).body)).toBe('{}');
+    expect(await refusalOf(call(`${server.url}/away`, post))).toBe('redirect_refused');
+  });
+
+  test('is bounded, also where it was packed without being asked for', async () => {
+    const plain = Buffer.alloc(100_000, 'a');
+    const server = await serveAnswers((request, response) => {
+      if (request.url === '/plain') response.end(plain);
+      else response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(plain));
+    });
+    const outbound = testOutbound();
+    const bytesOf = async (path: string, maxBytes: number) => {
+      const { body } = await outbound.callFor('operator', { maxBytes })(server.url + path, post);
+      return (await textOf(body)).length;
+    };
+    for (const path of ['/plain', '/packed']) {
+      expect(await bytesOf(path, 200_000)).toBe(plain.length);
+      expect(await refusalOf(bytesOf(path, 50_000))).toBe('answer_too_large');
+    }
+  });
+
+  test.each(['/silent', '/begun'])('to %s ends with its caller, and the server hears of it', async (path) => {
+    const closed = Promise.withResolvers<void>();
+    const server = await serveAnswers((request, response) => {
+      response.on('close', closed.resolve);
+      if (request.url === '/begun') response.write('a');
+    });
+    const controller = new AbortController();
+    const call = testOutbound().callFor('operator')(server.url + path, {
+      ...post,
+      signal: controller.signal,
+    });
+    const read = call.then(({ body }) => textOf(body));
+    await expect.poll(() => server.requests.length).toBe(1);
+    controller.abort(new Error('enough'));
+    await expect(read).rejects.toThrow('enough');
+    await closed.promise;
+  });
+
+  test('that is left, or cut, ends there', async () => {
+    const closed = Promise.withResolvers<void>();
+    const server = await serveAnswers((request, response) => {
+      response.write('a');
+      if (request.url === '/cut') setTimeout(() => response.destroy(), 20);
+      else response.on('close', closed.resolve);
+    });
+    const call = testOutbound().callFor('operator');
+    const { body } = await call(server.url, post);
+    expect((await body.next()).value?.toString()).toBe('a');
+    await body.return?.();
+    expect(await body.next()).toMatchObject({ done: true });
+    await closed.promise;
+    await expect(call(`${server.url}/cut`, post).then((cut) => textOf(cut.body))).rejects.toThrow();
+  });
+
+  test('that nobody reads holds its server back, and brings all of it once it is read', async () => {
+    let sent = 0;
+    const most = 64 * megabyte.length;
+    const server = await serveAnswers((_request, response) => {
+      const write = () => {
+        do sent += megabyte.length;
+        while (!response.destroyed && response.write(megabyte) && sent < most);
+        if (sent >= most) response.off('drain', write).end();
+      };
+      response.on('drain', write);
+      write();
+    });
+    const { body } = await testOutbound().callFor('operator')(server.url, post);
+    let before = -1;
+    const still = () => {
+      const same = before === sent;
+      before = sent;
+      return same;
+    };
+    await expect.poll(still, { interval: 200 }).toBe(true);
+    expect(sent).toBeLessThan(most / 2);
+    let bytes = 0;
+    for await (const piece of body) bytes += piece.length;
+    expect(bytes).toBe(most);
   });
 });
 

@@ -30,7 +30,7 @@ export interface Outbound {
   /** A guarded `fetch` for the URLs that such a one gave. Throws OutboundError for what the guard refuses. */
   fetchFor(giver: UrlGiver, limits?: OutboundLimits): OutboundFetch;
   /** The same for what is passed on as it comes: see `OutboundCall`. */
-  callFor(giver: UrlGiver): OutboundCall;
+  callFor(giver: UrlGiver, limits?: Pick<OutboundLimits, 'maxBytes'>): OutboundCall;
   /**
    * Why the guard would not fetch this URL, as far as the URL itself says; null where it does not. No name is looked up:
    * that is done when it is fetched, so that nobody learns here which names there are.
@@ -62,15 +62,15 @@ export function createOutbound(options: OutboundOptions): Outbound {
         return followRedirects(await dispatchers, { input, init, limits: whole, reach });
       };
     },
-    callFor(giver) {
-      const fetch = this.fetchFor(giver);
+    callFor(giver, { maxBytes = defaultMaxBytes } = {}) {
+      const fetch = this.fetchFor(giver, { maxBytes });
       return async (text, init) => {
         const url = urlOf(text);
         assertUrl(url);
         const reach = reachOf({ giver, url, first: url, shared: options.shared(), allow });
         dispatchers ??= load();
         try {
-          const answer = await (await dispatchers).call(url, init, reach, defaultMaxBytes);
+          const answer = await (await dispatchers).call(url, init, reach, maxBytes);
           if (!redirectStatus.has(answer.status)) return answer;
           await answer.body.return?.();
         } catch (error) {
