@@ -188,7 +188,9 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
   const estimate = runtime.countTokens(request);
   const beginning = { body, id: newId('message'), estimate };
   const answer =
-    body.max_tokens === 0 ? nothing(estimate) : models.complete({ ...request, model, spent }, signal);
+    body.max_tokens === 0
+      ? nothing(estimate)
+      : models.complete({ ...request, model, spent, whole: !body.stream }, signal);
   const parts = endedBy(answer, end);
   return {
     ...kept,

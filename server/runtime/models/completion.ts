@@ -21,6 +21,8 @@ export interface CompletionRequest {
   /** The caller's own: what the model asks of them is passed on, and nothing is run. */
   readonly tools?: readonly ToolDefinition[];
   readonly terms?: AnswerTerms;
+  /** Nobody reads the answer before its end. */
+  readonly whole?: boolean;
   /** Told what the call has used before its last piece, or what it must have used where the caller went away. */
   readonly spent?: (spending: SpentByCall) => Promise<void>;
 }
@@ -30,11 +32,14 @@ export async function* completeOnce(
   request: CompletionRequest,
   signal: AbortSignal,
 ): AsyncGenerator<ModelPart> {
-  const { system, messages, generation, tools = [], terms, spent } = request;
+  const { system, messages, generation, tools = [], terms, whole = false, spent } = request;
   let text = '';
   let counted = false;
   try {
-    for await (const part of model.stream({ ...generation, ...terms, system, messages, tools }, signal)) {
+    for await (const part of model.stream(
+      { ...generation, ...terms, system, messages, tools, whole },
+      signal,
+    )) {
       if (part.type === 'text' || part.type === 'reasoning') text += part.text;
       if (part.type === 'tool_input') text += part.json;
       if (part.type === 'finish') {

@@ -53,6 +53,8 @@ export interface Generation {
 }
 
 export interface ModelRequest extends Generation, AnswerTerms {
+  /** Nobody reads the answer before its end. */
+  readonly whole?: boolean;
   readonly system: string;
   readonly messages: readonly ModelMessage[];
   readonly tools: readonly ToolDefinition[];

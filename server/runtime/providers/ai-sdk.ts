@@ -1,7 +1,6 @@
 /** Speaks to a provider through its AI SDK package: our request in, our parts out, its failures in our words. */
 import type {
   JSONSchema7,
-  LanguageModelV4,
   LanguageModelV4FinishReason,
   LanguageModelV4Message,
   LanguageModelV4Prompt,
@@ -17,6 +16,7 @@ import {
   type ModelRequest,
   type TokenCount,
 } from '../models/model.ts';
+import type { AnsweringModel } from './provider-factory.ts';
 import { cutShort, failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { Silence } from './silence.ts';
 import type { Thoughts } from './thoughts.ts';
@@ -29,7 +29,7 @@ export interface ModelTimeouts {
 
 /** One call of one of the AI SDK's models. */
 export interface SdkCall {
-  readonly model: LanguageModelV4;
+  readonly model: AnsweringModel;
   readonly request: ModelRequest;
   readonly signal: AbortSignal;
   readonly timeouts: ModelTimeouts;
@@ -42,16 +42,25 @@ export interface SdkCall {
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   const { model, request, signal, timeouts, secrets, vendor, thoughts } = call;
-  const silence = new Silence(timeouts.silenceMs);
-  const abortSignal = AbortSignal.any([signal, silence.signal]);
+  const silence = new Silence(timeouts.silenceMs, signal);
+  const listen = thoughts.listener();
+  const toolNames = new Map<string, string>();
   try {
     const { stream } = await model.doStream({
       ...options(request, thoughts),
-      abortSignal,
+      abortSignal: silence.signal,
       providerOptions: vendor.options,
       ...(vendor.reasoning && { reasoning: vendor.reasoning }),
     });
-    yield* parts(stream, silence, thoughts.listener());
+    for await (const part of stream) {
+      silence.heard();
+      listen(part);
+      const said = partOf(part, toolNames);
+      if (said) yield said;
+      // Some servers keep the connection open behind it; the answer does not wait for its end.
+      if (said?.type === 'finish') return;
+    }
+    throw cutShort();
   } catch (error) {
     // Whoever aborted knows why, and wants no second reason.
     if (signal.aborted) return;
@@ -70,6 +79,7 @@ export function isUnauthorized(error: unknown): boolean {
 function options(request: ModelRequest, thoughts: Thoughts) {
   return {
     prompt: prompt(request, thoughts),
+    ...(request.whole && { whole: true }),
     ...(request.tools.length > 0 && {
       tools: request.tools.map(({ name, description, inputSchema }) => ({
         type: 'function' as const,
@@ -169,41 +179,41 @@ function toolResult({ tool_use_id, name, content, is_error }: ToolResult) {
   };
 }
 
-async function* parts(
-  stream: ReadableStream<LanguageModelV4StreamPart>,
-  silence: Silence,
-  listen: (part: LanguageModelV4StreamPart) => void,
-): AsyncGenerator<ModelPart> {
-  const toolNames = new Map<string, string>();
-  for await (const part of stream) {
-    silence.heard();
-    listen(part);
-    if (part.type === 'text-delta' && part.delta) yield { type: 'text', text: part.delta };
-    else if (part.type === 'reasoning-start' || part.type === 'reasoning-delta') yield* thought(part);
-    else if (part.type === 'tool-input-start') toolNames.set(part.id, part.toolName);
-    else if (part.type === 'tool-input-delta' && part.delta)
-      yield { type: 'tool_input', id: part.id, name: toolNames.get(part.id) ?? '', json: part.delta };
-    else if (part.type === 'tool-call')
-      yield { type: 'tool_use', id: part.toolCallId, name: part.toolName, input: toolInput(part.input) };
-    else if (part.type === 'error') throw part.error;
-    else if (part.type === 'finish') {
-      yield { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
-      // Some servers keep the connection open behind it; the answer does not wait for its end.
-      return;
+/** What a part of the SDK's says in our words; null where it says nothing there. */
+function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>): ModelPart | null {
+  switch (part.type) {
+    case 'text-delta':
+      return part.delta ? { type: 'text', text: part.delta } : null;
+    case 'reasoning-start':
+    case 'reasoning-delta':
+      return thought(part);
+    case 'tool-input-start':
+      toolNames.set(part.id, part.toolName);
+      return null;
+    case 'tool-input-delta': {
+      const { id, delta: json } = part;
+      return json ? { type: 'tool_input', id, name: toolNames.get(id) ?? '', json } : null;
     }
+    case 'tool-call':
+      return { type: 'tool_use', id: part.toolCallId, name: part.toolName, input: toolInput(part.input) };
+    case 'finish':
+      return { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
+    case 'error':
+      throw part.error;
+    default:
+      return null;
   }
-  throw cutShort();
 }
 
 /** Anthropic signs with the last piece, which has no text; of what it shows to nobody there is no piece at all. */
-function* thought(
+function thought(
   part: Extract<LanguageModelV4StreamPart, { type: 'reasoning-start' | 'reasoning-delta' }>,
-): Generator<ModelPart> {
+): ModelPart | null {
   const { signature, redactedData: redacted } = part.providerMetadata?.anthropic ?? {};
   const text = part.type === 'reasoning-delta' ? part.delta : '';
-  if (typeof redacted === 'string') yield { type: 'reasoning', text: '', redacted };
-  else if (typeof signature === 'string') yield { type: 'reasoning', text, signature };
-  else if (text !== '') yield { type: 'reasoning', text };
+  if (typeof redacted === 'string') return { type: 'reasoning', text: '', redacted };
+  if (typeof signature === 'string') return { type: 'reasoning', text, signature };
+  return text === '' ? null : { type: 'reasoning', text };
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */

@@ -1,8 +1,10 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
 import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
+import { dropLate } from './left-answer.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { refusalOf } from './refusal.ts';
 import { FrameReader } from './relayed-frames.ts';
 import { Silence } from './silence.ts';
 
@@ -27,14 +29,14 @@ const usualVersion = '2023-06-01';
 /** Throws ModelFailure, or whatever aborted. */
 export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
   const { connection, request, body, signal } = call;
-  const silence = new Silence(call.silenceMs);
+  const silence = new Silence(call.silenceMs, signal);
   const url = `${(connection.baseUrl ?? ownBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
   try {
     const answer = await call.call(url, {
       method: 'POST',
       headers: headersOf(connection, request),
       body: JSON.stringify(body),
-      signals: [signal, silence.signal],
+      signal: silence.signal,
     });
     if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
     if (body.stream === true) return { pieces: pieces(answer, call, silence) };
@@ -60,18 +62,6 @@ function headersOf({ apiKey, authToken, headers }: ProviderConnection, { version
 
 type Answer = Awaited<ReturnType<OutboundCall>>;
 
-/** In the form of the errors of the AI SDK, whose meaning is known. */
-async function refusalOf({ status, headers, body }: Answer): Promise<Error> {
-  const responseBody = (await textOf(body)).slice(0, mostRefusalCharacters);
-  return Object.assign(new Error(`The provider refused with status ${status}`), {
-    statusCode: status,
-    responseHeaders: headers,
-    responseBody,
-  });
-}
-
-const mostRefusalCharacters = 4000;
-
 /** The frames as they come. An answer that ends without its last one was cut. */
 async function* pieces({ body }: Answer, call: RelayCall, silence: Silence): AsyncGenerator<RelayedPiece> {
   const frames = new FrameReader(String(call.request.body.model));
@@ -92,24 +82,10 @@ async function* pieces({ body }: Answer, call: RelayCall, silence: Silence): Asy
   } finally {
     silence.end();
     // What was cut cannot be left either, and would say so in the place of what the failure means.
-    if (complete) leaveLater(body);
+    if (complete) dropLate(body);
     else await body.return?.().catch(() => undefined);
   }
 }
-
-/** The connection serves again where nothing follows the last frame; nobody waits for a server that does not end. */
-function leaveLater(body: Answer['body']): void {
-  const leave = () => body.return?.().catch(() => undefined);
-  const late = setTimeout(leave, mostEndMs).unref();
-  body
-    .next()
-    .then(({ done }) => (done ? undefined : leave()))
-    // It was cut behind its last frame, which nobody misses.
-    .catch(() => undefined)
-    .finally(() => clearTimeout(late));
-}
-
-const mostEndMs = 1000;
 
 /** What a failure of the call means: whoever aborted it knows why, and wants no second reason. */
 function meaningOf(error: unknown, { signal, silenceMs, secrets }: RelayCall, silence: Silence): unknown {

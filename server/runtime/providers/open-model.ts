@@ -46,7 +46,7 @@ export function openModel(
   // A run has many steps, and a command of the settings may be slow.
   let kept: ProviderConnection | null = null;
 
-  async function* ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
+  async function ask(connection: ProviderConnection, request: ModelRequest, signal: AbortSignal) {
     const fields = { ...definition.providerOptions, ...request.providerOptions };
     const answersThoughtless = thoughts.lostIn(request.messages);
     const { baseUrl } = connection;
@@ -55,10 +55,10 @@ export function openModel(
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
     const model = await usable(id, async () =>
-      factory({ id, ...connection, changeBody, responses, fetch, signal }, modelId),
+      factory({ id, ...connection, changeBody, responses, fetch, call, signal }, modelId),
     );
     const secrets = secretsOf(connection);
-    yield* streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });
+    return streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });
   }
 
   /** Whether there is another credential now than the one that was refused: the same would be refused again. */
@@ -93,7 +93,7 @@ export function openModel(
       for (let mayRenew = true; ; mayRenew = false) {
         try {
           kept ??= await usable(id, () => definition.connect(signal));
-          for await (const part of ask(kept, whole, signal)) {
+          for await (const part of await ask(kept, whole, signal)) {
             mayRenew = false;
             yield part;
           }

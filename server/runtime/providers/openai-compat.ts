@@ -1,6 +1,7 @@
 /** Servers that imitate OpenAI's API: Ollama, LM Studio, gateways. They need a base URL and may need no key. */
 import { createOpenAI } from '@ai-sdk/openai';
-import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { createOpenAICompatible, OpenAICompatibleChatLanguageModel } from '@ai-sdk/openai-compatible';
+import { chatCompletions } from './chat-completions.ts';
 import {
   type FactoryCall,
   fetchChanging,
@@ -8,7 +9,19 @@ import {
   type ProviderFactory,
 } from './provider-factory.ts';
 
-export const openaiCompat: ProviderFactory = (call, modelId) => connected(call).chatModel(modelId);
+export const openaiCompat: ProviderFactory = (call, modelId) =>
+  chatCompletions(call, async (options) => {
+    const { body } = await writer.prepareRequest(options);
+    return { ...body, model: modelId, ...call.extraBody };
+  });
+
+/** Writes the bodies of all of them, which differ in their model alone. */
+const writer = new OpenAICompatibleChatLanguageModel('', {
+  provider: 'openaiCompatible.chat',
+  url: () => '',
+  // An answer that has to match a schema is asked for by it, which those that imitate OpenAI know by now.
+  supportsStructuredOutputs: true,
+});
 
 export const openaiCompatMedia: MediaFactories = {
   image: (call, modelId) => connected(call).imageModel(modelId),
@@ -17,19 +30,12 @@ export const openaiCompatMedia: MediaFactories = {
   hearing: (language) => (language === undefined ? {} : { openai: { language } }),
 };
 
-function connected({ id, baseUrl, apiKey, headers, extraBody, changeBody, fetch }: FactoryCall) {
+function connected({ id, baseUrl, apiKey, headers, changeBody, fetch }: FactoryCall) {
   return createOpenAICompatible({
     name: id,
     baseURL: baseUrl ?? '',
     ...(apiKey && { apiKey }),
     headers: { ...headers },
-    // Without this a streamed answer carries no usage.
-    includeUsage: true,
-    // An answer that has to match a schema is asked for by it, which those that imitate OpenAI know by now.
-    supportsStructuredOutputs: true,
-    ...(extraBody && {
-      transformRequestBody: (body: Record<string, unknown>) => ({ ...body, ...extraBody }),
-    }),
     fetch: fetchChanging(changeBody, fetch),
   });
 }

@@ -1,12 +1,13 @@
 /** What each provider type gives: models, once it knows where and how to reach them. */
 import type {
   ImageModelV4,
-  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4StreamPart,
   SharedV4ProviderOptions,
   SpeechModelV4,
   TranscriptionModelV4,
 } from '@ai-sdk/provider';
-import type { OutboundFetch } from '../../outbound/outbound.ts';
+import type { OutboundCall, OutboundFetch } from '../../outbound/outbound.ts';
 
 /** Where and how to reach a provider. */
 export interface ProviderConnection {
@@ -35,11 +36,27 @@ export type FactoryCall = ProviderConnection & {
   readonly signal: AbortSignal;
 };
 
+/** What a factory of models that write is given. */
+export type LanguageCall = FactoryCall & {
+  /** For what is read by hand. */
+  readonly call: OutboundCall;
+};
+
+/** As much of the AI SDK's models as is asked of them. */
+export interface AnsweringModel {
+  doStream(
+    options: LanguageModelV4CallOptions & {
+      /** Nobody reads the answer before its end. */
+      readonly whole?: boolean;
+    },
+  ): PromiseLike<{ readonly stream: AsyncIterable<LanguageModelV4StreamPart> }>;
+}
+
 /** Opens a model of one provider type. A promise where a token has to be fetched first. */
 export type ProviderFactory = (
-  call: FactoryCall,
+  call: LanguageCall,
   modelId: string,
-) => LanguageModelV4 | Promise<LanguageModelV4>;
+) => AnsweringModel | Promise<AnsweringModel>;
 
 /** Opens what a provider type has besides language models: the same call gives each of them. */
 export interface MediaFactories {
