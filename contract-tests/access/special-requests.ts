@@ -17,6 +17,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   createSession: inWorkspace,
   createAgent: inWorkspace,
   uploadFile: inWorkspace,
+  // The same is kept once in a workspace.
+  updateMemory: () => ({ body: { content: `Remember ${crypto.randomUUID()}.` } }),
   createMemory: ({ ids }) => ({
     body: { scope: 'workspace', workspace_id: ids.workspace_id, content: `Remember ${crypto.randomUUID()}.` },
   }),

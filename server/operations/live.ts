@@ -50,9 +50,16 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
     store.permissions.list(principal, session.id, pending),
     store.prompts.list(principal, session.id, pending),
     todosOf(session.id, services),
-    runtime.inspect({ session: askedSession(session), userId: principal.userId }, signal),
+    runtime.inspect(
+      {
+        session: askedSession(session),
+        userId: principal.userId,
+        ...(principal.credential === 'api_key' && { apiKeyId: principal.credentialId }),
+      },
+      signal,
+    ),
   ]);
-  const { model, window, parts, tools, extensions, jobs, unavailable } = inspection;
+  const { model, window, parts, tools, extensions, memories, jobs, unavailable } = inspection;
   return {
     status: 200,
     body: {
@@ -71,6 +78,7 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
       },
       tools: [...tools],
       extensions: [...extensions],
+      memories: memories.map(({ id, scope, kind, content }) => ({ id, scope, kind, content })),
       jobs: [...jobs],
     },
   };

@@ -6,7 +6,9 @@ import type { ProfilePlace } from './agents/profiles.ts';
 import type { Extension } from './extension.ts';
 import { withoutFolders } from './files/without-folders.ts';
 import type { LiveParts, Parts } from './live-parts.ts';
+import type { RecalledMemory } from './memory-keeper.ts';
 import { contextParts } from './prompt/context-parts.ts';
+import { toldMemories } from './prompt/memory-part.ts';
 import { addedBy, systemPromptParts } from './prompt/system-prompt.ts';
 import type { Query } from './query.ts';
 import type { RunScope } from './runs/run-scope.ts';
@@ -25,6 +27,8 @@ export interface Inspection {
   readonly tools: readonly InspectedTool[];
   readonly extensions: readonly ExtensionState[];
   readonly jobs: readonly InspectedJob[];
+  /** Those that the model would be told of. */
+  readonly memories: readonly RecalledMemory[];
   /** Why the next query would be refused; null where it would not. */
   readonly unavailable: string | null;
 }
@@ -39,15 +43,15 @@ export interface InspectionParts {
 
 /** Starts no run and stores nothing; servers are started that a step would start. */
 export async function inspectSession(
-  session: Query['session'],
-  userId: string,
+  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>,
   given: InspectionParts,
   signal: AbortSignal,
 ): Promise<Inspection> {
+  const { session } = asked;
   const { workspacePath } = await given.placeOf(session.workspaceId);
   const now = await given.parts.refresh();
   const [scope, stored, all] = await Promise.all([
-    openUnlessRefused({ session, userId }, given.openScope, signal),
+    openUnlessRefused(asked, given.openScope, signal),
     given.transcript.readMessages(session.id),
     given.settingsOf(session.workspaceId, now.config).then((config) => listTools(now, workspacePath, config)),
   ]);
@@ -66,6 +70,7 @@ export async function inspectSession(
       disabled_by: disabled_by ?? (opened && withheld(opened, tools, name)),
     })),
     extensions: statesOf(now, workspacePath, shown),
+    memories: toldMemories((await opened?.memories?.recalled()) ?? []),
     jobs: given.parts.jobs.list(session.id).map(shownJob),
     unavailable: scope instanceof Problem ? scope.message : null,
   };
@@ -73,7 +78,7 @@ export async function inspectSession(
 
 /** As a query of a person would be opened. */
 async function openUnlessRefused(
-  asked: Pick<Query, 'session' | 'userId'>,
+  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>,
   openScope: OpenScope,
   signal: AbortSignal,
 ): Promise<RunScope | Problem> {

@@ -18,6 +18,7 @@ import { type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
+import type { MemoryKeeper } from './memory-keeper.ts';
 import { type AskedModels, askedModels } from './models/asked-models.ts';
 import { type CompletionRequest, estimateInput } from './models/completion.ts';
 import { estimateRun } from './models/estimate.ts';
@@ -108,6 +109,8 @@ export interface RuntimeOptions {
   readonly expand?: ExpandSetting;
   /** Files of the person or the operator whose text every model is given; those of projects are found by their names. */
   readonly contextFiles?: readonly string[];
+  /** Keeps what is to be known in later conversations; agents remember nothing if absent. */
+  readonly memories?: MemoryKeeper;
   /** Folders with skills of the person or the operator; those of projects are found by their names. */
   readonly skillFolders?: readonly string[];
   /** The guard of outgoing requests; one of its own if absent. */
@@ -153,7 +156,7 @@ export interface Runtime extends AskedModels {
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
   todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
   /** What a session's agent has at hand here, and what would fill its model's window. */
-  inspect(asked: Pick<Query, 'session' | 'userId'>, signal: AbortSignal): Promise<Inspection>;
+  inspect(asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>, signal: AbortSignal): Promise<Inspection>;
   /** Ends what sessions that are gone have left at work in the background of this process. */
   forgetSessions(sessionIds: readonly string[]): Promise<void>;
   /** Tells that the store has news for the run: an answer, an interrupt. */
@@ -327,8 +330,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       for (const path of realPaths) memory.forget(path);
     },
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
-    inspect: ({ session, userId }, signal) =>
-      inspectSession(session, userId, { parts, openScope, settingsOf, placeOf, transcript }, signal),
+    inspect: (asked, signal) =>
+      inspectSession(asked, { parts, openScope, settingsOf, placeOf, transcript }, signal),
     forgetSessions: async (sessionIds) => {
       await Promise.all(sessionIds.map((sessionId) => parts.jobs.endSession(sessionId)));
     },

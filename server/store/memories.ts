@@ -12,11 +12,12 @@ import type {
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import { termsIn } from './chunk-terms.ts';
 import { isDuplicate } from './database-errors.ts';
 import { requireMatch } from './etag.ts';
 import { findMemories, indexMemory, marksOfReach } from './memory-index.ts';
 import { findOwner, findSessionOf, type MemoryOwner, type NamedOwner } from './memory-owners.ts';
-import { ranked } from './memory-ranking.ts';
+import { type RankedMemory, ranked } from './memory-ranking.ts';
 import {
   hashOfContent,
   type MemoryRow,
@@ -207,27 +208,46 @@ function idsWith(sql: Knex, reach: Reach, terms: readonly SearchTerm[], now: num
   return found.clearSelect().clearOrder().select('memories.id');
 }
 
-/** The most that is read to rank what shares a word with the query. */
 async function searchMemories(
   sql: Knex,
   reach: Reach,
   search: MemorySearch,
   now: number,
 ): Promise<MemorySearchResult> {
-  const { query, scopes, kinds, top_k = 10, ...columns } = search;
-  const found = { mode: 'keyword' as const, notice: wordsAlone };
-  const terms = searchTerms(query);
-  const marks = marksOfReach(reach);
+  const { query, top_k = 10, ...filters } = search;
+  const hits = await keywordSearch(sql, marksOfReach(reach), { query, mostHits: top_k, filters }, now);
+  const data = hits.map(({ row, score }) => ({ memory: toMemory(row), score }));
+  return { data, mode: 'keyword', notice: wordsAlone };
+}
+
+/** What is searched for among the memories that some marks name. */
+export interface KeywordQuery {
+  readonly query: string;
+  readonly mostHits: number;
+  readonly filters?: Omit<MemorySearch, 'query' | 'top_k'>;
+}
+
+export async function keywordSearch(
+  sql: Knex,
+  marks: readonly string[],
+  { query, mostHits, filters = {} }: KeywordQuery,
+  now: number,
+): Promise<RankedMemory[]> {
+  const terms = [...termsIn(query).keys()].slice(0, mostTerms);
   // A query without a word asks for nothing.
-  if (terms.length === 0 || marks.length === 0) return { data: [], ...found };
-  const rows = findMemories(sql, marks, terms, { all: false, now }).limit(mostRanked);
+  if (terms.length === 0 || marks.length === 0) return [];
+  const whole = terms.map((word) => ({ word, prefix: false }));
+  const rows = findMemories(sql, marks, whole, { all: false, now }).limit(mostRanked);
+  const { scopes, kinds, ...columns } = filters;
   const named = Object.entries(columns).filter(([, value]) => value !== undefined);
   for (const [name, value] of named) rows.where(`memories.${name}`, value);
   if (scopes) rows.whereIn('memories.scope', scopes);
   if (kinds) rows.whereIn('memories.kind', kinds);
-  const hits = ranked(await rows, terms).slice(0, top_k);
-  return { data: hits.map(({ row, score }) => ({ memory: toMemory(row), score })), ...found };
+  return ranked(await rows, terms).slice(0, mostHits);
 }
+
+/** Of a long prompt the first ones count; each costs a look into the index. */
+const mostTerms = 32;
 
 const wordsAlone = 'Memories are searched by their words alone.';
 
@@ -248,7 +268,7 @@ async function sourceOf(sql: Knex, reach: Reach, { source }: MemoryInput): Promi
 /** What is to be kept, for whoever owns it. */
 type NewMemory = Pick<MemoryInput, 'content' | 'kind' | 'tags' | 'expires_at'> & MemorySourceRow;
 
-async function insertMemory(
+export async function insertMemory(
   sql: Knex.Transaction,
   reach: Reach,
   owner: MemoryOwner,
@@ -348,7 +368,7 @@ async function refuseSame(sql: Knex.Transaction, row: MemoryRow, now: number): P
 }
 
 /** Of two who say the same at once, the second is told by the index. */
-function toldTwice(error: unknown): never {
+export function toldTwice(error: unknown): never {
   throw isDuplicate(error) ? duplicate(null) : error;
 }
 

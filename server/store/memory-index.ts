@@ -1,6 +1,7 @@
 /** The index of memories: the words of each, beside marks of whose it is, which every look into it names first. */
 import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
+import { termsIn } from './chunk-terms.ts';
 import type { MemoryOwner } from './memory-owners.ts';
 import { type MemoryRow, unexpired } from './memory-rows.ts';
 import { type Reach, wholeOrganizations } from './reach.ts';
@@ -20,7 +21,9 @@ function isSqlite(sql: Knex): boolean {
 export async function indexMemory(sql: Knex.Transaction, row: IndexedMemory): Promise<void> {
   const { id: memory_id, organization_id } = row;
   await sql('memory_documents').where({ memory_id }).delete();
-  const words = new Set(searchedWords(row));
+  const text = searchedText(row);
+  // As they are written for who looks for beginnings, and without their endings for who asks a question.
+  const words = new Set([...[...wordsIn(text)].map(({ word }) => word), ...termsIn(text).keys()]);
   words.delete('');
   for (const mark of marksOf(row)) words.add(mark);
   if (isSqlite(sql)) {
@@ -39,10 +42,9 @@ export async function indexMemory(sql: Knex.Transaction, row: IndexedMemory): Pr
   });
 }
 
-/** Every word of a memory and its tags, repeated ones too. */
-export function searchedWords({ content, tags }: Pick<MemoryRow, 'content' | 'tags'>): string[] {
-  const text = [content, ...(JSON.parse(tags) as string[])].join('\n'); // an array of strings is all that is stored
-  return [...wordsIn(text)].map(({ word }) => word);
+/** All that a memory is found by. */
+export function searchedText({ content, tags }: Pick<MemoryRow, 'content' | 'tags'>): string {
+  return [content, ...(JSON.parse(tags) as string[])].join('\n'); // an array of strings is all that is stored
 }
 
 /** What a caller reaches, as the index knows it. */
@@ -53,7 +55,7 @@ export function marksOfReach(reach: Reach): string[] {
 }
 
 /** What one owner has. */
-function markOfOwner({ owner_key }: Pick<MemoryOwner, 'owner_key'>): string {
+export function markOfOwner({ owner_key }: Pick<MemoryOwner, 'owner_key'>): string {
   // Slugs have signs that part words.
   return `@${createHash('sha256').update(owner_key).digest('hex').slice(0, 32)}`;
 }

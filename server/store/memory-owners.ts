@@ -66,21 +66,25 @@ function ofUser(reach: Reach, organizationId: string): MemoryOwner {
 }
 
 /** Of one organization: what is said in one is not told in another. */
-function ownerOfPerson(organization_id: string, userId: string): MemoryOwner {
+export function ownerOfPerson(organization_id: string, userId: string): MemoryOwner {
   const owner_key = `${organization_id}/${userId}`;
   return { ...nobody, scope: 'user', owner_key, organization_id, private_to: userId };
 }
 
-function ofWorkspace(organization_id: string, workspace_id: string): MemoryOwner {
+export function ofWorkspace(organization_id: string, workspace_id: string): MemoryOwner {
   return { ...nobody, scope: 'workspace', owner_key: workspace_id, organization_id, workspace_id };
 }
 
-function ownerInSession(organization_id: string, workspace_id: string, session_id: string): MemoryOwner {
+export function ownerInSession(
+  organization_id: string,
+  workspace_id: string,
+  session_id: string,
+): MemoryOwner {
   return { ...nobody, scope: 'session', owner_key: session_id, organization_id, workspace_id, session_id };
 }
 
 /** Of one workspace: others of the organization may be closed to those who work here. */
-function ofAgent(organization_id: string, workspace_id: string, agent_slug: string): MemoryOwner {
+export function ofAgent(organization_id: string, workspace_id: string, agent_slug: string): MemoryOwner {
   const owner_key = `${workspace_id}/${agent_slug}`;
   return { ...nobody, scope: 'agent', owner_key, organization_id, workspace_id, agent_slug };
 }

@@ -1,7 +1,7 @@
 /** Ranks memories by the words that they share with a query (BM25), by what was found alone: the same on both engines. */
-import { searchedWords } from './memory-index.ts';
+import { termsIn } from './chunk-terms.ts';
+import { searchedText } from './memory-index.ts';
 import type { MemoryRow } from './memory-rows.ts';
-import type { SearchTerm } from './search-words.ts';
 
 export interface RankedMemory {
   readonly row: MemoryRow;
@@ -16,10 +16,11 @@ const lengthWeight = 0.75;
  * How rare a word is follows from the memories given, never from those of others: a score tells nothing of what its
  * reader does not see.
  */
-export function ranked(rows: readonly MemoryRow[], terms: readonly SearchTerm[]): RankedMemory[] {
+export function ranked(rows: readonly MemoryRow[], terms: readonly string[]): RankedMemory[] {
   const documents = rows.map((row) => {
-    const words = searchedWords(row);
-    return { row, length: words.length, counts: terms.map((term) => countOf(words, term)) };
+    const found = termsIn(searchedText(row));
+    const length = [...found.values()].reduce((sum, count) => sum + count, 0);
+    return { row, length, counts: terms.map((term) => found.get(term) ?? 0) };
   });
   const meanLength = documents.reduce((sum, { length }) => sum + length, 0) / Math.max(1, documents.length);
   const weights = terms.map((_, index) => {
@@ -35,14 +36,4 @@ export function ranked(rows: readonly MemoryRow[], terms: readonly SearchTerm[])
       return { row, score: parts.reduce((sum, part) => sum + part, 0) };
     })
     .sort((a, b) => b.score - a.score || (a.row.id < b.row.id ? 1 : -1));
-}
-
-/** A word that only begins another counts half. */
-function countOf(words: readonly string[], { word, prefix }: SearchTerm): number {
-  let count = 0;
-  for (const found of words) {
-    if (found === word) count += 1;
-    else if (prefix && found.startsWith(word)) count += 0.5;
-  }
-  return count;
 }

@@ -191,6 +191,16 @@ async function keyOwner(
   return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now, hash) } : null;
 }
 
+/** Somebody as they are now, by no credential: for what the server does on their behalf. */
+export async function findPerson(sql: Knex, id: string): Promise<CredentialOwner | null> {
+  const rows: (UserRow & MembershipColumns)[] = await withMemberships(
+    sql,
+    sql('users').where({ 'users.id': id }),
+  );
+  const [row] = rows;
+  return row ? toOwner(row, rows) : null;
+}
+
 async function operator(sql: Knex): Promise<CredentialOwner | null> {
   const oldest = sql('users').where({ operator: true }).orderBy(['created_at', 'id']).limit(1).select('id');
   const rows: (UserRow & MembershipColumns)[] = await withMemberships(

@@ -54,6 +54,7 @@ import { type ProviderSettings, providerSettingRepository } from './provider-set
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
 
+import { type RunMemories, runMemoryRepository } from './run-memories.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type SealedValues, sealedValues } from './sealed-values.ts';
 import { type Searches, searchRepository } from './searches.ts';
@@ -155,6 +156,7 @@ export interface Store {
   readonly documents: Documents;
   readonly ingestionJobs: IngestionJobs;
   readonly memories: Memories;
+  readonly runMemories: RunMemories;
   readonly searches: Searches;
   readonly chunks: Chunks;
   readonly passages: ChunkSearches;
@@ -318,6 +320,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     documents: documentRepository(parts),
     ingestionJobs: ingestionJobRepository(parts),
     memories: memoryRepository(parts),
+    runMemories: runMemoryRepository(parts),
     searches: searchRepository(parts),
     chunks: chunkIndex(parts),
     passages: chunkSearches(parts),

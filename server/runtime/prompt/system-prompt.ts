@@ -4,10 +4,11 @@ import type { Extension } from '../extension.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import { attributionInstructions } from './attribution.ts';
+import { memoryPart } from './memory-part.ts';
 
 /** A part of it, and whose it is; null for the service's own and the session's. */
 export interface PromptPart {
-  readonly from: Extension['name'] | null;
+  readonly from: Extension['name'] | 'memories' | null;
   readonly text: string;
 }
 
@@ -21,6 +22,7 @@ type PromptScope = Pick<
   | 'settings'
   | 'transcript'
   | 'sessionId'
+  | 'memories'
 >;
 
 /** Built anew for each step, since what it tells of may change between two. */
@@ -42,10 +44,12 @@ export async function systemPromptParts(
     ? attributionInstructions(await settings(), model.name)
     : '';
   const plan = tools.some(({ name }) => name === 'plan') ? await planNote(scope) : '';
+  const memories = { from: 'memories' as const, text: memoryPart((await scope.memories?.recalled()) ?? []) };
   const own = (text: string | null) => ({ from: null, text: text ?? '' });
   return [
     ...[profile.instructions, place, attribution].map(own),
     ...added,
+    memories,
     ...[plan, scope.systemPrompt].map(own),
   ].filter(({ text }) => text !== '');
 }

@@ -10,6 +10,7 @@ import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import { seenFiles } from '../files/seen-files.ts';
 import type { LiveParts } from '../live-parts.ts';
+import { type MemoryKeeper, memoriesOf } from '../memory-keeper.ts';
 import { chooseModel } from '../models/model-choice.ts';
 import { patienceOf } from '../models/model-patience.ts';
 import { meansTool } from '../permissions/permission-rules.ts';
@@ -18,6 +19,7 @@ import type { Providers } from '../providers/providers.ts';
 import type { Query } from '../query.ts';
 import { agentTool } from '../tools/agent.ts';
 import { mediaTools } from '../tools/media-tools.ts';
+import { memoryToolNames } from '../tools/memory-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Transcript } from '../transcript.ts';
 import type { WorkspaceTerms } from '../workspace-terms.ts';
@@ -40,6 +42,8 @@ export interface ScopeParts {
   readonly start: (query: Query) => Promise<unknown>;
   /** Tells that the store has news for a run. */
   readonly wake: (runId: string) => void;
+  /** Absent where nobody keeps memories. */
+  readonly memories?: MemoryKeeper;
   readonly stepLimit?: number;
   readonly retryPauseMs?: number;
   readonly answerWithinMs?: number;
@@ -66,7 +70,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
       absence === null ? [tool] : [],
     );
-    return [...toolset.tools, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+    const builtIn = toolset.tools.filter(({ name }) => given.memories || !memoryToolNames.includes(name));
+    return [...builtIn, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
   }
 
   return async (query, runId, controller) => {
@@ -134,6 +139,20 @@ export function scopeOpener(given: ScopeParts): OpenScope {
           ? withAgents(left, given.profiles, place)
           : left.filter(({ name }) => name !== 'agent');
       },
+      memories: given.memories
+        ? memoriesOf(
+            given.memories,
+            {
+              runId,
+              userId,
+              workspaceId,
+              sessionId: session.id,
+              agentSlug: profile.slug,
+              apiKeyId: query.apiKeyId,
+            },
+            () => promptOf(query, transcript),
+          )
+        : null,
       agents: {
         depth,
         rootRunId,
@@ -166,6 +185,13 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       tracing,
     };
   };
+}
+
+/** What is asked, or was asked last where nothing new is. */
+async function promptOf({ messages, session }: Query, transcript: Transcript): Promise<string> {
+  const said = messages.length > 0 ? messages : await transcript.readMessages(session.id);
+  const prompt = said.findLast(({ role }) => role === 'user');
+  return (prompt?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
 
 /** The reason is read again when the run ends. */

@@ -10,6 +10,7 @@ import type { Profile } from '../agents/profile.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import type { Extension } from '../extension.ts';
 import type { SeenFiles } from '../files/seen-files.ts';
+import type { MemoriesOfRun } from '../memory-keeper.ts';
 import type { AnswerTerms, Generation, Model, ToolDefinition } from '../models/model.ts';
 import type { ModelChoice } from '../models/model-choice.ts';
 import type { Patience } from '../models/model-patience.ts';
@@ -43,6 +44,8 @@ export interface RunScope {
   readonly callerTools: readonly ToolDefinition[];
   /** What the caller wants of the first answer. */
   readonly terms: AnswerTerms;
+  /** Null where nobody keeps memories. */
+  readonly memories: MemoriesOfRun | null;
   /** Starts other agents. */
   readonly agents: AgentStarter;
   readonly extensions: readonly Extension[];

@@ -217,6 +217,7 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
         return plan;
       },
     },
+    ...(scope.memories && { memories: scope.memories }),
     todos: {
       get: () => memory.todos,
       set: async (todos) => {

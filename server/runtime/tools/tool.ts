@@ -1,5 +1,6 @@
 // The shapes that a tool, its caller and its result have; every built-in tool and every other tool fits them.
 import type { PermissionAction } from '../../contract/api.ts';
+import type { MemoriesOfRun } from '../memory-keeper.ts';
 import type { SpentByCall } from '../transcript.ts';
 
 /** A choice of a question. */
@@ -109,6 +110,8 @@ export interface ToolContext {
       readonly content: string;
     }): Promise<{ readonly id: string; readonly version: number }>;
   };
+  /** The memories of the run; absent where none are kept. */
+  readonly memories?: Pick<MemoriesOfRun, 'save' | 'search'>;
   readonly todos: { get(): readonly Todo[]; set(todos: readonly Todo[]): Promise<void> };
   readonly files: FileMemory;
   /** Stores a change just before it is made, so that it can be shown and undone. */

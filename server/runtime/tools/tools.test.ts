@@ -9,7 +9,8 @@ import { builtInTools } from './tools.ts';
 
 const NAMES = [
   ...['view', 'ls', 'glob', 'grep', 'edit', 'multiedit', 'write'],
-  ...['bash', 'job_output', 'job_kill', 'fetch', 'download', 'ask_user', 'todos', 'plan', 'agent'],
+  ...['bash', 'job_output', 'job_kill', 'fetch', 'download', 'ask_user', 'todos', 'plan'],
+  ...['memory_save', 'memory_search', 'agent'],
 ];
 const COMMANDS = ['bash', 'job_output', 'job_kill'];
 const found = await detectSandbox();
@@ -30,6 +31,7 @@ describe('the list', () => {
       'bash',
       'fetch',
       'download',
+      'memory_save',
     ]);
     expect(toolNamed(tools, 'view').inputSchema.required).toEqual(['file_path']);
   });

@@ -16,6 +16,7 @@ import { grepTool } from './grep.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
 import type { Jobs } from './jobs.ts';
 import { type LsLimits, lsTool } from './ls.ts';
+import { memorySaveTool, memorySearchTool } from './memory-tools.ts';
 import { multieditTool } from './multiedit.ts';
 import { planTool } from './plan.ts';
 import type { SearchEngine } from './search-engine.ts';
@@ -79,6 +80,8 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     askUserTool(),
     todosTool(),
     planTool(),
+    memorySaveTool(),
+    memorySearchTool(),
     // A run has this tool with the agents of its workspace.
     agentTool(builtInProfiles.filter((profile) => !leavesTool(profile, 'plan'))),
   ];

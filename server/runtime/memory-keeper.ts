@@ -1,0 +1,58 @@
+/** What the runtime asks of whoever keeps memories: rights, owners and ranking are the keeper's. */
+import type { Memory, MemorySearchResult } from '../contract/api.ts';
+
+/** A run, or one that might begin. */
+export interface RememberingRun {
+  readonly runId: string;
+  readonly userId: string;
+  readonly workspaceId: string;
+  readonly sessionId: string;
+  readonly agentSlug: string;
+  /** The key that asks, where no run is stored that says so. */
+  readonly apiKeyId?: string | undefined;
+}
+
+export type RecalledMemory = Pick<Memory, 'id' | 'scope' | 'kind' | 'content'>;
+
+/** What an agent wants to be known later. */
+export type AgentMemory = Pick<Memory, 'scope' | 'kind' | 'content' | 'tags'>;
+
+export interface AgentSearch {
+  readonly query: string;
+  readonly scopes?: readonly Memory['scope'][] | undefined;
+  readonly mostHits: number;
+}
+
+export interface MemoryKeeper {
+  /** What may matter to the prompt, the most important first; nothing where the person wants none. */
+  recall(run: RememberingRun, prompt: string): Promise<readonly RecalledMemory[]>;
+  /** Throws Problem where the run may not, or where there is one like it. */
+  save(run: RememberingRun, memory: AgentMemory): Promise<Memory>;
+  /** Throws Problem where the run may not. */
+  search(run: RememberingRun, search: AgentSearch): Promise<MemorySearchResult>;
+}
+
+/** The memories of one run. */
+export interface MemoriesOfRun {
+  /** Looked for once: what a run is told does not change under it. */
+  recalled(): Promise<readonly RecalledMemory[]>;
+  save(memory: AgentMemory): Promise<Memory>;
+  search(search: AgentSearch): Promise<MemorySearchResult>;
+}
+
+export function memoriesOf(
+  keeper: MemoryKeeper,
+  run: RememberingRun,
+  prompt: () => Promise<string>,
+): MemoriesOfRun {
+  let recalled: Promise<readonly RecalledMemory[]> | undefined;
+  const recall = async () => keeper.recall(run, await prompt());
+  return {
+    recalled() {
+      recalled ??= recall();
+      return recalled;
+    },
+    save: (memory) => keeper.save(run, memory),
+    search: (search) => keeper.search(run, search),
+  };
+}
