@@ -48,7 +48,13 @@ import {
   type ProviderOauths,
   type ProviderSettings,
 } from './provider-settings/provider-settings.ts';
-import { createRuntime, isVendorModel, type LoginKeeper, type Runtime } from './runtime/runtime.ts';
+import {
+  createRuntime,
+  type FindPassages,
+  isVendorModel,
+  type LoginKeeper,
+  type Runtime,
+} from './runtime/runtime.ts';
 import {
   type Anchor,
   anchorFile,
@@ -64,12 +70,12 @@ import { createWorkspaceSettings, type WorkspaceSettings } from './workspace-set
 import { type WorkspaceFolders, workspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
-export type { FoundPassage, SearchAnswer } from './knowledge/knowledge.ts';
 export type {
   AnswerTerms,
   AskedModels,
   Asker,
   Generation,
+  GivenPassages,
   MediaCall,
   MediaChoice,
   MediaFile,
@@ -333,6 +339,12 @@ async function assemble(
     installation: installedProviders,
     isVendorModel,
   });
+  const embedders = createEmbedders(settings);
+  const passageSearch = createPassageSearch<Reach>({
+    index: store.passages,
+    embedder: () => embedders.current(),
+    embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
+  });
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
     providers: first.providers,
@@ -343,6 +355,7 @@ async function assemble(
     hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots])],
     outbound,
     webSearchUrl: settings.webSearchUrl,
+    findPassages: passageFinder(store, passageSearch),
     ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),
     expand: (value, pointer, signal) =>
       expandSetting(value, pointer, {
@@ -377,12 +390,6 @@ async function assemble(
     runtime
       .refresh()
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
-  });
-  const embedders = createEmbedders(settings);
-  const passageSearch = createPassageSearch<Reach>({
-    index: store.passages,
-    embedder: () => embedders.current(),
-    embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
   });
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
@@ -445,6 +452,21 @@ async function assemble(
       await identity.settled();
       await store.close();
     },
+  };
+}
+
+/** Looks again into the corpus of a query, with the rights that its person has by then. */
+function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages {
+  return async ({ userId, corpusId }, { query, limit }, signal) => {
+    const person = await store.principals.byUser(userId);
+    const memberships = person?.memberships ?? [];
+    const organizationIds = memberships.map(({ organizationId }) => organizationId);
+    const reach: Reach = { userId, memberships, organizationIds, workspaces: person?.workspaces ?? [] };
+    if (!(await store.corpora.find(reach, corpusId)))
+      return { passages: [], notice: 'The corpus is gone, or the person may not read it any more.' };
+    const question = { corpusIds: [corpusId], query, mode: 'hybrid' as const, topK: limit };
+    const { data, notice } = await search.search(reach, question, signal);
+    return { passages: data, notice };
   };
 }
 

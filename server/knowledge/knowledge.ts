@@ -1,4 +1,4 @@
 /** What the server knows of documents and of what they say. */
 export { type InstalledModel, installModel } from './embedded/install-model.ts';
 export { createEmbedders, type Embedders } from './embedders.ts';
-export { createPassageSearch, type FoundPassage, type PassageSearch, type SearchAnswer } from './search.ts';
+export { createPassageSearch, type PassageSearch } from './search.ts';

@@ -1,7 +1,6 @@
 /** Answers a question with passages: by their words, by their meaning, or by both, each with where it stands. */
+import type { CorpusSearchAnswer, PassageHit, SearchMode } from '../contract/api.ts';
 import type { Embedder, EmbedderAtHand } from './embedder.ts';
-
-export type SearchMode = 'hybrid' | 'keyword' | 'vector';
 
 /** A passage by its number, the best first. */
 export type RankedPassage = { readonly number: number; readonly score: number };
@@ -48,24 +47,9 @@ export type Question = SearchPlace & {
   readonly minScore?: number | undefined;
 };
 
-export type FoundPassage = {
-  readonly passage: StoredPassage;
-  readonly score: number;
-  readonly keywordRank: number | null;
-  readonly vectorRank: number | null;
-};
-
-export type SearchAnswer = {
-  readonly hits: readonly FoundPassage[];
-  /** What the passages were found by in the end. */
-  readonly mode: SearchMode;
-  /** Why that is not what was asked for. */
-  readonly notice: string | null;
-};
-
 export type PassageSearch<Caller> = {
   /** Throws what the store throws; an embedder that fails is told in the notice. */
-  search(caller: Caller, question: Question, signal: AbortSignal): Promise<SearchAnswer>;
+  search(caller: Caller, question: Question, signal: AbortSignal): Promise<CorpusSearchAnswer>;
 };
 
 export type SearchParts<Caller> = {
@@ -90,8 +74,8 @@ export function createPassageSearch<Caller>(parts: SearchParts<Caller>): Passage
       const ranked = mode === 'hybrid' ? fused(words, vectors) : mode === 'vector' ? vectors : words;
       const least = question.minScore ?? Number.NEGATIVE_INFINITY;
       const best = ranked.filter(({ score }) => score >= least).slice(0, question.topK);
-      const hits = await readHits(parts.index, caller, best, { words, vectors });
-      return { hits, mode, notice: asked.notice };
+      const data = await readHits(parts.index, caller, best, { words, vectors });
+      return { data, mode, notice: asked.notice };
     },
   };
 }
@@ -151,7 +135,7 @@ async function readHits<Caller>(
     words,
     vectors,
   }: { readonly words: readonly RankedPassage[]; readonly vectors: readonly RankedPassage[] },
-): Promise<FoundPassage[]> {
+): Promise<PassageHit[]> {
   const passages = await index.read(
     caller,
     best.map(({ number }) => number),
@@ -161,10 +145,17 @@ async function readHits<Caller>(
   return best.flatMap(({ number, score }) => {
     const passage = byNumber.get(number);
     if (!passage) return [];
-    const keywordRank = keywordRanks.get(number) ?? null;
-    const vectorRank = vectorRanks.get(number) ?? null;
-    return [{ passage, score, keywordRank, vectorRank }];
+    const keyword_rank = keywordRanks.get(number) ?? null;
+    const vector_rank = vectorRanks.get(number) ?? null;
+    return [{ ...told(passage), score, keyword_rank, vector_rank }];
   });
+}
+
+function told(passage: StoredPassage): Omit<PassageHit, 'score' | 'keyword_rank' | 'vector_rank'> {
+  const { id: chunk_id, corpus_id, document_id, title: document_title, text } = passage;
+  const { start, end, page, line, headings } = passage;
+  const citation = { start, end, page, line, headings: [...headings] };
+  return { chunk_id, corpus_id, document_id, document_title, text, citation };
 }
 
 function ranksOf(ranking: readonly RankedPassage[]): ReadonlyMap<number, number> {

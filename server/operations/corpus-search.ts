@@ -1,6 +1,6 @@
 /** Searching corpora, and the passages that searches find. */
-import type { ChunkPage, CorpusSearchAnswer, PassageHit } from '../contract/api.ts';
-import type { FoundPassage, Handler, Principal, SearchAnswer, Services } from '../handler.ts';
+import type { ChunkPage, Citation, CorpusSearchAnswer, SearchMode } from '../contract/api.ts';
+import type { Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 export const searchCorpus: Handler<'searchCorpus'> = async (call, services) => {
@@ -43,36 +43,18 @@ async function answerFrom(
     if (!(await store.corpora.find(principal, id)))
       throw new Problem('not_found', `No corpus has the id ${id}, or it is not yours.`);
   const question = { corpusIds, query, mode, topK, minScore, filter };
-  return toAnswer(await passageSearch.search(principal, question, signal));
+  return passageSearch.search(principal, question, signal);
 }
 
 interface AskedSearch {
   readonly query: string;
-  readonly mode?: SearchAnswer['mode'];
+  readonly mode?: SearchMode;
   readonly top_k?: number;
   readonly min_score?: number;
   readonly filter?: Record<string, string>;
 }
 
-function toAnswer({ hits, mode, notice }: SearchAnswer): CorpusSearchAnswer {
-  return { data: hits.map(toHit), mode, notice };
-}
-
-function toHit({ passage, score, keywordRank, vectorRank }: FoundPassage): PassageHit {
-  return {
-    chunk_id: passage.id,
-    corpus_id: passage.corpus_id,
-    document_id: passage.document_id,
-    document_title: passage.title,
-    text: passage.text,
-    score,
-    keyword_rank: keywordRank,
-    vector_rank: vectorRank,
-    citation: citationOf(passage),
-  };
-}
-
-function citationOf(stands: Omit<PassageHit['citation'], 'headings'> & { headings: readonly string[] }) {
+function citationOf(stands: Omit<Citation, 'headings'> & { readonly headings: readonly string[] }) {
   const { start, end, page, line, headings } = stands;
   return { start, end, page, line, headings: [...headings] };
 }

@@ -1,6 +1,6 @@
 /** Ask an agent: one answer, or a stream of what it does. */
 import type { QueryRequest, Session } from '../contract/api.ts';
-import type { Call, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
+import type { Call, GivenPassages, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { type AskedSession, askedSession, askedWith, asker, askerIn } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
@@ -29,11 +29,15 @@ export const streamQuery: Handler<'streamQuery'> = async (call, services) => {
   };
 };
 
-export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body }, services) => {
+export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body, signal }, services) => {
   const { store, runtime } = services;
   const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
   const session = found ?? (await sessionToBe(principal, body, workspaceId, store));
-  const query = { ...queryIn(session, principal, body, 'deny'), ...preferring(preferred) };
+  const corpus = await retrieve({ principal, body, signal }, services);
+  const query = {
+    ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus }),
+    ...preferring(preferred),
+  };
   return { status: 200, body: await runtime.estimate(query) };
 };
 
@@ -53,11 +57,11 @@ async function sessionToBe(
 
 /** The run of the query; of one that came before, the run that it began then. */
 async function runOf(
-  { principal, body, earlierRun }: Pick<Call<'createQuery'>, 'principal' | 'body' | 'earlierRun'>,
+  { principal, body, earlierRun, signal }: Pick<Call<'createQuery'>, 'earlierRun'> & Asking,
   onUnanswered: 'wait' | 'deny',
   services: Services,
 ): Promise<Pick<StartedRun, 'runId' | 'notices'>> {
-  if (earlierRun === null) return startQuery(principal, body, onUnanswered, services);
+  if (earlierRun === null) return startQuery({ principal, body, signal }, onUnanswered, services);
   if (!(await services.store.runs.find(principal, earlierRun)))
     throw new Problem('not_found', 'The run that this query began is gone, or it is not yours.');
   return { runId: earlierRun, notices: [] };
@@ -65,22 +69,46 @@ async function runOf(
 
 /** Everything that can be refused is refused before anything is stored. */
 async function startQuery(
-  principal: Principal,
-  body: QueryRequest,
+  asking: Asking,
   onUnanswered: 'wait' | 'deny',
   services: Services,
 ): Promise<StartedRun> {
   const { runtime, store } = services;
+  const { principal, body } = asking;
   const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
   if (!found && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
+  const corpus = await retrieve(asking, services);
   const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);
-  const query = queryIn(session, principal, body, onUnanswered);
+  const query = queryIn(session, principal, body, { onUnanswered, corpus });
   return runtime.start({
     ...query,
     ...preferring(preferred),
     session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
   });
+}
+
+type Asking = Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>;
+
+/** As many as fit beside a conversation, and as many as a model can be expected to heed. */
+const passagesOfQuery = 8;
+/** What a person asks stands at the beginning or at the end of what they paste; all of it finds nothing any more. */
+const longestSearch = 2000;
+
+/** What the corpus of the query, which is within reach, has to say to its prompt. */
+async function retrieve(
+  { principal, body: { corpus_id, prompt }, signal }: Asking,
+  { passageSearch }: Services,
+): Promise<GivenPassages | null> {
+  if (corpus_id === undefined) return null;
+  const isLong = prompt.length > 2 * longestSearch;
+  const query = isLong ? `${prompt.slice(0, longestSearch)} ${prompt.slice(-longestSearch)}` : prompt;
+  const { data, notice } = await passageSearch.search(
+    principal,
+    { corpusIds: [corpus_id], query: query.toWellFormed(), mode: 'hybrid', topK: passagesOfQuery },
+    signal,
+  );
+  return { corpusId: corpus_id, passages: data, notice };
 }
 
 /** A query that is refused leaves no empty session behind. */
@@ -105,7 +133,7 @@ async function checkQuery(
   { runtime, store, draining }: Services,
 ): Promise<CheckedQuery> {
   if (draining()) throw new Problem('draining', 'The server is stopping; try again in a moment.');
-  if (body.corpus_id !== undefined)
+  if (body.corpus_id !== undefined && !(await store.corpora.find(principal, body.corpus_id)))
     throw new Problem('corpus_not_found', 'No corpus has this id, or it is not yours; leave corpus_id out.');
   if (body.permission_mode === 'bypass' && !principal.operator)
     throw new Problem('permission_mode_refused', 'Only an operator may use the permission mode bypass.');
@@ -133,7 +161,7 @@ function queryIn(
   session: AskedSession,
   principal: Principal,
   body: QueryRequest,
-  onUnanswered: 'wait' | 'deny',
+  { onUnanswered, corpus }: Pick<Query, 'onUnanswered'> & { readonly corpus: GivenPassages | null },
 ): Query {
   return {
     session: askedSession(session),
@@ -143,7 +171,7 @@ function queryIn(
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     ...(body.model !== undefined && { model: body.model }),
     ...(body.permission_mode !== undefined && { permissionMode: body.permission_mode }),
-    ...askedWith(principal, { limits: body.limits ?? null }),
+    ...askedWith(principal, { limits: body.limits ?? null, ...(corpus && { corpus }) }),
     onUnanswered,
   };
 }

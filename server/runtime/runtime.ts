@@ -1,4 +1,5 @@
 /** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
+
 import { type Clock, systemClock } from '../clock.ts';
 import type { QueryEstimate, Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
@@ -39,6 +40,7 @@ import {
   workOnRuns,
 } from './runs/runs-at-work.ts';
 import { listTools } from './tool-listing.ts';
+import { corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
 import { mostWaitingSearches, searchCounts } from './tools/search.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
@@ -71,11 +73,13 @@ export type {
 } from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
+export type { GivenPassages } from './prompt/passages.ts';
 export { isVendorModel } from './providers/catalogue.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
+export type { FindPassages } from './tools/corpus-search.ts';
 export type { SpentByCall } from './transcript.ts';
 export type { WorkspaceTerms } from './workspace-terms.ts';
 
@@ -119,6 +123,8 @@ export interface RuntimeOptions {
   readonly mcpLogins?: LoginKeeper;
   /** Where a SearXNG answers; without one there is no search of the web. */
   readonly webSearchUrl?: string | null;
+  /** Searches the corpus that a query names again, for its agent; without it no agent can. */
+  readonly findPassages?: FindPassages;
   /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
   readonly workspacePlace?: (workspaceId: string) => Promise<string | null>;
   readonly lease?: LeaseTimes;
@@ -266,7 +272,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     lease: options.lease ?? defaultLease,
     limits: options.limits ?? defaultLimits,
     workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
-    needsFiles: (name) => !parts.now.toolset.tools.some((tool) => tool.name === name && tool.needsNoFiles),
+    needsFiles: (name) =>
+      name !== corpusSearchName &&
+      !parts.now.toolset.tools.some((tool) => tool.name === name && tool.needsNoFiles),
   });
 
   return {

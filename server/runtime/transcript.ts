@@ -18,6 +18,7 @@ import type {
   StreamError,
   Usage,
 } from '../contract/api.ts';
+import type { GivenPassages } from './prompt/passages.ts';
 
 /** What happens in a run, before it has its number. A chunk has no name on the wire. */
 export type RunEvent =
@@ -57,6 +58,8 @@ export interface RunRequest {
   readonly key?: { readonly rules: readonly PermissionRule[] } | null;
   /** The provider setting that is to be used before all others, wherever the run goes on. */
   readonly providerSettingId?: string | undefined;
+  /** What it was given out of a corpus when it was asked, and goes on with wherever it goes on. */
+  readonly corpus?: GivenPassages;
   /** Tools that the caller carries out: the run ends where the model asks for one of them. */
   readonly callerTools?: readonly CallerTool[];
   /** What the caller wants of the first answer. */

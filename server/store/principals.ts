@@ -58,6 +58,8 @@ export interface Principals {
   byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
   /** The same by the id of the key, for what was authenticated before. */
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** The person, for what the server does on their behalf; null where they are gone. */
+  byUser(userId: string): Promise<CredentialOwner | null>;
   /** The oldest operator; null where there is none yet. */
   operator(): Promise<CredentialOwner | null>;
   /** Counts requests of a key, and remembers its use, at most once a minute. */
@@ -131,6 +133,7 @@ export function principalRepository({ database }: StoreParts): Principals {
     ),
     byApiKey: (id, now) =>
       database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }), now)),
+    byUser: (userId) => database.read('installation', (sql) => findPerson(sql, userId)),
     operator: () => database.read('installation', operator),
     touchApiKey: (id, { at, address, requests }) =>
       database.write('installation', async (sql) => {

@@ -2,6 +2,7 @@
 import type { QueryEstimate } from '../../contract/api.ts';
 import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from '../prompt/context-use.ts';
 import { shownParts, toCountedMessages } from '../prompt/conversation.ts';
+import { withPassages } from '../prompt/passages.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Query } from '../query.ts';
 import type { RunScope } from '../runs/run-scope.ts';
@@ -10,7 +11,8 @@ import { noUsage } from './model.ts';
 /** The first call of a run that has not begun. */
 export async function estimateRun(scope: RunScope, { messages }: Query): Promise<QueryEstimate> {
   const said = toCountedMessages(await scope.transcript.readMessages(scope.sessionId));
-  const conversation = [...said, ...messages.map(({ role, parts }) => ({ role, parts: shownParts(parts) }))];
+  const asked = messages.map(({ role, parts }) => ({ role, parts: shownParts(parts) }));
+  const conversation = withPassages([...said, ...asked], scope.corpus, scope.runId);
   const tools = isCounted(said) ? [] : await scope.tools();
   const preamble = isCounted(said) ? 0 : estimatePreamble(await systemPrompt(scope, tools), tools);
   const input = tokensOf(conversation) + preamble;

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ToolResult, Usage } from '../../contract/api.ts';
 import type { Model, ModelMessage, ModelMessagePart, ModelPart, ModelRequest } from '../models/model.ts';
+import { arePassages, readPassages, type ShownPassage } from '../prompt/passages.ts';
 
 export const demoProviderId = 'demo';
 export const demoModelId = 'demo-1';
@@ -10,6 +11,9 @@ export const demoModelId = 'demo-1';
 const wordPauseMs = 15;
 /** As much of a prompt or result as the script reads and quotes: patterns over megabytes would block the server. */
 const readLimit = 1000;
+/** Of the passages that a query was given. */
+const mostQuotes = 3;
+const quoteLimit = 600;
 const introduction = 'This is the built-in demonstration: a script answers, not a model.';
 
 /** What the script does for a prompt that names a tool; the first that matches. */
@@ -54,6 +58,11 @@ const toolScripts: readonly {
       content: `1. Look at what there is.\n2. Do it: ${text?.trim()}\n3. See that it works.`,
     }),
   },
+  {
+    tool: 'corpus_search',
+    pattern: /\bsearch\b.*?\b(?:corpus|documents?)\b.*?\bfor\b\s+(.+)/is,
+    input: ([, query]) => ({ query: query?.trim() }),
+  },
   { tool: 'ls', pattern: /\blist\b.*?\bfiles\b/is, input: () => ({}) },
 ];
 
@@ -97,9 +106,21 @@ function toolCall(request: ModelRequest): Call | null {
 
 function answer(request: ModelRequest, results: readonly ToolResult[]): string {
   const result = results.at(-1);
+  const passages = shownPassages(request.messages);
+  if (!result && passages.length > 0) return quoted(passages);
   if (!result) return `${introduction} You said: ${lastPrompt(request.messages)}`;
   const outcome = result.is_error ? 'did not succeed' : 'answered';
   return `${introduction} The tool ${result.name} ${outcome}: ${result.content.slice(0, readLimit)}`;
+}
+
+/** What a script can do with passages: quote them, and say where they stand. */
+function quoted(passages: readonly ShownPassage[]): string {
+  const quotes = passages.slice(0, mostQuotes).map(({ number, place, text }) => {
+    const isCut = text.length > quoteLimit;
+    return `“${isCut ? `${text.slice(0, quoteLimit).toWellFormed()} …` : text}” [${number}] ${place}`;
+  });
+  const rest = 'It quotes what the search found first, whether or not that answers you:';
+  return `${introduction} ${rest}\n\n${quotes.join('\n\n')}`;
 }
 
 async function* writeCall(
@@ -171,9 +192,15 @@ function readable(part: ModelMessagePart): string {
 function lastPrompt(messages: readonly ModelMessage[]): string {
   const message = messages.findLast(({ role }) => role === 'user');
   return (message?.parts ?? [])
+    .filter((part) => part.type !== 'text' || !arePassages(part.text))
     .map((part) => (part.type === 'text' ? part.text : ''))
     .join('\n')
     .slice(0, readLimit);
+}
+
+function shownPassages(messages: readonly ModelMessage[]): ShownPassage[] {
+  const message = messages.findLast(({ role }) => role === 'user');
+  return (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? readPassages(part.text) : []));
 }
 
 function resultsSincePrompt(messages: readonly ModelMessage[]): ToolResult[] {

@@ -4,6 +4,7 @@ import type { EventLog } from '../events/event-log.ts';
 import type { AnswerTerms } from '../models/model.ts';
 import { askPatiently, type PatientCall } from '../models/model-patience.ts';
 import { withoutHugeResults } from '../prompt/context-use.ts';
+import { withPassages } from '../prompt/passages.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Draft, newDraft, unfinishedAnswer, writeDraft } from './draft.ts';
 import type { Progress } from './progress.ts';
@@ -44,7 +45,8 @@ function termsOf({ terms: { toolChoice, ...always } }: RunScope, { steps }: Prog
 type Told = Parameters<PatientCall<unknown>['told']>[0];
 
 /** The list of models is only needed where there is something to cut. */
-async function shownTo({ model }: RunScope, { conversation }: Progress) {
+async function shownTo({ model, corpus, runId }: RunScope, progress: Progress) {
+  const conversation = withPassages(progress.conversation, corpus, runId);
   const hasResults = conversation.some(({ role }) => role === 'tool');
   return hasResults ? withoutHugeResults(conversation, (await model.facts()).contextWindow) : conversation;
 }

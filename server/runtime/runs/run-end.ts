@@ -15,7 +15,7 @@ import type { RunScope } from './run-scope.ts';
 import { spend } from './spending.ts';
 
 /** As much of a run as is needed to end it, also where the rest could not be opened. */
-export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log'> & {
+export type EndingRun = Pick<RunScope, 'runId' | 'sessionId' | 'transcript' | 'log' | 'corpus'> & {
   readonly model: Pick<Model, 'name'> & Partial<Pick<Model, 'facts'>>;
 };
 
@@ -73,7 +73,7 @@ async function end(
     interrupt_reason: interruptReason,
     tool_uses: progress.toolUses,
     tool_results: progress.toolResults,
-    rag_results: [],
+    rag_results: [...(scope.corpus?.passages ?? [])],
   };
   await log.end([{ name: 'done', data: response }], (events) =>
     scope.transcript.endRun({

@@ -18,6 +18,7 @@ import type { Asker } from '../providers/own-providers.ts';
 import type { Providers } from '../providers/providers.ts';
 import type { Query } from '../query.ts';
 import { agentTool } from '../tools/agent.ts';
+import { corpusSearchTool, type FindPassages } from '../tools/corpus-search.ts';
 import { mediaTools } from '../tools/media-tools.ts';
 import { memoryToolNames } from '../tools/memory-tools.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -38,6 +39,8 @@ export interface ScopeParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
+  /** Searches the corpus of a query again; without it no run can. */
+  readonly findPassages?: FindPassages;
   /** Begins a run beside those at work. */
   readonly start: (query: Query) => Promise<unknown>;
   /** Tells that the store has news for a run. */
@@ -98,6 +101,11 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       named === null ? defaultModel(providers, config) : providers.resolve(named),
       query.generation,
     );
+    const corpus = request?.corpus ?? null;
+    const searching =
+      corpus && given.findPassages
+        ? [corpusSearchTool(given.findPassages, { userId, corpusId: corpus.corpusId })]
+        : [];
     const rootRunId = query.agent?.rootRunId ?? runId;
     const depth = query.agent?.depth ?? 0;
     const isLeft = ({ name }: Tool) =>
@@ -126,10 +134,12 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       settings,
       onUnanswered: query.onUnanswered,
       callerTools: query.request?.callerTools ?? [],
+      corpus,
       terms: query.request?.terms ?? {},
       tools: async () => {
         const config = await settings();
-        const all = await unlessAborted(toolsIn(workspacePath, config, asker), controller.signal, []);
+        const usual = await unlessAborted(toolsIn(workspacePath, config, asker), controller.signal, []);
+        const all = [...searching, ...usual];
         const { max_agent_depth } = agentLimits(config);
         const disabled = config.options?.disabled_tools ?? [];
         // A name that the caller uses is the caller's, whatever tool of ours is called so.

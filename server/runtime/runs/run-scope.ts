@@ -15,6 +15,7 @@ import type { AnswerTerms, Generation, Model, ToolDefinition } from '../models/m
 import type { ModelChoice } from '../models/model-choice.ts';
 import type { Patience } from '../models/model-patience.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
+import type { GivenPassages } from '../prompt/passages.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { RunRequest, Transcript } from '../transcript.ts';
 import type { LimitsOfRun } from './run-limits.ts';
@@ -42,6 +43,8 @@ export interface RunScope {
   readonly tools: () => Promise<readonly Tool[]>;
   /** Those that the caller carries out: a run ends where the model asks for one of them. */
   readonly callerTools: readonly ToolDefinition[];
+  /** What it was given out of a corpus; null where its query names none. */
+  readonly corpus: GivenPassages | null;
   /** What the caller wants of the first answer. */
   readonly terms: AnswerTerms;
   /** Null where nobody keeps memories. */

@@ -71,8 +71,11 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress): Promis
     model: scope.model.name,
     agent_slug: scope.profile.slug,
   } as const;
-  await log.commit([{ name: 'runtime', data: started }], (events) =>
-    scope.transcript.changeStatus(scope, 'running', events),
+  const notice = scope.corpus?.notice ?? null;
+  const told = notice === null ? [] : [{ type: 'notice_given' as const, message: notice }];
+  await log.commit(
+    [started, ...told].map((data) => ({ name: 'runtime' as const, data })),
+    (events) => scope.transcript.changeStatus(scope, 'running', events),
   );
   const stored = await scope.transcript.readConversation(scope.sessionId, scope.runId);
   progress.memory.todos = todosOf(stored);

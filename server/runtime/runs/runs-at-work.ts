@@ -265,8 +265,9 @@ function missingProvider(error: unknown, { model, request }: TakenRun): unknown 
   );
 }
 
-function endingOf({ runId, sessionId, model }: TakenRun, transcript: Transcript, log: Log) {
-  return { runId, sessionId, transcript, log, model: { name: model } };
+function endingOf({ runId, sessionId, model, request }: TakenRun, transcript: Transcript, log: Log) {
+  const corpus = request?.corpus ?? null;
+  return { runId, sessionId, transcript, log, corpus, model: { name: model } };
 }
 
 /** The query as it was asked, in the session as it is now. */
