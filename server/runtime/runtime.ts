@@ -50,6 +50,7 @@ export type { Profile } from './agents/profile.ts';
 export type { ProfileSource } from './agents/profiles.ts';
 export type { FileToPutBack } from './files/pending-file.ts';
 export type { PutBackPlan } from './files/put-back.ts';
+export type { GivenPassages } from './given-passages.ts';
 export type { Inspection } from './inspection.ts';
 export type { RuntimeSettings } from './live-parts.ts';
 export type { LoginKeeper } from './mcp/login-keeper.ts';
@@ -73,7 +74,6 @@ export type {
 } from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
-export type { GivenPassages } from './prompt/passages.ts';
 export { isVendorModel } from './providers/catalogue.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';

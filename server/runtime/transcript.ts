@@ -18,7 +18,7 @@ import type {
   StreamError,
   Usage,
 } from '../contract/api.ts';
-import type { GivenPassages } from './prompt/passages.ts';
+import type { GivenPassages } from './given-passages.ts';
 
 /** What happens in a run, before it has its number. A chunk has no name on the wire. */
 export type RunEvent =
