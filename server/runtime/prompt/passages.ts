@@ -38,7 +38,7 @@ export function listed(passages: readonly PassageHit[], mark: string): string {
 }
 
 /** Where a passage stands, for people and for a model. */
-export function placeOf({ document_title, citation }: PassageHit): string {
+function placeOf({ document_title, citation }: PassageHit): string {
   const { headings, page, line } = citation;
   const place = page === null ? `line ${line}` : `page ${page}`;
   return `${[document_title, ...headings].map(onOneLine).join(' › ')} (${place})`;
