@@ -37,7 +37,9 @@ export function createApp(services: Services, handlers: Operations = operations)
   app.use(traceRequests(ports));
   app.use(recordRequests(ports));
   app.use(shareWithOrigins(ports.settings));
-  for (const path of paths) app.route(path.pattern).all(serve(path, { ports, performOnce, replies }));
+  const steps = { ports, performOnce, replies };
+  app.use(serveFixed(paths.filter(isFixed), steps));
+  for (const path of paths) if (!isFixed(path)) app.route(path.pattern).all(serve(path, steps));
   app.use(refuseUnknownPath);
   app.use(answerFailure(replies, ports));
   // http/server.ts tells when; Express types only the one event of its own.
@@ -49,6 +51,20 @@ interface Steps {
   readonly ports: Ports;
   readonly performOnce: PerformOnce;
   readonly replies: Replies;
+}
+
+/** Whether the path is one for all, without an id. */
+function isFixed({ pattern }: Path): boolean {
+  return !pattern.includes(':');
+}
+
+/** Found by name: Express would try one pattern after the other, of which the contract has hundreds. */
+function serveFixed(fixed: readonly Path[], steps: Steps): RequestHandler {
+  const served = new Map(fixed.map((path) => [path.pattern, serve(path, steps)]));
+  return (request, response, next) => {
+    const handle = served.get(exchangeOf(request).path);
+    return handle ? handle(request, response, next) : next();
+  };
 }
 
 /** One path: what is meant, who calls, may they, what do they say, and what is the answer. */
