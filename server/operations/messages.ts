@@ -217,13 +217,32 @@ async function* nothing(estimate: number): AsyncGenerator<ModelPart> {
   yield { type: 'finish', stopReason: 'max_tokens', usage };
 }
 
-/** Whatever becomes of the answer: read to its end, failed, or left. */
-async function* endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): AsyncGenerator<Part> {
-  try {
-    yield* parts;
-  } finally {
-    await end();
-  }
+/** Whatever becomes of the answer: read to its end, failed, or left, also before anything of it was read. */
+function endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): AsyncIterableIterator<Part> {
+  const iterator = parts[Symbol.asyncIterator]();
+  return {
+    async next() {
+      try {
+        const next = await iterator.next();
+        if (next.done) await end();
+        return next;
+      } catch (error) {
+        await end();
+        throw error;
+      }
+    },
+    async return() {
+      try {
+        await iterator.return?.();
+      } finally {
+        await end();
+      }
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 /** The request in our words. Throws Problem where it is wrong. */

@@ -1,7 +1,7 @@
 /** Does in one transaction what many ask for at once: where one connection writes for all, each would wait for those before it. */
 
 /** How long more of it gathers, where there was more than one: nobody notices it. */
-const gatherMs = 5;
+const gatherMs = 10;
 const mostTogether = 200;
 
 interface Waiting<Work, Result> {

@@ -1,5 +1,6 @@
 /** A model whose provider somebody may change or take away while a run asks it: looked up again at each call. */
 import { Problem } from '../../problem.ts';
+import { later } from '../models/later.ts';
 import { type Model, ModelFailure } from '../models/model.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
@@ -25,9 +26,7 @@ export function followedModel({ definition, current, open }: FollowedProvider): 
   return {
     name,
     facts: () => kept.model.facts(),
-    async *stream(request, signal) {
-      yield* (await now()).stream(request, signal);
-    },
+    stream: (request, signal) => later(async () => (await now()).stream(request, signal)),
     ...(relay && {
       relay: async (request, signal) => {
         const model = await now();
