@@ -188,6 +188,19 @@ describe('a message', () => {
     expect(plain.status).toBeGreaterThanOrEqual(500);
   });
 
+  test.each(['scripted:scripted-1', 'compatible:compatible-1'])(
+    'says when to come back where its provider has said so: %s',
+    async (model) => {
+      await upstream.script([{ fail: { kind: 'status', status: 429, retry_after: '7' } }]);
+      for (const stream of [false, true]) {
+        const answer = await post(say('Hi', { model, stream }));
+        expect(answer).toMatchObject({ status: 529, body: { error: { type: 'overloaded_error' } } });
+        expect(answer.headers.get('retry-after')).toBe('7');
+        expect(answer.body.error.message).toContain('in 7 s');
+      }
+    },
+  );
+
   test.each([
     ['This model has a maximum context length of much less.', /^prompt is too long for the model$/],
     ['prompt is too long: 9 tokens > 8 maximum', /^prompt is too long: 9 tokens > 8 maximum$/],

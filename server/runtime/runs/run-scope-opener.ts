@@ -3,13 +3,14 @@ import type { Clock } from '../../clock.ts';
 import type { InterruptReason } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
+import { Problem } from '../../problem.ts';
 import type { Tracing } from '../../tracing.ts';
 import { agentLimits, allowedTools, limitsBelow, startsInTurn } from '../agents/agent-starter.ts';
 import { leavesTool, type Profile, stricterMode } from '../agents/profile.ts';
 import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import { seenFiles } from '../files/seen-files.ts';
-import type { LiveParts } from '../live-parts.ts';
+import type { LiveParts, Parts } from '../live-parts.ts';
 import { type MemoryKeeper, memoriesOf } from '../memory-keeper.ts';
 import { chooseModel } from '../models/model-choice.ts';
 import { patienceOf } from '../models/model-patience.ts';
@@ -67,7 +68,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
   ): Promise<readonly Tool[]> {
     const { toolset, extensions } = await parts.refresh();
     // Most settings name nobody who makes pictures or sounds, and whose providers count need not be looked up for them.
-    const { media } = namesMedia(config) ? await parts.of(asker) : parts.now;
+    const { media } = namesMedia(config) ? await partsFor(asker) : parts.now;
     const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
     const disabled = config.options?.disabled_tools ?? [];
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
@@ -75,6 +76,16 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     );
     const builtIn = toolset.tools.filter(({ name }) => given.memories || !memoryToolNames.includes(name));
     return [...builtIn, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+  }
+
+  /** Where the setting that is wanted is gone, the model call that follows says so. */
+  async function partsFor(asker: Asker): Promise<Parts> {
+    try {
+      return await parts.of(asker);
+    } catch (error) {
+      if (asker.providerSettingId === undefined || !(error instanceof Problem)) throw error;
+      return parts.of({ userId: asker.userId, workspaceId: asker.workspaceId });
+    }
   }
 
   return async (query, runId, controller) => {
