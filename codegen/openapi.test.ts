@@ -99,6 +99,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   searchCorpus: 'looks only',
   searchSessions: 'looks only',
   searchMemories: 'looks only',
+  importMemories: 'what is there already is not doubled',
+  purgeMemories: 'does the same again',
 };
 
 function takesKey({ parameters = [] }: PlacedOperation['operation']): boolean {

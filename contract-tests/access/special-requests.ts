@@ -17,6 +17,10 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   createSession: inWorkspace,
   createAgent: inWorkspace,
   uploadFile: inWorkspace,
+  importMemories: inWorkspace,
+  purgeMemories: ({ ids }) => ({
+    body: { scope: 'agent', agent_slug: 'nobody', workspace_id: ids.workspace_id },
+  }),
   // The same is kept once in a workspace.
   updateMemory: () => ({ body: { content: `Remember ${crypto.randomUUID()}.` } }),
   createMemory: ({ ids }) => ({

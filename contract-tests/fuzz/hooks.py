@@ -445,6 +445,12 @@ def keep_memory(case):
         case.body = case.body or {"kind": "fact"}
 
 
+def purge_nobody(case):
+    # Others still ask for the memories of the fuzzer itself.
+    if isinstance(case.body, dict):
+        case.body = {"scope": "agent", "agent_slug": "nobody", "confirm": True}
+
+
 def new_workspace():
     return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -935,6 +941,8 @@ POINTERS = {
     "updateMemory": keep_memory,
     "deleteMemory": point_at_doomed_memory,
     "listMemoryVersions": point_at_memory,
+    "importMemories": upload_to_own_workspace,
+    "purgeMemories": purge_nobody,
     "uploadFile": upload_to_own_workspace,
     "getFile": point_at_file,
     "updateFile": point_at_file,

@@ -1,5 +1,6 @@
 /** Journeys of memories: kept once, found by their words, changed in versions, and forgotten. */
 import { expect, test } from 'vitest';
+import { formOf } from '../access/wire.ts';
 import { example, expectShape, preferring, refusal, type Target } from './target.ts';
 
 const url = '/api/v1/memories/{memory_id}';
@@ -42,5 +43,32 @@ export function memoryJourneys(target: () => Target): void {
     expect((await client.DELETE(url, { params: { path } })).response.status).toBe(204);
     const gone = await refusal(client.GET(url, { params: { path }, ...preferring(404) }));
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
+  });
+
+  test('memories come in as lines, go out as lines, and are purged', async () => {
+    const { client, liveOnly } = target();
+    const body = { file: '{"scope":"user","content":"Ada drinks tea."}\n{"scope":"user"}\n' };
+    const imported = await client.POST('/api/v1/memories/import', { body, bodySerializer: formOf });
+    expectShape('MemoryImportResult', imported.data);
+    expect(imported.data).toMatchObject({ lines: 2, created: 1, failed: 1 });
+    const exported = await client.GET('/api/v1/memories/export', {
+      params: { query: { scope: 'user' } },
+      parseAs: 'text',
+    });
+    const lines = exported.data
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines).toHaveLength(1);
+    await liveOnly(() => {
+      expect(lines[0]).toMatchObject({ scope: 'user', content: 'Ada drinks tea.' });
+    });
+    const purge = { scope: 'user', confirm: true } as const;
+    const purged = await client.POST('/api/v1/memories/purge', { body: purge });
+    expect([purged.response.status, purged.data]).toEqual([202, { purged: 1 }]);
+    await liveOnly(async () => {
+      const { data } = await client.GET('/api/v1/memories', { params: { query: { scope: 'user' } } });
+      expect(data.data).toEqual([]);
+    });
   });
 }

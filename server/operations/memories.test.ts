@@ -215,6 +215,89 @@ test('messages without a session are told of no memories, and those of a session
   expect(await told()).toContain('Ada drinks tea.');
 });
 
+async function importLines(
+  lines: readonly (string | Uint8Array<ArrayBuffer>)[],
+  token = ada.token,
+): Promise<Json> {
+  const form = new FormData();
+  form.append('file', new Blob(lines.flatMap((line) => [line, '\n'])), 'memories.jsonl');
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(`${app.url}/api/v1/memories/import`, { method: 'POST', headers, body: form });
+  expect(answer.status).toBe(200);
+  return answer.json();
+}
+
+test('what is exported can be imported by another, each line for itself, and again without harm', async () => {
+  await remember('Ada drinks tea.', { tags: ['drinks'], expires_at: '2099-01-01T00:00:00Z' });
+  await remember('Deploys happen on Tuesdays.', { scope: 'workspace', kind: 'instruction' });
+  const exported = await fetch(`${app.url}/api/v1/memories/export`, {
+    headers: { authorization: `Bearer ${ada.token}` },
+  });
+  expect(exported.headers.get('content-type')).toMatch(/^application\/x-ndjson/);
+  const lines = (await exported.text()).trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line).content)).toEqual([
+    'Ada drinks tea.',
+    'Deploys happen on Tuesdays.',
+  ]);
+  const grace = await app.register(`grace${people}`);
+  const broken = [
+    '{"scope":"user"',
+    '[]',
+    '',
+    '{"scope":"user","content":"x","colour":"red"}',
+    '{"scope":"session","content":"x"}',
+    Uint8Array.of(0x22, 0xff, 0x22),
+    JSON.stringify({ scope: 'user', content: 'x'.repeat(70_000) }),
+  ];
+  const result = await importLines([...lines, ...broken], grace.token);
+  expect(result).toMatchObject({ lines: 8, created: 1, duplicates: 0, failed: 7 });
+  expect(result.errors.map(({ line, code, message }: Json) => [line, code, message])).toEqual([
+    [2, 'not_found', expect.stringContaining('workspace')],
+    [3, 'invalid_json', 'the line is not JSON'],
+    [4, 'invalid_request', 'the line is no object'],
+    [6, 'invalid_request', '/colour is not a known member'],
+    [7, 'invalid_request', 'body/session_id: is required with the scope session'],
+    [8, 'invalid_encoding', 'the line is not UTF-8'],
+    [9, 'invalid_request', 'the line is longer than 65536 bytes'],
+  ]);
+  expect(await importLines(lines)).toMatchObject({ created: 0, duplicates: 2, failed: 0 });
+  const { body } = await send('GET', '/memories', undefined, grace.token);
+  expect(body.data).toMatchObject([{ content: 'Ada drinks tea.', tags: ['drinks'], version: 1 }]);
+});
+
+test('many lines come in, and go out in their order', async () => {
+  const lines = Array.from({ length: 300 }, (_, index) =>
+    JSON.stringify({ scope: 'user', content: `Fact ${index}` }),
+  );
+  expect(await importLines(lines)).toMatchObject({ lines: 300, created: 300 });
+  const pages = await fetch(`${app.url}/api/v1/memories/export?kind=fact`, {
+    headers: { authorization: `Bearer ${ada.token}` },
+  });
+  const contents = (await pages.text())
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).content);
+  expect(contents).toEqual(lines.map((line) => JSON.parse(line).content));
+});
+
+test('a purge forgets all of one owner and nothing else, once that is confirmed', async () => {
+  await remember('Ada drinks tea.');
+  await remember('Ada likes cats.');
+  await remember('Deploys happen on Tuesdays.', { scope: 'workspace' });
+  expect(coded(await send('POST', '/memories/purge', { scope: 'user' }))).toEqual([400, 'invalid_request']);
+  expect(coded(await send('POST', '/memories/purge', { scope: 'user', confirm: false }))).toEqual([
+    400,
+    'invalid_request',
+  ]);
+  const purged = await send('POST', '/memories/purge', { scope: 'user', confirm: true });
+  expect([purged.status, purged.body]).toEqual([202, { purged: 2 }]);
+  expect(await contents()).toEqual(['Deploys happen on Tuesdays.']);
+  expect((await send('POST', '/memories/search', { query: 'tea cats' })).body.data).toEqual([]);
+  await remember('Ada drinks tea.');
+  const { body } = await send('GET', '/audit/logs?action=memory.purge');
+  expect(body.data[0]).toMatchObject({ before: { scope: 'user', memories: 2 } });
+});
+
 test('the audit log says that there is a memory, and never what it says', async () => {
   const { id } = await remember('A quiet word.', { tags: ['hush'] });
   await send('PATCH', `/memories/${id}`, { content: 'A louder word.' });

@@ -1,6 +1,8 @@
 /** What people and agents want to be known in later conversations. */
+import type { Memory } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { importLines } from './memory-lines.ts';
 import { quotaNotice } from './quota-notice.ts';
 
 export const listMemories: Handler<'listMemories'> = async ({ principal, query }, { store }) => ({
@@ -49,6 +51,31 @@ export const listMemoryVersions: Handler<'listMemoryVersions'> = async (
   { principal, path, query },
   { store },
 ) => ({ status: 200, body: await store.memories.versions(principal, path.memory_id, query) });
+
+export const exportMemories: Handler<'exportMemories'> = async ({ principal, query }, { store }) => {
+  const pages = await store.memories.export(principal, query);
+  const headers = { 'Content-Disposition': 'attachment; filename="memories.jsonl"' };
+  return { status: 200, type: 'application/x-ndjson', headers, body: linesOf(pages) };
+};
+
+export const importMemories: Handler<'importMemories'> = async ({ principal, body }, { store }) => {
+  const { file, workspace_id } = body;
+  // Said once, and not of every line.
+  if (workspace_id !== undefined) await store.memories.requirePlace(principal, workspace_id);
+  const create = (input: Parameters<typeof store.memories.create>[1]) =>
+    store.memories.create(principal, input, writerOf(principal));
+  return { status: 200, body: await importLines(file.content, workspace_id, create) };
+};
+
+export const purgeMemories: Handler<'purgeMemories'> = async ({ principal, body }, { store }) => {
+  const { confirm: _confirm, ...owner } = body;
+  return { status: 202, body: { purged: await store.memories.purge(principal, owner) } };
+};
+
+async function* linesOf(pages: AsyncIterable<readonly Memory[]>): AsyncGenerator<string> {
+  for await (const page of pages)
+    if (page.length > 0) yield page.map((memory) => `${JSON.stringify(memory)}\n`).join('');
+}
 
 /** The person themselves, whichever credential they came with. */
 function writerOf({ credential, credentialId }: Principal) {

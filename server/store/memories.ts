@@ -83,6 +83,12 @@ export interface Memories {
   /** The newest first. Throws `not_found`. */
   versions(reach: Reach, id: string, query: PageQuery): Promise<Page<MemoryVersion>>;
   search(reach: Reach, search: MemorySearch): Promise<MemorySearchResult>;
+  /** Throws `not_found` or `role_required` where the caller may keep none in the workspace. */
+  requirePlace(reach: Reach, workspaceId: string): Promise<void>;
+  /** The oldest first, a page at a time. */
+  export(reach: Reach, filters: MemoryFilters): Promise<AsyncIterable<readonly Memory[]>>;
+  /** Forgets all of one owner; answers with how many. Throws `not_found`, `role_required` or `invalid_request`. */
+  purge(reach: Reach, owner: NamedOwner): Promise<number>;
   /** Deletes what has expired; answers with how many. */
   prune(now: Date): Promise<number>;
 }
@@ -170,8 +176,45 @@ export function memoryRepository(parts: StoreParts): Memories {
     search: (reach, search) =>
       // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
       database.read('installation', (sql) => searchMemories(sql, reach, search, now())),
+    requirePlace: (reach, workspace_id) =>
+      database.read(reach, async (sql) => {
+        requireMemoryRole(reach, await findOwner(sql, reach, { scope: 'workspace', workspace_id }));
+      }),
+    async export(reach, filters) {
+      await database.write('installation', async (sql) => {
+        const organizationId = reach.organizationIds[0] ?? null;
+        const target = { type: 'memory', id: null };
+        recordAudit(sql, reach, { action: 'memory.export', target, organizationId, after: { ...filters } });
+      });
+      return pagesOf((query) => this.list(reach, { ...filters, ...query, sort: 'created_at', limit: 100 }));
+    },
+    purge: (reach, named) =>
+      database.write('installation', async (sql) => {
+        const owner = await findOwner(sql, reach, named);
+        requireMemoryRole(reach, owner);
+        const there = sql<MemoryRow>('memories').where({ owner_key: owner.owner_key });
+        // What has expired is nowhere read: to end all of them is one statement, and the sweep does the rest.
+        const purged = await unexpired(there, now()).update({ expires_at: now() });
+        const { scope, workspace_id, session_id, agent_slug, organization_id: organizationId } = owner;
+        recordAudit(sql, reach, {
+          ...{ action: 'memory.purge', target: { type: 'memory', id: null }, organizationId },
+          before: { scope, workspace_id, session_id, agent_slug, memories: purged },
+        });
+        return purged;
+      }),
     prune: (date) => sweepTable(database, 'memories', 'expires_at', date.getTime() + 1),
   };
+}
+
+async function* pagesOf(
+  read: (query: { cursor?: string }) => Promise<Page<Memory>>,
+): AsyncGenerator<readonly Memory[]> {
+  let page = await read({});
+  yield page.data;
+  while (page.next_cursor !== null) {
+    page = await read({ cursor: page.next_cursor });
+    yield page.data;
+  }
 }
 
 function seen(sql: Knex, reach: Reach, id: string, now: number) {
@@ -193,7 +236,7 @@ async function lock(
   return row;
 }
 
-type MemoryFilters = Omit<MemoryQuery, 'sort' | 'limit' | 'cursor'>;
+export type MemoryFilters = Omit<MemoryQuery, 'sort' | 'limit' | 'cursor'>;
 
 function filtered(sql: Knex, part: Knex.QueryBuilder, filters: MemoryFilters, now: number) {
   const { tag, q: _words, ...columns } = filters;
