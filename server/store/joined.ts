@@ -1,5 +1,8 @@
 /** Answers the same question, asked by many at once, with one query. */
 
+/** How long more of those gather who ask while a query is under way: one alone never waits. */
+const gatherMs = 3;
+
 /**
  * A query begins after the last of those whom it answers has asked, so that whatever was changed before is seen: nothing
  * is remembered between queries. It is asked in the words of the last; `keyOf` says which questions are the same.
@@ -33,7 +36,7 @@ export function joined<Question, Rest extends unknown[], Answer>(
     }
     const query: { asked: [Question, ...Rest]; readonly answer: Promise<Answer> } = {
       asked,
-      answer: present.then(() => {
+      answer: present.then(gathered).then(() => {
         next.delete(key);
         return begin(key, query.asked);
       }),
@@ -41,4 +44,8 @@ export function joined<Question, Rest extends unknown[], Answer>(
     next.set(key, query);
     return query.answer;
   };
+}
+
+function gathered(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, gatherMs));
 }
