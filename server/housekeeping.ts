@@ -38,6 +38,8 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     memories: () => store.memories.prune(now),
     files: () => store.files.expire(now),
+    extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),
+    staged_passages: () => store.chunks.sweep(daysAgo(1)),
     bytes_of_files: () => store.files.sweep(now),
     usage: () => store.usage.prune(daysAgo(usageDays)),
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),

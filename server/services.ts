@@ -1,6 +1,6 @@
 /** What a handler is given, and how it is built: settings in, the parts of the server out. */
 import { mkdir } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { availableParallelism, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Clock, systemClock } from './clock.ts';
 import {
@@ -32,9 +32,13 @@ import {
 } from './identity/identity.ts';
 import {
   createEmbedders,
+  createParsers,
   createPassageSearch,
   type Embedders,
+  type Ingestion,
+  type Parsers,
   type PassageSearch,
+  startIngestion,
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
@@ -51,8 +55,10 @@ import {
 import {
   createRuntime,
   type FindPassages,
+  hasDied,
   isVendorModel,
   type LoginKeeper,
+  nameOwner,
   type Runtime,
 } from './runtime/runtime.ts';
 import {
@@ -116,6 +122,8 @@ export interface Services {
   readonly modelCatalogs: ModelCatalogs;
   readonly embedders: Embedders;
   readonly passageSearch: PassageSearch<Reach>;
+  readonly parsers: Parsers;
+  readonly ingestion: Ingestion;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -227,6 +235,9 @@ const mostProviderBytes = 1024 * 1024;
 
 /** A file may be as large as it is; a bucket that is away is told of. */
 const storageLimits = { maxBytes: Number.POSITIVE_INFINITY, headersMs: 60_000 };
+
+/** What an address may answer that a document is made from. */
+const documentLimits = { maxBytes: 32 * 1024 * 1024, headersMs: 20_000, totalMs: 60_000 };
 
 /** How long local model servers may take to say that they are there. */
 const discoveryMs = 500;
@@ -380,7 +391,7 @@ async function assemble(
       const providers = await providerSettings.forRuns(stored, asker.providerSettingId);
       return { providers, models: await defaultModels.counting(asker, providers) };
     },
-    lease: { leaseMs: settings.leaseSeconds * 1000, renewMs: (settings.leaseSeconds * 1000) / 3.3 },
+    lease: leaseOf(settings),
     clock,
     log,
     tracing,
@@ -390,6 +401,22 @@ async function assemble(
     runtime
       .refresh()
       .catch((error: unknown) => log.error({ err: error }, 'the settings could not be applied'));
+  });
+  const parsers = createParsers({ processes: Math.max(1, availableParallelism() - 1), log });
+  const ingestion = startIngestion({
+    records: store.ingestionWork,
+    texts: store.extractedTexts,
+    chunks: store.chunks,
+    parsers,
+    currentEmbedder: () => embedders.current(),
+    file: (id) => store.files.forServer(id),
+    fetch: outbound.fetchFor('account', documentLimits),
+    owner: nameOwner(),
+    hasDied,
+    lanes: Math.max(2, availableParallelism()),
+    lease: leaseOf(settings),
+    now: () => clock.now(),
+    log,
   });
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
@@ -432,6 +459,8 @@ async function assemble(
     modelCatalogs,
     embedders,
     passageSearch,
+    parsers,
+    ingestion,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -444,6 +473,8 @@ async function assemble(
     },
     async close() {
       followed.close();
+      await ingestion.stop();
+      await parsers.close();
       await runtime.close();
       await embedders.close();
       await providerOauth.settled();
@@ -468,6 +499,10 @@ function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages
     const { data, notice } = await search.search(reach, question, signal);
     return { passages: data, notice };
   };
+}
+
+function leaseOf({ leaseSeconds }: ServerSettings) {
+  return { leaseMs: leaseSeconds * 1000, renewMs: (leaseSeconds * 1000) / 3.3 };
 }
 
 async function anchorAuditLog(

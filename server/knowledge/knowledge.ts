@@ -1,4 +1,6 @@
 /** What the server knows of documents and of what they say. */
 export { type InstalledModel, installModel } from './embedded/install-model.ts';
 export { createEmbedders, type Embedders } from './embedders.ts';
+export { type Ingestion, startIngestion } from './ingestion.ts';
+export { createParsers, type Parsers } from './parsing/parsers.ts';
 export { createPassageSearch, type PassageSearch } from './search.ts';

@@ -8,10 +8,14 @@ export const listDocuments: Handler<'listDocuments'> = async ({ principal, path,
   body: await store.documents.list(principal, path.corpus_id, query),
 });
 
-export const addDocuments: Handler<'addDocuments'> = async ({ principal, path, body }, { store }) => {
+export const addDocuments: Handler<'addDocuments'> = async (
+  { principal, path, body },
+  { store, ingestion },
+) => {
   if (!body.file_ids && !body.urls && !body.texts) throw nothingNamed();
   const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
   const { job, notices } = await store.ingestionJobs.add(principal, path.corpus_id, body, apiKeyId);
+  ingestion.wake();
   const Location = `/api/v1/corpora/${job.corpus_id}/ingestion-jobs/${job.id}`;
   return { status: 202, headers: { Location, ...quotaNotice(notices) }, body: job };
 };

@@ -21,10 +21,14 @@ export const cancelIngestionJob: Handler<'cancelIngestionJob'> = async ({ princi
   body: await store.ingestionJobs.cancel(principal, placeOf(path)),
 });
 
-export const retryIngestionJob: Handler<'retryIngestionJob'> = async ({ principal, path }, { store }) => ({
-  status: 202,
-  body: await store.ingestionJobs.retry(principal, placeOf(path)),
-});
+export const retryIngestionJob: Handler<'retryIngestionJob'> = async (
+  { principal, path },
+  { store, ingestion },
+) => {
+  const job = await store.ingestionJobs.retry(principal, placeOf(path));
+  ingestion.wake();
+  return { status: 202, body: job };
+};
 
 function placeOf(path: { readonly corpus_id: string; readonly ingestion_id: string }) {
   return { corpusId: path.corpus_id, ingestionId: path.ingestion_id };

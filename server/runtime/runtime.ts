@@ -78,6 +78,7 @@ export { isVendorModel } from './providers/catalogue.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
+export { hasDied, nameOwner } from './runs/lease-owner.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
 export type { FindPassages } from './tools/corpus-search.ts';
 export type { SpentByCall } from './transcript.ts';

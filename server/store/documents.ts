@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { Document, DocumentUpdate, operations } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
+import type { Chunks } from './chunk-index.ts';
 import { requireCorpus } from './corpus-rows.ts';
 import { changeStats } from './corpus-stats.ts';
 import type { Cursors } from './cursor.ts';
@@ -43,7 +44,11 @@ export interface Documents {
   delete(reach: Reach, place: DocumentPlace, ifMatch?: string | undefined): Promise<void>;
 }
 
-export function documentRepository({ database, clock, cursors }: StoreParts): Documents {
+interface DocumentParts extends StoreParts {
+  readonly chunks: Pick<Chunks, 'remove'>;
+}
+
+export function documentRepository({ database, clock, cursors, chunks }: DocumentParts): Documents {
   const now = (): number => clock.now().getTime();
   return {
     list: (reach, corpusId, query) =>
@@ -81,6 +86,8 @@ export function documentRepository({ database, clock, cursors }: StoreParts): Do
       database.write(reach, async (sql) => {
         const row = await lockDocument(sql, reach, place, ifMatch);
         const leaveJobs = await leavingDocument(sql, row.id, now());
+        const owner = { organizationId: row.organization_id, workspaceId: row.workspace_id };
+        await chunks.remove(owner, row.corpus_id, row.id, sql);
         await sql<DocumentRow>('documents').where({ id: row.id }).delete();
         await changeStats(sql, row.corpus_id, row, null);
         await leaveJobs();

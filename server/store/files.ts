@@ -56,6 +56,11 @@ interface UploadedFile extends TaggedFile {
   readonly notices: readonly string[];
 }
 
+interface ReadableFile extends Pick<StoredFile, 'filename' | 'size' | 'sha256'> {
+  /** Throws `storage_unavailable`. */
+  read(): Promise<Readable>;
+}
+
 export interface Files {
   /** Throws `not_found`, `role_required`, `quota_exceeded`, `body_too_large` or what reading the bytes throws. */
   upload(reach: Reach, input: NewFile): Promise<UploadedFile>;
@@ -69,6 +74,8 @@ export interface Files {
   read(id: string, range?: ByteRange): Promise<Readable>;
   /** Deletes files that have been kept as long as the settings say, unless a corpus uses them; answers with how many. */
   expire(now: Date): Promise<number>;
+  /** A file with its bytes, for the server's own work; null where either is gone. */
+  forServer(id: string): Promise<ReadableFile | null>;
   /** Deletes objects that nobody needs, and what dead uploads have left; answers with how many. */
   sweep(now: Date): Promise<number>;
 }
@@ -107,19 +114,27 @@ export function fileRepository(parts: FileParts): Files {
       });
       if (key !== null) await discard(parts, key);
     },
-    async read(id, range) {
-      const found = await database.read('installation', (sql) =>
-        sql('files')
-          .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
-          .where('files.id', id)
-          .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place'),
-      );
-      if (!found) throw notFound('file');
-      return (await parts.storages.of(found)).read(found.key, range);
+    read: (id, range) => readFile(parts, id, range),
+    async forServer(id) {
+      const row = await database.read('installation', (sql) => sql<FileRow>('files').where({ id }).first());
+      if (!row) return null;
+      const { filename, size, sha256 } = row;
+      return { filename, size: Number(size), sha256, read: () => readFile(parts, id) };
     },
     expire: (date) => expire(parts, date.getTime()),
     sweep: (date) => sweep(parts, date.getTime()),
   };
+}
+
+async function readFile({ database, storages }: FileParts, id: string, range?: ByteRange): Promise<Readable> {
+  const found = await database.read('installation', (sql) =>
+    sql('files')
+      .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
+      .where('files.id', id)
+      .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place'),
+  );
+  if (!found) throw notFound('file');
+  return (await storages.of(found)).read(found.key, range);
 }
 
 async function upload(parts: FileParts, reach: Reach, input: NewFile): Promise<UploadedFile> {

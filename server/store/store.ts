@@ -20,11 +20,13 @@ import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from '
 import { type DefaultModels, defaultModelsRepository } from './default-models.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type Documents, documentRepository } from './documents.ts';
+import { type ExtractedTexts, extractedTexts } from './extracted-texts.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Files, fileRepository } from './files.ts';
 import { type Groups, groupRepository } from './groups.ts';
 import { joinsHeld } from './held-transaction.ts';
 import { type IngestionJobs, ingestionJobRepository } from './ingestion-jobs.ts';
+import { type IngestionWork, ingestionWork } from './ingestion-work.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
@@ -155,6 +157,8 @@ export interface Store {
   readonly corpora: Corpora;
   readonly documents: Documents;
   readonly ingestionJobs: IngestionJobs;
+  readonly ingestionWork: IngestionWork;
+  readonly extractedTexts: ExtractedTexts;
   readonly memories: Memories;
   readonly runMemories: RunMemories;
   readonly searches: Searches;
@@ -268,6 +272,7 @@ const noStorage: StorageOptions = {
 function storeOf(database: Database, parts: StoreParts, { log, storage = noStorage }: StoreOptions): Store {
   const refusals = auditRefusals({ ...parts, log });
   const storages = storagesOf(database, storage);
+  const chunks = chunkIndex(parts);
   return {
     dialect: database.dialect,
     ping: () => ping(database),
@@ -317,12 +322,14 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     storageSettings: storageSettings({ ...parts, storages, options: storage }),
     pingStorage: () => pingStorage(storages),
     corpora: corpusRepository(parts),
-    documents: documentRepository(parts),
+    documents: documentRepository({ ...parts, chunks }),
     ingestionJobs: ingestionJobRepository(parts),
+    ingestionWork: ingestionWork({ ...parts, chunks }),
+    extractedTexts: extractedTexts(parts),
     memories: memoryRepository(parts),
     runMemories: runMemoryRepository(parts),
     searches: searchRepository(parts),
-    chunks: chunkIndex(parts),
+    chunks,
     passages: chunkSearches(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),

@@ -1,0 +1,127 @@
+/** Takes one document in: its bytes are read, cut, embedded and staged, and then shown in one transaction. */
+import type { Chunk } from './chunk.ts';
+import type { Embedder, EmbedderAtHand } from './embedder.ts';
+import type { IngestedItem, IngestionRecords, KeptTexts, StagedChunks } from './ingestion-ports.ts';
+import { openSource, PassingFailure, type SourceBytes, type SourceOptions } from './ingestion-source.ts';
+import { parserOf } from './parsing/parse-names.ts';
+import type { ParsedDocument } from './parsing/parsed-document.ts';
+import type { Parsers } from './parsing/parsers.ts';
+
+export interface IngestDocumentOptions<Item extends IngestedItem> extends SourceOptions {
+  readonly records: Pick<IngestionRecords<Item>, 'vectorsOf' | 'reach' | 'publish'>;
+  readonly texts: KeptTexts;
+  readonly chunks: StagedChunks;
+  readonly parsers: Pick<Parsers, 'parse' | 'chunk'>;
+  readonly currentEmbedder: (item: Item) => Promise<EmbedderAtHand>;
+}
+
+interface ReadDocument {
+  readonly textId: string;
+  readonly document: ParsedDocument;
+  readonly chunks: readonly Chunk[];
+}
+
+/**
+ * Whatever stops it half-way leaves the document as searches saw it before: what it has staged bears a generation of its
+ * own, and the text that it has kept is found by the next attempt. Throws `ParseFailure`, and what the records throw.
+ */
+export async function ingestDocument<Item extends IngestedItem>(
+  item: Item,
+  options: IngestDocumentOptions<Item>,
+  signal: AbortSignal,
+): Promise<void> {
+  const source = await openSource(item, options, signal);
+  await options.records.reach(item, 'parse');
+  const { textId, document, chunks } = await read(item, source, options, signal);
+  await options.records.reach(item, 'embed');
+  const embedder = await stage(item, chunks, options, signal);
+  await options.records.reach(item, 'publish');
+  await options.records.publish(item, {
+    textId,
+    mediaType: document.mediaType,
+    bytes: source.size,
+    sha256: source.sha256,
+    characters: codePoints(document.text),
+    chunks: chunks.length,
+    embedder,
+  });
+}
+
+async function read<Item extends IngestedItem>(
+  item: Item,
+  source: SourceBytes,
+  { texts, parsers }: IngestDocumentOptions<Item>,
+  signal: AbortSignal,
+): Promise<ReadDocument> {
+  const bytes = { organizationId: item.organizationId, sha256: source.sha256, parser: parserOf(source.name) };
+  const kept = await texts.find<ParsedDocument>(bytes);
+  if (kept) {
+    const chunks = await parsers.chunk(kept.content, item.chunking, signal);
+    return { textId: kept.id, document: kept.content, chunks };
+  }
+  const { document, chunks } = await parsers.parse(await source.read(), source.name, item.chunking, signal);
+  const textId = await texts.keep(bytes, document, codePoints(document.text));
+  return { textId, document, chunks };
+}
+
+/** Without surrogate pairs counted twice. */
+function codePoints(text: string): number {
+  return text.length - (text.match(/[\ud800-\udbff]/g)?.length ?? 0);
+}
+
+/** So many passages become vectors, and rows, together. */
+const batch = 32;
+
+/** Answers with what made the vectors; null where there are none. */
+async function stage<Item extends IngestedItem>(
+  item: Item,
+  chunks: readonly Chunk[],
+  options: IngestDocumentOptions<Item>,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const embedder = await embedderFor(item, options);
+  const { corpusId, documentId, generation } = item;
+  for (let at = 0; at < chunks.length; at += batch) {
+    signal.throwIfAborted();
+    const part = chunks.slice(at, at + batch);
+    const vectors = embedder && { embedder: embedder.identity, vectors: await embed(embedder, part, signal) };
+    await options.chunks.stage(item, { corpusId, documentId, generation }, part, vectors);
+  }
+  return embedder?.identity ?? null;
+}
+
+/**
+ * Vectors of two embedders cannot be compared: a corpus that has those of another gets none of today's until it is
+ * indexed anew, and its new documents are found by their words.
+ */
+async function embedderFor<Item extends IngestedItem>(
+  item: Item,
+  { records, currentEmbedder }: IngestDocumentOptions<Item>,
+): Promise<Embedder | null> {
+  const { embedder } = await currentEmbedder(item);
+  if (!embedder) return null;
+  const present = await records.vectorsOf(item);
+  return present.empty || present.embedder === embedder.identity ? embedder : null;
+}
+
+async function embed(
+  embedder: Embedder,
+  chunks: readonly Chunk[],
+  signal: AbortSignal,
+): Promise<Float32Array[]> {
+  try {
+    return await embedder.embed(chunks.map(embeddedText), signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new PassingFailure(
+      'embedder_failed',
+      'The embedder did not answer as it should; try again.',
+      error,
+    );
+  }
+}
+
+/** A passage with what it stands under: by itself it often does not say what it is about. */
+function embeddedText({ headings, text }: Chunk): string {
+  return headings.length > 0 ? `${headings.join(' > ')}\n${text}` : text;
+}

@@ -1,0 +1,23 @@
+/** What the name of a file tells: which kind of text it is, if it is text. */
+
+/** Raised whenever a parser reads something else from the same bytes: what it had read before is then read anew. */
+const version = 1;
+
+/** Names what reads a file of that name, so that what it read is found again. */
+export function parserOf(name: string): string {
+  return `${version}:${textKindOf(name)}`;
+}
+
+export type TextKind = 'markdown' | 'html' | 'csv' | 'code' | 'text';
+
+const endings: Readonly<Record<Exclude<TextKind, 'text'>, RegExp>> = {
+  markdown: /\.(md|markdown|mdx)$/i,
+  html: /\.(html?|xhtml)$/i,
+  csv: /\.(csv|tsv)$/i,
+  code: /\.([cm]?[jt]sx?|py|rb|go|rs|java|kt|kts|scala|c|h|cc|cpp|hpp|cs|php|swift|m|mm|sh|bash|zsh|ps1|pl|lua|r|jl|sql|proto|graphql|tf|hcl|ya?ml|toml|ini|json|jsonl|xml|xsl|css|scss|less|vue|svelte|dockerfile|gradle|groovy|ex|exs|erl|hs|ml|clj|dart|zig|nim)$/i,
+};
+
+export function textKindOf(name: string): TextKind {
+  for (const [kind, ending] of Object.entries(endings)) if (ending.test(name)) return kind as TextKind; // the names of the table
+  return 'text';
+}

@@ -1,0 +1,169 @@
+/** What is read from each format, and what becomes of files that are broken, locked, or made to do harm. */
+import { zipSync } from 'fflate';
+import { afterAll, expect, test } from 'vitest';
+import { createLog } from '../../log.ts';
+import { createParsers } from './parsers.ts';
+import {
+  makeHtml,
+  makeMarkdown,
+  makePdf,
+  makeSlides,
+  makeSpreadsheet,
+  makeWord,
+  type TestSection,
+} from './test-documents.ts';
+
+const log = createLog('silent');
+const parsers = createParsers({ processes: 1, log });
+const tight = createParsers({
+  processes: 1,
+  log,
+  limits: { timeMs: 1500, heapMegabytes: 64, residentMegabytes: 400 },
+});
+
+afterAll(async () => {
+  await parsers.close();
+  await tight.close();
+});
+
+const chunking = { strategy: 'structure', size: 64, overlap: 8 } as const;
+const never = new AbortController().signal;
+
+async function* once(bytes: Uint8Array | string): AsyncGenerator<Uint8Array> {
+  yield typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
+}
+
+const read = (bytes: Uint8Array | string, name: string, by = parsers) =>
+  by.parse(once(bytes), name, chunking, never);
+
+const sections: TestSection[] = [
+  {
+    title: 'Travel',
+    paragraphs: ['Book trains (never planes) a week before.', 'Keep the receipts & hand them in.'],
+  },
+  { title: 'Pay day', paragraphs: ['Money comes on the 25th.'] },
+];
+
+const formats = {
+  'guide.md': { bytes: makeMarkdown(sections), type: 'text/markdown', pages: null },
+  'guide.html': { bytes: makeHtml(sections), type: 'text/html', pages: null },
+  'guide.docx': { bytes: makeWord(sections), type: /wordprocessingml/, pages: null },
+  'guide.pptx': { bytes: makeSlides(sections), type: /presentationml/, pages: 2 },
+  'guide.pdf': { bytes: makePdf(sections), type: 'application/pdf', pages: 2 },
+};
+
+test.each(Object.entries(formats))(
+  '%s is read with its headings, and pages where it has some',
+  async (name, one) => {
+    // Its name is not believed.
+    const { document, chunks } = await read(one.bytes, name.endsWith('.md') ? name : 'unknown.bin');
+    expect(document.mediaType).toMatch(one.type);
+    expect(document.pages?.length ?? null).toBe(one.pages);
+    expect(chunks.map(({ headings, page }) => ({ headings, page }))).toEqual([
+      { headings: ['Travel'], page: one.pages && 1 },
+      { headings: ['Pay day'], page: one.pages && 2 },
+    ]);
+    expect(chunks[0]?.text).toMatch(
+      /^(# )?Travel\s+Book trains \(never planes\) a week before\.\s+Keep the receipts & hand/,
+    );
+    for (const { text, start, end } of chunks)
+      expect([...document.text].slice(start, end).join('')).toBe(text);
+    expect(document.text).not.toMatch(/hidden|menu|\b7\b/);
+  },
+);
+
+test('a spreadsheet is read sheet by sheet: numbers, dates, text in its column', async () => {
+  const { document } = await read(makeSpreadsheet(sections), 'x.xlsx');
+  expect(document.text).toBe(
+    'Travel\n\n1 | 2025-12-09 |  | Book trains (never planes) a week before.\n2 | 2025-12-10 |  | Keep the receipts & hand them in.\n\nPay day\n\n1 | 2025-12-09 |  | Money comes on the 25th.',
+  );
+});
+
+test('a table of commas or semicolons is read row by row', async () => {
+  const { document } = await read('name;town\r\n"Ada; L.";London\r\n', 'people.csv');
+  expect(document.text).toBe('name | town\nAda; L. | London');
+});
+
+test('tables, lists and deleted words of a DOCX', async () => {
+  const cell = (text: string) => `<w:tc><w:p><w:r><w:t>${text}</w:t></w:r></w:p></w:tc>`;
+  const table = `<w:tbl><w:tr>${cell('City')}${cell('Fare')}</w:tr><w:tr>${cell('Ulm')}${cell('12')}</w:tr></w:tbl>`;
+  const item = '<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>First</w:t></w:r></w:p>';
+  const changed = '<w:p><w:del><w:r><w:t>gone</w:t></w:r></w:del><w:r><w:t>here</w:t></w:r></w:p>';
+  const { document } = await read(makeWord([], table + item + changed), 'x.docx');
+  expect(document.text).toBe('City | Fare\nUlm | 12\n\n- First\n\nhere');
+  expect(document.blocks.map(({ kind }) => kind)).toEqual(['table', 'paragraph', 'paragraph']);
+});
+
+test('source code is cut at its definitions, and keeps its lines', async () => {
+  const body = (name: string) => `function ${name}() {\n${'  work(1, 2, 3);\n'.repeat(5)}}`;
+  const { chunks } = await read(`${body('one')}\n\n${body('two')}\n\n${body('three')}\n`, 'work.js');
+  expect(chunks.map(({ text, line }) => [text.slice(9, 12), line])).toEqual([
+    ['one', 1],
+    ['two', 9],
+    ['thr', 17],
+  ]);
+});
+
+test('text of old programs and with other line ends is read as what people see', async () => {
+  const { document } = await read(Buffer.from('Caf\xe9\r\nna\xefve\r', 'latin1'), 'old.txt');
+  expect(document.text).toBe('Café\nnaïve\n');
+  const wide = await read(Buffer.from('\ufeffZwei Wörter', 'utf16le'), 'wide.txt');
+  expect(wide.document.text).toBe('Zwei Wörter');
+});
+
+const compound = Buffer.from([0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1]);
+
+const refused: [string, () => Uint8Array | string, string][] = [
+  ['nothing', () => '', 'empty'],
+  ['blank text', () => ' \n\n ', 'empty'],
+  ['a picture', () => Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), 'unsupported_type'],
+  ['a file of an old office', () => Buffer.concat([compound, Buffer.alloc(600)]), 'unsupported_type'],
+  [
+    'a locked office file',
+    () => Buffer.concat([compound, Buffer.alloc(600), Buffer.from('EncryptedPackage', 'utf16le')]),
+    'password_protected',
+  ],
+  ['a plain archive', () => zipSync({ 'a.txt': Buffer.from('a') }), 'unsupported_type'],
+  ['half a DOCX', () => makeWord(sections).subarray(0, 400), 'malformed'],
+  ['half a PDF', () => makePdf(sections).subarray(0, 300), 'malformed'],
+  ['a PDF of nothing but its name', () => '%PDF-1.7\n', 'malformed'],
+  [
+    'a bomb of one part',
+    () => zipSync({ 'word/document.xml': new Uint8Array(9 * 1024 * 1024) }),
+    'too_large',
+  ],
+  [
+    'a bomb of many parts',
+    () => {
+      const parts = Array.from({ length: 10_001 }, (_, at) => [`p${at}`, new Uint8Array()]);
+      return zipSync(Object.fromEntries(parts), { level: 0 });
+    },
+    'too_large',
+  ],
+  ['XML that stands too deep', () => makeWord([], '<w:p>'.repeat(3000)), 'malformed'],
+  ['a page of nothing but its depth', () => `<html>${'<div>'.repeat(5000)}x`, 'malformed'],
+];
+
+test.each(refused)(
+  '%s is refused with a reason',
+  async (_what, bytes, code) => {
+    await expect(read(bytes(), 'x')).rejects.toMatchObject({ name: 'ParseFailure', code });
+  },
+  30_000,
+);
+
+test('a PDF of 10,000 pages fails by itself, and the next one is read', async () => {
+  const page = { title: 'x', paragraphs: [] };
+  const many = makePdf(Array.from({ length: 10_000 }, () => page));
+  await expect(read(many, 'x.pdf')).rejects.toMatchObject({
+    code: 'too_large',
+    message: expect.stringContaining('10000 pages'),
+  });
+  expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
+}, 60_000);
+
+test('what takes too long or too much memory is stopped, and the next one is read', async () => {
+  const wide = `a,b\n${'"x",1\n'.repeat(1_500_000)}`;
+  await expect(read(wide, 'x.csv', tight)).rejects.toMatchObject({ code: 'too_slow' });
+  expect((await read('# Next', 'x.md', tight)).chunks).toHaveLength(1);
+}, 60_000);

@@ -1,0 +1,214 @@
+/** Reads documents in processes of their own, a few at a time, within limits of time and memory. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { setPriority } from 'node:os';
+import { join } from 'node:path';
+import type { Chunking } from '../../contract/api.ts';
+import type { Log } from '../../log.ts';
+import type { Chunk } from '../chunk.ts';
+import { ParseFailure } from './parse-failure.ts';
+import type { ParsedDocument } from './parsed-document.ts';
+import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
+
+export interface Parsed {
+  readonly document: ParsedDocument;
+  /** None where no chunking was asked for. */
+  readonly chunks: Chunk[];
+}
+
+export interface Parsers {
+  /** Throws `ParseFailure`, or what reading the bytes throws. */
+  parse(
+    bytes: AsyncIterable<Uint8Array>,
+    name: string,
+    chunking: Chunking | null,
+    signal: AbortSignal,
+  ): Promise<Parsed>;
+  /** Cuts what was read before. */
+  chunk(document: ParsedDocument, chunking: Chunking, signal: AbortSignal): Promise<Chunk[]>;
+  close(): Promise<void>;
+}
+
+export interface ParsersOptions {
+  /** How many documents are read at a time. */
+  readonly processes: number;
+  readonly log: Log;
+  readonly limits?: Partial<ParsingLimits>;
+}
+
+export interface ParsingLimits {
+  readonly timeMs: number;
+  /** Of objects, and of all that the process holds. */
+  readonly heapMegabytes: number;
+  readonly residentMegabytes: number;
+}
+
+const defaultLimits: ParsingLimits = { timeMs: 120_000, heapMegabytes: 768, residentMegabytes: 1536 };
+
+const program = join(import.meta.dirname, 'parsing-process.ts');
+/** A process that has nothing to do holds its memory for no longer. */
+const idleMs = 30_000;
+const lookMs = 200;
+
+export function createParsers({ processes, log, limits: given }: ParsersOptions): Parsers {
+  const limits = { ...defaultLimits, ...given };
+  const idle: ChildProcess[] = [];
+  const all = new Set<ChildProcess>();
+  const waiting: (() => void)[] = [];
+  let busy = 0;
+  let idleTimer: NodeJS.Timeout | undefined;
+
+  const enter = async (signal: AbortSignal): Promise<void> => {
+    if (busy >= processes) await new Promise<void>((resolve) => waiting.push(resolve));
+    else busy += 1;
+    if (!signal.aborted) return;
+    leave();
+    signal.throwIfAborted();
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next) next();
+    else busy -= 1;
+    clearTimeout(idleTimer);
+    idleTimer = setTimeout(() => {
+      for (const child of idle.splice(0)) child.kill('SIGKILL');
+    }, idleMs);
+    idleTimer.unref();
+  };
+  const begin = (): ChildProcess => {
+    const child = start(limits);
+    all.add(child);
+    child.once('exit', () => {
+      all.delete(child);
+      if (idle.includes(child)) idle.splice(idle.indexOf(child), 1);
+    });
+    return child;
+  };
+  const work = async (requests: AsyncIterable<ParsingRequest>, signal: AbortSignal): Promise<Parsed> => {
+    await enter(signal);
+    const child = idle.pop() ?? begin();
+    try {
+      const answer = await asked(child, requests, limits, signal);
+      idle.push(child);
+      return opened(answer, log);
+    } catch (error) {
+      // One that is cut off in the middle of something is in no state to go on.
+      if (!idle.includes(child)) child.kill('SIGKILL');
+      throw error;
+    } finally {
+      leave();
+    }
+  };
+  return {
+    parse: (bytes, name, chunking, signal) =>
+      work(requestsOf(bytes, { kind: 'parse', name, chunking }), signal),
+    chunk: async (document, chunking, signal) =>
+      (await work(requestsOf([], { kind: 'chunk', document, chunking }), signal)).chunks,
+    async close() {
+      clearTimeout(idleTimer);
+      const gone = [...all].map((child) => once(child, 'exit'));
+      for (const child of all) child.kill('SIGKILL');
+      await Promise.all(gone);
+    },
+  };
+}
+
+/** It inherits no secret, writes no file, and starts nothing; the server goes before it. */
+function start({ heapMegabytes }: ParsingLimits): ChildProcess {
+  const child = fork(program, {
+    env: {},
+    execArgv: [`--max-old-space-size=${heapMegabytes}`, '--permission', '--allow-fs-read=*', '--no-warnings'],
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  // It keeps no server alive that stops.
+  child.unref();
+  child.channel?.unref();
+  child.on('error', () => undefined);
+  if (child.pid !== undefined) lowerPriority(child.pid);
+  return child;
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, 10);
+  } catch {
+    // Gone already, or not allowed here: it is only politeness.
+  }
+}
+
+async function* requestsOf(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  last: ParsingRequest,
+): AsyncGenerator<ParsingRequest> {
+  for await (const piece of bytes) yield { kind: 'bytes', bytes: piece };
+  yield last;
+}
+
+async function asked(
+  child: ChildProcess,
+  requests: AsyncIterable<ParsingRequest>,
+  limits: ParsingLimits,
+  signal: AbortSignal,
+): Promise<ParsingAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<ParsingAnswer>();
+  // Also heard where sending fails first.
+  promise.catch(() => undefined);
+  const answered = (answer: ParsingAnswer): void => resolve(answer);
+  const exited = (): void => reject(tooMuch('It takes too much memory to be read.'));
+  const aborted = (): void => reject(signal.reason);
+  child.on('message', answered);
+  child.on('exit', exited);
+  signal.addEventListener('abort', aborted);
+  const watch = watchMemory(child, limits, () => child.kill('SIGKILL'));
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    for await (const request of requests) {
+      signal.throwIfAborted();
+      await Promise.race([send(child, request), promise]);
+    }
+    timer = setTimeout(
+      () => reject(tooMuch(`It takes longer than ${limits.timeMs / 1000} seconds.`)),
+      limits.timeMs,
+    );
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    clearInterval(watch);
+    child.off('message', answered);
+    child.off('exit', exited);
+    signal.removeEventListener('abort', aborted);
+  }
+}
+
+/** Resolves when the process has room for more. One that is gone says so by its exit. */
+function send(child: ChildProcess, request: ParsingRequest): Promise<void> {
+  return new Promise((resolve) => {
+    child.send(request, () => resolve());
+  });
+}
+
+/** What lies outside the heap is limited by nobody else. Where the system does not tell, the heap alone is. */
+function watchMemory(child: ChildProcess, { residentMegabytes }: ParsingLimits, tooMany: () => void) {
+  const pageBytes = 4096;
+  const look = async (): Promise<void> => {
+    const statm = await readFile(`/proc/${child.pid}/statm`, 'utf8').catch(() => '');
+    const resident = Number(statm.split(' ')[1] ?? 0) * pageBytes;
+    if (resident > residentMegabytes * 1024 * 1024) tooMany();
+  };
+  const timer = setInterval(() => void look(), lookMs);
+  timer.unref();
+  return timer;
+}
+
+function tooMuch(what: string): ParseFailure {
+  return new ParseFailure('too_slow', `${what} Save it simpler, or in parts.`);
+}
+
+function opened(answer: ParsingAnswer, log: Log): Parsed {
+  if (answer.kind === 'done') return answer;
+  if (answer.kind === 'refused') throw new ParseFailure(answer.code, answer.message);
+  log.warn({ fault: answer.message }, 'a document could not be read');
+  throw new ParseFailure('malformed', 'The file is damaged and cannot be read; save it again.');
+}

@@ -1,0 +1,226 @@
+/** Documents over HTTP: added in every way, taken in once whatever happens, and gone when they are deleted. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
+import { type Account, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+
+let app: TestApp;
+let ada: Account;
+
+beforeAll(async () => {
+  app = await testApp({ settings: { outboundAllow: ['127.0.0.1'] } });
+  ada = await app.register('ada');
+});
+
+afterAll(() => app.close());
+
+const ask = (method: string, path: string, body?: unknown, headers = {}) =>
+  app.request(method, path, { token: ada.token, body, headers });
+
+async function newCorpus(more: object = {}): Promise<string> {
+  const { body } = await ask('POST', '/api/v1/corpora', { name: 'Handbook', ...more });
+  return `/api/v1/corpora/${body.id}`;
+}
+
+async function upload(name: string, content: Uint8Array | string): Promise<string> {
+  const form = new FormData();
+  form.append('file', new Blob([typeof content === 'string' ? content : Buffer.from(content)]), name);
+  const answer = await fetch(`${app.url}/api/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${ada.token}` },
+    body: form,
+  });
+  const { id } = (await answer.json()) as { id: string }; // held against the contract before it was sent
+  return id;
+}
+
+function ended(corpus: string, id: string): Promise<Json> {
+  return vi.waitFor(
+    async () => {
+      const { body } = await ask('GET', `${corpus}/ingestion-jobs/${id}`);
+      expect(body.ended_at).not.toBeNull();
+      return body;
+    },
+    { timeout: 15_000, interval: 20 },
+  );
+}
+
+async function add(corpus: string, body: object): Promise<Json> {
+  const { status, body: job } = await ask('POST', `${corpus}/documents`, body);
+  expect(status).toBe(202);
+  return ended(corpus, job.id);
+}
+
+const handbook = [{ title: 'Travel', paragraphs: ['Book trains a week before, never planes.'] }];
+
+test('files, texts and broken files become one job; what can be read is found, the rest says why not', async () => {
+  const corpus = await newCorpus();
+  const file_ids = [
+    await upload('travel.pdf', makePdf(handbook)),
+    await upload('travel.docx', makeWord(handbook)),
+    await upload('broken.pdf', '%PDF-1.7 and no more'),
+  ];
+  const job = await add(corpus, { file_ids, texts: [{ title: 'Pay', text: '# Pay\n\nOn the 25th.' }] });
+  expect(job).toMatchObject({
+    status: 'partial',
+    progress: { total: 4, completed: 3, failed: 1, cancelled: 0 },
+    items: [
+      { status: 'completed', stage: 'publish', attempts: 1, error: null },
+      { status: 'completed' },
+      { status: 'failed', stage: 'parse', error: { code: 'malformed' } },
+      { status: 'completed' },
+    ],
+  });
+  const { body } = await ask('GET', `${corpus}/documents?sort=created_at`);
+  const byTitle = new Map(body.data.map((document: Json) => [document.title, document]));
+  expect(byTitle.get('travel.pdf')).toMatchObject({
+    status: 'ready',
+    media_type: 'application/pdf',
+    chunks: 1,
+    characters: 48,
+  });
+  expect(byTitle.get('broken.pdf')).toMatchObject({
+    status: 'failed',
+    chunks: 0,
+    error: { code: 'malformed' },
+  });
+  expect((await ask('GET', corpus)).body.stats).toMatchObject({ documents: 3, chunks: 3 });
+  const found = await ask('POST', `${corpus}/search`, { query: 'planes', mode: 'keyword' });
+  expect(found.body.data).toHaveLength(2);
+});
+
+test('a file that is added again stays one document, and is read as the corpus cuts now', async () => {
+  const corpus = await newCorpus();
+  const text = Array.from({ length: 40 }, (_, at) => `Sentence ${at} says a little.`).join(' ');
+  const file = await upload('long.txt', text);
+  const first = await add(corpus, { file_ids: [file] });
+  const patch = { chunking: { size: 40, overlap: 5 } };
+  await app.request('PATCH', corpus, { token: ada.token, body: patch, headers: mergePatch });
+  const second = await add(corpus, { file_ids: [file] });
+  expect(second.items[0].document_id).toBe(first.items[0].document_id);
+  const { body } = await ask('GET', `${corpus}/documents`);
+  expect(body.data).toHaveLength(1);
+  expect(body.data[0].chunks).toBeGreaterThan(4);
+  expect((await ask('GET', corpus)).body.stats).toEqual({
+    documents: 1,
+    chunks: body.data[0].chunks,
+    bytes: text.length,
+  });
+});
+
+test('a failed document is taken in when its job is retried; one that succeeded is not done again', async () => {
+  const corpus = await newCorpus();
+  let status = 404;
+  const server = createServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>News</h1><p>All is well.</p>');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo; // it listens on a port
+    const job = await add(corpus, {
+      urls: [`http://127.0.0.1:${port}/news`],
+      texts: [{ title: 'Pay', text: 'On the 25th.' }],
+    });
+    expect(job).toMatchObject({
+      status: 'partial',
+      items: [{ error: { code: 'fetch_failed' } }, { attempts: 1 }],
+    });
+    status = 200;
+    const { body } = await ask('POST', `${corpus}/ingestion-jobs/${job.id}/retry`);
+    expect(body).toMatchObject({ status: 'queued', attempts: 2, progress: { completed: 1, failed: 0 } });
+    expect(await ended(corpus, job.id)).toMatchObject({
+      status: 'completed',
+      items: [{ status: 'completed' }, { attempts: 1 }],
+    });
+    expect((await ask('POST', `${corpus}/ingestion-jobs/${job.id}/retry`)).body.code).toBe(
+      'ingestion_conflict',
+    );
+  } finally {
+    server.close();
+  }
+});
+
+test('a deleted document is found no more, and a disabled one does not count', async () => {
+  const corpus = await newCorpus();
+  const texts = [
+    { title: 'One', text: 'About giraffes.' },
+    { title: 'Two', text: 'About giraffes as well.' },
+  ];
+  const job = await add(corpus, { texts });
+  const [one, two] = job.items.map((item: Json) => `${corpus}/documents/${item.document_id}`);
+  const hits = async () =>
+    (await ask('POST', `${corpus}/search`, { query: 'giraffes', mode: 'keyword' })).body.data;
+  expect(await hits()).toHaveLength(2);
+  await app.request('PATCH', one, { token: ada.token, body: { enabled: false }, headers: mergePatch });
+  expect((await ask('GET', corpus)).body.stats.documents).toBe(1);
+  expect(await hits()).toHaveLength(1);
+  expect((await ask('DELETE', two)).status).toBe(204);
+  expect(await hits()).toEqual([]);
+  expect((await ask('GET', corpus)).body.stats).toEqual({ documents: 0, chunks: 0, bytes: 0 });
+  expect((await ask('GET', `${corpus}/ingestion-jobs/${job.id}`)).body.items).toHaveLength(1);
+});
+
+test('a file that documents are made from goes with force only, and what was read from it stays', async () => {
+  const corpus = await newCorpus();
+  const file = await upload('keep.md', '# Kept\n\nAbout walruses.');
+  const job = await add(corpus, { file_ids: [file] });
+  expect((await ask('DELETE', `/api/v1/files/${file}`)).body.code).toBe('file_in_use');
+  expect((await ask('DELETE', `/api/v1/files/${file}?force=true`)).status).toBe(204);
+  const { body } = await ask('GET', `${corpus}/documents/${job.items[0].document_id}`);
+  expect(body).toMatchObject({ status: 'ready', file_id: null, chunks: 1 });
+});
+
+test('what happens is told to whoever follows the workspace', async () => {
+  const corpus = await newCorpus();
+  const job = await add(corpus, { texts: [{ title: 'One', text: 'About newts.' }] });
+  const response = await app.stream('GET', '/api/v1/events?follow=false&after=0&types=ingestion_ended', {
+    token: ada.token,
+  });
+  const text = await response.text();
+  expect(text).toContain(job.id);
+  expect(text).toContain('"status":"completed"');
+  expect(text).toContain('"session_id":null');
+});
+
+describe('who may', () => {
+  const of = (who: Account) => (method: string, path: string, body?: unknown) =>
+    app.request(method, path, { token: who.token, body });
+
+  test('a private corpus is found by who made it and to whom it is granted, in that role', async () => {
+    const { organizationId, member } = await withMember();
+    const corpus = await newCorpus({ visibility: 'private' });
+    const grace = of(member);
+    expect((await grace('GET', corpus)).status).toBe(404);
+    expect((await grace('POST', `${corpus}/documents`, { texts: [{ title: 'A', text: 'a' }] })).status).toBe(
+      404,
+    );
+    const grant = async (role: string) =>
+      ask('PUT', `${corpus}/access`, { grants: [{ principal: member.user.id, role }] });
+    expect((await grant('viewer')).status).toBe(200);
+    expect((await grace('GET', corpus)).status).toBe(200);
+    expect((await grace('GET', '/api/v1/corpora')).body.data.map((one: Json) => one.id)).toContain(
+      corpus.split('/').at(-1),
+    );
+    const written = () => grace('POST', `${corpus}/documents`, { texts: [{ title: 'A', text: 'a' }] });
+    expect((await written()).body.code).toBe('role_required');
+    await grant('member');
+    expect((await written()).status).toBe(202);
+    expect((await grace('GET', `${corpus}/access`)).body.code).toBe('role_required');
+    expect((await ask('PUT', `${corpus}/access`, { grants: [] })).body).toEqual({ grants: [] });
+    expect((await grace('GET', corpus)).status).toBe(404);
+    expect(organizationId).toMatch(/^org_/);
+  });
+
+  /** Somebody in the organization of Ada who was given none of its workspaces. */
+  async function withMember() {
+    const organizationId = (await ask('GET', '/api/v1/organizations')).body.data[0].id;
+    const member = await app.register('grace');
+    const invited = await ask('POST', `/api/v1/organizations/${organizationId}/invitations`, {
+      email: member.email,
+      role: 'viewer',
+    });
+    await of(member)('POST', '/api/v1/invitations/accept', { token: invited.body.token });
+    return { organizationId, member };
+  }
+});

@@ -1,0 +1,345 @@
+/** Jobs that take documents in, as processes work on them: who is at which item, and what becomes of it. */
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import type { Knex } from 'knex';
+import type { Chunking, IngestionError, IngestionItem } from '../contract/api.ts';
+import type { Chunks } from './chunk-index.ts';
+import { type CorpusRow, chunkingOf } from './corpus-rows.ts';
+import { changeStats } from './corpus-stats.ts';
+import type { DocumentRow } from './document-rows.ts';
+import { countItems, type ItemRow, type JobRow } from './ingestion-rows.ts';
+import type { StoreParts } from './parts.ts';
+
+/** A document that this process takes in. */
+export interface ClaimedItem {
+  readonly itemId: string;
+  readonly jobId: string;
+  readonly worker: string;
+  readonly organizationId: string;
+  readonly workspaceId: string;
+  readonly corpusId: string;
+  readonly documentId: string;
+  readonly userId: string;
+  readonly apiKeyId: string | null;
+  /** Counts up with each time that the document is taken in. */
+  readonly generation: number;
+  readonly attempts: number;
+  readonly title: string;
+  readonly source:
+    | { readonly kind: 'file'; readonly fileId: string | null; readonly mediaType: string | null }
+    | { readonly kind: 'url'; readonly url: string }
+    | { readonly kind: 'text'; readonly text: Buffer };
+  readonly chunking: Chunking;
+}
+
+/** What a document was found to be. */
+export interface IngestedDocument {
+  readonly textId: string;
+  readonly mediaType: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly characters: number;
+  readonly chunks: number;
+  /** What made its vectors; null where it has none. */
+  readonly embedder: string | null;
+}
+
+/** A process that takes documents in: it is alive as long as its number grows. */
+export interface SeenWorker {
+  readonly owner: string;
+  readonly renewals: number;
+}
+
+/** Whatever is done for an item that is the process's no more throws an error named `LeaseLost`. */
+export interface IngestionWork {
+  /** The next document to take in, of the organization that has the fewest at work; null where there is none. */
+  claim(worker: string): Promise<ClaimedItem | null>;
+  /** What made the vectors that searches of the corpus read, and whether another may. */
+  vectorsOf(item: ClaimedItem): Promise<{ readonly embedder: string | null; readonly empty: boolean }>;
+  reach(item: ClaimedItem, stage: IngestionItem['stage']): Promise<void>;
+  /** From now on searches see the document as it was read this time. */
+  publish(item: ClaimedItem, found: IngestedDocument): Promise<void>;
+  /** Tries again from that time on; null gives it up. */
+  fail(item: ClaimedItem, error: IngestionError, again: Date | null): Promise<void>;
+  /** Gives an item back that nothing is wrong with, as when the process stops. */
+  giveBack(item: ClaimedItem): Promise<void>;
+  /** Says that the process is alive. False where others took it for dead: nothing that it was at is its own any more. */
+  renew(worker: string): Promise<boolean>;
+  workers(): Promise<SeenWorker[]>;
+  /** Frees what a dead process was at, unless it has shown itself since; answers with how many items. */
+  bury(seen: SeenWorker): Promise<number>;
+}
+
+interface WorkParts extends StoreParts {
+  readonly chunks: Pick<Chunks, 'publish'>;
+}
+
+/** So often one document may bring down the process that reads it. */
+const mostDeaths = 5;
+/** More jobs than these are not looked at when one is chosen: they come later. */
+const mostJobs = 500;
+
+export function ingestionWork({ database, clock, chunks }: WorkParts): IngestionWork {
+  const now = (): number => clock.now().getTime();
+  const change = <T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T> =>
+    database.write('installation', work);
+  return {
+    claim: async (worker) => {
+      // Most of the time there is nothing to do: that is found out without a transaction.
+      const open = await database.read('installation', (sql) =>
+        sql<JobRow>('ingestion_jobs').whereNull('ended_at').first('id'),
+      );
+      const claimed = open && (await change((sql) => claim(sql, worker, now())));
+      return claimed ? await toClaimed(claimed) : null;
+    },
+    vectorsOf: ({ corpusId }) =>
+      database.read('installation', async (sql) => {
+        const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first();
+        return { embedder: row?.embedder_identity ?? null, empty: row?.documents === 0 };
+      }),
+    reach: (item, stage) =>
+      change(async (sql) => {
+        await held(sql, item);
+        await sql<ItemRow>('ingestion_items').where({ id: item.itemId }).update({ stage });
+      }),
+    publish: (item, found) =>
+      change(async (sql) => {
+        await held(sql, item);
+        await publish(sql, chunks, item, found, now());
+      }),
+    fail: (item, error, again) =>
+      change(async (sql) => {
+        await held(sql, item);
+        await fail(sql, item, error, again?.getTime() ?? null, now());
+      }),
+    giveBack: (item) =>
+      change(async (sql) => {
+        await held(sql, item);
+        await sql<ItemRow>('ingestion_items')
+          .where({ id: item.itemId })
+          .update({ status: 'queued', worker: null, attempts: item.attempts - 1 });
+      }),
+    renew: (worker) =>
+      change(
+        async (sql) => (await sql('ingestion_workers').where({ owner: worker }).increment('renewals')) > 0,
+      ),
+    workers: () =>
+      database.read('installation', async (sql) => {
+        const rows: SeenWorker[] = await sql('ingestion_workers').select('owner', 'renewals');
+        return rows.map(({ owner, renewals }) => ({ owner, renewals: Number(renewals) }));
+      }),
+    bury: (seen) => change((sql) => bury(sql, seen, now())),
+  };
+}
+
+async function held(sql: Knex.Transaction, { itemId: id, worker, documentId }: ClaimedItem): Promise<void> {
+  const mine = await sql<ItemRow>('ingestion_items').where({ id, worker }).forUpdate().first('id');
+  if (mine) return;
+  throw Object.assign(new Error(`The document ${documentId} is taken in by another process, or no more.`), {
+    name: 'LeaseLost',
+  });
+}
+
+interface ClaimedRows {
+  readonly item: ItemRow;
+  readonly job: JobRow;
+  readonly document: DocumentRow;
+  readonly corpus: CorpusRow;
+}
+
+/** Waits for nobody: what another process holds is passed over. */
+async function claim(sql: Knex.Transaction, worker: string, now: number): Promise<ClaimedRows | null> {
+  for (const id of await jobsInTurn(sql)) {
+    const job: JobRow | undefined = await unlocked(sql<JobRow>('ingestion_jobs').where({ id })).first();
+    if (!job || job.ended_at !== null) continue;
+    const queued = sql<ItemRow>('ingestion_items')
+      .where({ job_id: id, status: 'queued' })
+      .where('not_before', '<=', now)
+      .orderBy('ordinal');
+    const item: ItemRow | undefined = await unlocked(queued).first();
+    if (item) return take(sql, { job, item }, worker, now);
+  }
+  return null;
+}
+
+/** SQLite has one writer, who is held up by nobody. */
+function unlocked(query: Knex.QueryBuilder): Knex.QueryBuilder {
+  return query.client.config.client === 'pg' ? query.forUpdate().skipLocked() : query;
+}
+
+/** First those of the organizations that have the fewest documents at work, and of one those that waited longest. */
+async function jobsInTurn(sql: Knex.Transaction): Promise<string[]> {
+  const jobs: Pick<JobRow, 'id' | 'organization_id' | 'served_at'>[] = await sql<JobRow>('ingestion_jobs')
+    .whereNull('ended_at')
+    .orderBy('served_at')
+    .limit(mostJobs)
+    .select('id', 'organization_id', 'served_at');
+  if (jobs.length <= 1) return jobs.map(({ id }) => id);
+  const counts = await sql('ingestion_items')
+    .whereNotNull('worker')
+    .groupBy('organization_id')
+    .select<{ organization_id: string; count: number }[]>('organization_id', sql.raw('count(*) as count'));
+  const atWork = new Map(counts.map(({ organization_id, count }) => [organization_id, Number(count)]));
+  const load = ({ organization_id }: { organization_id: string }) => atWork.get(organization_id) ?? 0;
+  return jobs.toSorted((a, b) => load(a) - load(b) || a.served_at - b.served_at).map(({ id }) => id);
+}
+
+async function take(
+  sql: Knex.Transaction,
+  { job, item }: Pick<ClaimedRows, 'job' | 'item'>,
+  worker: string,
+  now: number,
+): Promise<ClaimedRows | null> {
+  const document = await sql<DocumentRow>('documents').where({ id: item.document_id }).first();
+  const corpus = await sql<CorpusRow>('corpora').where({ id: job.corpus_id }).first();
+  if (!document || !corpus) return null;
+  const generation = document.newest_generation + 1;
+  await sql<DocumentRow>('documents').where({ id: document.id }).update({ newest_generation: generation });
+  // A process is known as soon as it has something in hand: else nobody would miss it.
+  await sql('ingestion_workers').insert({ owner: worker, renewals: 1 }).onConflict('owner').ignore();
+  const taken = {
+    ...item,
+    status: 'running' as const,
+    stage: 'fetch' as const,
+    attempts: item.attempts + 1,
+    generation,
+    worker,
+    started_at: item.started_at ?? now,
+  };
+  await sql<ItemRow>('ingestion_items').where({ id: item.id }).update(taken);
+  await sql<JobRow>('ingestion_jobs')
+    .where({ id: job.id })
+    .update({
+      status: 'running',
+      started_at: job.started_at ?? now,
+      served_at: now,
+      revision: job.revision + 1,
+    });
+  return { item: taken, job, document, corpus };
+}
+
+const decompress = promisify(gunzip);
+
+async function toClaimed({ item, job, document, corpus }: ClaimedRows): Promise<ClaimedItem> {
+  return {
+    itemId: item.id,
+    jobId: job.id,
+    worker: item.worker ?? '',
+    organizationId: job.organization_id,
+    workspaceId: job.workspace_id,
+    corpusId: job.corpus_id,
+    documentId: document.id,
+    userId: job.user_id,
+    apiKeyId: job.api_key_id,
+    generation: item.generation ?? 0,
+    attempts: item.attempts,
+    title: document.title,
+    source: await sourceOf(document),
+    chunking: chunkingOf(corpus),
+  };
+}
+
+async function sourceOf(document: DocumentRow): Promise<ClaimedItem['source']> {
+  const { source, url, given } = document;
+  if (source === 'url' && url !== null) return { kind: 'url', url };
+  if (source === 'text' && given !== null) return { kind: 'text', text: await decompress(given) };
+  return { kind: 'file', fileId: document.file_id, mediaType: document.media_type };
+}
+
+async function publish(
+  sql: Knex.Transaction,
+  chunks: WorkParts['chunks'],
+  item: ClaimedItem,
+  found: IngestedDocument,
+  now: number,
+): Promise<void> {
+  const { documentId, corpusId, generation } = item;
+  const before = await sql<DocumentRow>('documents').where({ id: documentId }).forUpdate().first();
+  // A later attempt may have come first: what it has shown is newer.
+  if (before && before.generation < generation) {
+    await chunks.publish(item, { corpusId, documentId, generation }, sql);
+    const { textId: text_id, mediaType: media_type, embedder, ...numbers } = found;
+    const after = { ...before, ...numbers, text_id, media_type, generation };
+    await sql<DocumentRow>('documents')
+      .where({ id: documentId })
+      .update({
+        ...{ ...numbers, text_id, media_type, generation },
+        ...{ status: 'ready', error_code: null, error_message: null },
+        ...{ revision: before.revision + 1, updated_at: now },
+      });
+    // The first vectors of a corpus say which ones it has.
+    if (embedder !== null)
+      await sql<CorpusRow>('corpora')
+        .where({ id: corpusId, documents: 0 })
+        .update({ embedder_identity: embedder });
+    await changeStats(sql, corpusId, before, after);
+  }
+  await endItem(
+    sql,
+    item,
+    { status: 'completed', stage: 'publish', error_code: null, error_message: null },
+    now,
+  );
+  await countItems(sql, item.jobId, { completed: 1 }, now);
+}
+
+async function endItem(
+  sql: Knex.Transaction,
+  { itemId: id }: Pick<ClaimedItem, 'itemId'>,
+  changes: Partial<ItemRow>,
+  now: number,
+): Promise<void> {
+  await sql<ItemRow>('ingestion_items')
+    .where({ id })
+    .update({ ...changes, worker: null, ended_at: now });
+}
+
+async function fail(
+  sql: Knex.Transaction,
+  item: Pick<ClaimedItem, 'itemId' | 'documentId' | 'jobId'>,
+  { code: error_code, message: error_message }: IngestionError,
+  again: number | null,
+  now: number,
+): Promise<void> {
+  if (again !== null) {
+    await sql<ItemRow>('ingestion_items')
+      .where({ id: item.itemId })
+      .update({ status: 'queued', worker: null, not_before: again, error_code, error_message });
+    return;
+  }
+  const row = await sql<DocumentRow>('documents')
+    .where({ id: item.documentId })
+    .forUpdate()
+    .first('revision');
+  // What was taken in before is still seen; why it is not newer is to be read.
+  await sql<DocumentRow>('documents')
+    .where({ id: item.documentId })
+    .update({
+      status: sql.raw("case when generation > 0 then 'ready' else 'failed' end"),
+      ...{ error_code, error_message, updated_at: now, revision: (row?.revision ?? 0) + 1 },
+    });
+  await endItem(sql, item, { status: 'failed', error_code, error_message }, now);
+  await countItems(sql, item.jobId, { failed: 1 }, now);
+}
+
+async function bury(sql: Knex.Transaction, { owner, renewals }: SeenWorker, now: number): Promise<number> {
+  const gone = await sql('ingestion_workers').where({ owner, renewals }).delete();
+  if (gone === 0) return 0;
+  const left = await sql<ItemRow>('ingestion_items')
+    .where({ worker: owner })
+    .orderBy('id')
+    .forUpdate()
+    .select();
+  for (const { id: itemId, document_id: documentId, job_id: jobId, attempts } of left) {
+    const item = { itemId, documentId, jobId };
+    if (attempts >= mostDeaths) await fail(sql, item, broughtDown, null, now);
+    else
+      await sql<ItemRow>('ingestion_items').where({ id: itemId }).update({ status: 'queued', worker: null });
+  }
+  return left.length;
+}
+
+const broughtDown: IngestionError = {
+  code: 'internal',
+  message: `The server died ${mostDeaths} times while it took the document in; tell the operator.`,
+};
