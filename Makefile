@@ -8,10 +8,10 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench chaos soak flake try clients format clean
+.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-retrieval chaos soak flake try clients format clean
 
 help: ## Print the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
 
 node_modules/.installed: package.json package-lock.json $(wildcard */package.json clients/*/package.json) Makefile
 	@echo 'Installing the packages, once; compiling the driver of SQLite takes a minute.'
@@ -105,6 +105,9 @@ mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 
 bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams and the Messages surface cost, beside bare programs
 	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; test -z "$$failed"
+
+bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines [RETRIEVAL_DATA=../shared/data/retrieval]
+	@node server/bench/test-retrieval.ts
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash

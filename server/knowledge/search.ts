@@ -29,6 +29,8 @@ export type SearchPlace = {
 
 /** What the search needs of a store; `Caller` is whose rights the store asks for. */
 export type PassageIndex<Caller> = {
+  /** Why no vectors can be compared, and what helps; null where they can. */
+  whyNoVectors(): Promise<string | null>;
   byWords(caller: Caller, place: SearchPlace, question: string, limit: number): Promise<RankedPassage[]>;
   byVector(
     caller: Caller,
@@ -66,19 +68,43 @@ export function createPassageSearch<Caller>(parts: SearchParts<Caller>): Passage
   return {
     async search(caller, question, signal) {
       const asked = await vectorOf(parts, caller, question, signal);
-      const mode = asked.vector ? question.mode : 'keyword';
-      const [words, vectors] = await Promise.all([
-        mode === 'vector' ? [] : parts.index.byWords(caller, question, question.query, depth),
-        asked.vector && mode !== 'keyword' ? parts.index.byVector(caller, question, asked.vector, depth) : [],
-      ]);
+      const { words, vectors, mode, notice } = await rankings(parts.index, caller, question, asked);
       const ranked = mode === 'hybrid' ? fused(words, vectors) : mode === 'vector' ? vectors : words;
       const least = question.minScore ?? Number.NEGATIVE_INFINITY;
       const best = ranked.filter(({ score }) => score >= least).slice(0, question.topK);
       const data = await readHits(parts.index, caller, best, { words, vectors });
-      return { data, mode, notice: asked.notice };
+      return { data, mode, notice };
     },
   };
 }
+
+interface Rankings {
+  readonly words: readonly RankedPassage[];
+  readonly vectors: readonly RankedPassage[];
+  readonly mode: SearchMode;
+  readonly notice: string | null;
+}
+
+async function rankings<Caller>(
+  index: PassageIndex<Caller>,
+  caller: Caller,
+  question: Question,
+  { vector, notice }: AskedVector,
+): Promise<Rankings> {
+  const byWords = () => index.byWords(caller, question, question.query, depth);
+  if (!vector) return { words: await byWords(), vectors: [], mode: 'keyword', notice };
+  const [words, vectors] = await Promise.all([
+    question.mode === 'vector' ? [] : byWords(),
+    index.byVector(caller, question, vector, depth),
+  ]);
+  if (vectors.length > 0) return { words, vectors, mode: question.mode, notice };
+  const found = question.mode === 'vector' ? await byWords() : words;
+  if (found.length === 0) return { words, vectors, mode: question.mode, notice };
+  return { words: found, vectors, mode: 'keyword', notice: noneYet };
+}
+
+const noneYet =
+  'Searched by words alone: the embedder of today has not embedded these documents yet; index the corpus anew.';
 
 interface AskedVector {
   readonly vector: { readonly embedder: string; readonly vector: Float32Array } | null;
@@ -86,12 +112,14 @@ interface AskedVector {
 }
 
 async function vectorOf<Caller>(
-  { embedder, embeddingFailed }: SearchParts<Caller>,
+  { index, embedder, embeddingFailed }: SearchParts<Caller>,
   caller: Caller,
   { query, mode }: Question,
   signal: AbortSignal,
 ): Promise<AskedVector> {
   if (mode === 'keyword') return { vector: null, notice: null };
+  const off = await index.whyNoVectors();
+  if (off !== null) return { vector: null, notice: `Searched by words alone: ${off}` };
   const atHand = await embedder(caller);
   if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
   try {

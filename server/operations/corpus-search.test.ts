@@ -1,6 +1,8 @@
 /** Searching corpora over HTTP: what is found, where it stands, and what a stranger is told. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../ids.ts';
+import { createPassageSearch } from '../knowledge/search.ts';
+import type { Reach } from '../store/store.ts';
 import { type Account, type Answer, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 import { type WrittenDocument, writeDocuments } from '../test-passages.ts';
 
@@ -123,6 +125,85 @@ describe('a search', () => {
   test('of a stranger finds no corpus', async () => {
     expect(coded(await search({ query: 'water' }, corpus, mallory))).toEqual([404, 'not_found']);
     expect(coded(await search({ query: 'water' }, 'cor_none'))).toEqual([404, 'not_found']);
+  });
+});
+
+describe('with an embedder', () => {
+  /** East and north; a question that is of neither has no vector here. */
+  const directions: Readonly<Record<string, readonly number[]>> = { east: [1, 0], north: [0, 1] };
+  const embedder = (identity: string) => ({
+    identity,
+    dimensions: 2,
+    async embed(asked: readonly string[]) {
+      return asked.map((text) => {
+        const direction = directions[text];
+        if (!direction) throw new Error('The embedder is out of order.');
+        return Float32Array.from(direction);
+      });
+    },
+  });
+  const compass: WrittenDocument = {
+    id: newId('document'),
+    title: 'Compass',
+    passages: [
+      { text: 'east', vector: [1, 0] },
+      { text: 'north', vector: [0, 1] },
+      { text: 'northeast', vector: [0.8, 0.6] },
+    ],
+  };
+  let place: string;
+  let failures: unknown[];
+
+  async function searchWith(identity: string, query: string, mode: 'hybrid' | 'vector') {
+    const owner = await app.services.store.principals.byUser(ada.user.id);
+    if (!owner) throw new Error('Ada is gone.');
+    const { memberships, workspaces } = owner;
+    const organizationIds = memberships.map(({ organizationId }) => organizationId);
+    failures = [];
+    const passages = createPassageSearch<Reach>({
+      index: app.services.store.passages,
+      embedder: async () => ({ embedder: embedder(identity) }),
+      embeddingFailed: (error) => failures.push(error),
+    });
+    const question = { corpusIds: [place], query, mode, topK: 10 };
+    const reach = { userId: ada.user.id, memberships, organizationIds, workspaces };
+    return passages.search(reach, question, new AbortController().signal);
+  }
+
+  beforeAll(async () => {
+    place = await newCorpus('Directions', ada.token);
+    await writeDocuments(app.services, place, [compass]);
+  });
+
+  test('both rankings count alike, and what is first by both has the score 1', async () => {
+    const { data, mode, notice } = await searchWith('test', 'east', 'hybrid');
+    expect({ mode, notice }).toEqual({ mode: 'hybrid', notice: null });
+    expect(data.map(({ text, keyword_rank, vector_rank }) => [text, keyword_rank, vector_rank])).toEqual([
+      ['east', 1, 1],
+      ['northeast', null, 2],
+      ['north', null, 3],
+    ]);
+    const scores = data.map(({ score }) => score.toFixed(6));
+    expect(scores).toEqual([1, 61 / 62 / 2, 61 / 63 / 2].map((score) => score.toFixed(6)));
+    const near = await searchWith('test', 'north', 'vector');
+    expect(near.data.map(({ text }) => text)).toEqual(['north', 'northeast', 'east']);
+    expect(near.data[1]?.score).toBeCloseTo(0.6);
+  });
+
+  test('documents that another one has embedded are searched by words, and it says what to do', async () => {
+    for (const mode of ['hybrid', 'vector'] as const) {
+      const answer = await searchWith('another', 'east', mode);
+      expect(answer.mode).toBe('keyword');
+      expect(answer.notice).toMatch(/index the corpus anew/);
+      expect(answer.data.map(({ text }) => text)).toEqual(['east']);
+    }
+  });
+
+  test('one that fails leaves the words, and its error to the log', async () => {
+    const answer = await searchWith('test', 'northeast', 'hybrid');
+    expect(answer).toMatchObject({ mode: 'keyword', notice: expect.stringMatching(/the embedder failed/) });
+    expect(answer.data.map(({ text }) => text)).toEqual(['northeast']);
+    expect(failures).toEqual([new Error('The embedder is out of order.')]);
   });
 });
 

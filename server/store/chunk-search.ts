@@ -1,7 +1,7 @@
 /** Finds passages for a question: by its words, by its vector, and what was found as it is told. */
 import type { Knex } from 'knex';
 import type { ChunkRow } from './chunk-index.ts';
-import { type Narrow, nearest, type SearchedCorpus } from './chunk-vectors.ts';
+import { type Narrow, nearest, type SearchedCorpus, whyNoVectors } from './chunk-vectors.ts';
 import { rankByWords } from './chunk-words.ts';
 import type { Cursors } from './cursor.ts';
 import type { Database } from './database.ts';
@@ -43,6 +43,8 @@ export interface FoundChunk extends DocumentChunk {
 }
 
 export interface ChunkSearches {
+  /** Why no vectors can be compared, and what helps; null where they can. */
+  whyNoVectors(): Promise<string | null>;
   byWords(caller: Caller, scope: ChunkScope, question: string, limit: number): Promise<RankedChunk[]>;
   byVector(
     caller: Caller,
@@ -66,6 +68,7 @@ export function chunkSearches({
   cursors,
 }: Pick<StoreParts, 'database' | 'cursors'>): ChunkSearches {
   return {
+    whyNoVectors: () => database.read('installation', whyNoVectors),
     byWords: (caller, scope, text, limit) =>
       // The policies of PostgreSQL would keep a search from its index: ownership is the first sign of every word.
       database.read('installation', async (sql) => {

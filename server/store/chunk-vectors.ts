@@ -67,6 +67,18 @@ async function insertHalves(
   );
 }
 
+/** A sentence for people, with what helps; null where they can be compared. */
+export async function whyNoVectors(sql: Knex): Promise<string | null> {
+  if (sql.client.config.client === 'pg')
+    return (await keepsVectors(sql))
+      ? null
+      : 'The database has no extension `vector` (pgvector 0.8 or newer): install it there, and start the server again.';
+  const [loaded] = await sql.raw(`select 1 from pragma_function_list where name = 'vec_distance_cosine'`);
+  return loaded
+    ? null
+    : 'This system has no library that lets SQLite compare vectors: use PostgreSQL with pgvector.';
+}
+
 /** PostgreSQL keeps them where its server has the extension `vector`. */
 async function keepsVectors(sql: Knex): Promise<boolean> {
   if (sql.client.config.client === 'sqlite3') return true;
