@@ -93,6 +93,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyPermission: 'the first answer stands',
   replyPrompt: 'the first answer stands',
   rejectPlan: 'the first answer stands',
+  cancelIngestionJob: 'a job that has ended is not cancelled again',
+  retryIngestionJob: 'a job that is queued is not retried again',
   uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
   estimateQuery: 'looks only',
   searchCorpora: 'looks only',

@@ -54,6 +54,10 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     source: { session_id: permission.session_id },
   });
   const file = await fileOf(app, account, word);
+  const corpus = await make('/api/v1/corpora', { name: `Corpus ${word}` });
+  const job = await make(`/api/v1/corpora/${corpus.id}/documents`, {
+    texts: [{ title: word, text: `All about ${word}.` }],
+  });
   const organization = await organizationOf(app, account, word);
   return {
     ...organization,
@@ -64,6 +68,9 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     key_id: api_key.id,
     agent_id: agent.id,
     file_id: file.id,
+    corpus_id: corpus.id,
+    document_id: job.items[0].document_id,
+    ingestion_id: job.id,
     memory_id: memory.id,
     workspace_id: workspace.id,
     principal_id: user.id,

@@ -16,6 +16,9 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   ...signInRequests,
   createSession: inWorkspace,
   createAgent: inWorkspace,
+  createCorpus: inWorkspace,
+  addDocuments: () => ({ body: { texts: [{ title: 'A', text: 'About nothing.' }] } }),
+  putCorpusAccess: () => ({ body: { grants: [] } }),
   uploadFile: inWorkspace,
   importMemories: inWorkspace,
   purgeMemories: ({ ids }) => ({

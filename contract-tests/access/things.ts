@@ -36,6 +36,9 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/runs/{run_id}': newConversation,
   '/api/v1/agents/{agent_id}': newAgent,
   '/api/v1/files/{file_id}': newFile,
+  '/api/v1/corpora/{corpus_id}': newCorpus,
+  '/api/v1/corpora/{corpus_id}/documents/{document_id}': newDocument,
+  '/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}': newDocument,
   '/api/v1/memories/{memory_id}': newMemory,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
@@ -47,6 +50,7 @@ const things: Readonly<Record<string, Make>> = {
 
 /** Some operations need it in a certain state, or have it in their body or a header. */
 const thingsOfOperations: Readonly<Record<string, Make>> = {
+  retryIngestionJob: cancelledIngestion,
   interruptRun: askingQuestion,
   interruptSession: askingQuestion,
   searchSessions: newConversation,
@@ -199,6 +203,34 @@ async function newFile({ owner: { client }, workspaceId: workspace_id }: Organiz
 async function newMemory({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
   const body = { scope: 'workspace', workspace_id, content: `Remember ${crypto.randomUUID()}.` } as const;
   return { memory_id: (await client.POST('/api/v1/memories', { body })).data.id };
+}
+
+async function newCorpus({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const { data } = await client.POST('/api/v1/corpora', { body: { workspace_id, name: `Corpus ${made}` } });
+  return { corpus_id: data.id };
+}
+
+/** So many that the job is still at work when it is asked about. */
+const manyTexts = Array.from({ length: 50 }, (_, at) => ({
+  title: `Text ${at}`,
+  text: `This is text ${at}.`,
+}));
+
+async function newDocument(organization: Organization): Promise<Ids> {
+  const ids = await newCorpus(organization);
+  const { data } = await organization.owner.client.POST('/api/v1/corpora/{corpus_id}/documents', {
+    params: { path: { corpus_id: ids.corpus_id ?? '' } },
+    body: { texts: manyTexts },
+  });
+  return { ...ids, document_id: data.items[0]?.document_id ?? '', ingestion_id: data.id };
+}
+
+async function cancelledIngestion(organization: Organization): Promise<Ids> {
+  const ids = await newDocument(organization);
+  await organization.owner.client.POST('/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}/cancel', {
+    params: { path: { corpus_id: ids.corpus_id ?? '', ingestion_id: ids.ingestion_id ?? '' } },
+  });
+  return ids;
 }
 
 async function newPlan(organization: Organization): Promise<Ids> {
