@@ -42,6 +42,7 @@ import {
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
+import { createMemorySearches, type MemorySearches } from './memory-search.ts';
 import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
 import { createOutbound, outboundSentence } from './outbound/outbound.ts';
 import {
@@ -121,6 +122,7 @@ export interface Services {
   readonly installedProviders: () => Promise<readonly ProviderCandidate[]>;
   readonly modelCatalogs: ModelCatalogs;
   readonly embedders: Embedders;
+  readonly memorySearches: MemorySearches;
   readonly passageSearch: PassageSearch<Reach>;
   readonly parsers: Parsers;
   readonly ingestion: Ingestion;
@@ -356,6 +358,7 @@ async function assemble(
     embedder: () => embedders.current(),
     embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
   });
+  const memorySearches = createMemorySearches({ memories: store.memories, embedders, log });
   const runtime = await createRuntime(first.config, {
     transcript: store.transcript,
     providers: first.providers,
@@ -458,6 +461,7 @@ async function assemble(
     installedProviders,
     modelCatalogs,
     embedders,
+    memorySearches,
     passageSearch,
     parsers,
     ingestion,

@@ -38,7 +38,14 @@ export interface TestInstallation {
 const newestStep = {
   name: 'memories',
   // The words are a table on SQLite alone.
-  tables: ['memory_words', 'memory_documents', 'memory_tags', 'memory_versions', 'memories'],
+  tables: [
+    'memory_vectors',
+    'memory_words',
+    'memory_documents',
+    'memory_tags',
+    'memory_versions',
+    'memories',
+  ],
   columns: { user_preferences: 'memories' },
 };
 

@@ -16,10 +16,10 @@ export const createMemory: Handler<'createMemory'> = async ({ principal, body },
   return { status: 201, headers, body: memory };
 };
 
-export const searchMemories: Handler<'searchMemories'> = async ({ principal, body }, { store }) => ({
-  status: 200,
-  body: await store.memories.search(principal, body),
-});
+export const searchMemories: Handler<'searchMemories'> = async (
+  { principal, body, signal },
+  { memorySearches },
+) => ({ status: 200, body: await memorySearches.find(principal, body, signal) });
 
 export const getMemory: Handler<'getMemory'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.memories.find(principal, path.memory_id);

@@ -25,7 +25,7 @@ describeStores('Memories', (store, engine) => {
   const contents = async (reach: Reach, query = {}) =>
     (await store().memories.list(reach, query)).data.map(({ content }) => content).sort();
   const hits = async (reach: Reach, query: string, more = {}) =>
-    (await store().memories.search(reach, { query, top_k: 10, ...more })).data.map(
+    (await store().memories.search(reach, { query, top_k: 10, ...more }, null)).data.map(
       ({ memory }) => memory.content,
     );
 
@@ -173,6 +173,39 @@ describeStores('Memories', (store, engine) => {
     expect(await hits(ada, 'kitchen', { kinds: ['episode'] })).toEqual([]);
     expect(await hits(ada, '?!')).toEqual([]);
     expect(await hits(ada, '") OR "@" *')).toEqual([]);
+  });
+
+  it('are found by their meaning too, joined with the words by their places', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const mallory = await newAccount(store(), 'Mallory');
+    const feline = await create(ada, { content: 'The feline is called Mimi.' });
+    const both = await create(ada, { content: 'A cat needs water.' });
+    const words = await create(ada, { content: 'The cat command prints files.' });
+    const foreign = await create(mallory, { content: 'Another feline.' });
+    const unread = await store().memories.withoutVector(ada, 'e1', 10);
+    expect(unread.map(({ id }) => id)).toEqual([words.id, both.id, feline.id]);
+    const vectorOf = (x: number) => Float32Array.of(x, Math.sqrt(1 - x * x));
+    const likeness = new Map([
+      [feline.id, 0.8],
+      [both.id, 0.9],
+      [words.id, 0.1],
+      [foreign.id, 1],
+    ]);
+    const vectors = [...likeness].map(([id, x]) => ({ id, revision: 1, vector: vectorOf(x) }));
+    await store().memories.keepVectors('e1', vectors);
+    expect(await store().memories.withoutVector(ada, 'e1', 10)).toEqual([]);
+    expect(await store().memories.withoutVector(ada, 'e2', 10)).toHaveLength(3);
+    const meaning = { embedder: 'e1', vector: vectorOf(1) };
+    const find = async (more = {}) =>
+      store().memories.search(ada, { query: 'cat', top_k: 10, ...more }, meaning);
+    const { data, mode } = await find();
+    expect(mode).toBe('hybrid');
+    expect(data.map(({ memory }) => memory.id)).toEqual([both.id, words.id, feline.id]);
+    expect((await find({ query: 'pet' })).data.map(({ memory }) => memory.id)).toEqual([both.id, feline.id]);
+    expect((await find({ kinds: ['episode'] })).data).toEqual([]);
+    await store().memories.update(ada, feline.id, { content: 'Mimi has left.' }, byHand);
+    expect((await find({ query: 'pet' })).data.map(({ memory }) => memory.id)).toEqual([both.id]);
+    expect(await store().memories.withoutVector(ada, 'e1', 10)).toHaveLength(1);
   });
 
   it('of sessions go with them, and others lose them as their source', async () => {

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type {
   Memory,
   MemoryCreate,
+  MemoryHit,
   MemorySearch,
   MemorySearchResult,
   MemoryUpdate,
@@ -32,6 +33,17 @@ import {
   toVersion,
   unexpired,
 } from './memory-rows.ts';
+import {
+  fused,
+  keepVectors,
+  type MemoryText,
+  type MemoryVector,
+  memoriesWithoutVector,
+  narrowed,
+  type QueryMeaning,
+  type SearchFilters,
+  vectorSearch,
+} from './memory-vectors.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
@@ -64,6 +76,8 @@ export interface WrittenMemory extends TaggedMemory {
   readonly notices: readonly string[];
 }
 
+export type FoundMemories = Pick<MemorySearchResult, 'data' | 'mode'>;
+
 /** A person's own are seen by nobody else; the others by whoever reaches the workspace. */
 export interface Memories {
   list(reach: Reach, query: MemoryQuery): Promise<Page<Memory>>;
@@ -82,7 +96,11 @@ export interface Memories {
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
   /** The newest first. Throws `not_found`. */
   versions(reach: Reach, id: string, query: PageQuery): Promise<Page<MemoryVersion>>;
-  search(reach: Reach, search: MemorySearch): Promise<MemorySearchResult>;
+  /** By words, and by meaning too where there is the vector of the query. */
+  search(reach: Reach, search: MemorySearch, meaning: QueryMeaning | null): Promise<FoundMemories>;
+  /** The newest that the caller reaches of which this embedder has made no vector yet. */
+  withoutVector(reach: Reach, embedder: string, most: number): Promise<readonly MemoryText[]>;
+  keepVectors(embedder: string, vectors: readonly MemoryVector[]): Promise<void>;
   /** Throws `not_found` or `role_required` where the caller may keep none in the workspace. */
   requirePlace(reach: Reach, workspaceId: string): Promise<void>;
   /** The oldest first, a page at a time. */
@@ -173,9 +191,13 @@ export function memoryRepository(parts: StoreParts): Memories {
         const page = await readPage<MemoryVersionRow>(sql, cursors, listing, query);
         return { data: page.data.map(toVersion), next_cursor: page.next_cursor };
       }),
-    search: (reach, search) =>
+    search: (reach, search, meaning) =>
       // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
-      database.read('installation', (sql) => searchMemories(sql, reach, search, now())),
+      database.read('installation', (sql) => searchMemories(sql, reach, search, meaning, now())),
+    withoutVector: (reach, embedder, most) =>
+      database.read('installation', (sql) => memoriesWithoutVector(sql, reach, embedder, most, now())),
+    keepVectors: (embedder, vectors) =>
+      database.write('installation', (sql) => keepVectors(sql, embedder, vectors)),
     requirePlace: (reach, workspace_id) =>
       database.read(reach, async (sql) => {
         requireMemoryRole(reach, await findOwner(sql, reach, { scope: 'workspace', workspace_id }));
@@ -255,19 +277,26 @@ async function searchMemories(
   sql: Knex,
   reach: Reach,
   search: MemorySearch,
+  meaning: QueryMeaning | null,
   now: number,
-): Promise<MemorySearchResult> {
+): Promise<FoundMemories> {
   const { query, top_k = 10, ...filters } = search;
-  const hits = await keywordSearch(sql, marksOfReach(reach), { query, mostHits: top_k, filters }, now);
-  const data = hits.map(({ row, score }) => ({ memory: toMemory(row), score }));
-  return { data, mode: 'keyword', notice: wordsAlone };
+  const mostHits = meaning === null ? top_k : mostRanked;
+  const byWords = await keywordSearch(sql, marksOfReach(reach), { query, mostHits, filters }, now);
+  if (meaning === null) return { data: byWords.map(toHit), mode: 'keyword' };
+  const byMeaning = await vectorSearch(sql, reach, filters, meaning, now);
+  return { data: fused([byWords, byMeaning]).slice(0, top_k).map(toHit), mode: 'hybrid' };
+}
+
+function toHit({ row, score }: RankedMemory): MemoryHit {
+  return { memory: toMemory(row), score };
 }
 
 /** What is searched for among the memories that some marks name. */
 export interface KeywordQuery {
   readonly query: string;
   readonly mostHits: number;
-  readonly filters?: Omit<MemorySearch, 'query' | 'top_k'>;
+  readonly filters?: SearchFilters;
 }
 
 export async function keywordSearch(
@@ -281,18 +310,12 @@ export async function keywordSearch(
   if (terms.length === 0 || marks.length === 0) return [];
   const whole = terms.map((word) => ({ word, prefix: false }));
   const rows = findMemories(sql, marks, whole, { all: false, now }).limit(mostRanked);
-  const { scopes, kinds, ...columns } = filters;
-  const named = Object.entries(columns).filter(([, value]) => value !== undefined);
-  for (const [name, value] of named) rows.where(`memories.${name}`, value);
-  if (scopes) rows.whereIn('memories.scope', scopes);
-  if (kinds) rows.whereIn('memories.kind', kinds);
+  narrowed(rows, filters);
   return ranked(await rows, terms).slice(0, mostHits);
 }
 
 /** Of a long prompt the first ones count; each costs a look into the index. */
 const mostTerms = 32;
-
-const wordsAlone = 'Memories are searched by their words alone.';
 
 type MemorySourceRow = Pick<MemoryRow, 'source_session_id' | 'source_message_id'>;
 

@@ -9,12 +9,13 @@ export const memories = {
     await createVersions(sql);
     await createTags(sql);
     await createIndex(sql);
+    await createVectors(sql);
     // Of those who have chosen nothing, agents remember.
     await sql.schema.alterTable('user_preferences', (table) => {
       table.boolean('memories').notNullable().defaultTo(true);
     });
     if (sql.client.config.client !== 'pg') return;
-    for (const table of ['memories', 'memory_versions', 'memory_tags', 'memory_documents'])
+    for (const table of ['memories', 'memory_versions', 'memory_tags', 'memory_documents', 'memory_vectors'])
       await guard(sql, table, inScope('organization_id'));
   },
 };
@@ -91,6 +92,18 @@ async function createTags(sql: Knex.Transaction): Promise<void> {
     table.text('tag').notNullable();
     table.primary(['memory_id', 'tag']);
     table.index(['organization_id', 'tag', 'memory_id']);
+  });
+}
+
+/** Those of one embedder: another one's cannot be compared, and are made anew. */
+async function createVectors(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('memory_vectors', (table) => {
+    table.text('organization_id').notNullable();
+    table.text('memory_id').primary().references('memories.id').onDelete('cascade');
+    // Of which version it is.
+    table.integer('revision').notNullable();
+    table.text('embedder').notNullable();
+    table.binary('vector').notNullable();
   });
 }
 
