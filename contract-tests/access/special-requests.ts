@@ -20,6 +20,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   addDocuments: () => ({ body: { texts: [{ title: 'A', text: 'About nothing.' }] } }),
   putCorpusAccess: () => ({ body: { grants: [] } }),
   uploadFile: inWorkspace,
+  searchCorpora: ({ ids }) => ({ body: { corpus_ids: [ids.corpus_id], query: 'Anything' } }),
   importMemories: inWorkspace,
   purgeMemories: ({ ids }) => ({
     body: { scope: 'agent', agent_slug: 'nobody', workspace_id: ids.workspace_id },

@@ -53,6 +53,7 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
   retryIngestionJob: cancelledIngestion,
   interruptRun: askingQuestion,
   interruptSession: askingQuestion,
+  searchCorpora: newCorpus,
   searchSessions: newConversation,
   createQuery: newConversation,
   streamQuery: newConversation,
