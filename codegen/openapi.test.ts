@@ -96,6 +96,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   cancelIngestionJob: 'a job that has ended is not cancelled again',
   retryIngestionJob: 'a job that is queued is not retried again',
   uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
+  testProviderSetting: 'looks only',
+  refreshProviderModels: 'whoever asks while it is at work waits for the same look',
   estimateQuery: 'looks only',
   searchCorpora: 'looks only',
   searchCorpus: 'looks only',

@@ -72,6 +72,10 @@ const ids: Readonly<Record<string, string>> = {
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   interruptSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzd' },
+  testProviderSetting: { setting_id: 'pset_01k9w6r3h2e7xv5q0c8m4b1tzb' },
+  getProviderModel: { model_id: 'llama-4-70b' },
+  putCustomModel: { model_id: 'llama-4-70b' },
+  deleteCustomModel: { model_id: 'spare' },
   interruptRun: { run_id: 'run_01k9w6r3h2e7xv5q0c8m4b1tze' },
   summarizeSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzg' },
   replyPermission: {

@@ -47,20 +47,26 @@ import { createModelCatalogs, type ModelCatalogs } from './model-catalogs.ts';
 import { createOutbound, outboundSentence } from './outbound/outbound.ts';
 import {
   createDefaultModels,
+  createProviderAsking,
   createProviderOauths,
   createProviderSettings,
   type DefaultModels,
+  type ProviderAsking,
   type ProviderOauths,
   type ProviderSettings,
 } from './provider-settings/provider-settings.ts';
 import {
+  askShortly,
   createRuntime,
+  describeModel,
   type FindPassages,
   hasDied,
   isVendorModel,
   type LoginKeeper,
+  listModels,
   nameOwner,
   type Runtime,
+  vendorModels,
 } from './runtime/runtime.ts';
 import {
   type Anchor,
@@ -117,6 +123,7 @@ export interface Services {
   readonly workspaceSettings: WorkspaceSettings;
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauths<Reach>;
+  readonly providerAsking: ProviderAsking;
   readonly defaultModels: DefaultModels;
   /** The providers of settings files and the environment, as they are now. */
   readonly installedProviders: () => Promise<readonly ProviderCandidate[]>;
@@ -232,6 +239,9 @@ const mostProfiles = 50;
 /** What an answer with tokens may cost. */
 const tokenLimits = { maxBytes: 256 * 1024, totalMs: 10_000 };
 
+/** The longest list of models that is known is a hundredth of it. */
+const listLimits = { maxBytes: 4 * 1024 * 1024, totalMs: 15_000 };
+
 /** Metadata, keys and tokens of an identity provider: a few kilobytes. */
 const mostProviderBytes = 1024 * 1024;
 
@@ -338,14 +348,25 @@ async function assemble(
     clock,
     log,
   });
-  const providerSettings = createProviderSettings({
+  const providerParts = {
     sealing,
     oauth: providerOauth,
-    refusalOf: (url) => outbound.refusalOf(url, 'account'),
+    refusalOf: (url: string) => outbound.refusalOf(url, 'account'),
     catalog: async () => modelCatalogs.current(catalogTerms((await followed.current()).config)),
     discoveries: store.providerModels,
     log,
-  });
+  };
+  const providerFetch = outbound.fetchFor('account', listLimits);
+  const providerCall = outbound.callFor('account');
+  const askers: Parameters<typeof createProviderAsking>[0]['askers'] = {
+    vendorModels,
+    describe: describeModel,
+    list: (definition, signal) => listModels({ definition, fetch: providerFetch, signal }),
+    askShortly: (definition, modelId, signal) =>
+      askShortly({ definition, fetch: providerFetch, call: providerCall, signal }, modelId),
+  };
+  const providerSettings = createProviderSettings(providerParts, askers);
+  const providerAsking = createProviderAsking({ ...providerParts, askers });
   const installedProviders = async () => (await resolved()).providers;
   const defaultModels = createDefaultModels({
     records: store.defaultModels,
@@ -457,6 +478,7 @@ async function assemble(
     workspaceSettings,
     providerSettings,
     providerOauth,
+    providerAsking,
     defaultModels,
     installedProviders,
     modelCatalogs,
@@ -479,6 +501,7 @@ async function assemble(
       followed.close();
       await ingestion.stop();
       await parsers.close();
+      await providerAsking.close();
       await runtime.close();
       await embedders.close();
       await providerOauth.settled();

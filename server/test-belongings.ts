@@ -76,6 +76,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     principal_id: user.id,
     plan_id: plan.id,
     setting_id: setting.id,
+    model_id: 'big',
     subject_type: quota.body.subject_type,
     subject_id: quota.body.subject_id,
     entry_id: (await first('/api/v1/audit/logs')).id,

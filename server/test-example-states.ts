@@ -4,10 +4,12 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Knex } from 'knex';
 import { TOTP } from 'otpauth';
-import type { LoginPage, ProviderSetting, Workspace, WorkspaceMemberPage } from './contract/api.ts';
+import type { LoginPage, Me, ProviderSetting, Workspace, WorkspaceMemberPage } from './contract/api.ts';
 import type { Database } from './store/database.ts';
-import { seedWorkspaceMembers } from './store/seed-examples.ts';
+import { seedProviderSetting, seedWorkspaceMembers } from './store/seed-examples.ts';
 import { type Json, mergePatch } from './test-app.ts';
 import { answerOf, requestOf } from './test-examples.ts';
 
@@ -50,6 +52,36 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     });
     return {};
   },
+  /** Of a setting that is there for this moment alone. */
+  async testProviderSetting(server) {
+    const id = 'pset_01k9w6r3h2e7xv5q0c8m4b1tzb';
+    const base_url = await giveModels(['one', 'two'], () =>
+      inSettings(server, (settings) => settings.where({ id }).delete()),
+    );
+    const shown = answerOf<ProviderSetting>('getProviderSetting');
+    const providerSetting = { ...shown, id, name: 'For a moment', base_url };
+    await server.withDatabase((database) =>
+      database.write('installation', (sql) =>
+        seedProviderSetting(sql, { providerSetting, me: answerOf<Me>('getMe') }),
+      ),
+    );
+    return {};
+  },
+  /** Described before at first, and then described anew. */
+  async putCustomModel(server) {
+    described += 1;
+    const { id, type, base_url } = answerOf<ProviderSetting>('getProviderSetting');
+    const entry = JSON.stringify({ type, base_url, models: [] });
+    if (described > 1) await inSettings(server, (settings) => settings.where({ id }).update({ entry }));
+    return {};
+  },
+  async deleteCustomModel(server) {
+    const { id } = answerOf<ProviderSetting>('getProviderSetting');
+    await server.ask('PUT', `/api/v1/settings/providers/${id}/models/spare`, { body: {} });
+    return {};
+  },
+  listProviderModels: forgetDiscovered,
+  refreshProviderModels: forgetDiscovered,
   async getDefaultModels(server) {
     const body = requestOf<object>('putDefaultModels');
     await server.ask('PUT', '/api/v1/settings/providers/default-models', { body });
@@ -149,6 +181,45 @@ async function writeSettings({ workspacesDirectory }: ExampleServer, settings: u
 }
 
 /** A token server that answers once; the address of it. */
+let described = 0;
+
+async function inSettings(
+  { withDatabase }: ExampleServer,
+  work: (settings: Knex.QueryBuilder) => Knex.QueryBuilder,
+): Promise<void> {
+  await withDatabase((database) =>
+    database.write('installation', async (sql) => {
+      await work(sql('provider_settings'));
+    }),
+  );
+}
+
+/** As if nobody had looked at what the provider lists; a look at work would write it down afterwards. */
+async function forgetDiscovered({ ask, withDatabase }: ExampleServer): Promise<ExampleRequest> {
+  const { id } = answerOf<ProviderSetting>('getProviderSetting');
+  const refreshing = async () =>
+    (await ask('GET', `/api/v1/settings/providers/${id}/models`)).discovery.refreshing;
+  while (await refreshing()) await sleep(20);
+  await withDatabase((database) =>
+    database.write('installation', async (sql) => {
+      await sql('provider_models').where({ setting_id: id }).delete();
+    }),
+  );
+  return {};
+}
+
+/** Where a list of models is given once; `before` it is. */
+async function giveModels(ids: readonly string[], before: () => Promise<void>): Promise<string> {
+  const server = createServer(async (_request, response) => {
+    await before();
+    const headers = { 'content-type': 'application/json', connection: 'close' };
+    response.writeHead(200, headers);
+    response.end(JSON.stringify({ data: ids.map((id) => ({ id })) }), () => server.close());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`; // it listens on TCP
+}
+
 async function giveTokens(answer: object): Promise<string> {
   const server = createServer((_request, response) => {
     const headers = { 'content-type': 'application/json', connection: 'close' };

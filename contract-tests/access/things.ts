@@ -42,6 +42,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/memories/{memory_id}': newMemory,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
+  '/api/v1/settings/providers/{setting_id}/models/{model_id}': newCustomModel,
   '/api/v1/quotas/{subject_type}/{subject_id}': newQuota,
   '/api/v1/settings/providers/catalogs/{catalog_id}': newCatalog,
   '/api/v1/audit/logs/{entry_id}': newestEntry,
@@ -51,6 +52,8 @@ const things: Readonly<Record<string, Make>> = {
 /** Some operations need it in a certain state, or have it in their body or a header. */
 const thingsOfOperations: Readonly<Record<string, Make>> = {
   retryIngestionJob: cancelledIngestion,
+  testProviderSetting: newSettingOfNobody,
+  refreshProviderModels: newSettingOfNobody,
   interruptRun: askingQuestion,
   interruptSession: askingQuestion,
   searchCorpora: newCorpus,
@@ -64,7 +67,7 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
 let made = 0;
 
 /** What belongs to no organization. */
-const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id'];
+const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id', 'model_id'];
 
 /** Makes what the path of an operation names; an operation without ids gets those of the organization. */
 export async function makeThing(
@@ -250,6 +253,22 @@ async function newProviderSetting({
 }: Organization): Promise<Ids> {
   const setting = { scope: 'workspace' as const, provider_id: 'openai', api_key: 'k', disable: true };
   const body = { ...setting, workspace_id, name: `Key ${made}` };
+  return { setting_id: (await client.POST('/api/v1/settings/providers', { body })).data.id };
+}
+
+async function newCustomModel(organization: Organization): Promise<Ids> {
+  const { setting_id = '' } = await newProviderSetting(organization);
+  const path = { setting_id, model_id: 'described' };
+  const url = '/api/v1/settings/providers/{setting_id}/models/{model_id}';
+  await organization.owner.client.PUT(url, { params: { path }, body: { name: 'Described' } });
+  return path;
+}
+
+/** Where nobody listens: no vendor is asked, and the failure is always the same. */
+async function newSettingOfNobody({ owner: { client }, workspaceId }: Organization): Promise<Ids> {
+  const place = { base_url: 'http://127.0.0.1:9/v1', models: [{ id: 'big' }], disable: true };
+  const setting = { scope: 'workspace' as const, provider_id: 'nobody', workspace_id: workspaceId };
+  const body = { ...setting, ...place, name: `Nobody ${made}` };
   return { setting_id: (await client.POST('/api/v1/settings/providers', { body })).data.id };
 }
 

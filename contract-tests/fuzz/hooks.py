@@ -331,6 +331,16 @@ def make_provider_setting(case):
     act_as(case, register())
 
 
+def point_at_custom_model(case):
+    """One beside those that the setting cannot do without."""
+    point_at_provider_setting(case)
+    path = f"/api/v1/settings/providers/{case.path_parameters['setting_id']}/models/of-the-fuzzer"
+    headers = {"Authorization": f"Bearer {once('owner of settings', register)}"}
+    http.put(URL + path, json={}, headers=headers, timeout=TIMEOUT).raise_for_status()
+    case.path_parameters["model_id"] = "of-the-fuzzer"
+    case.headers.pop("If-Match", None)
+
+
 def choose_known_models(case):
     """Which models there are, the contract cannot say; the choice is the fuzzer's own."""
     case.query = {name: value for name, value in (case.query or {}).items() if name not in ("scope", "workspace_id", "organization_id")}
@@ -931,6 +941,12 @@ POINTERS = {
     "getProviderSetting": point_at_provider_setting,
     "updateProviderSetting": change_provider_setting,
     "deleteProviderSetting": point_at_doomed_provider_setting,
+    "testProviderSetting": point_at_provider_setting,
+    "listProviderModels": point_at_provider_setting,
+    "refreshProviderModels": point_at_provider_setting,
+    "getProviderModel": point_at_custom_model,
+    "putCustomModel": point_at_custom_model,
+    "deleteCustomModel": point_at_custom_model,
     "getDefaultModels": choose_known_models,
     "putDefaultModels": choose_known_models,
     "getAgent": point_at_agent,
@@ -1091,7 +1107,7 @@ def unknown_member_holds_nul(case, response):
     """Under /v1, in the input of a tool, and in options for a provider members pass that the contract does not know; but no NUL in any text."""
     open_bodies = (
         *("createMessage", "countMessageTokens", "replyPermission", "importSession"),
-        *("createProviderSetting", "updateProviderSetting"),
+        *("createProviderSetting", "updateProviderSetting", "putCustomModel"),
     )
     return operation_id(case) in open_bodies and b"holds a NUL character" in response.content
 
@@ -1194,6 +1210,9 @@ def is_declared(case, response):
     name, status = operation_id(case), response.status_code
     if name == "downloadFile":
         return status == 416
+    # The provider of the fuzzer's settings is nowhere.
+    if name == "testProviderSetting":
+        return status == 502
     if name not in ("generateImage", "synthesizeSpeech", "transcribeAudio") or status not in (415, 501, 502):
         return False
     return response.json()["code"] in ("unsupported_media_type", "media_not_configured", "provider_request_refused")

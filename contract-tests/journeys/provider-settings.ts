@@ -53,6 +53,41 @@ export function providerSettingJourneys(target: () => Target): void {
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
   });
 
+  test('a provider setting is tried, and its models are listed, looked for, described, and described no longer', async () => {
+    const { client, liveOnly } = target();
+    const place = { base_url: 'http://127.0.0.1:9/v1', models: [{ id: 'big' }] };
+    const body = { scope: 'user' as const, provider_id: 'gateway', name: 'With models', ...place };
+    const made = await client.POST(list, { body });
+    const setting = { setting_id: example.providerSetting };
+    await liveOnly(() => {
+      setting.setting_id = made.data.id;
+    });
+    const tried = await refusal(
+      client.POST(`${one}/test`, { params: { path: setting }, ...preferring(502) }),
+    );
+    expect(tried.status).toBe(502);
+    const begun = await client.POST(`${one}/models/refresh`, { params: { path: setting } });
+    expect(begun.response.status).toBe(202);
+    expectShape('ModelDiscovery', begun.data);
+    const { data: page } = await client.GET(`${one}/models`, { params: { path: setting } });
+    expectShape('KnownModelPage', page);
+    const path = { ...setting, model_id: 'meta/llama-4:70b' };
+    const url = `${one}/models/{model_id}` as const;
+    const described = await client.PUT(url, { params: { path }, body: { context_window: 131_072 } });
+    expectShape('KnownModel', described.data);
+    await liveOnly(() => expect(described.response.status).toBe(201));
+    const read = await client.GET(url, { params: { path } });
+    expectShape('KnownModel', read.data);
+    await liveOnly(async () => {
+      expect(read.data).toMatchObject({ model: 'gateway:meta/llama-4:70b', sources: ['custom'] });
+      const header = { 'If-Match': '"1"' };
+      const stale = await refusal(client.PUT(url, { params: { path, header }, body: {} }));
+      expect(stale).toMatchObject({ status: 412, code: 'precondition_failed' });
+    });
+    expect((await client.DELETE(url, { params: { path } })).response.status).toBe(204);
+    await client.DELETE(one, { params: { path: setting } });
+  });
+
   test('default models are chosen by who has read them, and one that nobody has is refused', async () => {
     const { client, liveOnly } = target();
     const url = '/api/v1/settings/providers/default-models';

@@ -30,9 +30,9 @@ export const anthropicMessages: Dialect = {
   newRequestId: () => newId('req_011', 21),
   errorBody,
   errorFrame: (refusal) => sse(errorBody(refusal, newId('req_011', 21)), 'error'),
-  modelList: (ids) => ({
+  modelList: (ids, next) => ({
     data: ids.map(modelInfo),
-    has_more: false,
+    has_more: next !== null,
     first_id: ids.at(0) ?? null,
     last_id: ids.at(-1) ?? null,
   }),

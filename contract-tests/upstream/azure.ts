@@ -26,6 +26,18 @@ export const azure: Dialect = {
   },
 };
 
+/** The deployments, which an older version of the API tells to whoever has a key. */
+export const azureDeployments: Dialect = {
+  ...azure,
+  modelList: (ids) => ({ object: 'list', data: ids.map(deployment) }),
+};
+
+function deployment(id: string) {
+  const times = { created_at: 1767225600, updated_at: 1767225600 };
+  const rest = { scale_settings: { scale_type: 'standard' }, owner: 'organization-owner' };
+  return { object: 'deployment', id, model: `model-of-${id}`, status: 'succeeded', ...rest, ...times };
+}
+
 /** A deployment is of one model, whatever the body says. */
 function withModel(body: unknown, deployment: string): unknown {
   return typeof body === 'object' && body !== null ? { ...body, model: deployment } : body;

@@ -38,6 +38,22 @@ export async function deliver(delivery: Delivery, call: Call, verdict: Verdict):
   }
 }
 
+/** Sends a list, or fails as the script says. */
+export async function deliverList(
+  delivery: Delivery,
+  body: unknown,
+  failure: Failure | undefined,
+): Promise<void> {
+  try {
+    if (failure?.kind === 'status') return sendScriptedStatus(delivery, failure);
+    if (failure?.kind === 'error_frame') return sendRefusal(delivery, refusalOf(failure));
+    if (failure !== undefined) await breakOff(delivery, failure, false);
+    sendJson(delivery, body);
+  } catch (error) {
+    if (!(error instanceof ConnectionOver)) throw error;
+  }
+}
+
 /** Answers with an error in the vendor's own form. */
 export function sendRefusal(
   delivery: Delivery,

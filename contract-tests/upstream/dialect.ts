@@ -63,7 +63,8 @@ export interface Dialect {
   errorBody(refusal: Refusal, requestId: string): unknown;
   /** The frame that reports an error after the stream has begun. */
   errorFrame(refusal: Refusal): string;
-  modelList(ids: string[]): unknown;
+  /** One page; `next` names the model before the next one, null on the last. */
+  modelList(ids: string[], next: string | null): unknown;
   model(id: string): unknown;
   noKey(): Refusal;
   /** Whether the vendor says in the body of an error, and not in a header, when to come back. */

@@ -1,7 +1,7 @@
 // The HTTP front: control endpoints for tests, and the vendors' paths for everyone else.
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { type Delivery, deliver, sendJson, sendRefusal } from './delivery.ts';
+import { type Delivery, deliver, deliverList, sendJson, sendRefusal } from './delivery.ts';
 import { type Dialect, Refusal } from './dialect.ts';
 import { readForm, shownForm } from './form.ts';
 import { closeRecord, createRequestLog, type RequestLog, type RequestRecord } from './requests.ts';
@@ -118,7 +118,7 @@ async function answer(
   if (ask.kind === 'refused') throw ask.refusal;
   const method = ask.kind === 'models' ? 'GET' : 'POST';
   if (request.method !== method) throw new Refusal(405, `Method ${request.method} is not allowed here.`);
-  if (ask.kind === 'models') return sendModels(front, ask.id, delivery);
+  if (ask.kind === 'models') return sendModels(front, ask.id, urlOf(request).searchParams, delivery);
   const body = form ?? parsedBody(request, text);
   if (ask.kind === 'count_tokens')
     return sendJson(delivery, dialect.count?.(body, request.headers, ask.place));
@@ -131,10 +131,26 @@ async function answer(
   await deliver(delivery, call, verdict);
 }
 
-function sendModels(front: Front, id: string, delivery: Delivery): void {
-  const ids = front.script.models ?? modelsWhenNotScripted;
-  if (id !== '') refuseUnknownModel(front, id);
-  sendJson(delivery, id === '' ? delivery.dialect.modelList(ids) : delivery.dialect.model(id));
+async function sendModels(
+  front: Front,
+  id: string,
+  query: URLSearchParams,
+  delivery: Delivery,
+): Promise<void> {
+  const { models: ids = modelsWhenNotScripted, list } = front.script;
+  if (id !== '') {
+    refuseUnknownModel(front, id);
+    return sendJson(delivery, delivery.dialect.model(id));
+  }
+  // Each vendor says in its own way which model the page before ended with.
+  const start = ids.indexOf(query.get('after_id') ?? query.get('pageToken') ?? '') + 1;
+  // Those who are not asked for pages have none.
+  const asked = query.get('limit') ?? query.get('pageSize');
+  const size = asked === null ? ids.length : Math.min(Number(asked), list.page_size);
+  const page = ids.slice(start, start + size);
+  const last = page.at(-1);
+  const next = last !== undefined && last !== ids.at(-1) ? last : null;
+  await deliverList(delivery, delivery.dialect.modelList(page, next), list.fail);
 }
 
 async function sendToken(

@@ -29,6 +29,15 @@ export const gemini: Dialect = {
 /** The same calls below a project, with the access tokens of Google Cloud. */
 export const vertexGemini: Dialect = {
   ...google('vertex_gemini'),
+  modelList: (ids, next) => ({
+    publisherModels: ids.map((id) => ({
+      name: `publishers/google/models/${id}`,
+      versionId: '001',
+      openSourceCategory: 'PROPRIETARY',
+      launchStage: 'GA',
+    })),
+    ...(next !== null && { nextPageToken: next }),
+  }),
   apiKey: (headers) => bearer(headers) ?? googleKey(headers),
   noKey: () =>
     new Refusal(401, 'Request is missing required authentication credential. Expected OAuth 2 access token.'),
@@ -46,7 +55,10 @@ function google(name: DialectName): Omit<Dialect, 'apiKey' | 'noKey'> {
     errorBody,
     errorFrame: (refusal) => frame(errorBody(refusal)),
     retryInBody: true,
-    modelList: (ids) => ({ models: ids.map(model) }),
+    modelList: (ids, next) => ({
+      models: ids.map(model),
+      ...(next !== null && { nextPageToken: next }),
+    }),
     model,
   };
 }

@@ -1,7 +1,7 @@
 // Which vendor a request is for and what it asks there, told by its path and, where two share one, by its headers.
 import type { IncomingHttpHeaders } from 'node:http';
 import { anthropicMessages } from './anthropic-messages.ts';
-import { azure } from './azure.ts';
+import { azure, azureDeployments } from './azure.ts';
 import { chatCompletions } from './chat-completions.ts';
 import { type Dialect, type Place, Refusal } from './dialect.ts';
 import { gemini, vertexGemini } from './gemini.ts';
@@ -23,6 +23,7 @@ export interface Route {
 export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Dialect): Route {
   const path = url.pathname;
   const task = openAiTask(path);
+  if (path === '/openai/deployments') return { dialect: azureDeployments, ask: deploymentsAsk(url) };
   if (path.startsWith('/openai/'))
     return { dialect: task === undefined ? azure : azureMedia(task), ask: azureAsk(url) };
   if (task !== undefined && path.startsWith('/v1/'))
@@ -59,6 +60,12 @@ function azureAsk({ pathname, searchParams }: URL): Ask {
   if (pathname === '/openai/v1/models' || (pathname === '/openai/models' && version))
     return { kind: 'models', id: '' };
   return notFound('Resource not found', '404');
+}
+
+/** Later versions leave it to those who manage the subscription. */
+function deploymentsAsk({ searchParams }: URL): Ask {
+  const known = ['2022-12-01', '2023-03-15-preview'].includes(searchParams.get('api-version') ?? '');
+  return known ? { kind: 'models', id: '' } : notFound('Resource not found', '404');
 }
 
 /** Its stable paths begin as those of OpenAI do. */

@@ -79,7 +79,7 @@ const afterChunks = { after_chunks: count.optional() };
 const failure = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('status'),
-    status: z.int().min(300).max(599),
+    status: z.int().min(200).max(599),
     message: z.string().optional(),
     type: z.string().optional(),
     code: z.string().nullable().optional(),
@@ -122,6 +122,8 @@ const scriptSchema = z.strictObject({
   token: z
     .strictObject({ expires_in: z.int().default(3600), status: z.int().min(400).max(599).optional() })
     .prefault({}),
+  /** How lists of models are answered: this many a page where the vendor has pages, or not at all. */
+  list: z.strictObject({ page_size: z.int().min(1).default(1000), fail: failure.optional() }).prefault({}),
   rules: z.array(rule),
 });
 
@@ -139,6 +141,7 @@ export interface Verdict {
 export interface Script {
   models: string[] | undefined;
   token: { expires_in: number; status?: number | undefined };
+  list: { page_size: number; fail?: Failure | undefined };
   /** Undefined if no rule matches. A rule that answers has used up one of its `times`. */
   decide(prompt: Prompt, apiKey: string): Verdict | undefined;
 }
@@ -150,11 +153,12 @@ export function parseScript(json: unknown): Script {
     const { path, message } = deepestIssue(parsed.error.issues);
     throw new Error(`script: ${path.join('.') || '(root)'}: ${message}`);
   }
-  const { rules, models, token } = parsed.data;
+  const { rules, models, token, list } = parsed.data;
   const used = rules.map(() => 0);
   return {
     models,
     token,
+    list,
     decide(prompt, apiKey) {
       const at = rules.findIndex(
         (it, index) => (used[index] ?? 0) < (it.times ?? Infinity) && matches(it.when, prompt, apiKey),

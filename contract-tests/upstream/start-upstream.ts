@@ -9,7 +9,7 @@ import type { RequestRecord } from './requests.ts';
 export interface Upstream {
   url: string;
   /** Replaces the rules and forgets the requests so far. */
-  script(rules: object[], models?: string[]): Promise<void>;
+  script(rules: object[], models?: string[], list?: object): Promise<void>;
   requests(): Promise<RequestRecord[]>;
   /** Polls until the latest request is as described; the test's own timeout is the limit. */
   latest(until: (record: RequestRecord) => boolean): Promise<RequestRecord>;
@@ -46,8 +46,9 @@ export async function startUpstream(...args: string[]): Promise<Upstream> {
   };
   return {
     url,
-    async script(rules, models) {
-      await control('PUT', '/_script', models === undefined ? { rules } : { rules, models });
+    async script(rules, models, list) {
+      const given = { ...(models && { models }), ...(list && { list }) };
+      await control('PUT', '/_script', { rules, ...given });
       await control('DELETE', '/_requests');
     },
     requests,

@@ -80,3 +80,8 @@ export const revokeProviderOauth: Handler<'revokeProviderOauth'> = async (call, 
   await services.providerOauth.revoke(call.principal, id);
   return { status: 204 };
 };
+
+export const testProviderSetting: Handler<'testProviderSetting'> = async (call, services) => {
+  const stored = await foundSetting(call, services);
+  return { status: 200, body: await services.providerAsking.test(stored, call.signal) };
+};

@@ -7,14 +7,14 @@ import type { StoredSetting } from './stored.ts';
 const mostModels = 2000;
 
 /** The models that are listed at another address are not those of this setting. */
-function placeOf({ entry }: Pick<StoredSetting, 'entry'>): string {
+export function placeOf({ entry }: Pick<StoredSetting, 'entry'>): string {
   return `${entry.type ?? ''} ${entry.base_url ?? ''}`;
 }
 
 /** Never throws for what is stored. */
 export async function discoveredModels(
   { discoveries, log }: Pick<ProviderSettingsParts, 'discoveries' | 'log'>,
-  stored: StoredSetting,
+  stored: Pick<StoredSetting, 'id' | 'entry' | 'discoveredMark'>,
 ): Promise<readonly ProviderModel[]> {
   if (stored.discoveredMark === null) return [];
   const found = await discoveries.find(stored.id);
@@ -31,7 +31,7 @@ export async function discoveredModels(
 }
 
 /** Of a list that came from somewhere else what can be one of our models; the first of two with one id. */
-function readableModels(list: unknown): readonly ProviderModel[] {
+export function readableModels(list: unknown): readonly ProviderModel[] {
   if (!Array.isArray(list)) return [];
   const models = new Map<string, ProviderModel>();
   for (const entry of list) {

@@ -3,6 +3,7 @@ import { resolveLiteral } from '../config/config.ts';
 import type { ProviderSettingCreate, ProviderSettingUpdate } from '../contract/api.ts';
 import type { Provider } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
+import { discoveredModels } from './discovered.ts';
 import { openedSecrets, withToken } from './opened.ts';
 import type { ProviderSettingsParts } from './parts.ts';
 import { type SettingContent, type StoredSetting, sealSecrets } from './stored.ts';
@@ -47,7 +48,11 @@ async function contentOf(
   const waits =
     provider.api_key === undefined && (provider.disable || (await parts.oauth.show(id)).connected);
   const judged = waits ? withToken(provider, 'to be asked for') : provider;
-  const { type, diagnostics } = await resolveLiteral(providerId, judged);
+  const { type, diagnostics } = await resolveLiteral(
+    providerId,
+    judged,
+    await modelsElsewhere(parts, id, provider),
+  );
   const [fault] = diagnostics;
   // A warning is refused as well: what has no effect is not what was meant.
   if (fault) throw refusal(`${fault.message}. ${fault.remedy}`);
@@ -63,6 +68,17 @@ async function contentOf(
     extraHeaderNames: names,
     secrets: sealSecrets(parts.sealing, id, secrets),
   };
+}
+
+/** One that is disabled may wait for the models that its provider lists; one that has them needs no others. */
+async function modelsElsewhere(
+  parts: ProviderSettingsParts,
+  id: string,
+  entry: Provider,
+): Promise<readonly string[]> {
+  if (entry.disable) return ['to be discovered'];
+  const models = await discoveredModels(parts, { id, entry });
+  return models.map((model) => model.id);
 }
 
 const fields = ['base_url', 'api_key', 'extra_headers', 'extra_body', 'models'] as const;

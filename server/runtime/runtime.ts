@@ -74,7 +74,8 @@ export type {
 } from './models/model.ts';
 export { whyTotalsAreUnbounded } from './processes/control-groups.ts';
 export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
-export { isVendorModel } from './providers/catalogue.ts';
+export { describeModel, isVendorModel, vendorModels } from './providers/catalogue.ts';
+export { askShortly, listModels } from './providers/model-lists.ts';
 export type { Asker } from './providers/own-providers.ts';
 export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';

@@ -144,7 +144,10 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
   });
 }
 
-async function seedProviderSetting(sql: Knex.Transaction, { providerSetting, me }: ExampleSeed) {
+export async function seedProviderSetting(
+  sql: Knex.Transaction,
+  { providerSetting, me }: Pick<ExampleSeed, 'providerSetting' | 'me'>,
+) {
   const { id, scope, organization_id, provider_id, name, type, priority, ...shown } = providerSetting;
   const { base_url, models, api_key_set, extra_header_names } = shown;
   await sql('provider_settings').insert({

@@ -3,6 +3,7 @@ import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai
 import type { ProviderModel } from '../../contract/config.ts';
 import { type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
+import { modelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
 /** What the settings say counts; where they say nothing, what catalogues know, then what is known of the vendor's model. */
@@ -21,6 +22,48 @@ export async function modelFacts(
       ? () => 0
       : described.reduceRight((rest, entry) => ownPrice(entry, rest) ?? rest, price),
   };
+}
+
+/** What is known of a model, in the words of `service.json`; null where nobody says. */
+export interface DescribedModel {
+  readonly settings: ProviderModel;
+  readonly contextWindow: number | null;
+  readonly maxOutputTokens: number | null;
+  /** Of a million tokens, in dollars: as they are asked, answered, written to a cache, and read from one. */
+  readonly rates: { readonly [Kind in 'in' | 'out' | 'written' | 'read']: Cost };
+}
+
+/** All that is known of a model of a provider, what counts most first. */
+export async function describeModel(
+  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
+  modelId: string,
+): Promise<DescribedModel> {
+  const { contextWindow, maxOutputTokens, price } = await modelFacts(definition, modelId);
+  const settings = modelSettings(definition.models.find(({ id }) => id === modelId));
+  // Beyond some lengths vendors ask for more: the usual price is that of a short call.
+  const rate = (count: Partial<TokenCount>) => {
+    const cost = price({ ...nothing, ...count });
+    return cost === null ? null : wholeCost(cost * 1000);
+  };
+  return {
+    settings: settings ?? { id: modelId },
+    ...{ contextWindow, maxOutputTokens },
+    rates: {
+      in: rate({ input_tokens: 1000 }),
+      out: rate({ output_tokens: 1000 }),
+      written: rate({ input_tokens: 1000, cacheWriteTokens: 1000 }),
+      read: rate({ input_tokens: 1000, cached_input_tokens: 1000 }),
+    },
+  };
+}
+
+/** The models of a vendor that the list which is part of the program names, by the id that the vendor has here. */
+export async function vendorModels(providerId: string): Promise<readonly { id: string; name: string }[]> {
+  const { findProvider } = await import('@pydantic/genai-prices');
+  const vendorId = vendors.get(providerId) ?? providerId;
+  const vendor = findProvider({ providerId: vendorId });
+  if (vendor?.id !== vendorId) return [];
+  return vendor.models.map(({ id, name }) => ({ id, name: name ?? id }));
 }
 
 /** Whether the list that is part of the program knows a model of a vendor, by the id that the vendor has here. */
