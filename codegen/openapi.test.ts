@@ -77,6 +77,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   countMessageTokens: 'it changes nothing',
   linkOidcLogin: 'an attempt that nobody goes on with ends by itself',
   testStorage: 'does the same again, and leaves nothing',
+  testEmbedder: 'looks only',
   logout: 'does the same again',
   revokeUserLogins: 'does the same again',
   acceptInvitation: 'the token works once',

@@ -1,7 +1,7 @@
 /** Starts the real server as a process of its own, on a free port and in a folder of its own. */
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startProgram } from './child-program.ts';
@@ -35,6 +35,11 @@ export interface ServerOptions {
 
 const program = fileURLToPath(new URL('../server/main.ts', import.meta.url));
 
+/** Where `make embedder` puts the embedding model, which all servers share. */
+const modelsDirectory =
+  process.env.SERVICE_MODELS_DIR ??
+  join(process.env.XDG_DATA_HOME ?? join(homedir(), '.local', 'share'), 'service', 'models');
+
 const listening = /^service \S+ is listening on (?<url>http:\S+)\n/m;
 const listeningWithKey = new RegExp(`${listening.source}[\\s\\S]*\\b(?<key>sk-[A-Za-z0-9_-]{43,})`, 'm');
 
@@ -58,6 +63,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
         SERVICE_STREAMS_PER_USER: '100000',
         SERVICE_STREAMS_TOTAL: '100000',
         SERVICE_DRAIN_SECONDS: '1',
+        SERVICE_MODELS_DIR: modelsDirectory,
         ...database,
         ...variables,
       },

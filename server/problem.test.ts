@@ -490,6 +490,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await ask('POST', `${job}/cancel`);
     return ask('POST', `${job}/cancel`);
   },
+  corpora_stale: () =>
+    sessionsFail(new Problem('corpora_stale', '2 corpora have vectors of another embedder.')),
   idempotency_key_in_use: () => keyTwice({ prompt: 'x' }),
   idempotency_key_reused: () => keyTwice({ prompt: 'y' }),
   range_not_satisfiable: async () => {
@@ -593,6 +595,13 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     });
     return query({ prompt: 'x' }, app, token);
   },
+  embedder_failed: () => app.request('POST', '/api/v1/settings/embedder/test', { token: app.operatorKey }),
+  embedder_unsuited: () =>
+    app.request('PATCH', '/api/v1/settings/embedder', {
+      token: app.operatorKey,
+      body: { provider: 'nobody', model: 'none' },
+      headers: { ...mergePatch, 'if-match': '*' },
+    }),
   media_not_configured: () => ask('POST', '/api/v1/media/images', { body: { prompt: 'x' } }),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),

@@ -23,6 +23,7 @@ import {
   workspacePlaces,
 } from './config/config.ts';
 import type { ClientConfig } from './contract/config.ts';
+import { createEmbedderChoice, type EmbedderChoice } from './embedder-choice.ts';
 import {
   createIdentity,
   createSealing,
@@ -35,10 +36,13 @@ import {
   createParsers,
   createPassageSearch,
   type Embedders,
+  type EmbeddingPayer,
   type Ingestion,
   type Parsers,
   type PassageSearch,
+  type Reindexing,
   startIngestion,
+  startReindexing,
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { createMail, type Mail } from './mail.ts';
@@ -74,6 +78,7 @@ import {
   openStore,
   type Reach,
   readAnchors,
+  type Spender,
   type StorageMeans,
   type Store,
   writeAnchor,
@@ -133,6 +138,7 @@ export interface Services {
   readonly passageSearch: PassageSearch<Reach>;
   readonly parsers: Parsers;
   readonly ingestion: Ingestion;
+  readonly embedderChoice: EmbedderChoice;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
@@ -373,10 +379,20 @@ async function assemble(
     installation: installedProviders,
     isVendorModel,
   });
-  const embedders = createEmbedders(settings);
+  const embedders = createEmbedders({
+    modelsDirectory: settings.modelsDirectory,
+    chosen: () => store.embedderSettings.chosen(),
+    known: (identity) => store.embedderSettings.known(identity),
+    open: (wanted) => runtime.embedding(wanted),
+  });
   const passageSearch = createPassageSearch<Reach>({
     index: store.passages,
-    embedder: () => embedders.current(),
+    embedder: async (reach, { corpusIds }) => {
+      const made = await store.reindexings.embeddersOf(corpusIds);
+      const payer = callerPays(store, reach);
+      // On its way to another embedder, a corpus is asked by the one whose vectors it has.
+      return made.length === 1 && made[0] ? embedders.named(made[0], payer) : embedders.current(payer);
+    },
     embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
   });
   const memorySearches = createMemorySearches({ memories: store.memories, embedders, log });
@@ -442,6 +458,8 @@ async function assemble(
     now: () => clock.now(),
     log,
   });
+  const reindexing = reindex(input, store, embedders);
+  const embedderChoice = createEmbedderChoice({ store, embedders, changed: reindexing.wake });
   showQueues(input, runtime, store);
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
@@ -487,6 +505,7 @@ async function assemble(
     passageSearch,
     parsers,
     ingestion,
+    embedderChoice,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -503,6 +522,7 @@ async function assemble(
       await parsers.close();
       await providerAsking.close();
       await runtime.close();
+      await reindexing.close();
       await embedders.close();
       await providerOauth.settled();
       await outbound.close();
@@ -530,6 +550,36 @@ function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages
 
 function leaseOf({ leaseSeconds }: ServerSettings) {
   return { leaseMs: leaseSeconds * 1000, renewMs: (leaseSeconds * 1000) / 3.3 };
+}
+
+/** Embeds anew what another embedder has embedded. */
+function reindex({ log }: ServicesInput, store: Store, embedders: Embedders): Reindexing {
+  return startReindexing({
+    queue: store.reindexings,
+    named: (identity, payer) => embedders.named(identity, payer),
+    payerOf: (spender) => payerOf(store, spender),
+    log,
+  });
+}
+
+/** Whoever asks pays for the vector of the question. */
+function callerPays({ meteredCalls }: Store, reach: Reach): EmbeddingPayer {
+  return {
+    async begin(model) {
+      const call = await meteredCalls.begin(reach, model, null);
+      return { spent: (spent) => meteredCalls.finish(call, spent), end: () => meteredCalls.end(call) };
+    },
+  };
+}
+
+/** Whoever has the corpus pays for the vectors that it gets in the background. */
+function payerOf({ meteredCalls }: Store, spender: Spender): EmbeddingPayer {
+  return {
+    async begin() {
+      await meteredCalls.requireRoom(spender);
+      return { spent: (spent) => meteredCalls.spend(spender, spent), end: async () => undefined };
+    },
+  };
 }
 
 async function anchorAuditLog(

@@ -7,7 +7,14 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { TOTP } from 'otpauth';
-import type { LoginPage, Me, ProviderSetting, Workspace, WorkspaceMemberPage } from './contract/api.ts';
+import type {
+  LoginPage,
+  Me,
+  Membership,
+  ProviderSetting,
+  Workspace,
+  WorkspaceMemberPage,
+} from './contract/api.ts';
 import type { Database } from './store/database.ts';
 import { seedProviderSetting, seedWorkspaceMembers } from './store/seed-examples.ts';
 import { type Json, mergePatch } from './test-app.ts';
@@ -101,6 +108,9 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     headers: { 'if-match': '*', ...mergePatch },
   }),
   testStorage: asOperator,
+  getEmbedder: asOperator,
+  updateEmbedder: changeEmbedder,
+  testEmbedder: asOperator,
   listCatalogs: asOperator,
   createCatalog: asOperator,
   getCatalog: asOperator,
@@ -227,4 +237,27 @@ async function giveTokens(answer: object): Promise<string> {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/token`; // it listens on TCP
+}
+
+/** The first example is of a server where nothing has to be embedded anew, the second of one with a corpus that nobody has. */
+async function changeEmbedder(server: ExampleServer): Promise<ExampleRequest> {
+  const request = await asOperator(server);
+  const { updated_at } = await server.ask('GET', '/api/v1/settings/embedder', request);
+  if (updated_at !== null) await server.withDatabase(addBareCorpus);
+  return { ...request, headers: { 'if-match': '*', ...mergePatch } };
+}
+
+/** Where none of the other examples looks. */
+async function addBareCorpus(database: Database): Promise<void> {
+  const { organization_id, default_workspace_id: workspace_id } = answerOf<Membership>('acceptInvitation');
+  const corpus_id = 'cor_01k9w6r3h2e7xv5q0c8m4b1tzz';
+  const place = { organization_id, workspace_id };
+  await database.write('installation', async (sql) => {
+    await sql('corpora').insert({
+      ...{ id: corpus_id, ...place, name: 'Old', name_key: 'old', description: '', metadata: '{}' },
+      ...{ visibility: 'workspace', chunking: '{}', vector_set: 1, documents: 1, chunks: 1, bytes: 1 },
+      ...{ user_id: '', revision: 1, grants_revision: 1, created_at: 1, updated_at: 1 },
+    });
+    await sql('searched_corpora').insert({ corpus_id, ...place, chunks: 1, words: 1 });
+  });
 }

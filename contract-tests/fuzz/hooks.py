@@ -749,6 +749,13 @@ def change_limits_of_storage(case):
         case.body = {"max_file_bytes": 104857600}
 
 
+def change_batches(case):
+    """The operator alone may; and what can embed is not for the contract to say."""
+    act_as(case, OPERATOR_KEY)
+    if isinstance(case.body, dict):
+        case.body = {"batch_size": 64}
+
+
 def point_at_catalog(case):
     act_as(case, OPERATOR_KEY)
     body = {"name": "Models of the fuzzer", "models": []}
@@ -991,6 +998,9 @@ POINTERS = {
     "getStorage": lambda case: act_as(case, OPERATOR_KEY),
     "updateStorage": change_limits_of_storage,
     "testStorage": lambda case: act_as(case, OPERATOR_KEY),
+    "getEmbedder": lambda case: act_as(case, OPERATOR_KEY),
+    "updateEmbedder": change_batches,
+    "testEmbedder": lambda case: act_as(case, OPERATOR_KEY),
     "listCatalogs": lambda case: act_as(case, OPERATOR_KEY),
     "getCatalog": point_at_catalog,
     "putCatalog": lambda case: (point_at_catalog(case), describe_models(case)),

@@ -5,6 +5,7 @@ import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { auditJourneys } from './audit.ts';
 import { catalogJourneys } from './catalogs.ts';
+import { embedderJourneys } from './embedder.ts';
 import { fileJourneys } from './files.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
@@ -54,6 +55,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   systemJourneys(target);
   catalogJourneys(target);
   storageJourneys(target);
+  embedderJourneys(target);
   quotaJourneys(target);
 
   test('the journeys came to every operation of the contract', () => {

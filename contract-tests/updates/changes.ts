@@ -78,6 +78,12 @@ const changes: Readonly<Record<string, Change>> = {
     }),
     found: (seen) => allOf(kinds.length).filter((mark) => seen[kinds[mark] ?? ''] !== null),
   },
+  updateEmbedder: {
+    marks: most,
+    add: (seen, mark) => ({ batch_size: Number(seen.batch_size) + 2 ** mark }),
+    // What is there at first is a round number.
+    found: (seen) => allOf(most).filter((mark) => (Number(seen.batch_size) >> mark) % 2 === 1),
+  },
   // One bit a mark; the first one is what was there.
   putQuota: {
     marks: most,

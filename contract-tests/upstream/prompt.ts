@@ -18,6 +18,9 @@ export const mediaTasks = ['image', 'speech', 'transcription'] as const;
 
 export type MediaTask = (typeof mediaTasks)[number];
 
+/** Whatever is no answer in words. */
+export const tasks = [...mediaTasks, 'embedding'] as const;
+
 /** One item of the conversation, reduced to who said it and its text. */
 export interface Entry {
   from: 'system' | 'user' | 'assistant' | 'tool';
@@ -28,7 +31,7 @@ export interface Prompt {
   dialect: DialectName;
   model: string;
   stream: boolean;
-  task?: MediaTask;
+  task?: (typeof tasks)[number];
   /** Names of the tools that the request offers. */
   tools: string[];
   entries: Entry[];

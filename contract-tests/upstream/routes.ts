@@ -4,6 +4,14 @@ import { anthropicMessages } from './anthropic-messages.ts';
 import { azure, azureDeployments } from './azure.ts';
 import { chatCompletions } from './chat-completions.ts';
 import { type Dialect, type Place, Refusal } from './dialect.ts';
+import {
+  azureEmbeddings,
+  type EmbeddingMethod,
+  embeddingMethods,
+  geminiEmbeddings,
+  openAiEmbeddings,
+  vertexEmbeddings,
+} from './embeddings.ts';
 import { gemini, vertexGemini } from './gemini.ts';
 import { geminiInteractions } from './gemini-interactions.ts';
 import { azureMedia, openAiMedia, openAiTask } from './openai-media.ts';
@@ -24,6 +32,11 @@ export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Diale
   const path = url.pathname;
   const task = openAiTask(path);
   if (path === '/openai/deployments') return { dialect: azureDeployments, ask: deploymentsAsk(url) };
+  if (path.startsWith('/openai/') && path.endsWith('/embeddings'))
+    return { dialect: azureEmbeddings, ask: azureAsk(url) };
+  if (path === '/v1/embeddings') return { dialect: openAiEmbeddings, ask: { kind: 'answer', place: null } };
+  const embedding = embeddingMethods.find((method) => path.endsWith(`:${method}`));
+  if (embedding) return googleEmbedding(url, embedding);
   if (path.startsWith('/openai/'))
     return { dialect: task === undefined ? azure : azureMedia(task), ask: azureAsk(url) };
   if (task !== undefined && path.startsWith('/v1/'))
@@ -48,7 +61,7 @@ function firstDialect(path: string, headers: IncomingHttpHeaders, responses: Dia
   return anthropic && !path.startsWith('/v1/chat') ? anthropicMessages : chatCompletions;
 }
 
-const azureMethods = '/(?:chat/completions|images/generations|audio/speech|audio/transcriptions)$';
+const azureMethods = '/(?:chat/completions|embeddings|images/generations|audio/speech|audio/transcriptions)$';
 
 /** The paths of deployments want to know the version; the newer ones have it in themselves. */
 function azureAsk({ pathname, searchParams }: URL): Ask {
@@ -92,6 +105,13 @@ function googleAsk(url: URL, pattern: RegExp): Ask {
   if (method === 'streamGenerateContent' && url.searchParams.get('alt') === 'sse')
     return { kind: 'answer', place: { model: id, stream: true } };
   return notFound(`models/${id} has no method ${method} here.`);
+}
+
+function googleEmbedding(url: URL, method: EmbeddingMethod): Route {
+  const isVertex = vertexModels.test(url.pathname);
+  const [, model = ''] = (isVertex ? vertexModels : geminiModels).exec(url.pathname) ?? [];
+  const dialect = isVertex ? vertexEmbeddings(method) : geminiEmbeddings(method);
+  return { dialect, ask: { kind: 'answer', place: { model: decodeURIComponent(model), stream: false } } };
 }
 
 function notFound(message: string, code: string | null = null): Ask {

@@ -5,11 +5,11 @@ import { deepestIssue } from './dialect.ts';
 import {
   dialectNames,
   inputTokens,
-  mediaTasks,
   type Prompt,
   type Standing,
   standing,
   systemText,
+  tasks,
   tokens,
 } from './prompt.ts';
 
@@ -45,7 +45,7 @@ const conditions = z.strictObject({
   tool_results: count.optional(),
   step: count.optional(),
   stream: z.boolean().optional(),
-  task: z.enum(mediaTasks).optional(),
+  task: z.enum(tasks).optional(),
 });
 
 const reply = z.strictObject({

@@ -1,4 +1,5 @@
-/** Which embedder counts now: the model on this machine, where it is there and whole. */
+/** Which embedder counts now: a model of a provider where the operator has chosen one, else the model on this machine. */
+import { Problem } from '../problem.ts';
 import { createEmbeddedEmbedder, type EmbeddedEmbedder } from './embedded/embedded-embedder.ts';
 import {
   embeddedDimensions,
@@ -8,21 +9,105 @@ import {
   modelFolder,
   openedFiles,
 } from './embedded/pinned-model.ts';
-import type { EmbedderAtHand } from './embedder.ts';
+import type { EmbedderAtHand, EmbeddingPayer } from './embedder.ts';
+import { createProviderEmbedder, type ProviderChoice, type VectorModel } from './provider-embedder.ts';
+
+export { embeddedDimensions, embeddedIdentity, embeddedModel } from './embedded/pinned-model.ts';
+
+export type { ProviderChoice } from './provider-embedder.ts';
+
+/** A model of a provider that was not asked yet: how long its vectors are may be left to it. */
+export type WantedEmbedder = Omit<ProviderChoice, 'identity' | 'dimensions'> & {
+  readonly dimensions: number | null;
+};
+
+/** What embeds, and the most texts of one request to it. */
+interface Chosen {
+  /** Null where the model of this machine embeds. */
+  readonly chosen: ProviderChoice | null;
+  readonly batchSize: number;
+}
 
 export interface Embedders {
   /** What embeds at this moment. */
-  current(): Promise<EmbedderAtHand>;
+  current(payer?: EmbeddingPayer): Promise<EmbedderAtHand>;
+  /** What has made the vectors of a corpus: as long as it has them, its questions are embedded by that, too. */
+  named(identity: string, payer?: EmbeddingPayer): Promise<EmbedderAtHand>;
+  /** What `current` would be called, whether or not it can embed at this moment. */
+  identity(): Promise<string>;
+  /** Asks the model for a vector. Throws Problem: `embedder_unsuited`, or what the provider has to say. */
+  tried(wanted: WantedEmbedder, signal: AbortSignal): Promise<ProviderChoice>;
   close(): Promise<void>;
 }
 
 export interface EmbeddersOptions {
   /** Where the models of this machine lie. */
   readonly modelsDirectory: string;
+  /** What the operator has chosen. */
+  chosen(): Promise<Chosen>;
+  /** What was chosen once, by what it is called. */
+  known(identity: string): Promise<Chosen>;
+  /** Throws Problem where there is no such model, or no way to it. */
+  open(wanted: WantedEmbedder): Promise<VectorModel>;
+  /** The first pause before a failed call of a provider is repeated. */
+  readonly pauseMs?: number;
 }
 
-export function createEmbedders({ modelsDirectory }: EmbeddersOptions): Embedders {
-  const folder = modelFolder(modelsDirectory);
+export function createEmbedders(options: EmbeddersOptions): Embedders {
+  const local = createLocal(modelFolder(options.modelsDirectory));
+  const { chosen, known, open, pauseMs } = options;
+
+  const provided = async (
+    choice: ProviderChoice,
+    batchSize: number,
+    payer?: EmbeddingPayer,
+  ): Promise<EmbedderAtHand> => {
+    try {
+      const model = await open(choice);
+      return { embedder: createProviderEmbedder({ choice, batchSize, model, payer, pauseMs }) };
+    } catch (error) {
+      if (error instanceof Problem) return { embedder: null, reason: error.message };
+      throw error;
+    }
+  };
+
+  return {
+    async current(payer) {
+      const { chosen: choice, batchSize } = await chosen();
+      return choice ? provided(choice, batchSize, payer) : local.current();
+    },
+    async named(identity, payer) {
+      if (identity === embeddedIdentity) return local.current();
+      const { chosen: choice, batchSize } = await known(identity);
+      if (choice) return provided(choice, batchSize, payer);
+      return {
+        embedder: null,
+        reason: `What has made the vectors, ${identity}, is not known here any more.`,
+      };
+    },
+    identity: async () => (await chosen()).chosen?.identity ?? embeddedIdentity,
+    async tried(wanted, signal) {
+      const model = await open(wanted);
+      const [numbers = []] = await model.ask(['How long is a vector?'], {
+        signal,
+        spent: async () => undefined,
+      });
+      const dimensions = numbers.length;
+      if (wanted.dimensions !== null && wanted.dimensions !== dimensions)
+        throw new Problem(
+          'embedder_unsuited',
+          `The model gives vectors of ${dimensions} numbers, and none of ${wanted.dimensions}; leave dimensions out, or choose another model.`,
+        );
+      const { providerSettingId, provider, model: modelId } = wanted;
+      const identity = `provider:${providerSettingId ?? provider}:${modelId}:${dimensions}`;
+      return { ...wanted, dimensions, identity };
+    },
+    close: local.close,
+  };
+}
+
+/** The model on this machine, where it is there and whole. */
+function createLocal(folder: string) {
   let checked: { readonly marks: string; readonly found: Promise<EmbedderAtHand> } | null = null;
   const opened: EmbeddedEmbedder[] = [];
 
@@ -39,9 +124,9 @@ export function createEmbedders({ modelsDirectory }: EmbeddersOptions): Embedder
   };
 
   return {
-    async current() {
+    async current(): Promise<EmbedderAtHand> {
       const marks = await marksOf(folder);
-      if (marks === null) return { embedder: null, reason: absent(folder) };
+      if (marks === null) return { embedder: null, reason: absent };
       // The files are read once, and again when they have become others.
       if (checked?.marks !== marks) checked = { marks, found: open() };
       return await checked.found;
@@ -52,9 +137,7 @@ export function createEmbedders({ modelsDirectory }: EmbeddersOptions): Embedder
   };
 }
 
-function absent(folder: string): string {
-  return `The embedding model is not on this machine (${folder}): run \`service embedder install\`.`;
-}
+const absent = 'The embedding model is not on this machine: run `service embedder install`.';
 
 function broken(fault: string): string {
   return `The embedding model cannot be used: ${fault}. Run \`service embedder install\`.`;

@@ -1,6 +1,15 @@
 /** What the server knows of documents and of what they say. */
 export { type InstalledModel, installModel } from './embedded/install-model.ts';
-export { createEmbedders, type Embedders } from './embedders.ts';
+export type { EmbeddingPayer } from './embedder.ts';
+export {
+  createEmbedders,
+  type Embedders,
+  embeddedDimensions,
+  embeddedIdentity,
+  embeddedModel,
+  type ProviderChoice,
+} from './embedders.ts';
 export { type Ingestion, startIngestion } from './ingestion.ts';
 export { createParsers, type Parsers } from './parsing/parsers.ts';
+export { type Reindexing, startReindexing } from './reindexing.ts';
 export { createPassageSearch, type PassageSearch } from './search.ts';

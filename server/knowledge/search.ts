@@ -56,7 +56,8 @@ export type PassageSearch<Caller> = {
 
 export type SearchParts<Caller> = {
   readonly index: PassageIndex<Caller>;
-  embedder(caller: Caller): Promise<EmbedderAtHand>;
+  /** What has made the vectors there, or what makes them now. */
+  embedder(caller: Caller, place: SearchPlace): Promise<EmbedderAtHand>;
   /** Is told why an embedder has failed, which the caller is not. */
   embeddingFailed(error: unknown): void;
 };
@@ -114,13 +115,14 @@ interface AskedVector {
 async function vectorOf<Caller>(
   { index, embedder, embeddingFailed }: SearchParts<Caller>,
   caller: Caller,
-  { query, mode }: Question,
+  question: Question,
   signal: AbortSignal,
 ): Promise<AskedVector> {
+  const { query, mode } = question;
   if (mode === 'keyword') return { vector: null, notice: null };
   const off = await index.whyNoVectors();
   if (off !== null) return { vector: null, notice: `Searched by words alone: ${off}` };
-  const atHand = await embedder(caller);
+  const atHand = await embedder(caller, question);
   if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
   try {
     return { vector: await embedded(atHand.embedder, query, signal), notice: null };

@@ -9,6 +9,7 @@ import * as corpora from './corpora.ts';
 import * as corpusSearch from './corpus-search.ts';
 import * as devices from './devices.ts';
 import * as documents from './documents.ts';
+import * as embedder from './embedder.ts';
 import * as exports from './exports.ts';
 import * as files from './files.ts';
 import * as groups from './groups.ts';
@@ -49,6 +50,7 @@ const families = {
   'corpus-search': corpusSearch,
   devices,
   documents,
+  embedder,
   exports,
   files,
   groups,

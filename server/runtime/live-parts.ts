@@ -10,6 +10,7 @@ import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
 import { callCarryingTrace, carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
+import { createEmbeddings, type Embeddings } from './providers/embeddings.ts';
 import { createMedia, type Media } from './providers/media.ts';
 import {
   type Asker,
@@ -35,6 +36,7 @@ export interface Parts {
   readonly shared: boolean;
   readonly providers: Providers;
   readonly media: Media;
+  readonly embeddings: Embeddings;
   readonly toolset: Toolset;
   readonly extensions: readonly Extension[];
 }
@@ -97,27 +99,25 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   const firstSettings = { config: first.config, shared };
   const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;
+  const reached = () => ({
+    definitions: settings.providers,
+    timeouts: { silenceMs: options.providerSilenceMs },
+    fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
+    accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
+    tracing: options.tracing,
+  });
   const build = (): Parts => ({
     config: settings.config,
     shared,
-    media: createMedia({
-      definitions: settings.providers,
-      timeouts: { silenceMs: options.providerSilenceMs },
-      fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
-      accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
-      tracing: options.tracing,
-    }),
+    media: createMedia(reached()),
+    embeddings: createEmbeddings(reached()),
     providers: createProviders({
-      definitions: settings.providers,
+      // The definitions come from the settings of the installation, or of the program that embeds this.
+      ...reached(),
       defaultModel: largeModel(settings.config),
       demo: options.demo && !shared,
-      timeouts: { silenceMs: options.providerSilenceMs },
-      // The definitions come from the settings of the installation, or of the program that embeds this.
-      fetch: carryingTrace(outbound.fetchFor('operator'), options.tracing),
-      accountFetch: carryingTrace(outbound.fetchFor('account'), options.tracing),
       call: callCarryingTrace(outbound.callFor('operator'), options.tracing),
       accountCall: callCarryingTrace(outbound.callFor('account'), options.tracing),
-      tracing: options.tracing,
     }),
     toolset: toolsetOf(settings.config, shared),
     extensions,
@@ -170,8 +170,10 @@ function withOwn(
   const wanted = providerSettingId === undefined ? undefined : own.providers[0]?.id;
   const providers = parts.providers.with(own, current);
   const media = parts.media.with(own);
+  const embeddings = parts.embeddings.with(own);
   const { ofPerson } = own.models;
-  return { ...parts, config: chosen(parts.config), chosen, wanted, ofPerson, providers, media };
+  const changed = { config: chosen(parts.config), chosen, wanted, ofPerson, providers, media, embeddings };
+  return { ...parts, ...changed };
 }
 
 /** The model that queries mean which name none. */

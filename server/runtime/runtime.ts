@@ -22,6 +22,7 @@ import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import type { MemoryKeeper } from './memory-keeper.ts';
 import { type AskedModels, askedModels } from './models/asked-models.ts';
 import { type CompletionRequest, estimateInput } from './models/completion.ts';
+import type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 import { estimateRun } from './models/estimate.ts';
 import type { MediaChoice, MediaKind, MediaModels } from './models/media.ts';
 import { todosOf } from './prompt/conversation.ts';
@@ -61,6 +62,7 @@ export {
   openMcpAccess,
 } from './mcp/mcp-access.ts';
 export type { AskedModels } from './models/asked-models.ts';
+export type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';
 export { soundFormats, soundTypeOf } from './models/media-type.ts';
 export type {
@@ -181,6 +183,11 @@ export interface Runtime extends AskedModels {
    * media_not_configured or model_not_found.
    */
   media<Kind extends MediaKind>(kind: Kind, choice: MediaChoice, asker: Asker): Promise<MediaModels[Kind]>;
+  /**
+   * A model of a provider that turns texts into vectors: of that of the settings, or of one that is kept by itself. Throws
+   * Problem embedder_unsuited, or what keeps the setting from being used.
+   */
+  embedding(choice: EmbeddingChoice): Promise<EmbeddingModel>;
   /** The ids of the model providers, the default one first. */
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
@@ -302,6 +309,14 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     media: async (kind, choice, asker) => {
       const { config, media } = await parts.of(asker);
       return media.find(kind, await settingsOf(asker.workspaceId, config), choice);
+    },
+    embedding: async ({ providerSettingId, ...choice }) => {
+      // Whoever chose it may use it; who asks for vectors later need not even see it.
+      const kept = providerSettingId === null ? null : { userId: '', workspaceId: '', providerSettingId };
+      const { embeddings, wanted } = kept
+        ? await parts.of(kept)
+        : { ...(await parts.refresh()), wanted: undefined };
+      return embeddings.find({ ...choice, provider: wanted ?? choice.provider });
     },
     ...askedModels(() => parts.now, parts.refresh),
     modelsOf: async (asker) => {

@@ -80,7 +80,7 @@ export async function whyNoVectors(sql: Knex): Promise<string | null> {
 }
 
 /** PostgreSQL keeps them where its server has the extension `vector`. */
-async function keepsVectors(sql: Knex): Promise<boolean> {
+export async function keepsVectors(sql: Knex): Promise<boolean> {
   if (sql.client.config.client === 'sqlite3') return true;
   const { rows } = await sql.raw(`select to_regclass('public.chunk_vectors') is not null as present`);
   return rows[0].present;

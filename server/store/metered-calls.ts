@@ -36,6 +36,10 @@ export interface MeteredCalls {
   ): Promise<MeteredCall>;
   /** Counts what it used; it is at work no more. */
   finish(call: MeteredCall, spent: SpentByCall): Promise<void>;
+  /** Counts what somebody's background work has used. */
+  spend(spender: Spender, spent: SpentByCall): Promise<void>;
+  /** Throws `quota_exceeded` where somebody's background work may use no more. */
+  requireRoom(spender: Spender): Promise<void>;
   /** It is at work no more, whatever came of it. */
   end(call: MeteredCall): Promise<void>;
   /** Forgets what processes that have died had at work; answers with how many there were. */
@@ -152,6 +156,12 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
       if (call.id !== null) atWork.letGo(call.id);
       await store({ call, spent, requests: uncounted.delete(call) ? 1 : 0 });
     },
+    spend: (spender, { model, usage, cost }) =>
+      database.writeOfRun((sql) => meter(sql, spender, { requests: 0, calls: 1, model, usage, cost }, now())),
+    requireRoom: (spender) =>
+      database.writeOfRun(async (sql) => {
+        refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
+      }),
     async end(call) {
       const counted = call.id !== null && atWork.letGo(call.id);
       const asked = uncounted.delete(call);

@@ -26,6 +26,7 @@ import { files } from './migrations/0021-files.ts';
 import { storage } from './migrations/0022-storage.ts';
 import { corpora } from './migrations/0023-corpora.ts';
 import { chunks } from './migrations/0024-chunks.ts';
+import { embedders } from './migrations/0025-embedders.ts';
 import { memories } from './migrations/0026-memories.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -52,6 +53,7 @@ const migrations: readonly Migration[] = [
     storage,
     corpora,
     chunks,
+    embedders,
     memories,
   ],
 ];

@@ -20,6 +20,7 @@ import { type Database, type DatabaseLoad, type Dialect, databaseLimits } from '
 import { type DefaultModels, defaultModelsRepository } from './default-models.ts';
 import { type DeviceLogins, deviceLoginRepository } from './device-logins.ts';
 import { type Documents, documentRepository } from './documents.ts';
+import { type EmbedderSettings, embedderSettings } from './embedder-settings.ts';
 import { type ExtractedTexts, extractedTexts } from './extracted-texts.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
 import { type Files, fileRepository } from './files.ts';
@@ -56,6 +57,7 @@ import { type ProviderSettings, providerSettingRepository } from './provider-set
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
 
+import { type Reindexings, reindexingRepository } from './reindexings.ts';
 import { type RunMemories, runMemoryRepository } from './run-memories.ts';
 import { type Runs, runRepository } from './runs.ts';
 import { type SealedValues, sealedValues } from './sealed-values.ts';
@@ -87,6 +89,7 @@ export type { FilesOfBackup } from './backup-files.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
+export type { Spender } from './meter.ts';
 export { type AppliedStep, refuseStrange } from './migrate.ts';
 export type {
   CatalogLook,
@@ -163,6 +166,8 @@ export interface Store {
   readonly runMemories: RunMemories;
   readonly searches: Searches;
   readonly chunks: Chunks;
+  readonly embedderSettings: EmbedderSettings;
+  readonly reindexings: Reindexings;
   readonly passages: ChunkSearches;
   readonly history: SessionHistory;
   readonly runs: Runs;
@@ -330,6 +335,8 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     runMemories: runMemoryRepository(parts),
     searches: searchRepository(parts),
     chunks,
+    embedderSettings: embedderSettings(parts),
+    reindexings: reindexingRepository(parts),
     passages: chunkSearches(parts),
     history: sessionHistory(parts),
     runs: runRepository(parts),

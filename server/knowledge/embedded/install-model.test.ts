@@ -42,6 +42,15 @@ async function install(more: Partial<ModelInstallation>): Promise<{ folder: stri
   return { folder, failure };
 }
 
+/** What embeds where no provider is chosen. */
+const local = (modelsDirectory: string) =>
+  createEmbedders({
+    modelsDirectory,
+    chosen: async () => ({ chosen: null, batchSize: 1 }),
+    known: async () => ({ chosen: null, batchSize: 1 }),
+    open: () => Promise.reject(new Error('no provider is asked here')),
+  });
+
 /** The model of this machine in a folder of its own. */
 async function copyOfModel(): Promise<string> {
   const folder = await temporaryFolder();
@@ -105,17 +114,17 @@ test('a model that is there is neither asked for nor written again', async () =>
 
 test('without the model there is no embedder, and somebody is told how to get it', async () => {
   const folder = await temporaryFolder();
-  const embedders = createEmbedders({ modelsDirectory: folder });
+  const embedders = local(folder);
   expect(await embedders.current()).toEqual({
     embedder: null,
-    reason: `The embedding model is not on this machine (${modelFolder(folder)}): run \`service embedder install\`.`,
+    reason: 'The embedding model is not on this machine: run `service embedder install`.',
   });
   await embedders.close();
 });
 
 test('a model that was changed on the disk embeds nothing, until it is whole again', async () => {
   const folder = await copyOfModel();
-  const embedders = createEmbedders({ modelsDirectory: folder });
+  const embedders = local(folder);
   const model = join(modelFolder(folder), 'model.onnx');
   expect(await embedders.current()).toMatchObject({ embedder: { identity: embeddedIdentity } });
   await writeFile(model, 'half of it');

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 /** The number at the end counts what is done to the weights: other vectors, another number. */
 export const embeddedIdentity = 'embedded:all-minilm-l6-v2:int8-per-channel:1';
 
-const embeddedModel = 'all-minilm-l6-v2';
+export const embeddedModel = 'all-minilm-l6-v2';
 
 export const embeddedDimensions = 384;
 

@@ -10,6 +10,7 @@ import {
 export const azure: ProviderFactory = (call, modelId) => connected(call).chat(modelId);
 
 export const azureMedia: MediaFactories = {
+  embedding: (call, modelId) => connected(call).embedding(modelId),
   image: (call, modelId) => connected(call).image(modelId),
   speech: (call, modelId) => connected(call).speech(modelId),
   transcription: (call, modelId) => connected(call).transcription(modelId),

@@ -10,6 +10,7 @@ import {
 export const gemini: ProviderFactory = (call, modelId) => connected(call)(modelId);
 
 export const geminiMedia: MediaFactories = {
+  embedding: (call, modelId) => connected(call).embedding(modelId),
   image: (call, modelId) => connected(call).image(modelId),
   speech: (call, modelId) => connected(call).speech(modelId),
   transcription: (call, modelId) => connected(call).transcription(modelId),

@@ -24,6 +24,7 @@ const writer = new OpenAICompatibleChatLanguageModel('', {
 });
 
 export const openaiCompatMedia: MediaFactories = {
+  embedding: (call, modelId) => connected(call).embeddingModel(modelId),
   image: (call, modelId) => connected(call).imageModel(modelId),
   speech: (call, modelId) => imitated(call).speech(modelId),
   transcription: (call, modelId) => imitated(call).transcription(modelId),

@@ -12,6 +12,7 @@ export const openai: ProviderFactory = (call, modelId) =>
   call.responses ? connected(call).responses(modelId) : connected(call).chat(modelId);
 
 export const openaiMedia: MediaFactories = {
+  embedding: (call, modelId) => connected(call).embedding(modelId),
   image: (call, modelId) => connected(call).image(modelId),
   speech: (call, modelId) => connected(call).speech(modelId),
   transcription: (call, modelId) => connected(call).transcription(modelId),

@@ -1,5 +1,6 @@
 /** What each provider type gives: models, once it knows where and how to reach them. */
 import type {
+  EmbeddingModelV4,
   ImageModelV4,
   LanguageModelV4CallOptions,
   LanguageModelV4StreamPart,
@@ -60,6 +61,7 @@ export type ProviderFactory = (
 
 /** Opens what a provider type has besides language models: the same call gives each of them. */
 export interface MediaFactories {
+  embedding(call: FactoryCall, modelId: string): EmbeddingModelV4 | Promise<EmbeddingModelV4>;
   image(call: FactoryCall, modelId: string): ImageModelV4 | Promise<ImageModelV4>;
   speech(call: FactoryCall, modelId: string): SpeechModelV4 | Promise<SpeechModelV4>;
   transcription(call: FactoryCall, modelId: string): TranscriptionModelV4 | Promise<TranscriptionModelV4>;

@@ -25,7 +25,12 @@ const mediaLoaders: Readonly<Record<ProviderType, (() => Promise<MediaFactories>
   vertexai: async () => (await import('./vertexai.ts')).vertexaiMedia,
 };
 
-/** What opens its models for pictures and sound. */
+/** Whether providers of the type turn texts into vectors, and have pictures and sound. */
+export function hasMedia(type: ProviderType): boolean {
+  return mediaLoaders[type] !== null;
+}
+
+/** What opens its models for vectors, pictures and sound. */
 export async function mediaFactoriesOf(type: ProviderType): Promise<MediaFactories> {
   const load = mediaLoaders[type];
   if (!load) throw new Error(`Providers of the type ${type} have nothing but language models`);

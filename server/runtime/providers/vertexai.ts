@@ -13,6 +13,7 @@ import {
 export const vertexai: ProviderFactory = async (call, modelId) => (await connected(call))(modelId);
 
 export const vertexaiMedia: MediaFactories = {
+  embedding: async (call, modelId) => (await connected(call)).embeddingModel(modelId),
   image: async (call, modelId) => (await connected(call)).image(modelId),
   speech: async (call, modelId) => (await connected(call)).speech(modelId),
   transcription: async (call, modelId) => (await connected(call)).transcription(modelId),

@@ -1,0 +1,150 @@
+/** Embeds corpora anew in the background when the embedder has become another: one after the other, and never twice at once. */
+import { randomUUID } from 'node:crypto';
+import type { Log } from '../log.ts';
+import { type EmbedderAtHand, type EmbeddingPayer, embeddedText } from './embedder.ts';
+
+/** A corpus that this process is at; `Spender` is who pays, as the store has it. */
+export type TakenCorpus<Spender> = {
+  readonly corpusId: string;
+  readonly identity: string;
+  readonly worker: string;
+  readonly failures: number;
+  readonly spender: Spender;
+};
+
+type Passage = { readonly number: number; readonly headings: readonly string[]; readonly text: string };
+
+/** What it needs of the store. */
+export type ReindexQueue<Spender> = {
+  take(worker: string): Promise<TakenCorpus<Spender> | null>;
+  renew(taken: TakenCorpus<Spender>): Promise<boolean>;
+  bare(taken: TakenCorpus<Spender>, limit: number): Promise<Passage[]>;
+  write(
+    taken: TakenCorpus<Spender>,
+    passages: readonly { readonly number: number; readonly vector: Float32Array }[],
+  ): Promise<boolean>;
+  finish(taken: TakenCorpus<Spender>): Promise<boolean>;
+  release(taken: TakenCorpus<Spender>): Promise<void>;
+  fail(taken: TakenCorpus<Spender>, error: string, pauseMs: number): Promise<void>;
+  sweep(): Promise<number>;
+};
+
+export type ReindexingOptions<Spender> = {
+  readonly queue: ReindexQueue<Spender>;
+  named(identity: string, payer: EmbeddingPayer): Promise<EmbedderAtHand>;
+  payerOf(spender: Spender): EmbeddingPayer;
+  readonly log: Log;
+  /** How often somebody looks whether there is something to do. */
+  readonly pollMs?: number;
+};
+
+export type Reindexing = {
+  /** There is something to do: looks at once. */
+  wake(): void;
+  close(): Promise<void>;
+};
+
+/** Some seconds of work on this machine, and one or two calls of a provider: what a killed process has done for nothing. */
+const passagesAtOnce = 64;
+
+/** Much shorter than the lease. */
+const renewMs = 4000;
+
+const mostPauseMs = 600_000;
+
+export function startReindexing<Spender>(options: ReindexingOptions<Spender>): Reindexing {
+  const { queue, log, pollMs = 5000 } = options;
+  const worker = randomUUID();
+  const closing = new AbortController();
+  let working: Promise<void> | null = null;
+  let woken = false;
+
+  const next = async () => (closing.signal.aborted ? null : await queue.take(worker));
+
+  const work = async (): Promise<void> => {
+    do {
+      woken = false;
+      for (let taken = await next(); taken; taken = await next())
+        await reindex(options, taken, closing.signal);
+    } while (woken && !closing.signal.aborted);
+  };
+
+  const wake = (): void => {
+    woken = true;
+    if (working || closing.signal.aborted) return;
+    working = work()
+      .catch((error: unknown) => {
+        if (!closing.signal.aborted)
+          log.error({ err: error }, 'corpora could not be embedded anew; it is tried again');
+      })
+      .finally(() => {
+        working = null;
+      });
+  };
+
+  const timer = setInterval(wake, pollMs).unref();
+  return {
+    wake,
+    async close() {
+      clearInterval(timer);
+      closing.abort();
+      await working;
+    },
+  };
+}
+
+async function reindex<Spender>(
+  options: ReindexingOptions<Spender>,
+  taken: TakenCorpus<Spender>,
+  closing: AbortSignal,
+): Promise<void> {
+  const { queue, log } = options;
+  const lost = new AbortController();
+  const signal = AbortSignal.any([closing, lost.signal]);
+  const timer = setInterval(() => {
+    queue.renew(taken).then(
+      (held) => held || lost.abort(),
+      // Whatever kept the database from it, the next one comes before the lease has ended.
+      (error: unknown) => log.debug({ err: error }, 'a lease could not be renewed'),
+    );
+  }, renewMs);
+  try {
+    await embedAll(options, taken, signal);
+  } catch (error) {
+    if (lost.signal.aborted) return;
+    // The next start goes on at once.
+    if (closing.aborted) return await queue.release(taken);
+    const reason = error instanceof Error ? error.message : String(error);
+    log.error(
+      { err: error, corpus: taken.corpusId },
+      'a corpus could not be embedded anew; it is tried again',
+    );
+    await queue.fail(taken, reason, Math.min(mostPauseMs, 5000 * 2 ** taken.failures));
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function embedAll<Spender>(
+  { queue, named, payerOf }: ReindexingOptions<Spender>,
+  taken: TakenCorpus<Spender>,
+  signal: AbortSignal,
+): Promise<void> {
+  const atHand = await named(taken.identity, payerOf(taken.spender));
+  if (!atHand.embedder) throw new Error(atHand.reason);
+  for (;;) {
+    signal.throwIfAborted();
+    const passages = await queue.bare(taken, passagesAtOnce);
+    if (passages.length > 0) {
+      const vectors = await atHand.embedder.embed(passages.map(embeddedText), signal);
+      const written = passages.map(({ number }, at) => ({
+        number,
+        vector: vectors[at] ?? new Float32Array(),
+      }));
+      if (!(await queue.write(taken, written))) return;
+    } else if (await queue.finish(taken)) {
+      await queue.sweep();
+      return;
+    } else if (!(await queue.renew(taken))) return;
+  }
+}

@@ -1,0 +1,250 @@
+/** Corpora whose passages another embedder has to embed: taken by one process at a time, in parts, and switched over at once. */
+import type { Knex } from 'knex';
+import { keepsVectors, writeVectors } from './chunk-vectors.ts';
+import type { Spender } from './meter.ts';
+import type { StoreParts } from './parts.ts';
+
+/** A corpus that a process is at. */
+export interface Reindexing {
+  readonly corpusId: string;
+  /** What is to make its vectors. */
+  readonly identity: string;
+  readonly worker: string;
+  readonly failures: number;
+  /** Whose corpus it is, who pays for it. */
+  readonly spender: Spender;
+}
+
+/** A passage that the embedder has not embedded yet. */
+export interface BarePassage {
+  readonly number: number;
+  readonly headings: readonly string[];
+  readonly text: string;
+}
+
+export interface EmbeddedPassage {
+  readonly number: number;
+  readonly vector: Float32Array;
+}
+
+export interface Reindexings {
+  /** Asks for every corpus with passages whose vectors are not of this embedder; answers with how many wait. */
+  queue(identity: string): Promise<number>;
+  /** What has made the vectors of these corpora, each once. */
+  embeddersOf(corpusIds: readonly string[]): Promise<string[]>;
+  /** One that nobody is at and that may be tried; null where there is none. */
+  take(worker: string): Promise<Reindexing | null>;
+  /** Says that the worker is alive; false where the corpus is not its own any more. */
+  renew(taken: Reindexing): Promise<boolean>;
+  bare(taken: Reindexing, limit: number): Promise<BarePassage[]>;
+  /** False where the corpus is not its own any more: nothing was written then. */
+  write(taken: Reindexing, passages: readonly EmbeddedPassage[]): Promise<boolean>;
+  /** Lets searches use the new vectors, in one transaction; false where some passages have none yet. */
+  finish(taken: Reindexing): Promise<boolean>;
+  /** Leaves it to whoever comes next. */
+  release(taken: Reindexing): Promise<void>;
+  /** Puts it off, with what people are told of it. */
+  fail(taken: Reindexing, error: string, pauseMs: number): Promise<void>;
+  /** Deletes vectors of embedders that no corpus has any more; answers with how many there were. */
+  sweep(): Promise<number>;
+}
+
+interface ReindexingRow {
+  corpus_id: string;
+  organization_id: string;
+  identity: string;
+  worker: string | null;
+  leased_until: number;
+  failures: number;
+  not_before: number;
+  error: string | null;
+  created_at: number;
+}
+
+/** A worker that has said nothing for so long is dead. */
+export const reindexLeaseMs = 15_000;
+
+export function reindexingRepository({
+  database,
+  clock,
+}: Pick<StoreParts, 'database' | 'clock'>): Reindexings {
+  const now = () => clock.now().getTime();
+  const own = (sql: Knex, { corpusId, identity, worker }: Reindexing) =>
+    sql<ReindexingRow>('reindexings').where({ corpus_id: corpusId, identity, worker });
+  return {
+    queue: (identity) =>
+      database.write('installation', async (sql) => {
+        await queueReindexings(sql, identity, now());
+        return countStale(sql, identity, 'any');
+      }),
+    embeddersOf: (corpusIds) =>
+      database.read('installation', (sql) =>
+        sql('corpora')
+          .whereIn('id', corpusIds)
+          .whereNotNull('embedder_identity')
+          .distinct('embedder_identity')
+          .orderBy('embedder_identity')
+          .pluck('embedder_identity'),
+      ),
+    take: (worker) => database.write('installation', (sql) => take(sql, worker, now())),
+    renew: (taken) =>
+      database.write('installation', async (sql) => {
+        const renewed = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs });
+        return renewed > 0;
+      }),
+    bare: (taken, limit) => database.read('installation', (sql) => bare(sql, taken, limit)),
+    write: (taken, passages) =>
+      database.write('installation', async (sql) => {
+        const held = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs, error: null });
+        if (held === 0) return false;
+        await writeStill(sql, taken, passages);
+        return true;
+      }),
+    finish: (taken) =>
+      database.write('installation', async (sql) => {
+        await sql('corpora').where({ id: taken.corpusId }).forUpdate().first('id');
+        if ((await bare(sql, taken, 1)).length > 0) return false;
+        if ((await own(sql, taken).delete()) === 0) return false;
+        await sql('corpora').where({ id: taken.corpusId }).update({ embedder_identity: taken.identity });
+        return true;
+      }),
+    release: (taken) =>
+      database.write('installation', async (sql) => {
+        await own(sql, taken).update({ worker: null, leased_until: 0 });
+      }),
+    fail: (taken, error, pauseMs) =>
+      database.write('installation', async (sql) => {
+        const not_before = now() + pauseMs;
+        const put = { worker: null, leased_until: 0, failures: taken.failures + 1, not_before, error };
+        await own(sql, taken).update(put);
+      }),
+    sweep: async () => {
+      const most = 1000;
+      for (let count = 0; ; ) {
+        const found = await database.write('installation', (sql) => sweepVectors(sql, most));
+        count += found;
+        if (found < most) return count;
+      }
+    },
+  };
+}
+
+/** Corpora that hold something, and whose vectors another embedder has made, or nobody. */
+function staleCorpora(sql: Knex, identity: string, which: 'any' | 'embedded'): Knex.QueryBuilder {
+  const corpora = sql('corpora')
+    .join('searched_corpora', 'searched_corpora.corpus_id', 'corpora.id')
+    .where('searched_corpora.chunks', '>', 0);
+  if (which === 'embedded') return corpora.whereNot('corpora.embedder_identity', identity);
+  return corpora.where((one) =>
+    one.whereNull('corpora.embedder_identity').orWhereNot('corpora.embedder_identity', identity),
+  );
+}
+
+/** Of those that were `embedded` once vectors are there that would be of no use. */
+export async function countStale(sql: Knex, identity: string, which: 'any' | 'embedded'): Promise<number> {
+  const [row] = await staleCorpora(sql, identity, which).count({ count: '*' });
+  return Number(row?.count ?? 0);
+}
+
+/** What waits for another embedder waits for this one from now on. */
+export async function queueReindexings(sql: Knex.Transaction, identity: string, now: number): Promise<void> {
+  const stale: { id: string; organization_id: string }[] = await staleCorpora(sql, identity, 'any').select(
+    'corpora.id',
+    'corpora.organization_id',
+  );
+  await sql<ReindexingRow>('reindexings').whereNot({ identity }).delete();
+  for (const { id, organization_id } of stale)
+    await sql<ReindexingRow>('reindexings')
+      .insert({
+        ...{ corpus_id: id, organization_id, identity, worker: null, leased_until: 0 },
+        ...{ failures: 0, not_before: 0, error: null, created_at: now },
+      })
+      .onConflict('corpus_id')
+      .ignore();
+}
+
+async function take(sql: Knex.Transaction, worker: string, now: number): Promise<Reindexing | null> {
+  const free = sql<ReindexingRow>('reindexings')
+    .where('leased_until', '<=', now)
+    .where('not_before', '<=', now)
+    .orderBy(['not_before', 'created_at', 'corpus_id'])
+    .forUpdate();
+  if (sql.client.config.client === 'pg') free.skipLocked();
+  const row = await free.first();
+  if (!row) return null;
+  const { corpus_id, identity, failures } = row;
+  await sql<ReindexingRow>('reindexings')
+    .where({ corpus_id })
+    .update({ worker, leased_until: now + reindexLeaseMs });
+  const corpus = await sql('corpora')
+    .where({ id: corpus_id })
+    .first('organization_id', 'workspace_id', 'user_id');
+  const spender = {
+    organizationId: corpus.organization_id,
+    workspaceId: corpus.workspace_id,
+    userId: corpus.user_id,
+    apiKeyId: null,
+  };
+  return { corpusId: corpus_id, identity, worker, failures, spender };
+}
+
+/** In the order of their numbers, so that each call sees what the one before it has left. */
+async function bare(sql: Knex, { corpusId, identity }: Reindexing, limit: number): Promise<BarePassage[]> {
+  if (!(await keepsVectors(sql))) return [];
+  const space = await sql('embedding_spaces').where({ identity }).first('number');
+  const rows: { number: number; headings: string; text: string }[] = await sql('chunks')
+    .join('searched_corpora', 'searched_corpora.number', 'chunks.corpus_number')
+    .where('searched_corpora.corpus_id', corpusId)
+    .whereNotExists(
+      sql('chunk_vectors')
+        .whereRaw('chunk_vectors.number = chunks.number')
+        .where({ space: space?.number ?? 0 })
+        .select(sql.raw('1')),
+    )
+    .orderBy('chunks.number')
+    .limit(limit)
+    .select('chunks.number', 'chunks.headings', 'chunks.text');
+  return rows.map(({ number, headings, text }) => ({ number, text, headings: JSON.parse(headings) }));
+}
+
+/** Those that are still there: a document may have been taken in anew while its passages were embedded. */
+async function writeStill(
+  sql: Knex.Transaction,
+  { corpusId, identity }: Reindexing,
+  passages: readonly EmbeddedPassage[],
+): Promise<void> {
+  const corpus = await sql('searched_corpora')
+    .where({ corpus_id: corpusId })
+    .first('number', 'organization_id');
+  if (!corpus) return;
+  const numbers = passages.map(({ number }) => number);
+  const still = new Set(await sql('chunks').whereIn('number', numbers).forUpdate().pluck('number'));
+  await writeVectors(
+    sql,
+    corpus,
+    identity,
+    passages.filter(({ number }) => still.has(number)),
+  );
+}
+
+/** Vectors by which no search looks any more: not of the embedder of their corpus, and not of the one it waits for. */
+async function sweepVectors(sql: Knex.Transaction, most: number): Promise<number> {
+  if (!(await keepsVectors(sql))) return 0;
+  const useless: { number: number; space: number }[] = await sql('chunk_vectors')
+    .join('embedding_spaces', 'embedding_spaces.number', 'chunk_vectors.space')
+    .join('searched_corpora', 'searched_corpora.number', 'chunk_vectors.corpus_number')
+    .join('corpora', 'corpora.id', 'searched_corpora.corpus_id')
+    .whereNotNull('corpora.embedder_identity')
+    .whereRaw('embedding_spaces.identity <> corpora.embedder_identity')
+    .whereNotExists(sql('reindexings').whereRaw('reindexings.corpus_id = corpora.id').select(sql.raw('1')))
+    .limit(most)
+    .select('chunk_vectors.number', 'chunk_vectors.space');
+  for (const [space, rows] of Map.groupBy(useless, (row) => row.space)) {
+    const numbers = rows.map(({ number }) => number);
+    for (const table of sql.client.config.client === 'pg'
+      ? ['chunk_vectors']
+      : ['chunk_vectors', 'chunk_codes'])
+      await sql(table).where({ space }).whereIn('number', numbers).delete();
+  }
+  return useless.length;
+}
