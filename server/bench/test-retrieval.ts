@@ -42,12 +42,17 @@ if (!existsSync(collection))
 else process.exitCode = await measure();
 
 async function measure(): Promise<number> {
-  const embedders = createEmbedders(readServerSettings([], process.env).settings);
+  const none = async () => ({ chosen: null, batchSize: 1 });
+  const embedders = createEmbedders({
+    modelsDirectory: readServerSettings([], process.env).settings.modelsDirectory,
+    ...{ chosen: none, known: none },
+    open: () => Promise.reject(new Error('no provider is measured here')),
+  });
   const postgres = await startPostgres();
   const temporary = mkdtempSync(join(tmpdir(), 'service-retrieval-'));
   try {
-    const { embedder, ...none } = await embedders.current();
-    if (!embedder) throw new Error('reason' in none ? none.reason : 'There is no embedder.');
+    const { embedder, ...rest } = await embedders.current();
+    if (!embedder) throw new Error('reason' in rest ? rest.reason : 'There is no embedder.');
     const documents = await embedded(embedder);
     const engines: readonly (readonly [string, string | null])[] = [
       ['SQLite', `sqlite:${join(temporary, 'service.db')}`],
