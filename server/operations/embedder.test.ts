@@ -11,8 +11,12 @@ let bare: TestApp;
 beforeAll(async () => {
   upstream = await startUpstream();
   await upstream.script([{ when: { task: 'embedding' }, reply: { usage: { input: 7 } } }]);
-  const provider = (type: 'openai-compat' | 'anthropic') =>
-    ({ type, base_url: `${upstream.url}/v1`, api_key: 'k', models: [{ id: 'm' }] });
+  const provider = (type: 'openai-compat' | 'anthropic') => ({
+    type,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'm' }],
+  });
   const providers = { local: provider('openai-compat'), claude: provider('anthropic') };
   app = await testApp({
     config: { providers },
