@@ -62,7 +62,7 @@ interface ReindexingRow {
 }
 
 /** A worker that has said nothing for so long is dead. */
-export const reindexLeaseMs = 15_000;
+const reindexLeaseMs = 15_000;
 
 export function reindexingRepository({
   database,
