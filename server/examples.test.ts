@@ -44,6 +44,7 @@ import type { Database } from './store/database.ts';
 import { seedExamples, seedPerson } from './store/seed-examples.ts';
 import { openSqlite } from './store/sqlite.ts';
 import { openStore } from './store/store.ts';
+import { modelsDirectory } from './test-embedder.ts';
 import { browserSecret, type ExampleRequest, type ExampleServer, states } from './test-example-states.ts';
 import { answerOf, type Example, examples, requestOf, steady } from './test-examples.ts';
 
@@ -156,6 +157,7 @@ beforeAll(async () => {
     SERVICE_PUBLIC_URL: 'https://service.example.com',
     // Where a provider is played that gives tokens.
     SERVICE_OUTBOUND_ALLOW: '127.0.0.1',
+    SERVICE_MODELS_DIR: modelsDirectory,
   }));
   server = await startServer(settings, { environment: {}, log: createLog('silent') });
   await withDatabase((database) => seedPerson(database, answerOf<Account>('getUser'), null));
