@@ -8,6 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { TOTP } from 'otpauth';
 import type {
+  Corpus,
+  Document,
+  IngestionJobWithItems,
   LoginPage,
   Me,
   Membership,
@@ -16,7 +19,7 @@ import type {
   WorkspaceMemberPage,
 } from './contract/api.ts';
 import type { Database } from './store/database.ts';
-import { seedProviderSetting, seedWorkspaceMembers } from './store/seed-examples.ts';
+import { seedJobBefore, seedProviderSetting, seedWorkspaceMembers } from './store/seed-examples.ts';
 import { type Json, mergePatch } from './test-app.ts';
 import { answerOf, requestOf } from './test-examples.ts';
 
@@ -111,6 +114,19 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
   getEmbedder: asOperator,
   updateEmbedder: changeEmbedder,
   testEmbedder: asOperator,
+  async cancelIngestionJob({ withDatabase }) {
+    const job = jobBefore('cancelIngestionJob', { status: 'queued' });
+    await withDatabase((database) => seedJobBefore(database, job, null));
+    return {};
+  },
+  async retryIngestionJob({ withDatabase }) {
+    const ended_at = '2026-11-21T08:00:00.000Z';
+    const job = jobBefore('retryIngestionJob', { status: 'failed', attempts: 1, ended_at });
+    const id = job.job.items[0]?.document_id ?? '';
+    const document: Document = { ...answerOf<Document>('getDocument'), id, status: 'failed' };
+    await withDatabase((database) => seedJobBefore(database, job, document));
+    return {};
+  },
   listCatalogs: asOperator,
   createCatalog: asOperator,
   getCatalog: asOperator,
@@ -165,6 +181,21 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     return asOperator(server);
   },
 };
+
+/** What the answer shows as cancelled or queued again: it waits, or it failed. */
+function jobBefore(operationId: string, members: Partial<IngestionJobWithItems>) {
+  const after = answerOf<IngestionJobWithItems>(operationId);
+  const failed = members.status === 'failed' ? 1 : 0;
+  const item = failed ? { status: 'failed' as const } : { status: 'queued' as const, ended_at: null };
+  const job = {
+    ...{ ...after, ended_at: null, ...members },
+    progress: { ...after.progress, failed, cancelled: 0 },
+    items: after.items.map((one) => ({ ...one, ...item })),
+  };
+  const corpus = answerOf<Corpus>('getCorpus');
+  const organizationId = answerOf<Workspace>('getWorkspace').organization_id;
+  return { job, corpus, organizationId };
+}
 
 async function asOperator(server: ExampleServer): Promise<ExampleRequest> {
   return { token: await server.logInSomebody({ operator: true }) };

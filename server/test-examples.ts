@@ -73,7 +73,7 @@ export function steady(value: unknown, schema: Schema, created: boolean): unknow
   return Object.fromEntries(
     Object.entries(value).map(([key, member]) => [
       key,
-      created && ['id', 'default_workspace_id'].includes(key)
+      created && ['id', 'default_workspace_id', 'document_id'].includes(key)
         ? 'new'
         : steady(member, known.properties?.[key] ?? {}, created),
     ]),

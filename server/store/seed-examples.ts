@@ -7,8 +7,12 @@ import type {
   ApiKey,
   AuditEntry,
   Catalog,
+  Corpus,
+  CorpusAccess,
+  Document,
   Group,
   GroupMember,
+  IngestionJobWithItems,
   Invitation,
   Login,
   Me,
@@ -59,6 +63,10 @@ export interface ExampleSeed {
   readonly prompts: readonly PromptRequest[];
   readonly agents: readonly Agent[];
   readonly file: StoredFile;
+  readonly corpus: Corpus;
+  readonly corpusAccess: CorpusAccess;
+  readonly document: Document;
+  readonly ingestionJob: IngestionJobWithItems;
   /** Of the default workspace. */
   readonly memory: Memory;
   readonly plans: readonly Plan[];
@@ -128,6 +136,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     }
     await seedCatalog(sql, seed.catalog);
     await seedStoredFile(sql, seed, place);
+    await seedCorpus(sql, seed, organizationId);
     await seedMemory(sql, seed.memory);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
@@ -441,6 +450,83 @@ async function seedCatalog(sql: Knex.Transaction, { models, ...catalog }: Catalo
   const times = { created_at: at, updated_at: at };
   const rest = { mark: 'of the example', failures: 0, revision: 1 };
   await sql('model_catalogs').insert({ ...catalog, ...rest, ...times, models: JSON.stringify(models) });
+}
+
+/** With its document, the job that took that in, and the group to which it is granted. */
+async function seedCorpus(sql: Knex.Transaction, seed: ExampleSeed, organization_id: string): Promise<void> {
+  const { corpus, document, ingestionJob, corpusAccess } = seed;
+  const { embedder, stale: _stale, stats, chunking, created_by: user_id, ...known } = corpus;
+  const times = { revision: 1, created_at: at, updated_at: at };
+  await sql('corpora').insert({
+    ...{ ...known, ...stats, ...times, organization_id, user_id },
+    name_key: nameKey(corpus.name),
+    chunking: JSON.stringify(chunking),
+    embedder_identity: embedder,
+    vector_set: 1,
+    metadata: JSON.stringify(corpus.metadata),
+    grants_revision: 1,
+  });
+  for (const { principal, role } of corpusAccess.grants)
+    await sql('corpus_grants').insert({
+      ...{ organization_id, corpus_id: corpus.id, principal_id: principal, group_id: principal, role },
+      created_at: at,
+    });
+  await seedDocument(sql, document, corpus, organization_id);
+  await seedIngestionJob(sql, { job: ingestionJob, corpus, organizationId: organization_id });
+}
+
+async function seedDocument(
+  sql: Knex.Transaction,
+  { error: _error, created_by: user_id, metadata, ...shown }: Document,
+  { workspace_id }: Corpus,
+  organization_id: string,
+): Promise<void> {
+  await sql('documents').insert({
+    ...{ ...shown, organization_id, workspace_id, user_id, generation: 1, newest_generation: 1 },
+    name_key: nameKey(shown.title),
+    metadata: JSON.stringify(metadata),
+    ...{ revision: 1, created_at: at, updated_at: at },
+  });
+}
+
+interface SeededJob {
+  readonly job: IngestionJobWithItems;
+  readonly corpus: Corpus;
+  readonly organizationId: string;
+}
+
+async function seedIngestionJob(
+  sql: Knex.Transaction,
+  { job, corpus, organizationId: organization_id }: SeededJob,
+): Promise<void> {
+  const { items, progress, created_by: user_id, ...known } = job;
+  const milliseconds = (time: string | null) => time && Date.parse(time);
+  await sql('ingestion_jobs').insert({
+    ...{ ...known, ...progress, organization_id, user_id, workspace_id: corpus.workspace_id },
+    ...{ served_at: at, told_at: at, revision: 1, created_at: at },
+    started_at: milliseconds(job.started_at),
+    ended_at: milliseconds(job.ended_at),
+  });
+  for (const [ordinal, { error: _error, ...item }] of items.entries())
+    await sql('ingestion_items').insert({
+      ...{ ...item, ordinal, organization_id, job_id: job.id, id: `${job.id}_${ordinal}` },
+      // Nobody takes in what an example shows as waiting.
+      not_before: Number.MAX_SAFE_INTEGER,
+      started_at: milliseconds(item.started_at),
+      ended_at: milliseconds(item.ended_at),
+    });
+}
+
+/** For an example that shows what becomes of a job: it is as it was before, with a document of its own if named. */
+export async function seedJobBefore(
+  database: Database,
+  job: SeededJob,
+  document: Document | null,
+): Promise<void> {
+  await database.write('installation', async (sql) => {
+    if (document) await seedDocument(sql, document, job.corpus, job.organizationId);
+    await seedIngestionJob(sql, job);
+  });
 }
 
 /** What is known of it: its bytes are nowhere. */
