@@ -130,7 +130,7 @@ function readSecret(place: string, file: string, faults: string[]): Found | null
 function describe<Value>(definition: SettingDefinition<Value>, value: Value, found: Found | null): string {
   const names =
     definition.flag === undefined ? definition.variable : `--${definition.flag}, ${definition.variable}`;
-  const shown = definition.secret && value !== null ? '(set, not shown)' : textOf(value, found);
+  const shown = definition.secret && found ? '(set, not shown)' : textOf(value, found);
   const fallback = definition.fallbackText ? `${shown} ${definition.fallbackText}`.trim() : shown;
   return `  ${names}\n      ${definition.meaning}\n      = ${found ? `${shown} (from ${found.place})` : `${fallback} (default)`}`;
 }

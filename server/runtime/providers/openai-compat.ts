@@ -7,13 +7,19 @@ import {
   fetchChanging,
   type MediaFactories,
   type ProviderFactory,
+  type RequestBody,
 } from './provider-factory.ts';
 
 export const openaiCompat: ProviderFactory = (call, modelId) =>
   chatCompletions(call, async (options) => {
     const { body } = await writer.prepareRequest(options);
-    return { ...body, model: modelId, ...call.extraBody };
+    return { ...said(body), model: modelId, ...call.extraBody };
   });
+
+/** The writer names what it leaves out too, which would go before what settings add under the same name. */
+function said(body: RequestBody): RequestBody {
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined));
+}
 
 /** Writes the bodies of all of them, which differ in their model alone. */
 const writer = new OpenAICompatibleChatLanguageModel('', {
