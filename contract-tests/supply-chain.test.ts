@@ -69,6 +69,8 @@ test('no package runs a script of its own at installation, but for the two that 
     'node_modules/@anthropic-ai/claude-code',
     'node_modules/@scarf/scarf',
     'node_modules/node',
+    // It fetches the libraries of graphics cards; the one that the embedder runs on lies in the package.
+    'node_modules/onnxruntime-node',
     'node_modules/opencode-ai',
     // It warns of versions that do not fit together, and makes nothing.
     'node_modules/protobufjs',

@@ -47,7 +47,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     name: `Gateway ${word}`,
     type: 'openai-compat',
     base_url: 'https://llm.example.com/v1',
-    models: [{ id: 'big' }],
+    models: [{ id: `big-${word}` }],
   });
   const memory = await make('/api/v1/memories', {
     ...{ scope: 'user', content: `Whoever asks means ${word}.`, tags: [word] },
@@ -76,7 +76,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     principal_id: user.id,
     plan_id: plan.id,
     setting_id: setting.id,
-    model_id: 'big',
+    model_id: `big-${word}`,
     subject_type: quota.body.subject_type,
     subject_id: quota.body.subject_id,
     entry_id: (await first('/api/v1/audit/logs')).id,

@@ -264,7 +264,7 @@ async function newCustomModel(organization: Organization): Promise<Ids> {
   return path;
 }
 
-/** Where nobody listens: no vendor is asked, and the failure is always the same. */
+/** Without a key, and where nobody listens: no vendor is asked, and what is wrong is always the same. */
 async function newSettingOfNobody({ owner: { client }, workspaceId }: Organization): Promise<Ids> {
   const place = { base_url: 'http://127.0.0.1:9/v1', models: [{ id: 'big' }], disable: true };
   const setting = { scope: 'workspace' as const, provider_id: 'nobody', workspace_id: workspaceId };

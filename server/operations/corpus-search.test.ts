@@ -108,7 +108,9 @@ describe('a search', () => {
     expect(body.data[0]).toMatchObject({ corpus_id: other, document_id: note.id });
     expect(body.data).toHaveLength(4);
     const hers = await newCorpus('Hers', mallory.token);
-    expect(coded(await together([corpus, hers]))).toEqual([404, 'not_found']);
+    const refused = await together([corpus, hers]);
+    expect(coded(refused)).toEqual([404, 'not_found']);
+    expect(refused.body.detail).toContain('/corpus_ids/1,');
     expect(coded(await together([corpus, hers], mallory))).toEqual([404, 'not_found']);
   });
 

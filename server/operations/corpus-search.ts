@@ -5,11 +5,16 @@ import { Problem } from '../problem.ts';
 
 export const searchCorpus: Handler<'searchCorpus'> = async (call, services) => {
   const { principal, path, body, signal } = call;
+  if (!(await services.store.corpora.find(principal, path.corpus_id)))
+    throw new Problem('not_found', 'No corpus has this id, or it is not yours.');
   return { status: 200, body: await answerFrom([path.corpus_id], body, { principal, signal }, services) };
 };
 
 export const searchCorpora: Handler<'searchCorpora'> = async ({ principal, body, signal }, services) => {
   const { corpus_ids, ...search } = body;
+  for (const [at, id] of corpus_ids.entries())
+    if (!(await services.store.corpora.find(principal, id)))
+      throw new Problem('not_found', `No corpus has the id at /corpus_ids/${at}, or it is not yours.`);
   return { status: 200, body: await answerFrom(corpus_ids, search, { principal, signal }, services) };
 };
 
@@ -37,11 +42,8 @@ async function answerFrom(
   corpusIds: readonly string[],
   { query, mode = 'hybrid', top_k: topK = usualHits, min_score: minScore, filter }: AskedSearch,
   { principal, signal }: Caller,
-  { store, passageSearch }: Pick<Services, 'store' | 'passageSearch'>,
+  { passageSearch }: Pick<Services, 'passageSearch'>,
 ): Promise<CorpusSearchAnswer> {
-  for (const id of corpusIds)
-    if (!(await store.corpora.find(principal, id)))
-      throw new Problem('not_found', `No corpus has the id ${id}, or it is not yours.`);
   const question = { corpusIds, query, mode, topK, minScore, filter };
   return passageSearch.search(principal, question, signal);
 }
