@@ -461,6 +461,86 @@ def purge_nobody(case):
         case.body = {"scope": "agent", "agent_slug": "nobody", "confirm": True}
 
 
+def new_corpus():
+    return post("/api/v1/corpora", {"name": "Made for the fuzzer"}).json()["id"]
+
+
+def corpus():
+    return once("corpus", new_corpus)
+
+
+def point_at_corpus(case):
+    case.path_parameters["corpus_id"] = corpus()
+
+
+def point_at_doomed_corpus(case):
+    case.path_parameters["corpus_id"] = new_corpus()
+
+
+def make_corpus(case):
+    """In the workspace that everybody has; how much of a passage the next one repeats depends on its size."""
+    case.body = {name: value for name, value in case.body.items() if name not in ("workspace_id", "chunking")}
+
+
+def change_corpus(case):
+    point_at_corpus(case)
+    if "chunking" in case.body:
+        case.body = {**case.body, "chunking": {"strategy": "fixed", "size": 100, "overlap": 10}}
+
+
+def grant_to_ourselves(case):
+    """Of whom else a corpus could be granted to, the contract knows nothing."""
+    point_at_doomed_corpus(case)
+    roles = [grant["role"] for grant in case.body["grants"][:1]]
+    case.body = {"grants": [{"principal": once("own id", own_id), "role": role} for role in roles]}
+
+
+def add_texts(case):
+    """Files that there are the fuzzer does not know, and an address belongs to somebody else."""
+    point_at_corpus(case)
+    body = {name: value for name, value in case.body.items() if name not in ("file_ids", "urls")}
+    case.body = {"texts": [{"title": "Made for the fuzzer", "text": "# Hello"}], **body}
+
+
+def new_job(body):
+    job = post(f"/api/v1/corpora/{corpus()}/documents", body).json()
+    return job["id"], job["items"][0]["document_id"]
+
+
+def new_document():
+    return new_job({"texts": [{"title": "Made for the fuzzer", "text": "# Hello"}]})[1]
+
+
+def point_at_document(case):
+    case.path_parameters.update(corpus_id=corpus(), document_id=once("document", new_document))
+
+
+def point_at_doomed_document(case):
+    case.path_parameters.update(corpus_id=corpus(), document_id=new_document())
+
+
+def new_lasting_job():
+    """Where nobody listens it is tried again after a while: so long the job has not ended."""
+    return new_job({"urls": [f"http://127.0.0.1:9/{new_name('page')}"]})[0]
+
+
+def point_at_job(case):
+    case.path_parameters.update(corpus_id=corpus(), ingestion_id=once("job", new_lasting_job))
+
+
+def point_at_doomed_job(case):
+    case.path_parameters.update(corpus_id=corpus(), ingestion_id=new_lasting_job())
+
+
+def point_at_cancelled_job(case):
+    point_at_doomed_job(case)
+    post(f"/api/v1/corpora/{corpus()}/ingestion-jobs/{case.path_parameters['ingestion_id']}/cancel", None)
+
+
+def search_real_corpora(case):
+    case.body = {**case.body, "corpus_ids": [corpus()]}
+
+
 def new_workspace():
     return post("/api/v1/workspaces", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -966,6 +1046,25 @@ POINTERS = {
     "listMemoryVersions": point_at_memory,
     "importMemories": upload_to_own_workspace,
     "purgeMemories": purge_nobody,
+    "listCorpora": list_in_default_workspace,
+    "createCorpus": make_corpus,
+    "getCorpus": point_at_corpus,
+    "updateCorpus": change_corpus,
+    "deleteCorpus": point_at_doomed_corpus,
+    "getCorpusAccess": point_at_corpus,
+    "putCorpusAccess": grant_to_ourselves,
+    "listDocuments": point_at_corpus,
+    "addDocuments": add_texts,
+    "getDocument": point_at_document,
+    "updateDocument": point_at_document,
+    "deleteDocument": point_at_doomed_document,
+    "listChunks": point_at_document,
+    "listIngestionJobs": point_at_corpus,
+    "getIngestionJob": point_at_job,
+    "cancelIngestionJob": point_at_doomed_job,
+    "retryIngestionJob": point_at_cancelled_job,
+    "searchCorpus": point_at_corpus,
+    "searchCorpora": search_real_corpora,
     "uploadFile": upload_to_own_workspace,
     "getFile": point_at_file,
     "updateFile": point_at_file,
@@ -1132,7 +1231,9 @@ def block_is_not_of_its_type(case, response):
 
 
 def moment_has_passed(case, response):
-    """A key or an invitation expires in the future: the contract cannot say what time it is."""
+    """A key, an invitation or a memory expires in the future: the contract cannot say what time it is."""
+    if operation_id(case) in ("createMemory", "updateMemory"):
+        return b"lies in the past" in response.content
     return operation_id(case) in ("createApiKey", "updateApiKey", "createInvitation") and b"a moment in the future" in response.content
 
 
@@ -1190,6 +1291,26 @@ def is_no_time_zone(case, response):
     return operation_id(case) == "updatePreferences" and b"IANA time zone" in response.content
 
 
+def overlap_is_too_large(case, response):
+    """How much a passage may repeat depends on its size, which may be one from before."""
+    return operation_id(case) in ("createCorpus", "updateCorpus") and b"The overlap of passages is too large" in response.content
+
+
+def nothing_is_named(case, response):
+    """Documents are made from at least one of three lists: the contract says so in words."""
+    return operation_id(case) == "addDocuments" and b"Nothing is named to make documents from" in response.content
+
+
+def is_granted_twice(case, response):
+    """A schema tells entries of a list apart by all of their members, and not by one."""
+    return operation_id(case) == "putCorpusAccess" and b"is named twice" in response.content
+
+
+def owner_is_not_of_its_scope(case, response):
+    """Which owner a memory needs depends on its scope: the contract says so in words."""
+    return operation_id(case).endswith(("Memory", "Memories")) and b"with the scope" in response.content
+
+
 def needs_an_organization(case, response):
     """Who administers several organizations has to name one: the contract cannot say who does."""
     return operation_id(case) in ("createUser", "updateUser") and b"is needed where there are several" in response.content
@@ -1206,6 +1327,10 @@ NO_FAILURES = (
     file_is_not_last,
     is_no_range,
     is_no_time_zone,
+    overlap_is_too_large,
+    nothing_is_named,
+    is_granted_twice,
+    owner_is_not_of_its_scope,
     needs_an_organization,
     period_cannot_be,
     cursor_is_invented,
