@@ -1299,7 +1299,7 @@ def provider_is_not_right(case, response):
 
 def file_is_not_last(case, response):
     """In which order the parts of a form come, a schema cannot say."""
-    return operation_id(case) in ("uploadFile", "transcribeAudio") and b"send it last" in response.content
+    return operation_id(case) in ("uploadFile", "transcribeAudio", "importMemories") and b"send it last" in response.content
 
 
 def is_no_range(case, response):
