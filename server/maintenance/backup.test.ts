@@ -112,13 +112,12 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
 
       expect(await restoreBackup(settings, file)).toBe(0);
       const kept: string[] = await ask((sql) => sql('stored_objects').where({ state: 'kept' }).pluck('key'));
+      const named: string[] = await ask((sql) => sql('stored_objects').pluck('key'));
       expect(kept.length).toBeGreaterThan(8);
-      expect(
-        (await objects())
-          .filter((name) => name.includes('obj_'))
-          .map((name) => basename(name))
-          .sort(),
-      ).toEqual([...kept].sort());
+      const there = (await objects()).filter((name) => name.includes('obj_')).map((name) => basename(name));
+      expect(there).toEqual(expect.arrayContaining(kept));
+      // What was under way when the copy was taken may have its bytes too: its row is there to take them away again.
+      expect(named).toEqual(expect.arrayContaining(there));
       const again = await start();
       const headers = bearer(server);
       const ids: string[] = await ask((sql) => sql('files').pluck('id'));
