@@ -1,4 +1,5 @@
 /** One of everything that somebody can have, made through the API, and what the contract says of ids. */
+import { expect, vi } from 'vitest';
 import contract from './contract/openapi.json' with { type: 'json' };
 import type { Route } from './contract/routes.ts';
 import { type Account, type Json, readEvents, type TestApp } from './test-app.ts';
@@ -58,6 +59,11 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
   const job = await make(`/api/v1/corpora/${corpus.id}/documents`, {
     texts: [{ title: word, text: `All about ${word}.` }],
   });
+  // From here on nothing changes by itself.
+  const ended = async () =>
+    (await app.request('GET', `/api/v1/corpora/${corpus.id}/ingestion-jobs/${job.id}`, { token })).body
+      .ended_at;
+  await vi.waitFor(async () => expect(await ended()).not.toBeNull(), { timeout: 15_000, interval: 20 });
   const organization = await organizationOf(app, account, word);
   return {
     ...organization,
