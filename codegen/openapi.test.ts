@@ -128,8 +128,8 @@ test('every object that /api/v1 answers with is closed, so that no member can le
       findOpen(media.schema, `${place.operation.operationId} ${at}`, open, new Set());
   // What a tool or a provider takes is its own matter: its input, the schema of it, and the options pass as they are.
   expect([...open].sort()).toEqual([
+    '#/components/schemas/ModelOptions/properties/provider_options',
     '#/components/schemas/PermissionRequest/properties/params',
-    '#/components/schemas/ProviderModel/properties/options/properties/provider_options',
     '#/components/schemas/ProviderSetting/properties/extra_body',
     '#/components/schemas/ProviderSetting/properties/provider_options',
     '#/components/schemas/Tool/properties/input_schema',

@@ -51,6 +51,7 @@ const things: Readonly<Record<string, Make>> = {
 
 /** Some operations need it in a certain state, or have it in their body or a header. */
 const thingsOfOperations: Readonly<Record<string, Make>> = {
+  putCorpusAccess: newGrantedCorpus,
   retryIngestionJob: cancelledIngestion,
   testProviderSetting: newSettingOfNobody,
   refreshProviderModels: newSettingOfNobody,
@@ -127,8 +128,11 @@ async function newInvitation({ owner: { client }, id: org_id }: Organization): P
   return { org_id, invitation_id: data.invitation.id };
 }
 
+let groups = 0;
+
 async function newGroup({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {
-  const body = { organization_id, name: `Readers ${made}` };
+  groups += 1;
+  const body = { organization_id, name: `Readers ${groups}` };
   return { group_id: (await client.POST('/api/v1/groups', { body })).data.id };
 }
 
@@ -212,6 +216,23 @@ async function newMemory({ owner: { client }, workspaceId: workspace_id }: Organ
 async function newCorpus({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
   const { data } = await client.POST('/api/v1/corpora', { body: { workspace_id, name: `Corpus ${made}` } });
   return { corpus_id: data.id };
+}
+
+/** How many groups a corpus is granted to whose grants are changed. */
+export const grantedGroups = 3;
+
+async function newGrantedCorpus(organization: Organization): Promise<Ids> {
+  const path = await newCorpus(organization);
+  const grants = [];
+  for (let count = 0; count < grantedGroups; count += 1) {
+    const { group_id = '' } = await newGroup(organization);
+    grants.push({ principal: group_id, role: 'viewer' as const });
+  }
+  await organization.owner.client.PUT('/api/v1/corpora/{corpus_id}/access', {
+    params: { path: { corpus_id: path.corpus_id ?? '' } },
+    body: { grants },
+  });
+  return path;
 }
 
 /** So many that the job is still at work when it is asked about. */

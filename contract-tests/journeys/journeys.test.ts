@@ -5,6 +5,7 @@ import { accountJourneys } from './accounts.ts';
 import { agentJourneys } from './agents.ts';
 import { auditJourneys } from './audit.ts';
 import { catalogJourneys } from './catalogs.ts';
+import { corpusJourneys } from './corpora.ts';
 import { embedderJourneys } from './embedder.ts';
 import { fileJourneys } from './files.ts';
 import { historyJourneys } from './history.ts';
@@ -47,6 +48,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   runJourneys(target);
   agentJourneys(target);
   fileJourneys(target);
+  corpusJourneys(target);
   memoryJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);

@@ -55,7 +55,7 @@ export function providerSettingJourneys(target: () => Target): void {
 
   test('a provider setting is tried, and its models are listed, looked for, described, and described no longer', async () => {
     const { client, liveOnly } = target();
-    const place = { base_url: 'http://127.0.0.1:9/v1', models: [{ id: 'big' }] };
+    const place = { base_url: 'http://127.0.0.1:9/v1', api_key: 'not-a-real-key', models: [{ id: 'big' }] };
     const body = { scope: 'user' as const, provider_id: 'gateway', name: 'With models', ...place };
     const made = await client.POST(list, { body });
     const setting = { setting_id: example.providerSetting };

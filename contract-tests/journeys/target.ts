@@ -42,6 +42,9 @@ export const example = {
   group: 'grp_01k9w6r3h2e7xv5q0c8m4b1tza',
   person: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
   agent: 'agt_01k9w6r3h2e7xv5q0c8m4b1tza',
+  corpus: 'cor_01k9w6r3h2e7xv5q0c8m4b1tza',
+  document: 'doc_01k9w6r3h2e7xv5q0c8m4b1tza',
+  ingestion: 'ing_01k9w6r3h2e7xv5q0c8m4b1tza',
   file: 'file_01k9w6r3h2e7xv5q0c8m4b1tza',
   memory: 'mem_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
@@ -92,7 +95,7 @@ export async function openTarget(kind: 'mock' | 'live'): Promise<Target> {
 async function startLive() {
   const upstream = await startUpstream();
   const openid = await startOpenId();
-  const variables = openIdVariables(openid.url);
+  const variables = { ...openIdVariables(openid.url), SERVICE_OUTBOUND_ALLOW: '127.0.0.1' };
   const server = await startServer({ upstreamUrl: upstream.url, variables });
   return {
     url: server.url,

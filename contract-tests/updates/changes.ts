@@ -1,4 +1,5 @@
 /** Changes that can be told apart afterwards: each client adds a mark of its own to what it has read. */
+import { grantedGroups } from '../access/things.ts';
 import type { ContractOperation } from '../contract.ts';
 import type { Answer } from './client.ts';
 
@@ -59,6 +60,14 @@ const changes: Readonly<Record<string, Change>> = {
   }),
   putOrgMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
   putWorkspaceMember: inWords(['member'], { has: hasRole, add: (role) => ({ role }) }),
+  // Whom it is granted to as a viewer is made a member; the others are written as they were read.
+  putCorpusAccess: {
+    marks: grantedGroups,
+    add: (seen, mark) => ({
+      grants: grantsOf(seen).map((grant, at) => (at === mark ? { ...grant, role: 'member' } : grant)),
+    }),
+    found: (seen) => allOf(grantedGroups).filter((mark) => grantsOf(seen)[mark]?.role === 'member'),
+  },
   putCatalog: inText(
     (seen) => seen.name,
     (name) => ({ name, models: [] }),
@@ -118,6 +127,10 @@ function inWords(
 
 function hasRole(seen: Body, word: string): boolean {
   return seen.role === word;
+}
+
+function grantsOf(seen: Body): { principal: string; role: string }[] {
+  return seen.grants as { principal: string; role: string }[];
 }
 
 function hardOf(seen: Body): number {
