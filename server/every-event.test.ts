@@ -4,7 +4,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
-import type { PermissionRequest, Plan, PromptRequest, Run, RuntimeEvent, Session } from './contract/api.ts';
+import type {
+  Corpus,
+  IngestionJob,
+  PermissionRequest,
+  Plan,
+  PromptRequest,
+  Run,
+  RuntimeEvent,
+  Session,
+} from './contract/api.ts';
 import { startCrashing } from './crash-checks.ts';
 import type { NumberedEvent } from './runtime/transcript.ts';
 import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
@@ -38,6 +47,11 @@ beforeEach(() =>
   ]),
 );
 
+/** Of an event of one type, or of several that hold the same. */
+function typesOf(type: { readonly const?: string; readonly enum?: readonly string[] }): readonly string[] {
+  return type.const === undefined ? (type.enum ?? []) : [type.const];
+}
+
 /** The types that the schemas list. */
 function listed(): { readonly run: Set<string>; readonly workspace: Set<string> } {
   const read = (name: string) =>
@@ -46,7 +60,7 @@ function listed(): { readonly run: Set<string>; readonly workspace: Set<string> 
   const chunks = Object.keys(read('chunk').ResponseChunk.discriminator.mapping);
   const schemas = read('workspace');
   const own = schemas.WorkspaceEvent.properties.event.oneOf.flatMap(({ $ref }: { $ref: string }) =>
-    $ref.startsWith('#/') ? [schemas[$ref.slice(2)].properties.type.const] : [],
+    $ref.startsWith('#/') ? typesOf(schemas[$ref.slice(2)].properties.type) : [],
   );
   const silent = new Set(['tool_progress', 'snapshot_given']);
   return {
@@ -92,6 +106,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
 
   await endedSession(client);
   await rejectedPlan(client);
+  await ingestedDocuments(client);
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
 
@@ -139,6 +154,16 @@ async function rejectedPlan(client: Client): Promise<void> {
   const { body } = await client.get<{ data: Plan[] }>('/api/v1/plans');
   const [plan] = body.data;
   expect((await client.post(`/api/v1/plans/${plan?.id}/reject`, {})).status).toBe(200);
+}
+
+/** Two, so that the first is told of as progress. */
+async function ingestedDocuments(client: Client): Promise<void> {
+  const { body: corpus } = await client.post<Corpus>('/api/v1/corpora', { name: 'Handbook' });
+  const texts = ['Pay', 'Travel'].map((title) => ({ title, text: `${title} is on the 25th.` }));
+  const jobs = `/api/v1/corpora/${corpus.id}/ingestion-jobs`;
+  const { body: job } = await client.post<IngestionJob>(`/api/v1/corpora/${corpus.id}/documents`, { texts });
+  const status = async () => (await client.get<IngestionJob>(`${jobs}/${job.id}`)).body.status;
+  await expect.poll(status, { timeout: 30_000 }).toBe('completed');
 }
 
 async function toldOfWorkspace(client: Client): Promise<string[]> {
