@@ -8,6 +8,8 @@ type Body = Answer['body'];
 export interface Change {
   /** How many marks there is room for. */
   readonly marks: number;
+  /** What has no mark: written first where there is one thing for all tests, which may have some of another test. */
+  readonly first?: object;
   /** The body of a request that adds a mark to what was read. */
   add(seen: Body, mark: number): object;
   /** The marks that are there, in order. */
@@ -75,7 +77,7 @@ const changes: Readonly<Record<string, Change>> = {
   updateStorage: {
     marks: most,
     add: (seen, mark) => ({ max_file_bytes: Number(seen.max_file_bytes) + 2 ** mark }),
-    // What is there at first is a round number.
+    first: { max_file_bytes: 2 ** 20 },
     found: (seen) => allOf(most).filter((mark) => (Number(seen.max_file_bytes) >> mark) % 2 === 1),
   },
   // One mark a kind; the others are written as they were read.
@@ -90,7 +92,7 @@ const changes: Readonly<Record<string, Change>> = {
   updateEmbedder: {
     marks: most,
     add: (seen, mark) => ({ batch_size: Number(seen.batch_size) + 2 ** mark }),
-    // What is there at first is a round number.
+    first: { batch_size: 2 ** most },
     found: (seen) => allOf(most).filter((mark) => (Number(seen.batch_size) >> mark) % 2 === 1),
   },
   // One bit a mark; the first one is what was there.

@@ -171,6 +171,13 @@ async function prepared(nodes: Nodes, operation: ContractOperation): Promise<Pre
   const clientAt = (index: number) => sender((nodes[index % nodes.length] ?? nodes[0]).url, token);
   const first = clientAt(0);
   const others = Array.from({ length: together - 1 }, (_, index) => clientAt(index + 1));
+  const seen = await required(see(operation, place, first));
+  const unmarked = changeOf(operation).first;
+  if (!unmarked) return { clients: [first, ...others], place, seen };
+  const type = operation.method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+  const headers = { 'if-match': seen.etag };
+  const answer = await first(operation.method, place, { body: unmarked, type, headers });
+  expect(answer).toMatchObject({ status: 200 });
   return { clients: [first, ...others], place, seen: await required(see(operation, place, first)) };
 }
 
