@@ -1,4 +1,5 @@
 /** What the tests that kill the server have in common: chance that can be repeated, and what must hold after each kill. */
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex from 'knex';
 import { expect } from 'vitest';
@@ -132,6 +133,20 @@ export async function expectSound(filename: string): Promise<void> {
   try {
     expect(await sql.raw('pragma integrity_check')).toEqual([{ integrity_check: 'ok' }]);
     expect(await sql.raw('pragma foreign_key_check')).toEqual([]);
+  } finally {
+    await sql.destroy();
+  }
+}
+
+/** Asks the database of a server that is away, or beside one that is at work. */
+export async function ask<T>(
+  folder: string,
+  question: (sql: ReturnType<typeof knex>) => PromiseLike<T>,
+): Promise<T> {
+  const filename = join(folder, 'data/service.db');
+  const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
+  try {
+    return await question(sql);
   } finally {
     await sql.destroy();
   }

@@ -3,11 +3,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import knex from 'knex';
 import { expect, test } from 'vitest';
 import { systemClock } from './clock.ts';
 import { readServerSettings } from './config/config.ts';
-import { expectSound, randomFrom, seed } from './crash-checks.ts';
+import { ask, expectSound, randomFrom, seed } from './crash-checks.ts';
 import { createLog } from './log.ts';
 import { type ServerProcess, startServer, temporaryFolder } from './server-process.ts';
 import { openStore } from './store/store.ts';
@@ -154,17 +153,4 @@ async function stored(folder: string, s3: TestS3 | null): Promise<string[]> {
 async function uploading(folder: string): Promise<number> {
   return (await ask(folder, (sql) => sql('stored_objects').where({ state: 'uploading' }).pluck('key')))
     .length;
-}
-
-async function ask<T>(
-  folder: string,
-  question: (sql: ReturnType<typeof knex>) => PromiseLike<T>,
-): Promise<T> {
-  const filename = join(folder, 'data/service.db');
-  const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
-  try {
-    return await question(sql);
-  } finally {
-    await sql.destroy();
-  }
 }

@@ -1,10 +1,9 @@
 /** A server that is killed while it takes documents in: each of them is taken in once in the end, and never shown by half. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import knex from 'knex';
 import { expect, test } from 'vitest';
 import type { Chunk, Corpus, DocumentPage, IngestionJob } from './contract/api.ts';
-import { expectSound, randomFrom, seed, startCrashing } from './crash-checks.ts';
+import { ask, expectSound, randomFrom, seed, startCrashing } from './crash-checks.ts';
 import { temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 
@@ -131,17 +130,4 @@ async function endOf(client: Client, path: string): Promise<IngestionJob> {
     .poll(async () => (await client.get<IngestionJob>(path)).body.ended_at, { timeout: 120_000 })
     .not.toBeNull();
   return (await client.get<IngestionJob>(path)).body;
-}
-
-async function ask<T>(
-  folder: string,
-  question: (sql: ReturnType<typeof knex>) => PromiseLike<T>,
-): Promise<T> {
-  const filename = join(folder, 'data/service.db');
-  const sql = knex({ client: 'sqlite3', connection: { filename }, useNullAsDefault: true });
-  try {
-    return await question(sql);
-  } finally {
-    await sql.destroy();
-  }
 }
