@@ -11,7 +11,7 @@ const open = ['problem', 'ids', 'clock', 'log', 'tracing', 'contract'];
 
 /** What each part of the server may import besides itself. A part is a folder, or a file beside them. */
 const parts: Readonly<Record<string, readonly string[]>> = {
-  main: ['app', 'services', 'config', 'start-summary', 'housekeeping', 'open-telemetry', ...open],
+  main: ['app', 'assembly', 'services', 'config', 'start-summary', 'housekeeping', 'open-telemetry', ...open],
   'open-telemetry': ['config', 'log', 'tracing'],
   housekeeping: ['services', 'config', ...open],
   'start-summary': ['services', 'config', ...open],
@@ -20,8 +20,18 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   operations: ['handler', ...open],
   handler: ['services', ...open],
   'mcp-access': ['runtime', 'config', ...open],
-  services: [
+  assembly: [
+    'services',
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
+    'provider-settings',
+    'model-catalogs',
+    'memory-search',
+    'knowledge',
+    'embedder-choice',
+    ...open,
+  ],
+  services: [
+    ...['runtime', 'config', 'identity', 'store', 'workspaces', 'workspace-settings', 'mail'],
     'provider-settings',
     'model-catalogs',
     'memory-search',
@@ -50,12 +60,13 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   tracing: [],
   contract: [],
   // Measures the server from outside and its parts from inside; nothing imports it.
-  bench: ['app', 'services', 'config', ...open],
+  bench: ['app', 'assembly', 'services', 'config', ...open],
 };
 
 /** Folders with one face, the file that bears their name; `app` is the page that lists all of http/. */
 const faces = [
   'operations',
+  'assembly',
   'runtime',
   'config',
   'identity',

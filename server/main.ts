@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { createApp, createHttpServer, createMetrics, type HttpServer } from './app.ts';
+import { type LocalProject, openServices } from './assembly/assembly.ts';
 import type { Clock } from './clock.ts';
 import {
   isLoopback,
@@ -16,7 +17,7 @@ import {
 } from './config/config.ts';
 import { keepHouse } from './housekeeping.ts';
 import { createLog, type Log } from './log.ts';
-import { type FirstCredential, type LocalProject, type OpenServices, openServices } from './services.ts';
+import type { FirstCredential, OpenServices } from './services.ts';
 import { startSummary } from './start-summary.ts';
 import { noTracing, type Tracing } from './tracing.ts';
 

@@ -48,7 +48,7 @@ export { beginRotation, endRotation, followMasterKey, loadMasterKey } from './ma
 export type { Mailer } from './notices.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';
-export { createSealing, idOf } from './sealing.ts';
+export { createSealing, idOf, type Sealing } from './sealing.ts';
 
 /** Everything the server knows about who may come in. */
 export interface Identity {

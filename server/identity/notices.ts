@@ -8,7 +8,7 @@ export interface Mail {
   readonly text: string;
 }
 
-/** Whatever sends mail; services.ts hands in the real one. */
+/** Whatever sends mail; the assembly hands in the real one. */
 export interface Mailer {
   send(mail: Mail): Promise<void>;
 }

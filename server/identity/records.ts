@@ -1,4 +1,4 @@
-/** What identity needs of a store: one call is one transaction. The store fits; services.ts hands it in. */
+/** What identity needs of a store: one call is one transaction. The store fits; the assembly hands it in. */
 import type {
   Account,
   ApiKey,

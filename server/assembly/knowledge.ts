@@ -1,0 +1,115 @@
+/** The parts that take documents in, embed and find them; and who pays for the vectors. */
+import { availableParallelism } from 'node:os';
+import { createEmbedderChoice } from '../embedder-choice.ts';
+import {
+  createEmbedders,
+  createParsers,
+  createPassageSearch,
+  type Embedders,
+  type EmbeddingPayer,
+  type PassageSearch,
+  startIngestion,
+  startReindexing,
+} from '../knowledge/knowledge.ts';
+import { createMemorySearches } from '../memory-search.ts';
+import type { Outbound } from '../outbound/outbound.ts';
+import { type FindPassages, hasDied, nameOwner, type Runtime } from '../runtime/runtime.ts';
+import type { Reach, Spender, Store } from '../store/store.ts';
+import type { ServicesInput } from './input.ts';
+import { leaseOf } from './lease.ts';
+
+/** What an address may answer that a document is made from. */
+const documentLimits = { maxBytes: 32 * 1024 * 1024, headersMs: 20_000, totalMs: 60_000 };
+
+/** The parts that runs find passages and memories by; `runtime` is asked when a provider embeds, not before. */
+export function openSearches(
+  { settings, log }: ServicesInput,
+  store: Store,
+  runtime: () => Pick<Runtime, 'embedding'>,
+) {
+  const embedders = createEmbedders({
+    modelsDirectory: settings.modelsDirectory,
+    chosen: () => store.embedderSettings.chosen(),
+    known: (identity) => store.embedderSettings.known(identity),
+    open: (wanted) => runtime().embedding(wanted),
+  });
+  const passageSearch = createPassageSearch<Reach>({
+    index: store.passages,
+    embedder: async (reach, { corpusIds }) => {
+      const made = await store.reindexings.embeddersOf(corpusIds);
+      const payer = callerPays(store, reach);
+      // On its way to another embedder, a corpus is asked by the one whose vectors it has.
+      return made.length === 1 && made[0] ? embedders.named(made[0], payer) : embedders.current(payer);
+    },
+    embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
+  });
+  const memorySearches = createMemorySearches({ memories: store.memories, embedders, log });
+  return { embedders, passageSearch, memorySearches };
+}
+
+/** The parts that work in the background from now on, until they are closed. */
+export function startKnowledge(
+  { settings, log }: ServicesInput,
+  store: Store,
+  { embedders, outbound, now }: { embedders: Embedders; outbound: Outbound; now: () => Date },
+) {
+  const parsers = createParsers({ processes: Math.max(1, availableParallelism() - 1), log });
+  const ingestion = startIngestion({
+    records: store.ingestionWork,
+    texts: store.extractedTexts,
+    chunks: store.chunks,
+    parsers,
+    currentEmbedder: () => embedders.current(),
+    file: (id) => store.files.forServer(id),
+    fetch: outbound.fetchFor('account', documentLimits),
+    owner: nameOwner(),
+    hasDied,
+    lanes: Math.max(2, availableParallelism()),
+    lease: leaseOf(settings),
+    now,
+    log,
+  });
+  const reindexing = startReindexing({
+    queue: store.reindexings,
+    named: (identity, payer) => embedders.named(identity, payer),
+    payerOf: (spender) => payerOf(store, spender),
+    log,
+  });
+  const embedderChoice = createEmbedderChoice({ store, embedders, changed: reindexing.wake });
+  return { parsers, ingestion, reindexing, embedderChoice };
+}
+
+/** Looks again into the corpus of a query, with the rights that its person has by then. */
+export function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages {
+  return async ({ userId, corpusId }, { query, limit }, signal) => {
+    const person = await store.principals.byUser(userId);
+    const memberships = person?.memberships ?? [];
+    const organizationIds = memberships.map(({ organizationId }) => organizationId);
+    const reach: Reach = { userId, memberships, organizationIds, workspaces: person?.workspaces ?? [] };
+    if (!(await store.corpora.find(reach, corpusId)))
+      return { passages: [], notice: 'The corpus is gone, or the person may not read it any more.' };
+    const question = { corpusIds: [corpusId], query, mode: 'hybrid' as const, topK: limit };
+    const { data, notice } = await search.search(reach, question, signal);
+    return { passages: data, notice };
+  };
+}
+
+/** Whoever asks pays for the vector of the question. */
+function callerPays({ meteredCalls }: Store, reach: Reach): EmbeddingPayer {
+  return {
+    async begin(model) {
+      const call = await meteredCalls.begin(reach, model, null);
+      return { spent: (spent) => meteredCalls.finish(call, spent), end: () => meteredCalls.end(call) };
+    },
+  };
+}
+
+/** Whoever has the corpus pays for the vectors that it gets in the background. */
+function payerOf({ meteredCalls }: Store, spender: Spender): EmbeddingPayer {
+  return {
+    async begin() {
+      await meteredCalls.requireRoom(spender);
+      return { spent: (spent) => meteredCalls.spend(spender, spent), end: async () => undefined };
+    },
+  };
+}

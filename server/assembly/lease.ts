@@ -1,0 +1,7 @@
+/** How long a process holds the work that it has taken. */
+import type { ServerSettings } from '../config/config.ts';
+
+/** Renewed three times before it runs out, so that two renewals may fail. */
+export function leaseOf({ leaseSeconds }: ServerSettings) {
+  return { leaseMs: leaseSeconds * 1000, renewMs: (leaseSeconds * 1000) / 3.3 };
+}
