@@ -19,7 +19,9 @@ import type {
   WorkspaceMemberPage,
 } from './contract/api.ts';
 import type { Database } from './store/database.ts';
-import { seedJobBefore, seedProviderSetting, seedWorkspaceMembers } from './store/seed-examples.ts';
+import { seedWorkspaceMembers } from './store/seed-example-accounts.ts';
+import { seedJobBefore } from './store/seed-example-knowledge.ts';
+import { seedProviderSetting } from './store/seed-examples.ts';
 import { type Json, mergePatch } from './test-app.ts';
 import { answerOf, requestOf } from './test-examples.ts';
 
