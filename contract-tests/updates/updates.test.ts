@@ -172,7 +172,8 @@ async function prepared(nodes: Nodes, operation: ContractOperation): Promise<Pre
   const first = clientAt(0);
   const others = Array.from({ length: together - 1 }, (_, index) => clientAt(index + 1));
   const seen = await required(see(operation, place, first));
-  const unmarked = changeOf(operation).first;
+  const isRemoval = operation.method === 'DELETE' || operation.method === 'POST';
+  const unmarked = isRemoval ? undefined : changeOf(operation).first;
   if (!unmarked) return { clients: [first, ...others], place, seen };
   const type = operation.method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
   const headers = { 'if-match': seen.etag };
