@@ -1,41 +1,23 @@
 /** Jobs that take documents in, as people ask for them: made with their documents, looked at, cancelled and retried. */
-import { createHash } from 'node:crypto';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
 import type { Knex } from 'knex';
-import type {
-  DocumentsAdd,
-  IngestionJob,
-  IngestionJobWithItems,
-  operations,
-  StoredFile,
-} from '../contract/api.ts';
-import { newId } from '../ids.ts';
+import type { DocumentsAdd, IngestionJob, IngestionJobWithItems, operations } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { type AddedJob, addDocuments, markPending, packed } from './add-documents.ts';
 import { recordAudit } from './audit.ts';
-import { type CorpusRow, requireCorpus } from './corpus-rows.ts';
+import { requireCorpus } from './corpus-rows.ts';
 import type { Cursors } from './cursor.ts';
-import { type DocumentRow, documentColumns } from './document-rows.ts';
+import type { DocumentRow } from './document-rows.ts';
 import { countItems, type ItemRow, type JobRow, toJob, withItems } from './ingestion-rows.ts';
-import { insertRows } from './insert-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
-import { notFound, type Reach, within } from './reach.ts';
+import { notFound, type Reach } from './reach.ts';
 import { sweep } from './sweeps.ts';
-import { nameKey } from './user-row.ts';
 
 export type JobQuery = Partial<NonNullable<operations['listIngestionJobs']['parameters']['query']>>;
 
 export interface JobPlace {
   readonly corpusId: string;
   readonly ingestionId: string;
-}
-
-export interface AddedJob {
-  readonly job: IngestionJobWithItems;
-  /** What soft limits have to say, in sentences. */
-  readonly notices: readonly string[];
 }
 
 export interface IngestionJobs {
@@ -79,245 +61,6 @@ export function ingestionJobRepository({ database, clock, cursors }: StoreParts)
           .pluck('id');
         return sql('ingestion_jobs').whereIn('id', old).delete();
       }),
-  };
-}
-
-interface PackedText {
-  readonly given: Buffer;
-  readonly bytes: number;
-  readonly sha256: string;
-}
-
-const compress = promisify(gzip);
-
-/** Before the transaction begins: it takes its time, beside the event loop. */
-async function packed({ texts = [] }: DocumentsAdd): Promise<PackedText[]> {
-  return Promise.all(
-    texts.map(async ({ text }) => {
-      const bytes = Buffer.from(text);
-      const sha256 = createHash('sha256').update(bytes).digest('hex');
-      return { given: await compress(bytes), bytes: bytes.length, sha256 };
-    }),
-  );
-}
-
-interface Addition {
-  readonly corpusId: string;
-  readonly input: DocumentsAdd;
-  readonly texts: readonly PackedText[];
-  readonly apiKeyId: string | null;
-  readonly now: number;
-}
-
-async function addDocuments(sql: Knex.Transaction, reach: Reach, addition: Addition): Promise<AddedJob> {
-  const { corpusId, input, texts, apiKeyId, now } = addition;
-  const corpus = await requireCorpus(sql, reach, corpusId);
-  const files = await filesOf(sql, reach, corpus, input.file_ids ?? []);
-  const asked = [...files.map(fromFile), ...(input.urls ?? []).map(fromUrl), ...textsOf(input, texts)];
-  const known = await knownDocuments(sql, corpus.id, input);
-  const documents = asked.map((one) => {
-    const same = known.get(one.file_id ?? one.url ?? '');
-    return { row: same ?? documentRow(corpus, reach, one, addition), isNew: !same };
-  });
-  await insertRows(
-    sql,
-    'documents',
-    documents.flatMap(({ row, isNew }) => (isNew ? [row] : [])),
-  );
-  const again = documents.flatMap(({ row, isNew }) => (isNew ? [] : [row.id]));
-  await markPending(sql, again, now);
-  const notices = await refuseTooMuch(sql, reach, corpus, addition);
-  const job = jobRow(corpus, reach, documents.length, apiKeyId, now);
-  await sql<JobRow>('ingestion_jobs').insert(job);
-  await insertRows(
-    sql,
-    'ingestion_items',
-    documents.map(({ row }, ordinal) => itemRow(job, row.id, ordinal)),
-  );
-  recordAudit(sql, reach, {
-    action: 'document.add',
-    target: { type: 'corpus', id: corpus.id },
-    organizationId: corpus.organization_id,
-    after: { ingestion_id: job.id, documents: documents.length, again: again.length },
-  });
-  return { job: await withItems(sql, job), notices };
-}
-
-interface FileOfDocument {
-  readonly id: string;
-  readonly filename: string;
-  readonly media_type: StoredFile['media_type'];
-  readonly size: number;
-  readonly sha256: string;
-}
-
-/** In the order in which they were named, and held: none is deleted before its document is there. */
-async function filesOf(
-  sql: Knex.Transaction,
-  reach: Reach,
-  { organization_id }: CorpusRow,
-  ids: readonly string[],
-): Promise<FileOfDocument[]> {
-  const rows: FileOfDocument[] = await within(sql('files').whereIn('id', [...ids]), reach)
-    .where({ organization_id })
-    .orderBy('id')
-    .forUpdate()
-    .select('id', 'filename', 'media_type', 'size', 'sha256');
-  const found = new Map(rows.map((row) => [row.id, row]));
-  return ids.map((id, index) => {
-    const row = found.get(id);
-    if (row) return row;
-    throw new Problem(
-      'not_found',
-      `There is no file ${id} in the organization of the corpus, or it is not yours.`,
-      {
-        errors: [{ in: 'body', pointer: `/file_ids/${index}`, message: 'No such file.', code: 'not_found' }],
-      },
-    );
-  });
-}
-
-type Source = Partial<DocumentRow> & Pick<DocumentRow, 'title' | 'source' | 'bytes'>;
-
-function fromFile({ id, filename, media_type, size, sha256 }: FileOfDocument): Source {
-  return { title: filename, source: 'file', file_id: id, media_type, bytes: Number(size), sha256 };
-}
-
-const longestTitle = 300;
-
-function fromUrl(url: string): Source {
-  return { title: [...url].slice(0, longestTitle).join(''), source: 'url', url, bytes: 0 };
-}
-
-function textsOf({ texts = [], metadata = {} }: DocumentsAdd, packedTexts: readonly PackedText[]): Source[] {
-  return packedTexts.map((text, index) => {
-    const { title = '', metadata: own = {} } = texts[index] ?? {};
-    return { title, source: 'text', ...text, metadata: JSON.stringify({ ...metadata, ...own }) };
-  });
-}
-
-/** Those that the corpus has already, by file or address; held in the order of their ids. */
-async function knownDocuments(
-  sql: Knex.Transaction,
-  corpus_id: string,
-  { file_ids = [], urls = [] }: DocumentsAdd,
-): Promise<ReadonlyMap<string, DocumentRow>> {
-  const rows: DocumentRow[] = await sql('documents')
-    .where({ corpus_id })
-    .where((either) => either.whereIn('file_id', [...file_ids]).orWhereIn('url', [...urls]))
-    .orderBy('id')
-    .forUpdate()
-    .select(documentColumns);
-  return new Map(rows.map((row) => [row.file_id ?? row.url ?? '', row]));
-}
-
-function documentRow(
-  corpus: CorpusRow,
-  { userId }: Reach,
-  source: Source,
-  { input, apiKeyId, now }: Addition,
-): DocumentRow {
-  return {
-    organization_id: corpus.organization_id,
-    workspace_id: corpus.workspace_id,
-    corpus_id: corpus.id,
-    file_id: null,
-    url: null,
-    given: null,
-    media_type: null,
-    sha256: null,
-    metadata: JSON.stringify(input.metadata ?? {}),
-    ...source,
-    id: newId('document'),
-    name_key: nameKey(source.title),
-    status: 'pending',
-    enabled: true,
-    text_id: null,
-    generation: 0,
-    newest_generation: 0,
-    characters: 0,
-    chunks: 0,
-    error_code: null,
-    error_message: null,
-    user_id: userId,
-    api_key_id: apiKeyId,
-    revision: 1,
-    created_at: now,
-    updated_at: now,
-  };
-}
-
-async function markPending(sql: Knex.Transaction, ids: readonly string[], now: number): Promise<void> {
-  await sql<DocumentRow>('documents')
-    .whereIn('id', [...ids])
-    .update({ status: 'pending', updated_at: now, revision: sql.raw('revision + 1') });
-}
-
-/** Texts lie in the database, and count as the files that they might have been. */
-async function refuseTooMuch(
-  sql: Knex.Transaction,
-  reach: Reach,
-  corpus: CorpusRow,
-  { texts, apiKeyId, now }: Addition,
-): Promise<readonly string[]> {
-  const bytes = texts.reduce((sum, text) => sum + text.bytes, 0);
-  if (bytes === 0) return [];
-  const spender = {
-    organizationId: corpus.organization_id,
-    workspaceId: corpus.workspace_id,
-    userId: reach.userId,
-    apiKeyId,
-  };
-  const warnings = refuseExceeded(await quotaStateWithBytes(sql, spender, bytes, now), now);
-  return warnings.map(({ message }) => message);
-}
-
-function jobRow(
-  { organization_id, workspace_id, id }: CorpusRow,
-  { userId }: Reach,
-  total: number,
-  apiKeyId: string | null,
-  now: number,
-): JobRow {
-  return {
-    id: newId('ingestionJob'),
-    organization_id,
-    workspace_id,
-    corpus_id: id,
-    status: 'queued',
-    attempts: 1,
-    total,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    user_id: userId,
-    api_key_id: apiKeyId,
-    served_at: now,
-    told_at: 0,
-    revision: 1,
-    created_at: now,
-    started_at: null,
-    ended_at: null,
-  };
-}
-
-function itemRow({ id, organization_id }: JobRow, document_id: string, ordinal: number): ItemRow {
-  return {
-    id: newId('ingestionItem'),
-    organization_id,
-    job_id: id,
-    document_id,
-    ordinal,
-    status: 'queued',
-    stage: 'fetch',
-    attempts: 0,
-    generation: null,
-    worker: null,
-    not_before: 0,
-    error_code: null,
-    error_message: null,
-    started_at: null,
-    ended_at: null,
   };
 }
 
