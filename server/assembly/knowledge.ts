@@ -59,7 +59,7 @@ export function startKnowledge(
     texts: store.extractedTexts,
     chunks: store.chunks,
     parsers,
-    currentEmbedder: () => embedders.current(),
+    currentEmbedder: (item) => embedders.current(payerOf(store, item)),
     file: (id) => store.files.forServer(id),
     fetch: outbound.fetchFor('account', documentLimits),
     owner: nameOwner(),
@@ -104,7 +104,7 @@ function callerPays({ meteredCalls }: Store, reach: Reach): EmbeddingPayer {
   };
 }
 
-/** Whoever has the corpus pays for the vectors that it gets in the background. */
+/** Whoever has added documents, or has the corpus, pays for the vectors that are made in the background. */
 function payerOf({ meteredCalls }: Store, spender: Spender): EmbeddingPayer {
   return {
     async begin() {

@@ -1,8 +1,10 @@
 /** Takes one document in: its bytes are read, cut, embedded and staged, and then shown in one transaction. */
+import { Problem } from '../problem.ts';
 import type { Chunk } from './chunk.ts';
-import type { Embedder, EmbedderAtHand } from './embedder.ts';
+import { type Embedder, type EmbedderAtHand, embeddedText } from './embedder.ts';
 import type { IngestedItem, IngestionRecords, KeptTexts, StagedChunks } from './ingestion-ports.ts';
 import { openSource, PassingFailure, type SourceBytes, type SourceOptions } from './ingestion-source.ts';
+import { ParseFailure } from './parsing/parse-failure.ts';
 import { parserOf } from './parsing/parse-names.ts';
 import type { ParsedDocument } from './parsing/parsed-document.ts';
 import type { Parsers } from './parsing/parsers.ts';
@@ -50,12 +52,13 @@ export async function ingestDocument<Item extends IngestedItem>(
 async function read<Item extends IngestedItem>(
   item: Item,
   source: SourceBytes,
-  { texts, parsers }: IngestDocumentOptions<Item>,
+  { records, texts, parsers }: IngestDocumentOptions<Item>,
   signal: AbortSignal,
 ): Promise<ReadDocument> {
   const bytes = { organizationId: item.organizationId, sha256: source.sha256, parser: parserOf(source.name) };
   const kept = await texts.find<ParsedDocument>(bytes);
   if (kept) {
+    await records.reach(item, 'chunk');
     const chunks = await parsers.chunk(kept.content, item.chunking, signal);
     return { textId: kept.id, document: kept.content, chunks };
   }
@@ -113,15 +116,13 @@ async function embed(
     return await embedder.embed(chunks.map(embeddedText), signal);
   } catch (error) {
     signal.throwIfAborted();
+    // What is used up does not come back in half a minute.
+    if (error instanceof Problem && error.code === 'quota_exceeded')
+      throw new ParseFailure('quota_exceeded', error.message, error);
     throw new PassingFailure(
       'embedder_failed',
       'The embedder did not answer as it should; try again.',
       error,
     );
   }
-}
-
-/** A passage with what it stands under: by itself it often does not say what it is about. */
-function embeddedText({ headings, text }: Chunk): string {
-  return headings.length > 0 ? `${headings.join(' > ')}\n${text}` : text;
 }

@@ -1,13 +1,16 @@
 /** Takes documents in: a few at a time in this process, those of dead processes besides, until it is stopped. */
 import type { Log } from '../log.ts';
 import { type IngestDocumentOptions, ingestDocument } from './ingest-document.ts';
-import type { IngestedItem, IngestionRecords, SeenWorker } from './ingestion-ports.ts';
+import type { IngestedItem, IngestionRecords } from './ingestion-ports.ts';
 import { PassingFailure } from './ingestion-source.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
+import { leaseLost, watchWorkers } from './worker-watch.ts';
 
 export interface Ingestion {
   /** Looks for work now, as somebody has just added some. */
   wake(): void;
+  /** Looks now whether what is at work is still to be done, as somebody has just cancelled or deleted some. */
+  dropLost(): void;
   /** How many documents are at work here. */
   atWork(): number;
   /** Gives back what is at work, for others or for the next start. */
@@ -28,7 +31,7 @@ export interface IngestionOptions<Item extends IngestedItem> extends IngestDocum
   readonly elapsedMs?: () => number;
 }
 
-/** How often work is looked for that nobody has told of: added on another node, or to be tried again. */
+/** How often is looked for what nobody has told of: added or cancelled on another node, or to be tried again. */
 const pollMs = 1000;
 /** A failure that may pass is tried again after so long. */
 const againMs = [5000, 30_000];
@@ -74,12 +77,28 @@ export function startIngestion<Item extends IngestedItem>(options: IngestionOpti
   const giveUp = (reason: Error): void => {
     for (const controller of atWork.values()) controller.abort(reason);
   };
+  const dropLost = (): void => {
+    if (atWork.size === 0) return;
+    options.records
+      .lost([...atWork.keys()])
+      .then((items) => {
+        for (const item of items)
+          atWork.get(item)?.abort(leaseLost('It was cancelled, deleted, or taken over.'));
+      })
+      .catch((error: unknown) =>
+        log.error({ err: error }, 'it is not known whose documents these still are'),
+      );
+  };
   const watch = watchWorkers(options, { busy: () => atWork.size > 0, giveUp, freed: wake });
-  const polling = setInterval(wake, pollMs);
+  const polling = setInterval(() => {
+    wake();
+    dropLost();
+  }, pollMs);
   polling.unref();
   wake();
   return {
     wake,
+    dropLost,
     atWork: () => atWork.size,
     async stop() {
       clearInterval(polling);
@@ -101,8 +120,10 @@ async function takeIn<Item extends IngestedItem>(
     await ingestDocument(item, options, signal);
   } catch (error) {
     await settle(item, error, options, signal).catch((failure: unknown) => {
-      if (!isLost(failure))
-        options.log.error({ err: failure, ...about(item) }, 'it is not stored what became of a document');
+      // Of what was deleted or cancelled meanwhile nobody wants to hear, whatever stopped it.
+      if (isLost(failure)) return;
+      options.log.error({ err: failure, ...about(item) }, 'it is not stored what became of a document');
+      tell(item, error, options.log);
     });
   }
 }
@@ -116,14 +137,19 @@ async function settle<Item extends IngestedItem>(
   if (isLost(error) || isLost(signal.reason)) return;
   if (signal.aborted) return records.giveBack(item);
   const isKnown = error instanceof ParseFailure;
-  if (!isKnown) log.error({ err: error, ...about(item) }, 'a document could not be taken in');
-  else if (error.cause) log.info({ err: error.cause, ...about(item) }, 'a document could not be taken in');
   const wait = !isKnown || error instanceof PassingFailure ? againMs[item.attempts - 1] : undefined;
   await records.fail(
     item,
     isKnown ? { code: error.code, message: error.message } : internal,
     wait === undefined ? null : new Date(now().getTime() + wait),
   );
+  tell(item, error, log);
+}
+
+function tell(item: IngestedItem, error: unknown, log: Log): void {
+  const message = 'a document could not be taken in';
+  if (!(error instanceof ParseFailure)) log.error({ err: error, ...about(item) }, message);
+  else if (error.cause) log.info({ err: error.cause, ...about(item) }, message);
 }
 
 const internal = {
@@ -141,78 +167,4 @@ function isLost(error: unknown): boolean {
 
 function stopped(): Error {
   return new Error('The server stops.');
-}
-
-interface Watched extends SeenWorker {
-  readonly since: number;
-}
-
-interface WatchCallbacks {
-  readonly busy: () => boolean;
-  readonly giveUp: (reason: Error) => void;
-  readonly freed: () => void;
-}
-
-/** Shows that this process is alive, and frees what others leave that show it no more, by time that passes here. */
-function watchWorkers<Item extends IngestedItem>(
-  options: IngestionOptions<Item>,
-  { busy, giveUp, freed }: WatchCallbacks,
-) {
-  const { records, owner, lease, log, hasDied, elapsedMs = () => performance.now() } = options;
-  let watched: ReadonlyMap<string, Watched> = new Map();
-  let renewedAt = elapsedMs();
-  let turn: Promise<void> | null = null;
-
-  const renew = async (): Promise<void> => {
-    if (!busy()) {
-      renewedAt = elapsedMs();
-      return;
-    }
-    const asked = elapsedMs();
-    try {
-      if (await records.renew(owner)) renewedAt = asked;
-      else giveUp(lost());
-    } catch (error) {
-      // Others may have freed it: nobody here can know.
-      if (elapsedMs() - renewedAt >= lease.leaseMs) giveUp(lost());
-      throw error;
-    }
-  };
-  const free = async (): Promise<void> => {
-    const now = elapsedMs();
-    const seen = (await records.workers()).filter((worker) => worker.owner !== owner || !busy());
-    watched = new Map(
-      seen.map((worker) => {
-        const known = watched.get(worker.owner);
-        return [worker.owner, { ...worker, since: known?.renewals === worker.renewals ? known.since : now }];
-      }),
-    );
-    for (const worker of watched.values()) {
-      if (now - worker.since < lease.leaseMs && !hasDied(worker.owner)) continue;
-      const count = await records.bury(worker);
-      if (count > 0) log.warn({ documents: count }, 'documents whose process had died are taken in here');
-      freed();
-    }
-  };
-  const look = (): void => {
-    turn ??= renew()
-      .then(free)
-      .catch((error: unknown) => log.error({ err: error }, 'leases of documents could not be kept'))
-      .finally(() => {
-        turn = null;
-      });
-  };
-  const timer = setInterval(look, lease.renewMs);
-  timer.unref();
-  look();
-  return {
-    async stop() {
-      clearInterval(timer);
-      await turn;
-    },
-  };
-}
-
-function lost(): Error {
-  return Object.assign(new Error('Others took this process for dead.'), { name: 'LeaseLost' });
 }

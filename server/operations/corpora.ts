@@ -1,37 +1,45 @@
 /** Corpora: what belongs together and is searched together, and to whom it is granted. */
+import type { Corpus } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import type { Services } from '../services.ts';
 
-export const listCorpora: Handler<'listCorpora'> = async ({ principal, query }, { store }) => ({
-  status: 200,
-  body: await store.corpora.list(principal, query),
-});
+export const listCorpora: Handler<'listCorpora'> = async ({ principal, query }, { store, embedders }) => {
+  const { data, next_cursor } = await store.corpora.list(principal, query);
+  return { status: 200, body: { data: await marked(data, embedders), next_cursor } };
+};
 
 export const createCorpus: Handler<'createCorpus'> = async ({ principal, body }, { store }) => {
   const { corpus, etag } = await store.corpora.create(principal, body);
-  const headers = { Location: `/api/v1/corpora/${corpus.id}`, ETag: etagWith(etag, corpus.stats) };
+  const headers = { Location: `/api/v1/corpora/${corpus.id}`, ETag: tagOf(etag, corpus) };
   return { status: 201, headers, body: corpus };
 };
 
-export const getCorpus: Handler<'getCorpus'> = async ({ principal, path, headers }, { store }) => {
+export const getCorpus: Handler<'getCorpus'> = async ({ principal, path, headers }, { store, embedders }) => {
   const found = await store.corpora.find(principal, path.corpus_id);
   if (!found) throw new Problem('not_found', 'No corpus has this id, or it is not yours.');
-  const ETag = etagWith(found.etag, found.corpus.stats);
+  const corpus = await markedOne(found.corpus, embedders);
+  const ETag = tagOf(found.etag, corpus);
   if (isCurrent(headers['If-None-Match'], ETag)) return { status: 304, headers: { ETag } };
-  return { status: 200, headers: { ETag }, body: found.corpus };
+  return { status: 200, headers: { ETag }, body: corpus };
 };
 
 export const updateCorpus: Handler<'updateCorpus'> = async (
   { principal, path, headers, body },
-  { store },
+  { store, embedders },
 ) => {
   const ifMatch = rowTags(headers['If-Match']);
-  const { corpus, etag } = await store.corpora.update(principal, path.corpus_id, body, ifMatch);
-  return { status: 200, headers: { ETag: etagWith(etag, corpus.stats) }, body: corpus };
+  const changed = await store.corpora.update(principal, path.corpus_id, body, ifMatch);
+  const corpus = await markedOne(changed.corpus, embedders);
+  return { status: 200, headers: { ETag: tagOf(changed.etag, corpus) }, body: corpus };
 };
 
-export const deleteCorpus: Handler<'deleteCorpus'> = async ({ principal, path, headers }, { store }) => {
+export const deleteCorpus: Handler<'deleteCorpus'> = async (
+  { principal, path, headers },
+  { store, ingestion },
+) => {
   await store.corpora.delete(principal, path.corpus_id, rowTags(headers['If-Match']));
+  ingestion.dropLost();
   return { status: 204 };
 };
 
@@ -56,3 +64,23 @@ export const putCorpusAccess: Handler<'putCorpusAccess'> = async (
   );
   return { status: 200, headers: { ETag: etag }, body: access };
 };
+
+function tagOf(rowTag: string, { stats, stale }: Corpus): string {
+  return etagWith(rowTag, { stats, stale });
+}
+
+type Embedders = Pick<Services['embedders'], 'identity' | 'current'>;
+
+async function markedOne(corpus: Corpus, embedders: Embedders): Promise<Corpus> {
+  const [one = corpus] = await marked([corpus], embedders);
+  return one;
+}
+
+/** With whether documents are searched that the embedder of today has not embedded. */
+async function marked(corpora: Corpus[], embedders: Embedders): Promise<Corpus[]> {
+  const identity = await embedders.identity();
+  const isStale = ({ stats, embedder }: Corpus): boolean => stats.chunks > 0 && embedder !== identity;
+  // Where nothing embeds today, nothing would end it.
+  if (!corpora.some(isStale) || !(await embedders.current()).embedder) return corpora;
+  return corpora.map((corpus) => ({ ...corpus, stale: isStale(corpus) }));
+}

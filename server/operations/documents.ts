@@ -37,8 +37,12 @@ export const updateDocument: Handler<'updateDocument'> = async (
   return { status: 200, headers: { ETag: etag }, body: document };
 };
 
-export const deleteDocument: Handler<'deleteDocument'> = async ({ principal, path, headers }, { store }) => {
+export const deleteDocument: Handler<'deleteDocument'> = async (
+  { principal, path, headers },
+  { store, ingestion },
+) => {
   await store.documents.delete(principal, placeOf(path), headers['If-Match']);
+  ingestion.dropLost();
   return { status: 204 };
 };
 

@@ -2,18 +2,28 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
 import { type Account, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
+let upstream: Upstream;
 
 beforeAll(async () => {
-  app = await testApp({ settings: { outboundAllow: ['127.0.0.1'] } });
+  upstream = await startUpstream();
+  const local = { type: 'openai-compat' as const, base_url: `${upstream.url}/v1`, api_key: 'k' };
+  app = await testApp({
+    config: { providers: { local: { ...local, models: [{ id: 'm' }] } } },
+    settings: { outboundAllow: ['127.0.0.1'] },
+  });
   ada = await app.register('ada');
 });
 
-afterAll(() => app.close());
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
 
 const ask = (method: string, path: string, body?: unknown, headers = {}) =>
   app.request(method, path, { token: ada.token, body, headers });
@@ -139,6 +149,88 @@ test('a failed document is taken in when its job is retried; one that succeeded 
   } finally {
     server.close();
   }
+});
+
+test('what is cancelled is not waited for: its request is given up, and a retry begins at once', async () => {
+  const corpus = await newCorpus();
+  const [asked, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let answers = false;
+  const server = createServer((request, response) => {
+    asked.resolve();
+    response.once('close', () => left.resolve());
+    if (answers) response.writeHead(200, { 'content-type': 'text/plain' }).end(`At last: ${request.url}.`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as AddressInfo; // it listens on a port
+    const urls = [1, 2].map((number) => `http://127.0.0.1:${port}/${number}`);
+    const { body: job } = await ask('POST', `${corpus}/documents`, { urls });
+    await asked.promise;
+    const cancelled = await ask('POST', `${corpus}/ingestion-jobs/${job.id}/cancel`);
+    expect(cancelled.body).toMatchObject({ status: 'cancelled', progress: { cancelled: 2 } });
+    await left.promise;
+    answers = true;
+    await ask('POST', `${corpus}/ingestion-jobs/${job.id}/retry`);
+    expect(await ended(corpus, job.id)).toMatchObject({ status: 'completed', attempts: 2 });
+  } finally {
+    server.close();
+  }
+});
+
+test('a corpus says that it is stale until the embedder of today has embedded it', async () => {
+  const corpus = await newCorpus();
+  await add(corpus, { texts: [{ title: 'One', text: 'About lynxes.' }] });
+  const before = await ask('GET', corpus);
+  // Nothing embeds here, so that nothing is missing.
+  expect(before.body).toMatchObject({ stale: false, embedder: null, stats: { chunks: 1 } });
+  const embedded = { when: { task: 'embedding' }, reply: { usage: { input: 7 } } };
+  const held = { ...embedded, reply: { ...embedded.reply, hold_after_chunks: 0 } };
+  await upstream.script([{ ...embedded, times: 1 }, held]);
+  const changed = await app.request('PATCH', '/api/v1/settings/embedder?reindex=true', {
+    token: app.operatorKey,
+    body: { provider: 'local', model: 'm' },
+    headers: { ...mergePatch, 'if-match': '*' },
+  });
+  expect(changed.status).toBe(202);
+  const meanwhile = await ask('GET', corpus, undefined, {
+    'if-none-match': before.headers.get('etag') ?? '',
+  });
+  expect(meanwhile).toMatchObject({ status: 200, body: { stale: true, embedder: null } });
+  const listed = (await ask('GET', '/api/v1/corpora')).body.data;
+  expect(listed.find(({ id }: Json) => corpus.endsWith(id))).toMatchObject({ stale: true });
+  await upstream.script([embedded]);
+  await upstream.release();
+  await vi.waitFor(
+    async () =>
+      expect((await ask('GET', corpus)).body).toMatchObject({
+        stale: false,
+        embedder: expect.stringContaining('provider:local:m'),
+      }),
+    { timeout: 15_000, interval: 50 },
+  );
+});
+
+test('whoever adds documents pays for their vectors, and a used up quota is why they fail', async () => {
+  const corpus = await newCorpus();
+  const used = async () => {
+    const usage = await ask('GET', '/api/v1/usage?group_by=user');
+    return usage.body.data[0]?.usage.input_tokens ?? 0;
+  };
+  const before = await used();
+  await add(corpus, { texts: [{ title: 'One', text: 'About otters.' }] });
+  expect(await used()).toBe(before + 7);
+  const limits = { tokens: { day: { hard: before + 7 } } };
+  const quota = `/api/v1/quotas/user/${ada.user.id}`;
+  const limit = await app.request('PUT', quota, { token: app.operatorKey, body: { limits } });
+  expect(limit.status).toBe(200);
+  const job = await add(corpus, { texts: [{ title: 'Two', text: 'About beavers.' }] });
+  expect(job).toMatchObject({
+    status: 'failed',
+    items: [{ status: 'failed', stage: 'embed', attempts: 1, error: { code: 'quota_exceeded' } }],
+  });
+  await app.request('DELETE', quota, { token: app.operatorKey, headers: { 'if-match': '*' } });
+  await ask('POST', `${corpus}/ingestion-jobs/${job.id}/retry`);
+  expect(await ended(corpus, job.id)).toMatchObject({ status: 'completed' });
 });
 
 test('a deleted document is found no more, and a disabled one does not count', async () => {

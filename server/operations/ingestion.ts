@@ -16,10 +16,14 @@ export const getIngestionJob: Handler<'getIngestionJob'> = async ({ principal, p
   return { status: 200, body: job };
 };
 
-export const cancelIngestionJob: Handler<'cancelIngestionJob'> = async ({ principal, path }, { store }) => ({
-  status: 202,
-  body: await store.ingestionJobs.cancel(principal, placeOf(path)),
-});
+export const cancelIngestionJob: Handler<'cancelIngestionJob'> = async (
+  { principal, path },
+  { store, ingestion },
+) => {
+  const job = await store.ingestionJobs.cancel(principal, placeOf(path));
+  ingestion.dropLost();
+  return { status: 202, body: job };
+};
 
 export const retryIngestionJob: Handler<'retryIngestionJob'> = async (
   { principal, path },

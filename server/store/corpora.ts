@@ -27,6 +27,7 @@ import {
 } from './corpus-rows.ts';
 import type { Cursors } from './cursor.ts';
 import { requireTag } from './etag.ts';
+import { holdItemsAtWork } from './ingestion-rows.ts';
 import { insertRows } from './insert-rows.ts';
 import { mergeMetadata } from './metadata.ts';
 import { type Page, readPage } from './page.ts';
@@ -88,6 +89,8 @@ export function corpusRepository({ database, clock, cursors }: StoreParts): Corp
       }),
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
+        await requireCorpus(sql, reach, id);
+        await holdItemsAtWork(sql, id);
         const row = await lockCorpus(sql, reach, id, ifMatch);
         await sql<CorpusRow>('corpora').where({ id }).delete();
         recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOf(row) });

@@ -84,8 +84,10 @@ export function documentRepository({ database, clock, cursors, chunks }: Documen
       }),
     delete: (reach, place, ifMatch) =>
       database.write(reach, async (sql) => {
+        const { id: corpus_id } = await requireCorpus(sql, reach, place.corpusId);
+        // Held before the document, as by those who take it in: two then never wait for each other.
+        const leaveJobs = await leavingDocument(sql, { corpus_id, id: place.documentId }, now());
         const row = await lockDocument(sql, reach, place, ifMatch);
-        const leaveJobs = await leavingDocument(sql, row.id, now());
         const owner = { organizationId: row.organization_id, workspaceId: row.workspace_id };
         await chunks.remove(owner, row.corpus_id, row.id, sql);
         await sql<DocumentRow>('documents').where({ id: row.id }).delete();

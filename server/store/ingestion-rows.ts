@@ -132,11 +132,16 @@ async function tellOf(
  */
 export async function leavingDocument(
   sql: Knex.Transaction,
-  document_id: string,
+  document: { readonly corpus_id: string; readonly id: string },
   now: number,
 ): Promise<() => Promise<void>> {
   const open = await sql<ItemRow>('ingestion_items')
-    .where({ document_id })
+    .whereIn(
+      'document_id',
+      sql('documents')
+        .where({ ...document })
+        .select('id'),
+    )
     .whereIn('status', ['queued', 'running'])
     .forUpdate()
     .select('job_id');
@@ -144,4 +149,14 @@ export async function leavingDocument(
     for (const [jobId, items] of Map.groupBy(open, ({ job_id }) => job_id))
       await countItems(sql, jobId, { cancelled: items.length }, now);
   };
+}
+
+/** Holds what is taken into a corpus at this moment: whoever deletes it waits until nothing waits for them. */
+export async function holdItemsAtWork(sql: Knex.Transaction, corpus_id: string): Promise<void> {
+  await sql<ItemRow>('ingestion_items')
+    .whereIn('job_id', sql('ingestion_jobs').where({ corpus_id }).select('id'))
+    .where({ status: 'running' })
+    .orderBy('id')
+    .forUpdate()
+    .select('id');
 }

@@ -63,6 +63,8 @@ export interface IngestionWork {
   fail(item: ClaimedItem, error: IngestionError, again: Date | null): Promise<void>;
   /** Gives an item back that nothing is wrong with, as when the process stops. */
   giveBack(item: ClaimedItem): Promise<void>;
+  /** Which of these are the process's no more: cancelled or deleted, or freed by another process. */
+  lost(items: readonly ClaimedItem[]): Promise<readonly ClaimedItem[]>;
   /** Says that the process is alive. False where others took it for dead: nothing that it was at is its own any more. */
   renew(worker: string): Promise<boolean>;
   workers(): Promise<SeenWorker[]>;
@@ -94,8 +96,8 @@ export function ingestionWork({ database, clock, chunks }: WorkParts): Ingestion
     },
     vectorsOf: ({ corpusId }) =>
       database.read('installation', async (sql) => {
-        const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first();
-        return { embedder: row?.embedder_identity ?? null, empty: row?.documents === 0 };
+        const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first('embedder_identity');
+        return { embedder: row?.embedder_identity ?? null, empty: (await passagesOf(sql, corpusId)) === 0 };
       }),
     reach: (item, stage) =>
       change(async (sql) => {
@@ -119,6 +121,7 @@ export function ingestionWork({ database, clock, chunks }: WorkParts): Ingestion
           .where({ id: item.itemId })
           .update({ status: 'queued', worker: null, attempts: item.attempts - 1 });
       }),
+    lost: (items) => database.read('installation', (sql) => lost(sql, items)),
     renew: (worker) =>
       change(
         async (sql) => (await sql('ingestion_workers').where({ owner: worker }).increment('renewals')) > 0,
@@ -132,11 +135,30 @@ export function ingestionWork({ database, clock, chunks }: WorkParts): Ingestion
   };
 }
 
-async function held(sql: Knex.Transaction, { itemId: id, worker, documentId }: ClaimedItem): Promise<void> {
-  const mine = await sql<ItemRow>('ingestion_items').where({ id, worker }).forUpdate().first('id');
+/** By its generation, too: a process that was at an item which was cancelled and retried may be at it once more. */
+async function held(sql: Knex.Transaction, item: ClaimedItem): Promise<void> {
+  const { itemId: id, worker, generation, documentId } = item;
+  const mine = await sql<ItemRow>('ingestion_items')
+    .where({ id, worker, generation })
+    .forUpdate()
+    .first('id');
   if (mine) return;
   throw Object.assign(new Error(`The document ${documentId} is taken in by another process, or no more.`), {
     name: 'LeaseLost',
+  });
+}
+
+async function lost(sql: Knex, items: readonly ClaimedItem[]): Promise<readonly ClaimedItem[]> {
+  const rows = await sql<ItemRow>('ingestion_items')
+    .whereIn(
+      'id',
+      items.map(({ itemId }) => itemId),
+    )
+    .select('id', 'worker', 'generation');
+  const found = new Map(rows.map((row) => [row.id, row]));
+  return items.filter(({ itemId, worker, generation }) => {
+    const row = found.get(itemId);
+    return row?.worker !== worker || row.generation !== generation;
   });
 }
 
@@ -147,17 +169,15 @@ interface ClaimedRows {
   readonly corpus: CorpusRow;
 }
 
-/** Waits for nobody: what another process holds is passed over. */
+/** Passes over the items that other processes hold: all of them take from one job at the same time. */
 async function claim(sql: Knex.Transaction, worker: string, now: number): Promise<ClaimedRows | null> {
   for (const id of await jobsInTurn(sql)) {
-    const job: JobRow | undefined = await unlocked(sql<JobRow>('ingestion_jobs').where({ id })).first();
-    if (!job || job.ended_at !== null) continue;
     const queued = sql<ItemRow>('ingestion_items')
       .where({ job_id: id, status: 'queued' })
       .where('not_before', '<=', now)
       .orderBy('ordinal');
     const item: ItemRow | undefined = await unlocked(queued).first();
-    if (item) return take(sql, { job, item }, worker, now);
+    if (item) return take(sql, item, worker, now);
   }
   return null;
 }
@@ -186,12 +206,14 @@ async function jobsInTurn(sql: Knex.Transaction): Promise<string[]> {
 
 async function take(
   sql: Knex.Transaction,
-  { job, item }: Pick<ClaimedRows, 'job' | 'item'>,
+  item: ItemRow,
   worker: string,
   now: number,
 ): Promise<ClaimedRows | null> {
   const document = await sql<DocumentRow>('documents').where({ id: item.document_id }).first();
-  const corpus = await sql<CorpusRow>('corpora').where({ id: job.corpus_id }).first();
+  const corpus = await sql<CorpusRow>('corpora')
+    .where({ id: document?.corpus_id ?? '' })
+    .first();
   if (!document || !corpus) return null;
   const generation = document.newest_generation + 1;
   await sql<DocumentRow>('documents').where({ id: document.id }).update({ newest_generation: generation });
@@ -207,15 +229,22 @@ async function take(
     started_at: item.started_at ?? now,
   };
   await sql<ItemRow>('ingestion_items').where({ id: item.id }).update(taken);
+  return { item: taken, job: await serve(sql, item.job_id, now), document, corpus };
+}
+
+/** Comes last: all who work for the job wait for its row. */
+async function serve(sql: Knex.Transaction, id: string, now: number): Promise<JobRow> {
+  const job = await sql<JobRow>('ingestion_jobs').where({ id }).forUpdate().first();
+  if (!job) throw new Error(`There is no ingestion job ${id}.`);
   await sql<JobRow>('ingestion_jobs')
-    .where({ id: job.id })
+    .where({ id })
     .update({
       status: 'running',
       started_at: job.started_at ?? now,
       served_at: now,
       revision: job.revision + 1,
     });
-  return { item: taken, job, document, corpus };
+  return job;
 }
 
 const decompress = promisify(gunzip);
@@ -267,11 +296,9 @@ async function publish(
         ...{ status: 'ready', error_code: null, error_message: null },
         ...{ revision: before.revision + 1, updated_at: now },
       });
-    // The first vectors of a corpus say which ones it has.
-    if (embedder !== null)
-      await sql<CorpusRow>('corpora')
-        .where({ id: corpusId, documents: 0 })
-        .update({ embedder_identity: embedder });
+    // The first passages of a corpus say which vectors it has.
+    if ((await passagesOf(sql, corpusId)) === found.chunks)
+      await sql<CorpusRow>('corpora').where({ id: corpusId }).update({ embedder_identity: embedder });
     await changeStats(sql, corpusId, before, after);
   }
   await endItem(
@@ -281,6 +308,12 @@ async function publish(
     now,
   );
   await countItems(sql, item.jobId, { completed: 1 }, now);
+}
+
+/** Those of disabled documents among them: they keep their vectors. */
+async function passagesOf(sql: Knex, corpus_id: string): Promise<number> {
+  const row = await sql('searched_corpora').where({ corpus_id }).first('chunks');
+  return Number(row?.chunks ?? 0);
 }
 
 async function endItem(

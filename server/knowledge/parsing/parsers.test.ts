@@ -1,5 +1,8 @@
 /** What is read from each format, and what becomes of files that are broken, locked, or made to do harm. */
-import { zipSync } from 'fflate';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { unzipSync, zipSync } from 'fflate';
 import { afterAll, expect, test } from 'vitest';
 import { createLog } from '../../log.ts';
 import { createParsers } from './parsers.ts';
@@ -152,6 +155,23 @@ test.each(refused)(
   30_000,
 );
 
+test('no part of an archive is written anywhere, wherever its name or its kind leads', async () => {
+  const outside = join(tmpdir(), `outside-${process.pid}.txt`);
+  const link: [Uint8Array, { os: number; attrs: number }] = [
+    Buffer.from(outside),
+    // What Unix has for a symbolic link.
+    { os: 3, attrs: 0o120777 << 16 },
+  ];
+  const parts = unzipSync(makeWord(sections));
+  const up = `${'../'.repeat(20)}${outside.slice(1)}`;
+  const { document } = await read(
+    zipSync({ ...parts, [up]: Buffer.from('x'), [outside]: Buffer.from('x'), 'word/link.xml': link }),
+    'x.docx',
+  );
+  expect(document.text).toContain('Travel');
+  expect(existsSync(outside)).toBe(false);
+});
+
 test('a PDF of 10,000 pages fails by itself, and the next one is read', async () => {
   const page = { title: 'x', paragraphs: [] };
   const many = makePdf(Array.from({ length: 10_000 }, () => page));
@@ -166,4 +186,23 @@ test('what takes too long or too much memory is stopped, and the next one is rea
   const wide = `a,b\n${'"x",1\n'.repeat(1_500_000)}`;
   await expect(read(wide, 'x.csv', tight)).rejects.toMatchObject({ code: 'too_slow' });
   expect((await read('# Next', 'x.md', tight)).chunks).toHaveLength(1);
+}, 60_000);
+
+test('what nobody wants any more is stopped in its middle, and waits for nobody', async () => {
+  const reason = new Error('It was cancelled.');
+  const sent = Promise.withResolvers<void>();
+  const long = async function* (): AsyncGenerator<Uint8Array> {
+    yield Buffer.from(`a,b\n${'"x",1\n'.repeat(1_500_000)}`);
+    sent.resolve();
+  };
+  const [first, second] = [new AbortController(), new AbortController()];
+  const reading = parsers.parse(long(), 'x.csv', chunking, first.signal);
+  const waiting = parsers.parse(once('# Next'), 'x.md', chunking, second.signal);
+  second.abort(reason);
+  await expect(waiting).rejects.toBe(reason);
+  await sent.promise;
+  first.abort(reason);
+  await expect(reading).rejects.toBe(reason);
+  // By another process: that one is in no state to go on.
+  expect((await read('# Next', 'x.md')).chunks).toHaveLength(1);
 }, 60_000);

@@ -60,11 +60,24 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
   let idleTimer: NodeJS.Timeout | undefined;
 
   const enter = async (signal: AbortSignal): Promise<void> => {
-    if (busy >= processes) await new Promise<void>((resolve) => waiting.push(resolve));
-    else busy += 1;
-    if (!signal.aborted) return;
-    leave();
     signal.throwIfAborted();
+    if (busy < processes) busy += 1;
+    else await turn(signal);
+  };
+  /** Who is not wanted any more does not wait for those before it. */
+  const turn = (signal: AbortSignal): Promise<void> => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const goAway = (): void => {
+      waiting.splice(waiting.indexOf(begins), 1);
+      reject(signal.reason);
+    };
+    const begins = (): void => {
+      signal.removeEventListener('abort', goAway);
+      resolve();
+    };
+    waiting.push(begins);
+    signal.addEventListener('abort', goAway, { once: true });
+    return promise;
   };
   const leave = (): void => {
     const next = waiting.shift();

@@ -1,0 +1,167 @@
+/** Jobs that take documents in, as processes work on them: the same on both engines, with the loop that does the work. */
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import type { Embedder } from '../knowledge/embedder.ts';
+import { createParsers, type Ingestion, startIngestion } from '../knowledge/knowledge.ts';
+import { createLog } from '../log.ts';
+import type { Reach, Store } from './store.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+const log = createLog('silent');
+const faults = vi.spyOn(log, 'error');
+const parsers = createParsers({ processes: 2, log });
+afterAll(() => parsers.close());
+
+/** It can be held back, and remembers what it was asked. */
+function embedderOf(identity: string) {
+  const asked: string[] = [];
+  const hold: { until: Promise<unknown> | null } = { until: null };
+  const embedder: Embedder = {
+    identity,
+    dimensions: 3,
+    async embed(texts) {
+      asked.push(...texts);
+      await hold.until;
+      return texts.map((text) => Float32Array.from([1, text.length / 1000, 0]));
+    },
+  };
+  return { embedder, asked, hold };
+}
+
+describeStores('Taking documents in', (store, engine) => {
+  let ada: Reach;
+  const started: Ingestion[] = [];
+
+  beforeAll(async () => {
+    ada = await newAccount(store(), 'Ada');
+  });
+  afterAll(() => Promise.all(started.map((one) => one.stop())));
+
+  /** As a process does that has this store open. */
+  function takeIn(embedder: Embedder, { by = store(), owner = 'first' } = {}): Ingestion {
+    const ingestion = startIngestion({
+      records: by.ingestionWork,
+      texts: by.extractedTexts,
+      chunks: by.chunks,
+      parsers,
+      currentEmbedder: async () => ({ embedder }),
+      file: async () => null,
+      fetch: () => Promise.reject(new Error('Nothing is fetched here.')),
+      ...{ owner, hasDied: () => false, lanes: 2, lease: { leaseMs: 10_000, renewMs: 3000 } },
+      now: () => engine.clock.now(),
+      log,
+    });
+    started.push(ingestion);
+    return ingestion;
+  }
+
+  async function newJob(count: number) {
+    const { corpus } = await store().corpora.create(ada, { name: 'Library' });
+    const texts = Array.from({ length: count }, (_, at) => ({
+      title: `Text ${at}`,
+      text: `It is text ${at}.`,
+    }));
+    const { job } = await store().ingestionJobs.add(ada, corpus.id, { texts }, null);
+    const place = { corpusId: corpus.id, ingestionId: job.id };
+    const ended = () =>
+      vi.waitFor(
+        async () => {
+          const found = await store().ingestionJobs.find(ada, place);
+          expect(found?.ended_at ?? null).not.toBeNull();
+          return found;
+        },
+        { timeout: 20_000, interval: 20 },
+      );
+    return { ...place, documents: job.items.map(({ document_id }) => document_id), ended };
+  }
+
+  const passages = (documentId: string) =>
+    engine.sql()('chunks').where({ document_id: documentId }).pluck('ordinal');
+
+  it.each(['document', 'corpus'] as const)('a %s that is deleted meanwhile is no fault', async (what) => {
+    faults.mockClear();
+    const { embedder, asked, hold } = embedderOf('one');
+    const released = Promise.withResolvers<void>();
+    hold.until = released.promise;
+    const { corpusId, documents, ended } = await newJob(3);
+    const [documentId = ''] = documents;
+    const ingestion = takeIn(embedder);
+    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    if (what === 'corpus') await store().corpora.delete(ada, corpusId);
+    else await store().documents.delete(ada, { corpusId, documentId });
+    released.resolve();
+    if (what === 'document')
+      expect(await ended()).toMatchObject({ status: 'cancelled', progress: { completed: 2, cancelled: 1 } });
+    await ingestion.stop();
+    expect(await passages(documentId)).toEqual([]);
+    expect(faults.mock.calls).toEqual([]);
+  });
+
+  it('what is cancelled is let go of at once, and what is retried begins at once and is done once', async () => {
+    const { embedder, asked, hold } = embedderOf('one');
+    hold.until = new Promise(() => undefined);
+    const ingestion = takeIn({
+      ...embedder,
+      // As every embedder does: it is not waited for that is not wanted any more.
+      embed: (texts, signal) =>
+        Promise.race([
+          embedder.embed(texts, signal),
+          new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        ]),
+    });
+    const { ended, documents, ...place } = await newJob(2);
+    ingestion.wake();
+    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    await store().ingestionJobs.cancel(ada, place);
+    ingestion.dropLost();
+    await vi.waitFor(() => expect(ingestion.atWork()).toBe(0), { timeout: 900, interval: 5 });
+    hold.until = null;
+    await store().ingestionJobs.retry(ada, place);
+    ingestion.wake();
+    expect(await ended()).toMatchObject({ status: 'completed', attempts: 2, items: [{ attempts: 1 }, {}] });
+    for (const id of documents) expect(await passages(id)).toEqual([0]);
+    await ingestion.stop();
+  });
+
+  it('what a process does for an item that it has taken a second time in the meantime does not count', async () => {
+    const { ingestionWork } = store();
+    const { corpusId, ingestionId, documents } = await newJob(1);
+    const first = await ingestionWork.claim('first');
+    await store().ingestionJobs.cancel(ada, { corpusId, ingestionId });
+    await store().ingestionJobs.retry(ada, { corpusId, ingestionId });
+    const second = await ingestionWork.claim('first');
+    if (!first || !second) throw new Error('The item could not be claimed.');
+    expect([first, second].map(({ documentId }) => documentId)).toEqual([documents[0], documents[0]]);
+    await expect(ingestionWork.reach(first, 'publish')).rejects.toMatchObject({ name: 'LeaseLost' });
+    expect(await ingestionWork.lost([first, second])).toEqual([first]);
+    await ingestionWork.fail(second, { code: 'malformed', message: 'It is broken.' }, null);
+    expect(await ingestionWork.lost([second])).toEqual([second]);
+  });
+
+  it('of a corpus whose documents are all disabled no other embedder makes vectors', async () => {
+    const [one, other] = [embedderOf('one'), embedderOf('other')];
+    const { corpusId, documents, ended } = await newJob(1);
+    const first = takeIn(one.embedder);
+    await ended();
+    await first.stop();
+    const place = { corpusId, documentId: documents[0] ?? '' };
+    await store().documents.update(ada, place, { enabled: false });
+    const texts = [{ title: 'Later', text: 'It came later.' }];
+    const { job } = await store().ingestionJobs.add(ada, corpusId, { texts }, null);
+    const second = takeIn(other.embedder);
+    await vi.waitFor(async () => {
+      const found = await store().ingestionJobs.find(ada, { corpusId, ingestionId: job.id });
+      expect(found?.status).toBe('completed');
+    });
+    await second.stop();
+    expect(other.asked).toEqual([]);
+    expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('one');
+  });
+
+  it('processes that look for work at the same time never find the same document', async () => {
+    const { documents } = await newJob(24);
+    const processes: Store[] = [store(), engine.dialect === 'sqlite' ? store() : await engine.open()];
+    const claims = documents.map((_, at) => processes[at % 2]?.ingestionWork.claim(`process ${at % 2}`));
+    const found = (await Promise.all(claims)).map((item) => item?.documentId);
+    expect(found.toSorted()).toEqual(documents.toSorted());
+  });
+});
