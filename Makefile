@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-retrieval chaos soak flake try clients format clean
+.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-retrieval chaos ingest soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -111,6 +111,9 @@ bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How we
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
+
+ingest: $(generated.stamp) $(embedder.stamp) .venv/.installed ## Take 10,000 files of every format in, and kill the server in the middle [FILES=10000] [ON=postgres]
+	@INGEST_FILES='$(if $(filter command line,$(origin FILES)),$(FILES),10000)' INGEST_ON='$(ON)' $(VITEST) --root server crash-many-files
 
 soak: $(generated.stamp) ## Drive one server, or two of them, by random commands beside a model of their runs: make soak [PROPERTY_RUNS=200]
 	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine

@@ -2,7 +2,6 @@
 import type { Corpus } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import type { Services } from '../services.ts';
 
 export const listCorpora: Handler<'listCorpora'> = async ({ principal, query }, { store, embedders }) => {
   const { data, next_cursor } = await store.corpora.list(principal, query);
@@ -69,7 +68,7 @@ function tagOf(rowTag: string, { stats, stale }: Corpus): string {
   return etagWith(rowTag, { stats, stale });
 }
 
-type Embedders = Pick<Services['embedders'], 'identity' | 'current'>;
+type Embedders = Parameters<Handler<'getCorpus'>>[1]['embedders'];
 
 async function markedOne(corpus: Corpus, embedders: Embedders): Promise<Corpus> {
   const [one = corpus] = await marked([corpus], embedders);
