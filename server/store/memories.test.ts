@@ -1,7 +1,7 @@
 /** Memories: who sees them, which are the same, what is found, and what is gone. */
 import { describe, expect, it } from 'vitest';
-import type { MemoryInput } from './memories.ts';
 import { hashOfContent } from './memory-rows.ts';
+import type { MemoryInput } from './memory-writing.ts';
 import type { Reach } from './store.ts';
 import { homeOf, organizationTools } from './test-organizations.ts';
 import { describeStores, newAccount } from './test-stores.ts';

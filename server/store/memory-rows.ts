@@ -146,3 +146,11 @@ export function toVersion(row: MemoryVersionRow): MemoryVersion {
 export function told({ scope, workspace_id, session_id, agent_slug, kind, size }: MemoryRow) {
   return { scope, workspace_id, session_id, agent_slug, kind, size: Number(size) };
 }
+
+export function auditOf<Verb extends string>({ id, organization_id }: MemoryRow, verb: Verb) {
+  return {
+    action: `memory.${verb}` as const,
+    target: { type: 'memory', id },
+    organizationId: organization_id,
+  };
+}

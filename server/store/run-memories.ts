@@ -2,10 +2,11 @@
 import type { Knex } from 'knex';
 import type { Memory, MemorySearchResult, Role, Scope } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { insertMemory, keywordSearch, type MemoryInput, toldTwice } from './memories.ts';
 import { markOfOwner } from './memory-index.ts';
 import { type MemoryOwner, ofAgent, ofWorkspace, ownerInSession, ownerOfPerson } from './memory-owners.ts';
 import { type MemoryRow, toMemory, unexpired } from './memory-rows.ts';
+import { keywordSearch } from './memory-searching.ts';
+import { insertMemory, type MemoryInput, toldTwice } from './memory-writing.ts';
 import type { StoreParts } from './parts.ts';
 import { findPerson } from './principals.ts';
 import { covers, type Reach, roleIn } from './reach.ts';
