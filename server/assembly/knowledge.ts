@@ -43,7 +43,11 @@ export function openSearches(
     },
     embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
   });
-  const memorySearches = createMemorySearches({ memories: store.memories, embedders, log });
+  const payers = {
+    caller: (reach: Reach) => callerPays(store, reach),
+    person: (userId: string) => personPays(store, userId),
+  };
+  const memorySearches = createMemorySearches({ store, embedders, payers, log });
   return { embedders, passageSearch, memorySearches };
 }
 
@@ -82,16 +86,26 @@ export function startKnowledge(
 /** Looks again into the corpus of a query, with the rights that its person has by then. */
 export function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages {
   return async ({ userId, corpusId }, { query, limit }, signal) => {
-    const person = await store.principals.byUser(userId);
-    const memberships = person?.memberships ?? [];
-    const organizationIds = memberships.map(({ organizationId }) => organizationId);
-    const reach: Reach = { userId, memberships, organizationIds, workspaces: person?.workspaces ?? [] };
+    const reach = await reachOf(store, userId);
     if (!(await store.corpora.find(reach, corpusId)))
       return { passages: [], notice: 'The corpus is gone, or the person may not read it any more.' };
     const question = { corpusIds: [corpusId], query, mode: 'hybrid' as const, topK: limit };
     const { data, notice } = await search.search(reach, question, signal);
     return { passages: data, notice };
   };
+}
+
+/** What a person reaches by now. */
+async function reachOf({ principals }: Store, userId: string): Promise<Reach> {
+  const person = await principals.byUser(userId);
+  const memberships = person?.memberships ?? [];
+  const organizationIds = memberships.map(({ organizationId }) => organizationId);
+  return { userId, memberships, organizationIds, workspaces: person?.workspaces ?? [] };
+}
+
+/** The person whose run asks. */
+function personPays(store: Store, userId: string): EmbeddingPayer {
+  return { begin: async (model) => callerPays(store, await reachOf(store, userId)).begin(model) };
 }
 
 /** Whoever asks pays for the vector of the question. */

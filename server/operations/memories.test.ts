@@ -11,6 +11,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { modelsDirectory } from '../test-embedder.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -25,7 +26,10 @@ beforeAll(async () => {
     api_key: 'k',
     models: [{ id: 'scripted-1' }],
   };
-  app = await testApp({ config: { providers: { scripted } } });
+  app = await testApp({
+    config: { providers: { scripted } },
+    settings: { modelsDirectory, outboundAllow: ['127.0.0.1'] },
+  });
 });
 beforeEach(async () => {
   people += 1;
@@ -158,22 +162,37 @@ test('an agent saves a memory with leave, in its own name, once, and never into 
   expect(found).toContain('material');
 });
 
+/** The tools of memories that the model was offered in the last call. */
+async function offered(): Promise<string[]> {
+  const { body } = (await upstream.requests()).at(-1) ?? {};
+  const names: string[] = ((body as Json).tools ?? []).map((tool: Json) => tool.function.name);
+  return names.filter((name) => name.startsWith('memory_')).sort();
+}
+
 test('who wants no memories is told of none, and their agents save and search none', async () => {
   await remember('Ada drinks tea.', { kind: 'preference' });
-  expect(coded(await send('PATCH', '/users/me/preferences', { memories: false }))).toEqual([200, null]);
   const permission_rules = [{ tool: 'memory_save', decision: 'allow' }];
   const { body: session } = await send('POST', '/sessions', { permission_rules });
-  await scriptCall('memory_save', { content: 'Ada drinks coffee.' });
   const within = { session_id: session.id };
-  expect(await ask('Remember tea.', ada.token, within)).toMatch(/turned memories off/);
-  expect(await told()).not.toContain('drinks tea');
+  const withheld = async () => {
+    const { body } = await send('GET', `/sessions/${session.id}/inspect`);
+    const tools = body.tools.filter(({ name }: Json) => name.startsWith('memory_'));
+    return [body.memories.length, ...tools.map(({ disabled_by }: Json) => disabled_by)];
+  };
+  expect(await withheld()).toEqual([1, null, null]);
+  expect(coded(await send('PATCH', '/users/me/preferences', { memories: false }))).toEqual([200, null]);
+  expect(await withheld()).toEqual([0, 'the preference memories', 'the preference memories']);
+  await scriptCall('memory_save', { content: 'Ada drinks coffee.' });
+  expect(await ask('Remember tea.', ada.token, within)).toMatch(/There is no tool memory_save/);
+  expect([await told(), await offered()]).toEqual([expect.not.stringContaining('drinks tea'), []]);
   await scriptCall('memory_search', { query: 'tea' });
-  expect(await ask('Search tea.', ada.token, within)).toMatch(/turned memories off/);
+  expect(await ask('Search tea.', ada.token, within)).toMatch(/There is no tool memory_search/);
   // What a person does themselves is their own deed.
   expect(await contents()).toEqual(['Ada drinks tea.']);
   await send('PATCH', '/users/me/preferences', { memories: null });
   await ask('Tea?');
   expect(await told()).toContain('Ada drinks tea.');
+  expect(await offered()).toEqual(['memory_save', 'memory_search']);
 });
 
 test('a run by a key remembers only what the key may read', async () => {
@@ -195,11 +214,79 @@ test('a run by a key remembers only what the key may read', async () => {
   expect(await seenBy(bound)).toEqual([false, true]);
 });
 
-test('messages without a session are told of no memories, and those of a session are', async () => {
+test('what means the like is found without its words, by a person and by an agent, as far as each may read', async () => {
+  const cat = 'The feline is called Mimi.';
+  await remember(cat);
+  await remember('Deploys happen on Tuesdays.', { scope: 'workspace' });
+  const grace = await app.register(`grace${people}`);
+  await send('POST', '/memories', { scope: 'user', content: 'My kitten sleeps.' }, grace.token);
+  const query = 'What name does the cat have?';
+  const { body } = await send('POST', '/memories/search', { query });
+  expect([body.mode, body.notice]).toEqual(['hybrid', null]);
+  expect(body.data.map(({ memory }: Json) => memory.content)).toEqual([cat]);
+  await scriptCall('memory_search', { query });
+  const found = await ask('Whose cat?');
+  expect(found).toContain(cat);
+  expect(found).not.toMatch(/kitten|Deploys|by their words alone/);
+  await scriptCall('memory_search', { query, scopes: ['workspace'] });
+  expect(await ask('Whose cat?')).toContain('Nothing was remembered about it.');
+});
+
+test('whoever searches pays for the vectors that a provider makes', async () => {
+  await upstream.script([
+    { when: { task: 'embedding' }, reply: { usage: { input: 7 } } },
+    { when: { step: 0 }, reply: { tool_calls: [{ name: 'memory_search', arguments: { query: 'tea' } }] } },
+    { reply: { text: 'Fine.' } },
+  ]);
+  const headers = { ...mergePatch, 'if-match': '*' };
+  const choose = (body: Json) =>
+    app.request('PATCH', '/api/v1/settings/embedder', { token: app.operatorKey, body, headers });
+  expect(coded(await choose({ provider: 'scripted', model: 'vectors' }))).toEqual([200, null]);
+  try {
+    await remember('Ada drinks tea.');
+    const spent = async () => {
+      const { body } = await send('GET', '/usage?group_by=model');
+      return body.data.filter(({ model }: Json) => model.includes('vectors'));
+    };
+    expect(await spent()).toEqual([]);
+    expect((await send('POST', '/memories/search', { query: 'tea' })).body.mode).toBe('hybrid');
+    const [once] = await spent();
+    await ask('Tea?');
+    const [twice] = await spent();
+    expect([once, twice].map(({ usage }) => usage.input_tokens)).toEqual([7, 14]);
+  } finally {
+    await choose({ provider: null, model: null });
+  }
+});
+
+test('a memory of an agent names a profile that there is', async () => {
+  const named = (agent_slug: string) =>
+    send('POST', '/memories', { scope: 'agent', agent_slug, content: `For ${agent_slug}.` });
+  expect(coded(await named('nobody'))).toEqual([404, 'agent_not_found']);
+  const profile = { slug: 'reviewer', description: 'x', instructions: 'x' };
+  const { body: made } = await send('POST', '/agents', profile);
+  expect((await named('reviewer')).status).toBe(201);
+  const lines = ['reviewer', 'coder', 'nobody', 'nobody'].map((agent_slug, at) =>
+    JSON.stringify({ scope: 'agent', agent_slug, content: `Line ${at}.` }),
+  );
+  const result = await importLines(lines);
+  expect(result).toMatchObject({ created: 2, failed: 2 });
+  expect(result.errors.map(({ code }: Json) => code)).toEqual(['agent_not_found', 'agent_not_found']);
+  // What was said of a profile that is gone can still be read and forgotten.
+  await app.request('DELETE', `/api/v1/agents/${made.id}`, {
+    token: ada.token,
+    headers: { 'if-match': '*' },
+  });
+  expect(await contents('?agent_slug=reviewer')).toEqual(['Line 0.', 'For reviewer.']);
+  const all = { scope: 'agent', agent_slug: 'reviewer', confirm: true };
+  expect((await send('POST', '/memories/purge', all)).body).toEqual({ purged: 2 });
+});
+
+test('messages without a session are told of no memories, and those of a session or a thread are', async () => {
   await remember('Ada drinks tea.', { kind: 'preference' });
   await upstream.script([{ reply: { text: 'Fine.' } }]);
   const { body: session } = await send('POST', '/sessions', {});
-  const message = (headers: Record<string, string>) =>
+  const message = (headers: Record<string, string>, more: Json = {}) =>
     app.request('POST', '/v1/messages', {
       token: ada.token,
       headers,
@@ -207,11 +294,15 @@ test('messages without a session are told of no memories, and those of a session
         model: 'scripted:scripted-1',
         max_tokens: 100,
         messages: [{ role: 'user', content: 'Tea?' }],
+        ...more,
       },
     });
   expect((await message({})).status).toBe(200);
   expect(await told()).not.toContain('drinks tea');
   expect((await message({ 'x-service-session-id': session.id })).status).toBe(200);
+  expect(await told()).toContain('Ada drinks tea.');
+  const threads = { 'anthropic-beta': 'message-threads-2026-08-12' };
+  expect((await message(threads, { thread: { type: 'create' } })).status).toBe(200);
   expect(await told()).toContain('Ada drinks tea.');
 });
 

@@ -1,7 +1,8 @@
 /** What people and agents want to be known in later conversations. */
-import type { Memory } from '../contract/api.ts';
-import { type Handler, isCurrent, type Principal } from '../handler.ts';
+import type { Memory, MemoryCreate } from '../contract/api.ts';
+import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askerIn } from './asked-session.ts';
 import { importLines } from './memory-lines.ts';
 import { quotaNotice } from './quota-notice.ts';
 
@@ -10,7 +11,9 @@ export const listMemories: Handler<'listMemories'> = async ({ principal, query }
   body: await store.memories.list(principal, query),
 });
 
-export const createMemory: Handler<'createMemory'> = async ({ principal, body }, { store }) => {
+export const createMemory: Handler<'createMemory'> = async ({ principal, body }, services) => {
+  const { store } = services;
+  await profileCheck(principal, services)(body);
   const { memory, etag, notices } = await store.memories.create(principal, body, writerOf(principal));
   const headers = { Location: `/api/v1/memories/${memory.id}`, ETag: etag, ...quotaNotice(notices) };
   return { status: 201, headers, body: memory };
@@ -58,12 +61,16 @@ export const exportMemories: Handler<'exportMemories'> = async ({ principal, que
   return { status: 200, type: 'application/x-ndjson', headers, body: linesOf(pages) };
 };
 
-export const importMemories: Handler<'importMemories'> = async ({ principal, body }, { store }) => {
+export const importMemories: Handler<'importMemories'> = async ({ principal, body }, services) => {
+  const { store } = services;
   const { file, workspace_id } = body;
   // Said once, and not of every line.
   if (workspace_id !== undefined) await store.memories.requirePlace(principal, workspace_id);
-  const create = (input: Parameters<typeof store.memories.create>[1]) =>
-    store.memories.create(principal, input, writerOf(principal));
+  const requireProfile = profileCheck(principal, services);
+  const create = async (input: MemoryCreate) => {
+    await requireProfile(input);
+    return store.memories.create(principal, input, writerOf(principal));
+  };
   return { status: 200, body: await importLines(file.content, workspace_id, create) };
 };
 
@@ -76,6 +83,27 @@ async function* linesOf(pages: AsyncIterable<readonly Memory[]>): AsyncGenerator
   for await (const page of pages)
     if (page.length > 0) yield page.map((memory) => `${JSON.stringify(memory)}\n`).join('');
 }
+
+/** Throws `agent_not_found`. Of many lines for one profile the first one looks; who may not write, the store tells. */
+function profileCheck(principal: Principal, { store, runtime }: Pick<Services, 'store' | 'runtime'>) {
+  const looks = new Map<string, Promise<void>>();
+  const look = async (agentSlug: string, id: string | undefined) => {
+    const place =
+      id === undefined
+        ? await store.workspaces.defaultOf(principal)
+        : await store.workspaces.find(principal, id);
+    if (place) await runtime.check({ agentSlug }, askerIn(principal, place.id));
+  };
+  return async ({ scope, agent_slug, workspace_id }: NamedAgent): Promise<void> => {
+    if (scope !== 'agent' || agent_slug === undefined) return;
+    const key = `${agent_slug} ${workspace_id ?? ''}`;
+    const looking = looks.get(key) ?? look(agent_slug, workspace_id);
+    looks.set(key, looking);
+    await looking;
+  };
+}
+
+type NamedAgent = Pick<MemoryCreate, 'scope' | 'agent_slug' | 'workspace_id'>;
 
 /** The person themselves, whichever credential they came with. */
 function writerOf({ credential, credentialId }: Principal) {

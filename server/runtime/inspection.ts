@@ -2,6 +2,7 @@
 import type { ContextPart, ExtensionState, InspectedJob, InspectedTool } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
+import { leavesTool } from './agents/profile.ts';
 import type { ProfilePlace } from './agents/profiles.ts';
 import type { Extension } from './extension.ts';
 import { withoutFolders } from './files/without-folders.ts';
@@ -15,6 +16,7 @@ import type { RunScope } from './runs/run-scope.ts';
 import type { OpenScope } from './runs/run-scope-opener.ts';
 import { listTools } from './tool-listing.ts';
 import type { Job } from './tools/jobs.ts';
+import { memoryToolNames } from './tools/memory-tools.ts';
 import type { Tool } from './tools/tool.ts';
 import type { Transcript } from './transcript.ts';
 
@@ -94,8 +96,10 @@ async function openUnlessRefused(
   }
 }
 
-function withheld({ profile }: RunScope, tools: readonly Tool[], name: string): string | null {
-  return tools.some((tool) => tool.name === name) ? null : `the agent profile ${profile.slug}`;
+function withheld({ profile, memories }: RunScope, tools: readonly Tool[], name: string): string | null {
+  if (tools.some((tool) => tool.name === name)) return null;
+  const isUnwanted = memories !== null && memoryToolNames.includes(name) && leavesTool(profile, name);
+  return isUnwanted ? 'the preference memories' : `the agent profile ${profile.slug}`;
 }
 
 function statesOf(

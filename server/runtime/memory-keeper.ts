@@ -1,5 +1,5 @@
 /** What the runtime asks of whoever keeps memories: rights, owners and ranking are the keeper's. */
-import type { Memory, MemorySearchResult } from '../contract/api.ts';
+import type { Memory, MemorySearch, MemorySearchResult } from '../contract/api.ts';
 
 /** A run, or one that might begin. */
 export interface RememberingRun {
@@ -17,27 +17,26 @@ export type RecalledMemory = Pick<Memory, 'id' | 'scope' | 'kind' | 'content'>;
 /** What an agent wants to be known later. */
 export type AgentMemory = Pick<Memory, 'scope' | 'kind' | 'content' | 'tags'>;
 
-export interface AgentSearch {
-  readonly query: string;
-  readonly scopes?: readonly Memory['scope'][] | undefined;
-  readonly mostHits: number;
-}
+export type AgentSearch = Pick<MemorySearch, 'query' | 'scopes' | 'top_k'>;
 
 export interface MemoryKeeper {
+  /** Whether the person wants agents to remember. */
+  isWanted(run: RememberingRun): Promise<boolean>;
   /** What may matter to the prompt, the most important first; nothing where the person wants none. */
   recall(run: RememberingRun, prompt: string): Promise<readonly RecalledMemory[]>;
   /** Throws Problem where the run may not, or where there is one like it. */
   save(run: RememberingRun, memory: AgentMemory): Promise<Memory>;
   /** Throws Problem where the run may not. */
-  search(run: RememberingRun, search: AgentSearch): Promise<MemorySearchResult>;
+  search(run: RememberingRun, search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
 }
 
 /** The memories of one run. */
 export interface MemoriesOfRun {
+  isWanted(): Promise<boolean>;
   /** Looked for once: what a run is told does not change under it. */
   recalled(): Promise<readonly RecalledMemory[]>;
   save(memory: AgentMemory): Promise<Memory>;
-  search(search: AgentSearch): Promise<MemorySearchResult>;
+  search(search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
 }
 
 export function memoriesOf(
@@ -48,11 +47,12 @@ export function memoriesOf(
   let recalled: Promise<readonly RecalledMemory[]> | undefined;
   const recall = async () => keeper.recall(run, await prompt());
   return {
+    isWanted: () => keeper.isWanted(run),
     recalled() {
       recalled ??= recall();
       return recalled;
     },
     save: (memory) => keeper.save(run, memory),
-    search: (search) => keeper.search(run, search),
+    search: (search, signal) => keeper.search(run, search, signal),
   };
 }

@@ -19,7 +19,7 @@ import {
   toVersion,
   unexpired,
 } from './memory-rows.ts';
-import { type FoundMemories, searchMemories } from './memory-searching.ts';
+import { type FoundMemories, placeOfReach, searchMemories } from './memory-searching.ts';
 import {
   keepVectors,
   type MemoryText,
@@ -153,9 +153,13 @@ export function memoryRepository(parts: StoreParts): Memories {
       }),
     search: (reach, search, meaning) =>
       // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
-      database.read('installation', (sql) => searchMemories(sql, reach, search, meaning, now())),
+      database.read('installation', (sql) =>
+        searchMemories(sql, placeOfReach(reach), search, meaning, now()),
+      ),
     withoutVector: (reach, embedder, most) =>
-      database.read('installation', (sql) => memoriesWithoutVector(sql, reach, embedder, most, now())),
+      database.read('installation', (sql) =>
+        memoriesWithoutVector(sql, memoryParts(sql, reach), embedder, most, now()),
+      ),
     keepVectors: (embedder, vectors) =>
       database.write('installation', (sql) => keepVectors(sql, embedder, vectors)),
     requirePlace: (reach, workspace_id) =>

@@ -2,9 +2,10 @@
 import type { Knex } from 'knex';
 import type { MemoryHit, MemorySearch, MemorySearchResult } from '../contract/api.ts';
 import { termsIn } from './chunk-terms.ts';
-import { findMemories, marksOfReach } from './memory-index.ts';
+import { findMemories, markOfOwner, marksOfReach } from './memory-index.ts';
+import type { MemoryOwner } from './memory-owners.ts';
 import { type RankedMemory, ranked } from './memory-ranking.ts';
-import { toMemory } from './memory-rows.ts';
+import { type MemoryRow, memoryParts, toMemory } from './memory-rows.ts';
 import { fused, narrowed, type QueryMeaning, type SearchFilters, vectorSearch } from './memory-vectors.ts';
 import type { Reach } from './reach.ts';
 
@@ -13,18 +14,36 @@ export type FoundMemories = Pick<MemorySearchResult, 'data' | 'mode'>;
 /** Of more that share a word with a query, the newest are ranked. */
 const mostRanked = 500;
 
+/** Where a search looks: as the index knows it, and as parts each of which walks one index of the table. */
+export interface MemoryPlace {
+  readonly marks: readonly string[];
+  readonly parts: (sql: Knex) => Knex.QueryBuilder[];
+}
+
+/** All that a caller reaches. */
+export function placeOfReach(reach: Reach): MemoryPlace {
+  return { marks: marksOfReach(reach), parts: (sql) => memoryParts(sql, reach) };
+}
+
+/** What some owners have. */
+export function placeOfOwners(owners: readonly MemoryOwner[]): MemoryPlace {
+  const parts = (sql: Knex) =>
+    owners.map(({ owner_key }) => sql<MemoryRow>('memories').where({ owner_key }) as Knex.QueryBuilder);
+  return { marks: owners.map(markOfOwner), parts };
+}
+
 export async function searchMemories(
   sql: Knex,
-  reach: Reach,
+  place: MemoryPlace,
   search: MemorySearch,
   meaning: QueryMeaning | null,
   now: number,
 ): Promise<FoundMemories> {
   const { query, top_k = 10, ...filters } = search;
   const mostHits = meaning === null ? top_k : mostRanked;
-  const byWords = await keywordSearch(sql, marksOfReach(reach), { query, mostHits, filters }, now);
+  const byWords = await keywordSearch(sql, place.marks, { query, mostHits, filters }, now);
   if (meaning === null) return { data: byWords.map(toHit), mode: 'keyword' };
-  const byMeaning = await vectorSearch(sql, reach, filters, meaning, now);
+  const byMeaning = await vectorSearch(sql, place.parts(sql), filters, meaning, now);
   return { data: fused([byWords, byMeaning]).slice(0, top_k).map(toHit), mode: 'hybrid' };
 }
 

@@ -2,8 +2,7 @@
 import type { Knex } from 'knex';
 import type { MemorySearch } from '../contract/api.ts';
 import type { RankedMemory } from './memory-ranking.ts';
-import { type MemoryRow, memoryParts, unexpired } from './memory-rows.ts';
-import type { Reach } from './reach.ts';
+import { type MemoryRow, unexpired } from './memory-rows.ts';
 
 /** What an embedder made of a query. */
 export interface QueryMeaning {
@@ -38,13 +37,13 @@ type ComparedRow = MemoryRow & { readonly vector: Buffer };
 
 export async function vectorSearch(
   sql: Knex,
-  reach: Reach,
+  parts: readonly Knex.QueryBuilder[],
   filters: SearchFilters,
   { embedder, vector }: QueryMeaning,
   now: number,
 ): Promise<RankedMemory[]> {
   const rows: ComparedRow[] = [];
-  for (const part of memoryParts(sql, reach))
+  for (const part of parts)
     rows.push(
       ...(await narrowed(unexpired(part, now), filters)
         .join(vectorsOf(sql, embedder), (made) =>
@@ -87,16 +86,16 @@ export function fused(rankings: readonly (readonly RankedMemory[])[]): RankedMem
   return [...scores.values()].sort((a, b) => b.score - a.score || (a.row.id < b.row.id ? 1 : -1));
 }
 
-/** Of all that the caller reaches, the newest first. */
+/** Of each part the newest first. */
 export async function memoriesWithoutVector(
   sql: Knex,
-  reach: Reach,
+  parts: readonly Knex.QueryBuilder[],
   embedder: string,
   most: number,
   now: number,
 ): Promise<MemoryText[]> {
   const rows: MemoryText[] = [];
-  for (const part of memoryParts(sql, reach)) {
+  for (const part of parts) {
     if (rows.length >= most) break;
     const made = sql('memory_vectors')
       .whereRaw('memory_vectors.memory_id = memories.id and memory_vectors.revision = memories.revision')

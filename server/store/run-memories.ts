@@ -1,11 +1,12 @@
 /** What runs remember: whose memories one may read and write, which matter to its prompt, and what its agent saves. */
 import type { Knex } from 'knex';
-import type { Memory, MemorySearchResult, Role, Scope } from '../contract/api.ts';
+import type { Memory, MemorySearch, Role, Scope } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { markOfOwner } from './memory-index.ts';
 import { type MemoryOwner, ofAgent, ofWorkspace, ownerInSession, ownerOfPerson } from './memory-owners.ts';
 import { type MemoryRow, toMemory, unexpired } from './memory-rows.ts';
-import { keywordSearch } from './memory-searching.ts';
+import { type FoundMemories, keywordSearch, placeOfOwners, searchMemories } from './memory-searching.ts';
+import { type MemoryText, memoriesWithoutVector, type QueryMeaning } from './memory-vectors.ts';
 import { insertMemory, type MemoryInput, toldTwice } from './memory-writing.ts';
 import type { StoreParts } from './parts.ts';
 import { findPerson } from './principals.ts';
@@ -26,19 +27,24 @@ export interface RememberingRun {
 /** What an agent saves: the owner follows from the scope and the run alone. */
 export type AgentMemory = Pick<MemoryInput, 'scope' | 'content' | 'kind' | 'tags'>;
 
-export interface AgentSearch {
-  readonly query: string;
-  readonly scopes?: readonly Memory['scope'][] | undefined;
-  readonly mostHits: number;
-}
+export type AgentSearch = Pick<MemorySearch, 'query' | 'scopes' | 'top_k'>;
 
 export interface RunMemories {
+  /** Whether the person wants agents to remember. */
+  isWanted(run: RememberingRun): Promise<boolean>;
   /** What people want always to count, the newest first, then what shares words with the prompt. */
   recall(run: RememberingRun, prompt: string): Promise<Memory[]>;
   /** Throws `role_required`, `scope_required`, `duplicate`, or `quota_exceeded`. */
   save(run: RememberingRun, input: AgentMemory): Promise<Memory>;
-  /** Throws `role_required` or `scope_required`. */
-  search(run: RememberingRun, search: AgentSearch): Promise<MemorySearchResult>;
+  /** By words, and by meaning too where there is the vector of the query. Throws `role_required` or `scope_required`. */
+  search(run: RememberingRun, search: AgentSearch, meaning: QueryMeaning | null): Promise<FoundMemories>;
+  /** The newest of what the run reads that this embedder has made no vector of. Throws as `search` does. */
+  withoutVector(
+    run: RememberingRun,
+    search: AgentSearch,
+    embedder: string,
+    most: number,
+  ): Promise<readonly MemoryText[]>;
 }
 
 const mostLasting = 30;
@@ -47,6 +53,7 @@ const mostMatching = 20;
 export function runMemoryRepository({ database, clock }: StoreParts): RunMemories {
   const now = (): number => clock.now().getTime();
   return {
+    isWanted: (run) => database.read('installation', (sql) => isWanted(sql, run)),
     recall: (run, prompt) =>
       database.read('installation', async (sql) => {
         // Of most runs nobody remembers anything: that is told by one look.
@@ -78,15 +85,29 @@ export function runMemoryRepository({ database, clock }: StoreParts): RunMemorie
           return memory;
         })
         .catch(toldTwice),
-    search: (run, { query, scopes, mostHits }) =>
+    search: (run, search, meaning) =>
       database.read('installation', async (sql) => {
-        const { owners } = granted(await rightsOf(sql, run, 'memories:read'));
-        const asked = owners.filter(({ scope }) => !scopes || scopes.includes(scope));
-        const hits = await keywordSearch(sql, asked.map(markOfOwner), { query, mostHits }, now());
-        const data = hits.map(({ row, score }) => ({ memory: toMemory(row), score }));
-        return { data, mode: 'keyword' as const, notice: null };
+        const { query, top_k } = search;
+        const place = placeOfOwners(await readOwners(sql, run, search));
+        return searchMemories(sql, place, { query, top_k }, meaning, now());
+      }),
+    withoutVector: (run, search, embedder, most) =>
+      database.read('installation', async (sql) => {
+        const { parts } = placeOfOwners(await readOwners(sql, run, search));
+        return memoriesWithoutVector(sql, parts(sql), embedder, most, now());
       }),
   };
+}
+
+/** Whose memories the run searches. Throws Problem where it may not. */
+async function readOwners(sql: Knex, run: RememberingRun, { scopes }: AgentSearch) {
+  const { owners } = granted(await rightsOf(sql, run, 'memories:read'));
+  return owners.filter(({ scope }) => !scopes || scopes.includes(scope));
+}
+
+async function isWanted(sql: Knex, { userId }: Pick<RememberingRun, 'userId'>): Promise<boolean> {
+  const chosen = await sql('user_preferences').where({ user_id: userId }).first('memories');
+  return !chosen || Boolean(chosen.memories);
 }
 
 async function isAnythingKept(sql: Knex, { workspaceId }: RememberingRun): Promise<boolean> {
@@ -122,8 +143,7 @@ async function rightsOf(
   const person = await findPerson(sql, run.userId);
   const place = await sql('workspaces').where({ id: run.workspaceId }).first('organization_id');
   if (!person || !place) return { refusal: outOfReach('workspace') };
-  const preferences = await sql('user_preferences').where({ user_id: run.userId }).first('memories');
-  if (preferences && !preferences.memories) return { refusal: turnedOff() };
+  if (!(await isWanted(sql, run))) return { refusal: turnedOff() };
   const stored = await sql<RunRow>('runs').where({ id: run.runId }).first('api_key_id');
   const apiKeyId = (stored ? stored.api_key_id : run.apiKeyId) ?? null;
   const key = apiKeyId === null ? null : await keyOf(sql, apiKeyId);

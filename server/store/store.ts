@@ -89,6 +89,8 @@ export type { FilesOfBackup } from './backup-files.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
 export type { Logins, Rotation } from './logins.ts';
+export type { FoundMemories } from './memory-searching.ts';
+export type { MemoryText, QueryMeaning } from './memory-vectors.ts';
 export type { Spender } from './meter.ts';
 export { type AppliedStep, refuseStrange } from './migrate.ts';
 export type {
@@ -101,6 +103,7 @@ export type {
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export type { Origin, Reach } from './reach.ts';
+export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';

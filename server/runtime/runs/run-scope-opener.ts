@@ -11,7 +11,7 @@ import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import { seenFiles } from '../files/seen-files.ts';
 import type { LiveParts, Parts } from '../live-parts.ts';
-import { type MemoryKeeper, memoriesOf } from '../memory-keeper.ts';
+import { type MemoriesOfRun, type MemoryKeeper, memoriesOf } from '../memory-keeper.ts';
 import { chooseModel } from '../models/model-choice.ts';
 import { patienceOf } from '../models/model-patience.ts';
 import { meansTool } from '../permissions/permission-rules.ts';
@@ -74,8 +74,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
       absence === null ? [tool] : [],
     );
-    const builtIn = toolset.tools.filter(({ name }) => given.memories || !memoryToolNames.includes(name));
-    return [...builtIn, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+    return [...toolset.tools, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
   }
 
   /** Where the setting that is wanted is gone, the model call that follows says so. */
@@ -122,6 +121,13 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const isLeft = ({ name }: Tool) =>
       leavesTool(profile, name) &&
       (query.agent?.toolLimits ?? []).every((tools) => leavesTool({ tools: [...tools] }, name));
+    const run = {
+      ...{ runId, userId, workspaceId, sessionId: session.id, agentSlug: profile.slug },
+      apiKeyId: query.apiKeyId,
+    };
+    const memories = given.memories
+      ? memoriesOf(given.memories, run, () => promptOf(query, transcript))
+      : null;
     return {
       runId,
       sessionId: session.id,
@@ -156,24 +162,12 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         // A name that the caller uses is the caller's, whatever tool of ours is called so.
         const taken = [...disabled, ...(query.request?.callerTools ?? []).map(({ name }) => name)];
         const left = toolsFor(query, terms, all).filter((tool) => isLeft(tool) && !taken.includes(tool.name));
+        const wanted = await unlessForgotten(left, memories);
         return depth < max_agent_depth
-          ? withAgents(left, given.profiles, place)
-          : left.filter(({ name }) => name !== 'agent');
+          ? withAgents(wanted, given.profiles, place)
+          : wanted.filter(({ name }) => name !== 'agent');
       },
-      memories: given.memories
-        ? memoriesOf(
-            given.memories,
-            {
-              runId,
-              userId,
-              workspaceId,
-              sessionId: session.id,
-              agentSlug: profile.slug,
-              apiKeyId: query.apiKeyId,
-            },
-            () => promptOf(query, transcript),
-          )
-        : null,
+      memories,
       agents: {
         depth,
         rootRunId,
@@ -234,6 +228,15 @@ function namesMedia({ image_generation, text_to_speech, speech_to_text }: Client
   return [image_generation, text_to_speech, speech_to_text].some(
     (section) => section?.provider !== undefined,
   );
+}
+
+/** Whoever wants agents to remember nothing is not made to read that they cannot. */
+async function unlessForgotten(
+  tools: readonly Tool[],
+  memories: MemoriesOfRun | null,
+): Promise<readonly Tool[]> {
+  if (!tools.some(({ name }) => memoryToolNames.includes(name)) || (await memories?.isWanted())) return tools;
+  return tools.filter(({ name }) => !memoryToolNames.includes(name));
 }
 
 /** The tool `agent` tells of the agents that there are in this place. */

@@ -94,27 +94,29 @@ export function memorySearchTool(): Tool {
   return defineTool({
     name: 'memory_search',
     description:
-      'Finds what was remembered in earlier conversations by the words of a question. What matters most to the ' +
-      'prompt was told to you already; search for what was not.',
+      'Finds what was remembered in earlier conversations by the words and the meaning of a question. What matters ' +
+      'most to the prompt was told to you already; search for what was not.',
     idempotent: true,
     onlyReads: true,
     needsNoFiles: true,
     needsPermission: false,
     input: search,
-    prepare: ({ query, scopes, max_results: mostHits }, { memories }) => ({
+    prepare: ({ query, scopes, max_results: top_k }, { memories, signal }) => ({
       permission: null,
       async run() {
         if (!memories) return failure('Memories are not kept here.');
         const found = await memories
-          .search({ query: storableText(query), scopes, mostHits })
+          .search({ query: storableText(query), top_k, ...(scopes && { scopes }) }, signal)
           .catch((error: unknown) => refused(error));
         if ('is_error' in found) return found;
-        const { data } = found;
-        if (data.length === 0) return success('Nothing was remembered about it.', { results: 0 });
+        const { data, notice } = found;
+        const told = notice === null ? [] : [notice];
+        if (data.length === 0)
+          return success([...told, 'Nothing was remembered about it.'].join('\n'), { results: 0 });
         const lines = data.map(({ memory: { id, scope: of, kind, content, created_at } }) =>
           JSON.stringify({ id, scope: of, kind, content, created_at }),
         );
-        return success([material, ...lines].join('\n'), { results: data.length });
+        return success([...told, material, ...lines].join('\n'), { results: data.length });
       },
     }),
   });
