@@ -3,6 +3,7 @@ import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { addAgents, addInit, addRun, addSessions } from './agent.ts';
 import { calledAs, withExample } from './describe.ts';
+import { addMemories } from './memories.ts';
 import { addPlans } from './plans.ts';
 import { addLogin, addServer } from './servers.ts';
 import { addConfig, addListings, addTrust } from './settings.ts';
@@ -30,6 +31,7 @@ export function buildProgram(): Command {
   addAgents(program);
   addSessions(program);
   addPlans(program);
+  addMemories(program);
   program.commandsGroup('Settings:');
   addTrust(program);
   addConfig(program);
