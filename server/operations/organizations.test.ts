@@ -44,7 +44,12 @@ describe('an organization', () => {
       name: 'Difference Engines',
       slug: 'engines',
       role: 'owner',
-      settings: { invitation_role: 'member', invitation_days: 7, email_domains: [] },
+      settings: {
+        invitation_role: 'member',
+        invitation_days: 7,
+        email_domains: [],
+        memory_retention_days: null,
+      },
     });
     const read = await app.request('GET', place, { token: owner.token });
     expect(read.body).toEqual(body);

@@ -136,6 +136,31 @@ describeStores('Memories', (store, engine) => {
     expect(await engine.sql()('memory_tags').where({ organization_id })).toEqual([]);
   });
 
+  it('stay as many days after they were last written as their organization keeps them, which the audit log tells', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const grace = await newAccount(store(), 'Grace');
+    const home = homeOf(ada);
+    const settings = { memory_retention_days: 30 };
+    await store().organizations.update(ada, home, { settings });
+    const old = await create(ada, { content: 'Written and left.' });
+    const changed = await create(ada, { content: 'Changed.', scope: 'workspace' });
+    await create(grace, { content: 'Elsewhere.' });
+    engine.clock.advance(20 * 86_400_000);
+    await store().memories.update(ada, changed.id, { content: 'Changed later.' }, byHand);
+    engine.clock.advance(10 * 86_400_000);
+    await store().memories.prune(engine.clock.now());
+    expect(await contents(ada)).toEqual(['Changed later.', 'Written and left.']);
+    engine.clock.advance(1);
+    expect(await store().memories.prune(engine.clock.now())).toBe(1);
+    expect([await contents(ada), await contents(grace)]).toEqual([['Changed later.'], ['Elsewhere.']]);
+    expect(await store().memories.find(ada, old.id)).toBeNull();
+    const { data } = await store().auditLogs.list({ ...ada, operator: false }, { action: 'memory.expire' });
+    expect(data).toMatchObject([{ before: { memories: 1, memory_retention_days: 30 } }]);
+    await store().organizations.update(ada, home, { settings: { memory_retention_days: null } });
+    engine.clock.advance(1000 * 86_400_000);
+    expect(await store().memories.prune(engine.clock.now())).toBe(0);
+  });
+
   it('change in versions that say who or which run wrote them, of which the last hundred are kept', async () => {
     const ada = await newAccount(store(), 'Ada');
     const { id } = await create(ada, { content: 'Version 1', tags: ['a'] });

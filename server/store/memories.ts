@@ -19,6 +19,7 @@ import {
   toVersion,
   unexpired,
 } from './memory-rows.ts';
+import { retireMemories } from './memory-retention.ts';
 import { type FoundMemories, placeOfReach, searchMemories } from './memory-searching.ts';
 import {
   keepVectors,
@@ -73,7 +74,7 @@ export interface Memories {
   export(reach: Reach, filters: MemoryFilters): Promise<AsyncIterable<readonly Memory[]>>;
   /** Forgets all of one owner; answers with how many. Throws `not_found`, `role_required` or `invalid_request`. */
   purge(reach: Reach, owner: NamedOwner): Promise<number>;
-  /** Deletes what has expired; answers with how many. */
+  /** Deletes what has expired, and what its organization keeps no longer; answers with how many. */
   prune(now: Date): Promise<number>;
 }
 
@@ -188,7 +189,10 @@ export function memoryRepository(parts: StoreParts): Memories {
         });
         return purged;
       }),
-    prune: (date) => sweepTable(database, 'memories', 'expires_at', date.getTime() + 1),
+    async prune(date) {
+      const expired = await sweepTable(database, 'memories', 'expires_at', date.getTime() + 1);
+      return expired + (await retireMemories(database, date.getTime()));
+    },
   };
 }
 

@@ -2,7 +2,12 @@
 import type { OrganizationSettings, OrganizationSettingsUpdate } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 
-const defaults: OrganizationSettings = { invitation_role: 'member', invitation_days: 7, email_domains: [] };
+const defaults: OrganizationSettings = {
+  invitation_role: 'member',
+  invitation_days: 7,
+  email_domains: [],
+  memory_retention_days: null,
+};
 
 /** The settings that count, from the column of their organization. */
 export function organizationSettings({ settings }: { readonly settings: string }): OrganizationSettings {
