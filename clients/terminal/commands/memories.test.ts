@@ -4,106 +4,71 @@ import { launcher, testHome } from '../test-command.ts';
 import { startTestServer } from '../test-server.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
-test('what is remembered in a project is listed, found, forgotten, and taken to another one', async () => {
+test('what is remembered in a project is listed, found and forgotten', async () => {
   const home = testHome();
   const memories = (...words: string[]) => home.service(['memories', ...words]);
-  const added = await memories(
-    'add',
-    'Deploys',
-    'happen',
-    'on',
-    'Tuesdays.',
-    '--tag',
-    'deploys',
-    '--tag',
-    'ops',
-  );
-  expect(added).toMatchObject({
-    code: 0,
-    stdout: expect.stringMatching(/^Remembered as mem_\w{26}, for you alone\n$/),
-  });
   const options = ['--scope', 'workspace', '--kind', 'instruction', '--expires', '2099-01-31'];
-  expect((await memories('add', 'Use tabs.', ...options)).stdout).toContain('for all who work here');
-  expect(await memories('add', 'deploys happen on TUESDAYS.')).toMatchObject({
+  expect(await memories('add', 'Use', 'tabs.', '--tag', 'style', '--tag', 'code', ...options)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Remembered as mem_\w{26}, for all who work here\n$/),
+  });
+  expect(await memories('add', 'use TABS.', '--scope', 'workspace')).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('says the same'),
   });
-  const [tabs, deploys] = JSON.parse((await memories('list', '--json')).stdout);
-  expect(tabs).toMatchObject({ content: 'Use tabs.', kind: 'instruction', scope: 'workspace' });
+  const [tabs] = JSON.parse((await memories('list', '--json')).stdout);
+  expect(tabs).toMatchObject({ content: 'Use tabs.', kind: 'instruction', tags: ['style', 'code'] });
   expect(new Date(tabs.expires_at).getFullYear()).toBe(2099);
-  expect(deploys.tags).toEqual(['deploys', 'ops']);
-  const listed = await memories('list', '--tag', 'ops', '--limit', '1');
-  expect(listed.stdout.trimEnd().split('\t')).toEqual([
-    ...[deploys.id, 'user', 'fact', deploys.updated_at, 'deploys ops', 'Deploys happen on Tuesdays.'],
+  const found = await memories('search', 'Which', 'tabs?', '--kind', 'instruction');
+  expect(found.stdout.trimEnd().split('\t')).toEqual([
+    ...[tabs.id, 'workspace', 'instruction', tabs.updated_at, 'style code', 'Use tabs.'],
   ]);
-  const found = await memories('search', 'When', 'do', 'we', 'deploy?', '--kind', 'fact');
-  expect(found).toMatchObject({ code: 0, stdout: expect.stringContaining(deploys.id) });
-  expect(found.stdout).not.toContain('tabs');
+  expect(await memories('forget', tabs.id.slice(-8), '--yes')).toMatchObject({
+    code: 0,
+    stdout: `Forgot ${tabs.id}\n`,
+  });
+});
 
-  const exported = await memories('export');
-  expect(
-    exported.stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line).id),
-  ).toEqual([deploys.id, tabs.id]);
-  home.write('other/.git/HEAD', 'ref: refs/heads/main\n');
-  const there = {
-    cwd: `${home.home}/other`,
-    input: `${JSON.stringify({ ...deploys, expires_at: null })}\n{}\n`,
-  };
-  expect(await home.service(['memories', 'import'], there)).toMatchObject({
+test('on a server they go out and come in as lines, and what cannot be brought back is asked about', async () => {
+  const server = await startTestServer();
+  const home = testHome();
+  const { data } = await server.client.POST('/api/v1/auth/api-keys', { body: { name: 'terminal' } });
+  const variables = { SERVICE_API_KEY: data.key };
+  const evil = { scope: 'user', content: 'evil \u001b[2J \u202e' } as const;
+  const { data: memory } = await server.client.POST('/api/v1/memories', { body: evil });
+  const there = (words: readonly string[]) => ['memories', ...words, '--server', server.url];
+  const memories = (words: readonly string[], input = '') => home.service(there(words), { variables, input });
+  const open = (...words: string[]) =>
+    openTestTerminal([launcher, ...there(words)], {
+      cwd: home.project,
+      environment: { ...home.environment, ...variables },
+    });
+  const exported = await memories(['export']);
+  expect(JSON.parse(exported.stdout)).toEqual(memory);
+  const file = home.write('project/memories.jsonl', `${JSON.stringify({ ...memory, content: 'Tea.' })}\n{}\n`);
+  expect(await memories(['import', file])).toMatchObject({
     code: 1,
     stdout: '2 lines: 1 remembered, 0 known already, 1 refused\n',
     stderr: expect.stringMatching(/line 2: \/\w+ is required\n[\s\S]*nothing is doubled/),
   });
-  const file = home.write('project/memories.jsonl', exported.stdout);
-  expect(await memories('import', file)).toMatchObject({
+  expect(await memories(['import'], exported.stdout)).toMatchObject({
     code: 0,
-    stdout: '2 lines: 0 remembered, 2 known already, 0 refused\n',
+    stdout: '1 line: 0 remembered, 1 known already, 0 refused\n',
   });
-
-  expect(await memories('forget', deploys.id.slice(-8), '--yes')).toMatchObject({
-    code: 0,
-    stdout: `Forgot ${deploys.id}\n`,
-  });
-  expect((await memories('purge', '--scope', 'workspace', '--yes')).stdout).toBe('Forgot 1 memory\n');
-  expect(JSON.parse((await memories('list', '--json')).stdout)).toEqual([]);
-});
-
-test('at a terminal what cannot be brought back is asked about, and what others wrote is harmless', async () => {
-  const server = await startTestServer();
-  const home = testHome();
-  const body = { scope: 'user', content: 'evil \u001b[2J \u202e' } as const;
-  const { data } = await server.client.POST('/api/v1/auth/api-keys', { body: { name: 'terminal' } });
-  const { data: memory } = await server.client.POST('/api/v1/memories', { body });
-  const environment = { ...home.environment, SERVICE_API_KEY: data.key };
-  const open = (...words: string[]) =>
-    openTestTerminal([launcher, 'memories', ...words, '--server', server.url], {
-      cwd: home.project,
-      environment,
-    });
   const listed = await (await open('list')).end();
   expect(listed.screen).toMatch(
-    /^ID +UPDATED +SCOPE +KIND +CONTENT\n\w{6} .* user +fact +evil \\e\[2J \\u\{202e\}/,
+    /^ID +UPDATED +SCOPE +KIND +CONTENT\n\w+ .* user +fact +Tea\.\n.* evil \\e\[2J \\u\{202e\}/,
   );
-  const forgetting = await open('forget', memory.id.slice(-6));
-  await forgetting.shows(/Forget “evil .*”\? \[y\/N\] $/);
+  const forgetting = await open('forget', memory.id);
+  await forgetting.shows(/Forget “evil .*”\? \[y\/N\]/);
   await forgetting.press('Enter');
-  expect(await forgetting.end()).toMatchObject({
-    code: 0,
-    screen: expect.stringContaining('Nothing was forgotten.'),
-  });
+  const kept = await forgetting.end();
+  expect(kept).toMatchObject({ code: 0, screen: expect.stringContaining('Nothing was forgotten.') });
   const purging = await open('purge', '--scope', 'user');
-  await purging.shows(/Forget all memories of your own\? \[y\/N\] $/);
+  await purging.shows(/Forget all memories of your own\? \[y\/N\]/);
   await purging.press('y');
-  expect(await purging.end()).toMatchObject({ code: 0, screen: expect.stringContaining('Forgot 1 memory') });
-  const path = { memory_id: memory.id };
-  await expect(server.client.GET('/api/v1/memories/{memory_id}', { params: { path } })).rejects.toMatchObject(
-    {
-      status: 404,
-    },
-  );
+  const purged = await purging.end();
+  expect(purged).toMatchObject({ code: 0, screen: expect.stringContaining('Forgot 2 memories') });
 });
 
 test.each([

@@ -1,5 +1,5 @@
 /** `service memories export`, `import` and `purge`: memories in bulk. */
-import { openAsBlob } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import type { Memory, MemoryImportResult } from '@service/client/api';
 import { askYesNo } from '../ask.ts';
@@ -98,9 +98,9 @@ async function read(file: string | undefined): Promise<Blob> {
     );
   if (file === undefined) return new Blob([await buffer(process.stdin)]);
   try {
-    return await openAsBlob(file);
+    return new Blob([await readFile(file)]);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // opening a file fails with nothing else
+    const { code } = error as NodeJS.ErrnoException; // reading a file fails with nothing else
     throw new CommandFailure(`${file} cannot be read (${code}).`, exitCodes.usage);
   }
 }
