@@ -83,7 +83,7 @@ export async function endMembership(
   requireCovers(acting, member.role === 'owner' ? 'owner' : 'viewer');
   if (member.role === 'owner') await requireOtherOwner(sql, place);
   // The membership first: whoever gives them something meanwhile holds it, and has given before this goes on.
-  for (const table of ['memberships', 'group_members', 'workspace_members'])
+  for (const table of ['memberships', 'group_members', 'workspace_members', 'corpus_grants'])
     await sql(table).where(place).delete();
   await withdrawInvitationsBeyond(sql, place, null);
   audit(sql, reach, member, 'delete', { before: { role: member.role } });

@@ -45,7 +45,10 @@ test('on a server they go out and come in as lines, and what cannot be brought b
     });
   const exported = await memories(['export']);
   expect(JSON.parse(exported.stdout)).toEqual(memory);
-  const file = home.write('project/memories.jsonl', `${JSON.stringify({ ...memory, content: 'Tea.' })}\n{}\n`);
+  const file = home.write(
+    'project/memories.jsonl',
+    `${JSON.stringify({ ...memory, content: 'Tea.' })}\n{}\n`,
+  );
   expect(await memories(['import', file])).toMatchObject({
     code: 1,
     stdout: '2 lines: 1 remembered, 0 known already, 1 refused\n',
