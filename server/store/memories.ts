@@ -5,6 +5,7 @@ import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
 import { findMemories, marksOfReach } from './memory-index.ts';
 import { findOwner, type NamedOwner } from './memory-owners.ts';
+import { retireMemories } from './memory-retention.ts';
 import {
   auditOf,
   type MemoryRow,
@@ -19,7 +20,6 @@ import {
   toVersion,
   unexpired,
 } from './memory-rows.ts';
-import { retireMemories } from './memory-retention.ts';
 import { type FoundMemories, placeOfReach, searchMemories } from './memory-searching.ts';
 import {
   keepVectors,

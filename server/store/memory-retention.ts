@@ -33,7 +33,10 @@ async function retireSome(sql: Knex.Transaction, kept: Kept, most: number): Prom
     .pluck('id');
   if (due.length === 0) return 0;
   // Whoever changes one meanwhile has written it anew.
-  const deleted = await sql<MemoryRow>('memories').whereIn('id', due).where('updated_at', '<', before).delete();
+  const deleted = await sql<MemoryRow>('memories')
+    .whereIn('id', due)
+    .where('updated_at', '<', before)
+    .delete();
   const target = { type: 'memory', id: null };
   const gone = { memories: deleted, memory_retention_days: days };
   recordAudit(sql, { userId: null }, { action: 'memory.expire', target, organizationId, before: gone });
@@ -45,7 +48,8 @@ async function limitedOrganizations(database: Database) {
   const rows: { readonly id: string; readonly settings: string }[] = await database.read(
     'installation',
     // Once an hour; what was chosen stands in a column of text.
-    (sql) => sql('organizations').where('settings', 'like', '%"memory_retention_days":%').select('id', 'settings'),
+    (sql) =>
+      sql('organizations').where('settings', 'like', '%"memory_retention_days":%').select('id', 'settings'),
   );
   return rows.flatMap(({ id, settings }) => {
     const { memory_retention_days: days } = organizationSettings({ settings });
