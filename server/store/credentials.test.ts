@@ -167,6 +167,31 @@ describeStores('API keys', (store, engine) => {
     expect(await store().principals.byApiKeyHash(key.hash, engine.clock.now())).toBeNull();
   });
 
+  it('that were found before, and are remembered, end with their time and with what other nodes do', async () => {
+    const reach = await newAccount(store());
+    const key = { ...newKey(), expires_at: '2030-01-01T00:00:00Z' };
+    const { apiKey } = await store().apiKeys.create(reach, key);
+    const count = async () => {
+      const call = await store().meteredCalls.begin(reach, 'demo:demo-1', apiKey.id);
+      await store().meteredCalls.end(call);
+    };
+    const found = async (hash = key.hash, at = engine.clock.now()) => {
+      await count();
+      return (await store().principals.byApiKeyHash(hash, at))?.apiKey ?? null;
+    };
+    for (const _turn of [1, 2]) expect(await found()).toMatchObject({ expired: false, disabled: false });
+    expect(await found(key.hash, new Date('2030-01-01T00:00:00Z'))).toMatchObject({ expired: true });
+    const other = await engine.open();
+    const again = { hash: randomUUID(), prefix: 'sk-BBBBBBBB' };
+    await other.apiKeys.rotate(reach, apiKey.id, again, new Date('2027-01-01T00:00:00Z'));
+    for (const _turn of [1, 2]) expect(await found()).toMatchObject({ secretNumber: 1, oldestSecret: 1 });
+    expect(await found(key.hash, new Date('2027-01-01T00:00:00Z'))).toBeNull();
+    await other.apiKeys.update(reach, apiKey.id, { disabled: true });
+    expect(await found(again.hash)).toMatchObject({ disabled: true });
+    await other.apiKeys.revoke(reach, apiKey.id);
+    expect(await found(again.hash)).toBeNull();
+  });
+
   it('refuse a time that no calendar of ours can write', async () => {
     const reach = await newAccount(store());
     for (const expires_at of [

@@ -4,6 +4,7 @@ import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { problemOf } from './database-errors.ts';
 import type { Reach } from './reach.ts';
+import type { Unchanged } from './unchanged.ts';
 
 export type Dialect = 'sqlite' | 'postgresql';
 
@@ -24,6 +25,13 @@ export interface Database {
   write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   /** As `write`, for what a run at work has to store: as many as there may be runs wait, and none is refused. */
   writeOfRun<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  /**
+   * As `writeOfRun`, for what only counts what was used, which nobody remembers. `counted` is called where something
+   * was written; nothing but counts may be.
+   */
+  writeCounts<T>(work: (sql: Knex.Transaction, counted: () => void) => Promise<T>): Promise<T>;
+  /** The same as long as nobody has written anything but counts; null where that cannot be told. */
+  version(): number | null;
   /** Reads and transactions that are under way or wait for a connection. */
   load(): DatabaseLoad;
   close(): Promise<void>;
@@ -69,9 +77,11 @@ export interface Pools {
     readonly pool: Knex;
     confine(sql: Knex.Transaction, scope: Exclude<Scope, 'installation'>): Promise<void>;
   };
+  /** Where it can be told whether anything has changed. */
+  readonly unchanged?: Unchanged;
 }
 
-export function databaseOf(dialect: Dialect, { reader, writer, confined }: Pools): Database {
+export function databaseOf(dialect: Dialect, { reader, writer, confined, unchanged }: Pools): Database {
   const inScope = <T>(scope: Exclude<Scope, 'installation'>, work: (sql: Knex.Transaction) => Promise<T>) =>
     inTransaction(confined?.pool ?? writer, async (sql) => {
       await confined?.confine(sql, scope);
@@ -86,6 +96,8 @@ export function databaseOf(dialect: Dialect, { reader, writer, confined }: Pools
     write: (scope, work) =>
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
     writeOfRun: (work) => writes.unbounded(() => inTransaction(writer, work)),
+    writeCounts: (work) => writes.unbounded(() => inCountingTransaction(writer, unchanged, work)),
+    version: () => unchanged?.version() ?? null,
     load: () => ({ reads: reads.count(), writes: writes.count() }),
     close: async () => {
       const pools = new Set([reader, writer, ...(confined ? [confined.pool] : [])]);
@@ -140,6 +152,30 @@ async function inTransaction<T>(pool: Knex, work: (sql: Knex.Transaction) => Pro
     if (connection && error !== failure?.error)
       connection.__knex__disposed = 'a transaction that did not end';
     throw failure ? failure.error : error;
+  }
+}
+
+/** Told of from when it has the lock to when its commit is over. */
+async function inCountingTransaction<T>(
+  pool: Knex,
+  unchanged: Unchanged | undefined,
+  work: (sql: Knex.Transaction, counted: () => void) => Promise<T>,
+): Promise<T> {
+  let committed = false;
+  try {
+    const result = await inTransaction(pool, async (sql) => {
+      let wrote = false;
+      unchanged?.beginCount();
+      const done = await work(sql, () => {
+        wrote = true;
+      });
+      if (wrote) unchanged?.commitCount();
+      return done;
+    });
+    committed = true;
+    return result;
+  } finally {
+    unchanged?.endCount(committed);
   }
 }
 

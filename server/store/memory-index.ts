@@ -75,7 +75,9 @@ export function findMemories(
       .join('memory_documents', 'memory_documents.id', 'memory_words.rowid')
       .join('memories', 'memories.id', 'memory_documents.memory_id')
       .whereRaw('memory_words match ?', [expression(marks, terms, wanted.all, fts)]);
-    return unexpired(matching, wanted.now).select('memories.*').orderBy('memory_words.rowid', 'desc');
+    return unexpired(matching, wanted.now)
+      .select<MemoryRow[]>('memories.*')
+      .orderBy('memory_words.rowid', 'desc');
   }
   const matching = sql('memory_documents')
     .whereRaw('words @@ ?::tsquery', [expression(marks, terms, wanted.all, tsquery)])
@@ -84,7 +86,7 @@ export function findMemories(
   const joined = sql('found')
     .withMaterialized('found', matching)
     .join('memories', 'memories.id', 'found.memory_id');
-  return unexpired(joined, wanted.now).select('memories.*').orderBy('found.place', 'desc');
+  return unexpired(joined, wanted.now).select<MemoryRow[]>('memories.*').orderBy('found.place', 'desc');
 }
 
 // No word begins like this, so that no query can spell one.

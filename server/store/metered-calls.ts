@@ -4,12 +4,12 @@ import type { Message, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
 import { databaseLimits } from './database.ts';
-import { joined } from './joined.ts';
 import { type Metered, meter, type Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { quotasOf } from './quota-use.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { together } from './together.ts';
 import { type FoundWorkspace, findDefaultWorkspace } from './workspaces.ts';
 
@@ -78,18 +78,16 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
   const now = (): number => clock.now().getTime();
   const atWork = callsAtWork({ database, clock });
   const storeAll = (all: readonly Work[]) =>
-    database.writeOfRun(async (sql) => {
-      await endAll(sql, all.filter(isEnding));
-      const begun = await beginAll(
-        sql,
-        all.filter((work): work is Beginning => !isEnding(work)),
-      );
+    database.writeCounts(async (sql, counted) => {
+      const beginnings = all.filter((work): work is Beginning => !isEnding(work));
+      if ((await endAll(sql, all.filter(isEnding))) || beginnings.length > 0) counted();
+      const begun = await beginAll(sql, beginnings);
       return all.map((work) => (isEnding(work) ? null : (begun.get(work) ?? null)));
     });
   const queue = together(storeAll);
   // On PostgreSQL each has a connection to itself, and many transactions go on at once.
   const uncounted = new Set<MeteredCall>();
-  const spenders = joined(askerOf, (beginning: Beginning) =>
+  const spenders = remembered(database, askerOf, (beginning: Beginning) =>
     database.read('installation', (sql) => spenderWithin(sql, beginning)),
   );
   const store = (work: Work) =>
@@ -122,15 +120,18 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
     return alike.map((one, index) => [one, { id: ids[index] ?? '', model, spender, notices }]);
   }
 
-  async function endAll(sql: Knex.Transaction, endings: readonly Ending[]): Promise<void> {
-    if (endings.length === 0) return;
+  /** Whether there was anything to count. */
+  async function endAll(sql: Knex.Transaction, endings: readonly Ending[]): Promise<boolean> {
     const ids = endings.flatMap(({ call }) => call.id ?? []);
     if (ids.length > 0) await atWork.delete(sql, ids);
+    let counted = false;
     for (const alike of Map.groupBy(endings, kindOf).values()) {
       const [{ call }] = alike as [Ending, ...Ending[]]; // a group has one at least
       const metered = sumOf(alike);
       if (metered) await meter(sql, call.spender, metered, now());
+      counted ||= metered !== null;
     }
+    return counted;
   }
 
   function beginUncounted(beginning: Beginning, spender: Spender): MeteredCall {

@@ -1,9 +1,9 @@
 /** Who a credential belongs to: one query for each request that carries one. */
 import type { Knex } from 'knex';
 import type { PermissionRule, Role, Scope, User } from '../contract/api.ts';
-import { joined } from './joined.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, type ReachedWorkspace } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { toUser, type UserRow } from './user-row.ts';
 
 export interface PrincipalMembership {
@@ -109,30 +109,37 @@ const touchIntervalMs = 60_000;
 
 const asItIs = (credential: string): string => credential;
 
+/** Somebody, and the row of their credential: what of it is still good is a matter of the time. */
+interface FoundOwner<Columns> {
+  readonly owner: CredentialOwner;
+  readonly row: Columns;
+}
+
 export function principalRepository({ database }: StoreParts): Principals {
+  const foundLogin = remembered(database, asItIs, (loginId) =>
+    database.read('installation', (sql) => loginOwner(sql, loginId)),
+  );
+  const foundKey = remembered(database, asItIs, (hash) =>
+    database.read('installation', (sql) =>
+      keyOwner(sql, (keys) => keys.where({ 'api_keys.hash': hash }).orWhere({ 'api_keys.old_hash': hash })),
+    ),
+  );
   return {
-    byLogin: joined(asItIs, (loginId, now: Date) =>
-      database.read('installation', (sql) => loginOwner(sql, loginId, now)),
-    ),
-    byApiKeyHash: joined(asItIs, (hash, now: Date) =>
-      database.read('installation', (sql) =>
-        keyOwner(
-          sql,
-          (keys) =>
-            keys
-              .where({ 'api_keys.hash': hash })
-              .orWhere((old) =>
-                old
-                  .where({ 'api_keys.old_hash': hash })
-                  .where('api_keys.old_hash_expires_at', '>', now.getTime()),
-              ),
-          now,
-          hash,
-        ),
-      ),
-    ),
-    byApiKey: (id, now) =>
-      database.read('installation', (sql) => keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id }), now)),
+    async byLogin(loginId, now) {
+      const found = await foundLogin(loginId);
+      return found && { ...found.owner, login: toLogin(found.row, now) };
+    },
+    async byApiKeyHash(hash, now) {
+      const found = await foundKey(hash);
+      if (!found || (hash !== found.row.key_hash && !oldIsGood(found.row, now))) return null;
+      return { ...found.owner, apiKey: toApiKey(found.row, now, hash) };
+    },
+    async byApiKey(id, now) {
+      const found = await database.read('installation', (sql) =>
+        keyOwner(sql, (keys) => keys.where({ 'api_keys.id': id })),
+      );
+      return found && { ...found.owner, apiKey: toApiKey(found.row, now) };
+    },
     byUser: (userId) => database.read('installation', (sql) => findPerson(sql, userId)),
     operator: () => database.read('installation', operator),
     touchApiKey: (id, { at, address, requests }) =>
@@ -149,7 +156,7 @@ export function principalRepository({ database }: StoreParts): Principals {
   };
 }
 
-async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginOwner | null> {
+async function loginOwner(sql: Knex, loginId: string): Promise<FoundOwner<LoginColumns> | null> {
   const rows: (UserRow & MembershipColumns & LoginColumns)[] = await withMemberships(
     sql,
     sql('logins').join('users', 'users.id', 'logins.user_id').where({ 'logins.id': loginId }),
@@ -160,15 +167,13 @@ async function loginOwner(sql: Knex, loginId: string, now: Date): Promise<LoginO
     login_last_seen_at: 'logins.last_seen_at',
   });
   const [row] = rows;
-  return row ? { ...toOwner(row, rows), login: toLogin(row, now) } : null;
+  return row ? { row, owner: toOwner(row, rows) } : null;
 }
 
 async function keyOwner(
   sql: Knex,
   which: (keys: Knex.QueryBuilder) => Knex.QueryBuilder,
-  now: Date,
-  hash?: string,
-): Promise<ApiKeyOwner | null> {
+): Promise<FoundOwner<ApiKeyColumns> | null> {
   const rows: (UserRow & MembershipColumns & ApiKeyColumns)[] = await withMemberships(
     sql,
     sql('api_keys')
@@ -191,7 +196,7 @@ async function keyOwner(
     key_old_expires_at: 'api_keys.old_hash_expires_at',
   });
   const [row] = rows;
-  return row ? { ...toOwner(row, rows), apiKey: toApiKey(row, now, hash) } : null;
+  return row ? { row, owner: toOwner(row, rows) } : null;
 }
 
 /** Somebody as they are now, by no credential: for what the server does on their behalf. */
@@ -299,7 +304,6 @@ function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {
 
 function toApiKey(row: ApiKeyColumns, now: Date, hash = row.key_hash): ApiKeyOwner['apiKey'] {
   const { key_secret_number: newest, key_workspace_id: workspaceId } = row;
-  const oldIsGood = row.key_old_expires_at !== null && row.key_old_expires_at > now.getTime();
   return {
     id: row.key_id,
     scopes: JSON.parse(row.key_scopes),
@@ -309,8 +313,13 @@ function toApiKey(row: ApiKeyColumns, now: Date, hash = row.key_hash): ApiKeyOwn
     ipAllow: JSON.parse(row.key_ip_allow),
     permissionRules: JSON.parse(row.key_permission_rules),
     rateLimit: row.key_rate_limit,
-    oldestSecret: oldIsGood ? newest - 1 : newest,
+    oldestSecret: oldIsGood(row, now) ? newest - 1 : newest,
     secretNumber: hash === row.key_hash ? newest : newest - 1,
     lastUsedAt: row.key_last_used_at === null ? null : new Date(row.key_last_used_at),
   };
+}
+
+/** Whether the secret before the newest is still taken. */
+function oldIsGood({ key_old_expires_at: end }: ApiKeyColumns, now: Date): boolean {
+  return end !== null && end > now.getTime();
 }

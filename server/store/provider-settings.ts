@@ -6,10 +6,10 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
-import { joined } from './joined.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, notFound, type Reach, requireRole, wholeOrganizations } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { timestamp } from './timestamps.ts';
 
 /** Whose a setting is. */
@@ -177,7 +177,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         const rows = await (scope === 'user' ? visible(all, reach) : all.whereIn('owner_id', owners));
         return rows.map(toStored);
       }),
-    forRuns: joined(JSON.stringify, ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
+    forRuns: remembered(database, JSON.stringify, ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
       database.read('installation', async (sql) => {
         const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
         const rows: (ProviderSettingRow & { discovered_mark: string | null })[] = await sql(

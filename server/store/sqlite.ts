@@ -5,8 +5,10 @@ import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
+import { commitCounter } from './commit-counter.ts';
 import { connect, type Database, databaseOf } from './database.ts';
 import { type Connection as KeptConnection, keepStatements } from './kept-statements.ts';
+import { Unchanged } from './unchanged.ts';
 import { loadVectors } from './vector-extension.ts';
 
 const pragmas = `
@@ -28,7 +30,15 @@ export function openSqlite(file: string, log: Log): Database {
   const writer = pool({ filename: file, setUp: `${pragmas} pragma busy_timeout = 0;`, max: 1 }, log);
   lockAtBegin(writer);
   const reader = pool({ filename: file, setUp: `${pragmas} pragma query_only = on;`, max: readers }, log);
-  return databaseOf('sqlite', { reader, writer });
+  const commits = commitCounter(file);
+  const database = databaseOf('sqlite', { reader, writer, unchanged: new Unchanged(commits) });
+  return {
+    ...database,
+    close: async () => {
+      await database.close();
+      commits.close();
+    },
+  };
 }
 
 /** The file is always there: whoever waits, waits for others in this process, of whom there are at most so many. */

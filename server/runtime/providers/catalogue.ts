@@ -146,9 +146,22 @@ async function calculation(
   prices ??= import('@pydantic/genai-prices');
   const { calcPrice, findProvider } = await prices;
   const vendorId = vendors.get(providerId) ?? providerId;
-  const vendor = findProvider({ providerId: vendorId });
-  if (vendor?.id !== vendorId) return null;
+  const vendor = foundVendors.get(vendorId) ?? foundVendor(findProvider({ providerId: vendorId }), vendorId);
+  if (vendor === 'none') return null;
   return (units) => calculated(calcPrice, units, modelId, vendor);
+}
+
+/** Each call asks for the vendor of its provider, which is looked for by patterns: those of the list do not change. */
+const foundVendors = new Map<string, Provider | 'none'>();
+
+/** People choose the ids of their providers. */
+const mostVendors = 1000;
+
+function foundVendor(found: Provider | undefined, id: string): Provider | 'none' {
+  const vendor = found?.id === id ? found : 'none';
+  if (foundVendors.size >= mostVendors) foundVendors.clear();
+  foundVendors.set(id, vendor);
+  return vendor;
 }
 
 function calculated(

@@ -1,0 +1,170 @@
+/** What is remembered of a database: asked once, and again as soon as anybody has written anything but counts. */
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, expect, test } from 'vitest';
+import { createLog } from '../log.ts';
+import { commitCounter } from './commit-counter.ts';
+import type { Database } from './database.ts';
+import { remembered } from './remembered.ts';
+import { openSqlite } from './sqlite.ts';
+import { Unchanged } from './unchanged.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'service-remembered-'));
+const endings: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const end of endings) await end();
+  rmSync(folder, { recursive: true });
+});
+let files = 0;
+
+/** Two on one file, as two processes have it; the first remembers. */
+async function twoOnOneFile() {
+  files += 1;
+  const file = join(folder, `${files}.db`);
+  const [own, other] = [openSqlite(file, createLog('silent')), openSqlite(file, createLog('silent'))];
+  endings.push(own.close, other.close);
+  await own.write('installation', async (sql) => {
+    await sql.raw('create table facts (id integer primary key, value integer)');
+    await sql.raw('create table counts (id integer primary key, value integer)');
+    await sql('facts').insert({ id: 1, value: 0 });
+    await sql('counts').insert({ id: 1, value: 0 });
+  });
+  let queries = 0;
+  const value = remembered(own, String, (id: number) => {
+    queries += 1;
+    return own.read('installation', async (sql) => {
+      const row = await sql('facts').where({ id }).first();
+      return (row?.value ?? null) as number | null;
+    });
+  });
+  return { file, own, other, value: () => value(1), absent: () => value(2), queries: () => queries };
+}
+
+const write = (database: Database, value: number) =>
+  database.write('installation', (sql) => sql('facts').where({ id: 1 }).update({ value }));
+const count = (database: Database) =>
+  database.writeCounts(async (sql, counted) => {
+    await sql('counts').increment('value');
+    counted();
+  });
+
+test('an answer is asked for once, and counts of this process change nothing', async () => {
+  const { own, value, queries } = await twoOnOneFile();
+  await value();
+  await value();
+  // Nothing has shown yet that commits can be seen.
+  expect([own.version(), queries()]).toEqual([null, 2]);
+  await count(own);
+  for (let turn = 0; turn < 3; turn += 1) {
+    expect(await value()).toBe(0);
+    await count(own);
+  }
+  expect(queries()).toBe(3);
+});
+
+test('whatever else is written is seen by the next question, by whoever it was', async () => {
+  const { file, own, other, value, queries } = await twoOnOneFile();
+  await count(own);
+  await value();
+  await write(own, 1);
+  expect(await value()).toBe(1);
+  await write(other, 2);
+  expect(await value()).toBe(2);
+  const script = `new (require('sqlite3').Database)(${JSON.stringify(file)}).run('update facts set value = 3')`;
+  await promisify(execFile)(process.execPath, ['-e', script], { cwd: import.meta.dirname });
+  expect(await value()).toBe(3);
+  expect(queries()).toBe(4);
+  // What another one counts cannot be told from what it changes.
+  await count(other);
+  expect([await value(), queries()]).toEqual([3, 5]);
+});
+
+test('what is not there is asked for each time', async () => {
+  const { own, absent, queries } = await twoOnOneFile();
+  await count(own);
+  expect([await absent(), await absent(), queries()]).toEqual([null, null, 2]);
+});
+
+test('a count that fails, or writes nothing, hides no change', async () => {
+  const { own, other, value, queries } = await twoOnOneFile();
+  await count(own);
+  await value();
+  const failed = own.writeCounts(async (sql, counted) => {
+    await sql('counts').increment('value');
+    counted();
+    throw new Error('as planned');
+  });
+  await expect(failed).rejects.toThrow('as planned');
+  await own.writeCounts(async () => undefined);
+  expect([await value(), queries()]).toEqual([0, 1]);
+  await write(other, 1);
+  await own.writeCounts(async () => undefined);
+  expect(await value()).toBe(1);
+});
+
+test('amid counts, no answer is older than the last change of another process', async () => {
+  const { own, other, value, queries } = await twoOnOneFile();
+  let over = false;
+  const counting = (async () => {
+    while (!over) await count(own);
+  })();
+  for (let turn = 1; turn <= 30; turn += 1) {
+    await write(other, turn);
+    expect(await value()).toBe(turn);
+    await count(own);
+    expect(await value()).toBe(turn);
+  }
+  over = true;
+  await counting;
+  expect(queries()).toBeLessThan(60);
+});
+
+test('where commits do not show, nothing is remembered', async () => {
+  let commits = 1;
+  const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
+  const counted = (shows: boolean) => {
+    unchanged.beginCount();
+    unchanged.commitCount();
+    if (shows) commits += 1;
+    unchanged.endCount(true);
+    return unchanged.version();
+  };
+  expect([counted(true), counted(false), counted(true)]).toEqual([expect.any(Number), null, null]);
+});
+
+test('while a count commits, the next commit is nobody’s', () => {
+  let commits = 1;
+  const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
+  unchanged.beginCount();
+  unchanged.commitCount();
+  commits += 1;
+  unchanged.endCount(true);
+  const before = unchanged.version();
+  unchanged.beginCount();
+  unchanged.commitCount();
+  expect(unchanged.version()).toBe(before);
+  commits += 1;
+  expect(unchanged.version()).toBeNull();
+  // It has failed, and the commit was that of another.
+  unchanged.endCount(false);
+  expect(unchanged.version()).not.toBe(before);
+});
+
+test('an index that was made anew is read anew', async () => {
+  const { file, own, other } = await twoOnOneFile();
+  const counter = commitCounter(file);
+  const early = counter.read();
+  await write(own, 1);
+  expect(counter.read()).toBe((early ?? 0) + 1);
+  await own.close();
+  await other.close();
+  expect(counter.read()).toBeNull();
+  const again = openSqlite(file, createLog('silent'));
+  await write(again, 2);
+  expect(counter.read()).toEqual(expect.any(Number));
+  counter.close();
+  await again.close();
+});
