@@ -156,6 +156,21 @@ test('tokens are counted by the documented rule, and models are listed', async (
   await expect(client.models.retrieve('claude-c')).rejects.toBeInstanceOf(Anthropic.NotFoundError);
 });
 
+test('the list of models has pages, with what each model reads and writes', async () => {
+  const ids = ['claude-a', 'claude-b', 'claude-c', 'claude-d', 'claude-e'];
+  await upstream.script([], ids, { page_size: 2 });
+  const listed = await Array.fromAsync(client.models.list({ limit: 100 }));
+  expect(listed.map(({ id }) => id)).toEqual(ids);
+  expect(listed[0]).toMatchObject({
+    ...{ type: 'model', display_name: expect.any(String) },
+    ...{ max_input_tokens: expect.any(Number), max_tokens: expect.any(Number) },
+  });
+  expect((await upstream.requests()).map(({ path }) => path)).toEqual([
+    ...['/v1/models?limit=100', '/v1/models?limit=100&after_id=claude-b'],
+    '/v1/models?limit=100&after_id=claude-d',
+  ]);
+});
+
 test.each([
   [400, Anthropic.BadRequestError, 'invalid_request_error'],
   [401, Anthropic.AuthenticationError, 'authentication_error'],

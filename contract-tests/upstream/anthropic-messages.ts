@@ -63,7 +63,8 @@ function errorBody(refusal: Refusal, requestId: string): unknown {
 }
 
 function modelInfo(id: string): unknown {
-  return { type: 'model', id, display_name: id, created_at: '2026-01-01T00:00:00Z' };
+  const limits = { max_input_tokens: 200_000, max_tokens: 64_000 };
+  return { type: 'model', id, display_name: id, created_at: '2026-01-01T00:00:00Z', ...limits };
 }
 
 function emptyMessage(model: string) {

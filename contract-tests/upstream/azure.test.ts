@@ -73,6 +73,38 @@ test('the v1 paths take the deployment as the model, and tokens of Entra ID', as
   expect((await upstream.latest(() => true)).headers.authorization).toBe('Bearer a-token');
 });
 
+test('models are listed by both kinds of paths', async () => {
+  await upstream.script([], ['gpt-a', 'gpt-b']);
+  const newer = new OpenAI({ baseURL: `${upstream.url}/openai/v1`, apiKey: 'a-token', maxRetries: 0 });
+  for (const one of [client, newer])
+    expect((await one.models.list()).data).toMatchObject([{ id: 'gpt-a', object: 'model' }, { id: 'gpt-b' }]);
+  expect((await upstream.requests()).map(({ path }) => path)).toEqual([
+    ...['/openai/models?api-version=2024-10-21', '/openai/v1/models'],
+  ]);
+});
+
+// No SDK of a bearable size lists them: the form is that of Microsoft's reference.
+test('the deployments of a project are listed for tokens alone, and each page names the next one', async () => {
+  const ids = ['one', 'two', 'three'];
+  await upstream.script([], ids, { page_size: 2 });
+  const place = `${upstream.url}/api/projects/ours/deployments?api-version=v1`;
+  const authorization = 'Bearer a-token';
+  interface Page {
+    readonly value: readonly { readonly type: string; readonly name: string }[];
+    readonly nextLink?: string;
+  }
+  const page = async (url = '') => (await (await fetch(url, { headers: { authorization } })).json()) as Page; // the form is what is tested
+  const first = await page(place);
+  const second = await page(first.nextLink);
+  expect([...first.value, ...second.value].map(({ type, name }) => [type, name])).toEqual(
+    ids.map((id) => ['ModelDeployment', id]),
+  );
+  expect(second).not.toHaveProperty('nextLink');
+  expect((await fetch(place, { headers: { 'api-key': 'k' } })).status).toBe(401);
+  const unversioned = place.replace('v1', 'latest');
+  expect((await fetch(unversioned, { headers: { authorization } })).status).toBe(404);
+});
+
 test.each([
   [401, OpenAI.AuthenticationError, '401'],
   [404, OpenAI.NotFoundError, 'DeploymentNotFound'],

@@ -32,6 +32,31 @@ export const azureDeployments: Dialect = {
   modelList: (ids) => ({ object: 'list', data: ids.map(deployment) }),
 };
 
+/** The deployments of a Foundry project, which are told to tokens of Entra ID; `at` is where the list is. */
+export function projectDeployments(at: URL): Dialect {
+  return {
+    ...azure,
+    apiKey: bearer,
+    pagesUnasked: true,
+    modelList: (ids, next) => ({
+      value: ids.map(projectDeployment),
+      ...(next !== null && { nextLink: nextPage(at, next) }),
+    }),
+  };
+}
+
+function nextPage(at: URL, after: string): string {
+  const next = new URL(at);
+  next.searchParams.set('pageToken', after);
+  return next.href;
+}
+
+function projectDeployment(name: string) {
+  const of = { modelName: `model-of-${name}`, modelVersion: '2026-08-07', modelPublisher: 'OpenAI' };
+  const sku = { capacity: 100, family: '', name: 'GlobalStandard', size: '', tier: '' };
+  return { type: 'ModelDeployment', name, ...of, capabilities: { chat_completion: 'true' }, sku };
+}
+
 function deployment(id: string) {
   const times = { created_at: 1767225600, updated_at: 1767225600 };
   const rest = { scale_settings: { scale_type: 'standard' }, owner: 'organization-owner' };

@@ -65,6 +65,8 @@ export interface Dialect {
   errorFrame(refusal: Refusal): string;
   /** One page; `next` names the model before the next one, null on the last. */
   modelList(ids: string[], next: string | null): unknown;
+  /** Whether also those get pages of the list who have named no size. */
+  pagesUnasked?: true;
   model(id: string): unknown;
   noKey(): Refusal;
   /** Whether the vendor says in the body of an error, and not in a header, when to come back. */

@@ -146,7 +146,8 @@ async function sendModels(
   const start = ids.indexOf(query.get('after_id') ?? query.get('pageToken') ?? '') + 1;
   // Those who are not asked for pages have none.
   const asked = query.get('limit') ?? query.get('pageSize');
-  const size = asked === null ? ids.length : Math.min(Number(asked), list.page_size);
+  const most = delivery.dialect.pagesUnasked ? list.page_size : ids.length;
+  const size = asked === null ? most : Math.min(Number(asked), list.page_size);
   const page = ids.slice(start, start + size);
   const last = page.at(-1);
   const next = last !== undefined && last !== ids.at(-1) ? last : null;
@@ -183,7 +184,7 @@ function refuseUnknownModel(front: Front, model: string): void {
 }
 
 function urlOf(request: IncomingMessage): URL {
-  return new URL(request.url ?? '', 'http://upstream');
+  return new URL(request.url ?? '', `http://${request.headers.host}`);
 }
 
 function pathOf(request: IncomingMessage): string {

@@ -219,6 +219,24 @@ describe.each(['gemini', 'vertex'] as const)('%s', (kind) => {
   });
 });
 
+test.each(['gemini', 'vertex'] as const)('%s lists its models, page by page', async (kind) => {
+  const ids = ['one', 'two', 'three', 'four', 'five'];
+  await upstream.script([], ids, { page_size: 2 });
+  const listed = await Array.fromAsync(await clients[kind].models.list({ config: { pageSize: 100 } }));
+  const prefix = kind === 'gemini' ? 'models' : 'publishers/google/models';
+  expect(listed.map(({ name }) => name)).toEqual(ids.map((id) => `${prefix}/${id}`));
+  if (kind === 'gemini')
+    expect(listed[0]).toMatchObject({
+      displayName: 'one',
+      inputTokenLimit: 1_048_576,
+      outputTokenLimit: 65_536,
+    });
+  const asked = (await upstream.requests()).filter(({ path }) => path !== '/token');
+  expect(asked.map(({ path }) => path.replace(/\?.*/, ''))).toEqual(
+    Array(3).fill(kind === 'gemini' ? '/v1/models' : '/v1beta1/publishers/google/models'),
+  );
+});
+
 const asking = [
   { role: 'user', parts: [{ text: 'x' }] },
   { role: 'model', parts: [{ functionCall: { name: 'clock', args: {} } }] },

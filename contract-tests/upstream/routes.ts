@@ -1,7 +1,7 @@
 // Which vendor a request is for and what it asks there, told by its path and, where two share one, by its headers.
 import type { IncomingHttpHeaders } from 'node:http';
 import { anthropicMessages } from './anthropic-messages.ts';
-import { azure, azureDeployments } from './azure.ts';
+import { azure, azureDeployments, projectDeployments } from './azure.ts';
 import { chatCompletions } from './chat-completions.ts';
 import { type Dialect, type Place, Refusal } from './dialect.ts';
 import {
@@ -31,6 +31,8 @@ export interface Route {
 export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Dialect): Route {
   const path = url.pathname;
   const task = openAiTask(path);
+  if (/^\/api\/projects\/[^/]+\/deployments$/.test(path))
+    return { dialect: projectDeployments(url), ask: projectAsk(url) };
   if (path === '/openai/deployments') return { dialect: azureDeployments, ask: deploymentsAsk(url) };
   if (path.startsWith('/openai/') && path.endsWith('/embeddings'))
     return { dialect: azureEmbeddings, ask: azureAsk(url) };
@@ -78,6 +80,11 @@ function azureAsk({ pathname, searchParams }: URL): Ask {
 /** Later versions leave it to those who manage the subscription. */
 function deploymentsAsk({ searchParams }: URL): Ask {
   const known = ['2022-12-01', '2023-03-15-preview'].includes(searchParams.get('api-version') ?? '');
+  return known ? { kind: 'models', id: '' } : notFound('Resource not found', '404');
+}
+
+function projectAsk({ searchParams }: URL): Ask {
+  const known = /^(v1|\d{4}-\d{2}-\d{2})$/.test(searchParams.get('api-version') ?? '');
   return known ? { kind: 'models', id: '' } : notFound('Resource not found', '404');
 }
 

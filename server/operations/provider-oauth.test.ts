@@ -63,9 +63,9 @@ function client(more = {}) {
 }
 
 /** A setting without a key, which waits for its connection. */
-async function waiting(): Promise<string> {
+async function waiting(more: object = {}): Promise<string> {
   made += 1;
-  const body = { scope: 'user', provider_id: 'anthropic', name: `Waiting ${made}`, disable: true };
+  const body = { scope: 'user', provider_id: 'anthropic', name: `Waiting ${made}`, disable: true, ...more };
   const answer = await ask('POST', base, body);
   expect(answer).toMatchObject({ status: 201, body: { usable: false, api_key_set: false } });
   return answer.body.id;
@@ -84,8 +84,8 @@ function shown(id: string): Promise<Answer> {
 }
 
 /** Connected by a code, with this answer of the token server. */
-async function connected(answer: object, more: object = {}): Promise<string> {
-  const id = await waiting();
+async function connected(answer: object, more: object = {}, setting: object = {}): Promise<string> {
+  const id = await waiting(setting);
   const { body } = await start(id, { flow: 'code', client: client(more) });
   tokens.answer = () => [200, answer];
   expect((await complete(id, { state: body.state, code: 'a-code' })).status).toBe(200);
@@ -329,6 +329,76 @@ test('a token server that is down is asked again; one that refuses is told of as
   expect((await complete(id, { state: body.state, code: 'a-code' })).body).toMatchObject({ connected: true });
   expect(await token(id)).toBe('again');
   expect((await ask('GET', `${base}/${id}`)).body.usable).toBe(true);
+});
+
+test('a setting that is opened by a token is tried with it, renewed where it has ended, and told what is refused', async () => {
+  const upstream = await startUpstream();
+  const id = await connected({ access_token: 'first', refresh_token: 'r1', expires_in: 60 });
+  const lead = (base_url: string) => ask('PATCH', `${base}/${id}`, { base_url }, mergePatch);
+  const tried = async () => {
+    const { status, body } = await ask('POST', `${base}/${id}/test`);
+    return [status, body.ok ?? body.code, body.models_seen ?? body.error?.code ?? null];
+  };
+  const sent = async () => (await upstream.requests()).map(({ headers }) => headers.authorization);
+  expect((await lead(`${upstream.url}/v1`)).status).toBe(200);
+  await upstream.script([], ['one', 'two']);
+  expect([await tried(), await sent()]).toEqual([[200, true, 2], ['Bearer first']]);
+  now += 60_000;
+  tokens.answer = () => [200, { access_token: 'second', refresh_token: 'r2', expires_in: 60 }];
+  await upstream.script([], undefined, { fail: { kind: 'status', status: 401 } });
+  expect(await tried()).toEqual([200, false, 'provider_refused']);
+  expect((await sent())[0]).toBe('Bearer second');
+  // Where the token server refuses, the provider is not asked.
+  now += 60_000;
+  tokens.answer = () => [400, { error: 'invalid_grant' }];
+  await upstream.script([], ['one']);
+  expect(await tried()).toEqual([200, false, 'provider_refused']);
+  expect(await sent()).toEqual([]);
+  expect(await tried()).toEqual([200, false, 'setting_unusable']);
+  await upstream.stop();
+});
+
+test('the deployments of a project on Azure are told to the token, page by page, which goes nowhere else', async () => {
+  const upstream = await startUpstream();
+  const place = '/api/projects/ours';
+  const azure = { provider_id: 'azure', type: 'azure', base_url: upstream.url + place };
+  const id = await connected({ access_token: 'of-entra', expires_in: 3600 }, {}, azure);
+  const tried = async () => (await ask('POST', `${base}/${id}/test`)).body;
+  await upstream.script([], ['one', 'two', 'three'], { page_size: 2 });
+  expect(await tried()).toMatchObject({ ok: true, models_seen: 3 });
+  const [first, second, ...others] = await upstream.requests();
+  expect(first?.path).toBe(`${place}/deployments?api-version=v1`);
+  for (const one of [first, second]) expect(one?.headers.authorization).toBe('Bearer of-entra');
+  expect(others).toEqual([]);
+  const away = await startUpstream();
+  const body = JSON.stringify({ value: [{ name: 'one' }], nextLink: `${away.url}${place}/deployments` });
+  const fail = { kind: 'status', status: 200, body, content_type: 'application/json' };
+  await upstream.script([], undefined, { fail });
+  expect(await tried()).toMatchObject({ ok: true, models_seen: 1 });
+  expect(await away.requests()).toEqual([]);
+  // A key is told those of the resource, by the version that tells them; where that is gone, there is no list.
+  await ask('PATCH', `${base}/${id}`, { api_key: 'k' }, mergePatch);
+  await upstream.script([], ['one', 'two']);
+  expect(await tried()).toMatchObject({ ok: true, models_seen: 2 });
+  expect((await upstream.requests())[0]?.path).toBe('/openai/deployments?api-version=2023-03-15-preview');
+  const gone = {
+    error: { code: 'InvalidApiVersionParameter', message: 'The api-version is not supported.' },
+  };
+  const refusal = { kind: 'status', status: 400, body: JSON.stringify(gone) };
+  await upstream.script([], undefined, { fail: refusal });
+  expect(await tried()).toMatchObject({ ok: false, error: { message: expect.stringContaining('no list') } });
+  await Promise.all([upstream.stop(), away.stop()]);
+});
+
+test('a setting whose provider is not reached is a 502 when it is tried, without its key', async () => {
+  const dead = await startUpstream();
+  await dead.stop();
+  const body = { scope: 'user', provider_id: 'dead', type: 'openai-compat', api_key: 'the-key-of-it' };
+  const made = await ask('POST', base, { ...body, base_url: `${dead.url}/v1`, models: [{ id: 'x' }] });
+  const answer = await ask('POST', `${base}/${made.body.id}/test`);
+  expect([answer.status, answer.body.code]).toEqual([502, 'provider_failed']);
+  expect(answer.body.detail).toMatch(/refused|reach/i);
+  expect(JSON.stringify(answer.body)).not.toContain('the-key-of-it');
 });
 
 describe('a renewal whose answer nobody has heard', () => {

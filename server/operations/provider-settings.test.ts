@@ -202,6 +202,71 @@ describe('what is refused when it is written', () => {
   });
 });
 
+describe('a setting that this version cannot read', () => {
+  const { provider_id: _provider, ...entry } = gateway;
+
+  /** Past every check, as another version could have done. */
+  async function store(id: string, content: unknown): Promise<void> {
+    const { providerSettings } = app.services.store;
+    const reach = { userId: people.member.user.id, memberships: [], organizationIds: [], workspaces: [] };
+    const read = await providerSettings.find(reach, id);
+    if (!read) throw new Error('it is there');
+    await providerSettings.replace(reach, read, { ...read, entry: content as typeof read.entry });
+  }
+
+  test.each([
+    ['a type that is not known', { ...entry, type: 'vendor-of-tomorrow' }, 'type', { type: 'anthropic' }],
+    ['models that are none', { ...entry, models: 'all' }, 'models', { models: [{ id: 'big' }] }],
+    ['an address that is none', { ...entry, base_url: 7 }, 'base_url', { base_url: gateway.base_url }],
+    [
+      'an unknown member of a model',
+      { ...entry, models: [{ id: 'x', colour: 1 }] },
+      'models',
+      { models: [{ id: 'x' }] },
+    ],
+    ['nothing at all', null, '', null],
+  ])(
+    'because of %s is shown, breaks nothing else, and is written again',
+    async (_what, stored, member, mended) => {
+      const { place, setting } = await madeBy('member', { provider_id: 'odd', api_key: 'k' });
+      const fine = await madeBy('member', { provider_id: 'fine', api_key: 'k' });
+      await store(setting.id, stored);
+      const { status, body } = await ask('member', 'GET', `${path}?provider_id=odd`);
+      expect([status, body.data.map(({ id }: Json) => id)]).toEqual([200, [setting.id]]);
+      expect(body.data[0]).toMatchObject({
+        usable: false,
+        diagnostics: [{ severity: 'error', message: expect.stringContaining(`cannot read ${member}`) }],
+      });
+      for (const [method, at] of [
+        ['GET', place],
+        ['GET', `${place}/models`],
+        ['POST', `${place}/test`],
+        ['GET', `${path}/default-models`],
+        ['GET', '/v1/models'],
+      ] as const)
+        expect([at, (await ask('member', method, at)).status]).toEqual([at, 200]);
+      const estimate = { prompt: 'x', model: 'fine:big' };
+      expect((await ask('member', 'POST', '/api/v1/query/estimate', estimate)).status).toBe(200);
+      expect(coded(await ask('member', 'PATCH', place, { name: 'Another' }))).toEqual([
+        400,
+        'invalid_request',
+      ]);
+      if (mended) {
+        const answer = await ask('member', 'PATCH', place, { models: gateway.models, ...mended });
+        expect(answer.body).toMatchObject({ usable: true, diagnostics: [] });
+      }
+      for (const at of [place, fine.place]) expect((await ask('member', 'DELETE', at)).status).toBe(204);
+    },
+  );
+
+  test('because a newer one knows more members works without them', async () => {
+    const { place, setting } = await madeBy('member', { provider_id: 'newer', api_key: 'k' });
+    await store(setting.id, { ...entry, region: 'north' });
+    expect((await ask('member', 'GET', place)).body).toMatchObject({ usable: true, diagnostics: [] });
+    await ask('member', 'DELETE', place);
+  });
+});
+
 describe('who sees and changes it', () => {
   test('their own is theirs alone, whatever the role of others', async () => {
     const { place, setting } = await madeBy('viewer', { api_key: 'k' });

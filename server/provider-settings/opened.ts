@@ -31,6 +31,13 @@ export async function openSetting(
   const discovered = await discoveredModels(parts, stored);
   const ids = discovered.map(({ id }) => id);
   const { type, ...literal } = await resolveLiteral(providerId, provider, ids);
+  const [strange] = stored.strange;
+  if (strange !== undefined)
+    return unusable(
+      type,
+      `This version of the server cannot read ${strange || 'what is stored of it'}`,
+      strange ? `Write ${strange} again.` : 'Delete it, and make another.',
+    );
   if (secrets === null)
     return unusable(
       type,

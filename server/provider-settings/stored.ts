@@ -20,6 +20,8 @@ export interface StoredSetting extends SettingContent {
   readonly organizationId: string | null;
   readonly workspaceId: string | null;
   readonly providerId: string;
+  /** The members of its entry that this version cannot read, and that are left out of it. */
+  readonly strange: readonly string[];
   readonly revision: number;
   /** Tells one list of what its provider lists from another; null where there is none, absent where nobody has looked. */
   readonly discoveredMark?: string | null;

@@ -32,6 +32,9 @@ export function changeSetting(
   patch: ProviderSettingUpdate,
 ): Promise<SettingContent> {
   const { name = stored.name, priority = stored.priority, ...changes } = patch;
+  // What is left out by mistake would be lost with this change.
+  const strange = stored.strange.find((member) => !(member in changes));
+  if (strange !== undefined) throw unreadable(strange);
   // Those that cannot be opened any more have to be written again.
   const before = { ...stored.entry, ...openedSecrets(parts, stored) };
   // A merge patch of what the schema allows makes again what the schema allows.
@@ -79,6 +82,14 @@ async function modelsElsewhere(
   if (entry.disable) return ['to be discovered'];
   const models = await discoveredModels(parts, { id, entry });
   return models.map((model) => model.id);
+}
+
+function unreadable(member: string): Problem {
+  return refusal(
+    member === ''
+      ? 'This version of the server cannot read what is stored of it. Delete it, and make another.'
+      : `This version of the server cannot read ${member}. Write it again.`,
+  );
 }
 
 const fields = ['base_url', 'api_key', 'extra_headers', 'extra_body', 'models'] as const;

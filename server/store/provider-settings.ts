@@ -8,6 +8,7 @@ import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
+import { readEntry } from './provider-entry.ts';
 import { covers, notFound, type Reach, requireRole, wholeOrganizations } from './reach.ts';
 import { remembered } from './remembered.ts';
 import { timestamp } from './timestamps.ts';
@@ -34,6 +35,8 @@ export interface ProviderSettingContent {
 export interface StoredProviderSetting extends ProviderSettingContent, ProviderSettingOwner {
   readonly id: string;
   readonly providerId: string;
+  /** The members of its entry that cannot be read, and are left out. */
+  readonly strange: readonly string[];
   readonly revision: number;
   /** Of what its provider lists itself; null where there is nothing, absent where it was not looked for. */
   readonly discoveredMark?: string | null;
@@ -177,22 +180,25 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
         const rows = await (scope === 'user' ? visible(all, reach) : all.whereIn('owner_id', owners));
         return rows.map(toStored);
       }),
-    forRuns: remembered(database, JSON.stringify, ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
-      database.read('installation', async (sql) => {
-        const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
-        const rows: (ProviderSettingRow & { discovered_mark: string | null })[] = await sql(
-          'provider_settings',
-        )
-          .leftJoin('provider_models', 'provider_models.setting_id', 'provider_settings.id')
-          .select('provider_settings.*', 'provider_models.mark as discovered_mark')
-          .whereIn('owner_id', [userId, workspaceId])
-          .orWhere('owner_id', organization)
-          .orWhere({ id: providerSettingId ?? '' });
-        const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);
-        return rows
-          .sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b))
-          .map((row) => ({ ...toStored(row), discoveredMark: row.discovered_mark }));
-      }),
+    forRuns: remembered(
+      database,
+      JSON.stringify,
+      ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
+        database.read('installation', async (sql) => {
+          const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
+          const rows: (ProviderSettingRow & { discovered_mark: string | null })[] = await sql(
+            'provider_settings',
+          )
+            .leftJoin('provider_models', 'provider_models.setting_id', 'provider_settings.id')
+            .select('provider_settings.*', 'provider_models.mark as discovered_mark')
+            .whereIn('owner_id', [userId, workspaceId])
+            .orWhere('owner_id', organization)
+            .orWhere({ id: providerSettingId ?? '' });
+          const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);
+          return rows
+            .sort((a, b) => wanted(b) - wanted(a) || byPrecedence(a, b))
+            .map((row) => ({ ...toStored(row), discoveredMark: row.discovered_mark }));
+        }),
     ),
   };
 }
@@ -312,7 +318,7 @@ function record(
 function told({ scope, workspace_id, provider_id, name, priority, entry, ...row }: ProviderSettingRow) {
   return {
     ...{ scope, workspace_id, provider_id, name, priority },
-    ...JSON.parse(entry),
+    ...readEntry(entry).entry,
     extra_header_names: JSON.parse(row.extra_header_names),
     secrets: row.secrets,
   };
@@ -367,7 +373,7 @@ function toStored(row: ProviderSettingRow): StoredProviderSetting {
     providerId: row.provider_id,
     name: row.name,
     priority: row.priority,
-    entry: JSON.parse(row.entry),
+    ...readEntry(row.entry),
     apiKeySet: Boolean(row.api_key_set),
     extraHeaderNames: JSON.parse(row.extra_header_names),
     secrets: row.secrets,

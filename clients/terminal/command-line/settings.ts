@@ -1,6 +1,6 @@
 /** Settings on the command line: trust in them, what they say, and what they amount to. */
 import { type Command, Option } from 'commander';
-import { jsonOption, withExample } from './describe.ts';
+import { jsonOption, serverOption, withExample } from './describe.ts';
 
 /** `trust`. */
 export function addTrust(program: Command): void {
@@ -109,8 +109,11 @@ export function addListings(program: Command): void {
   withExample(
     program
       .command('models')
-      .description('List the models that can be asked here, and which are large and small.')
+      .description(
+        'List the models that can be asked here, and which are large and small; with --server those that you can ask there.',
+      )
       .addOption(jsonOption())
+      .addOption(serverOption())
       .action(async (options) => (await import('../commands/models.ts')).listModels(options)),
     'service models',
   );

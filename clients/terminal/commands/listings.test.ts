@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { dataFolder, type TestHome, testHome } from '../test-command.ts';
+import { startTestServer } from '../test-server.ts';
 
 const gateway = {
   type: 'openai-compat',
@@ -75,6 +76,26 @@ describe('service models', () => {
     expect(stderr).toContain('Set OPENAI_API_KEY or ANTHROPIC_API_KEY');
     expect((await home.service(['run', '--model', 'demo:demo-1', 'hello'])).code).toBe(0);
   });
+});
+
+test('`service models --server` lists those of settings that are kept there, for who asks, as well', async () => {
+  const server = await startTestServer({
+    providers: { house: { ...gateway, base_url: 'http://127.0.0.1:9' } },
+  });
+  const own = { provider_id: 'own', type: 'openai-compat' as const, base_url: 'https://llm.example.com/v1' };
+  const models = [{ id: 'kept', name: 'Of a person', context_window: 4096 }];
+  const { email, password } = server;
+  const { data } = await server.client.POST('/api/v1/auth/login', { body: { email, password } });
+  const token = data.access_token;
+  await server.client.POST('/api/v1/settings/providers', { body: { scope: 'user', ...own, models } });
+  const list = (key: string, ...more: string[]) =>
+    testHome().service(['models', '--server', server.url, ...more], { variables: { SERVICE_API_KEY: key } });
+  expect(await list(token)).toEqual({
+    ...{ code: 0, stderr: '' },
+    stdout: 'own:kept\tkept\t4096\nhouse:one\tone\t128000\nhouse:two\ttwo\t\n',
+  });
+  expect(JSON.parse((await list(token, '--json')).stdout)[0]).toMatchObject({ id: 'own:kept' });
+  expect((await list(server.operatorKey)).stdout).not.toContain('own:');
 });
 
 describe('service providers', () => {

@@ -1,6 +1,9 @@
 /** `service models`. */
+import type { ServiceClient } from '@service/client';
+import type { MessagesModelInfo } from '@service/client/api';
 import type { LoadedSettings, ProviderCandidate } from '../../../server/config/config.ts';
 import { demonstration, findProviders, noProvider } from '../askable-providers.ts';
+import { withService } from '../connection.ts';
 import { type Column, notice, printTable } from '../output.ts';
 import { currentSettings } from '../places.ts';
 import { noticeDiagnostics, withPlaces } from '../settings-notices.ts';
@@ -17,8 +20,39 @@ interface AskableModel {
   readonly origin: ProviderCandidate['origin'] | 'built in';
 }
 
+/** Those of the settings files of this place, or those that a server has for its caller, who may keep providers there. */
+export async function listModels({
+  server,
+  json = false,
+}: {
+  readonly server?: string;
+  readonly json?: boolean;
+}): Promise<void> {
+  if (server === undefined) return await listHere(json);
+  const models = await withService(server, modelsOfServer);
+  if (models.length === 0 && !json) notice('This server has no model for you: no provider is set there.');
+  printTable(models, columnsOfServer, { json });
+}
+
+const columnsOfServer: readonly Column<MessagesModelInfo>[] = [
+  { title: 'model', value: ({ id }) => id, style: 'bold' },
+  { title: 'name', value: ({ display_name }) => display_name },
+  { title: 'context', value: ({ max_input_tokens }) => String(max_input_tokens ?? '') },
+];
+
+async function modelsOfServer(client: ServiceClient): Promise<readonly MessagesModelInfo[]> {
+  const models: MessagesModelInfo[] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const query = { limit: 1000, ...(after && { after_id: after }) };
+    const { data } = await client.GET('/v1/models', { params: { query } });
+    models.push(...data.data);
+    after = data.has_more ? data.last_id : null;
+  }
+  return models;
+}
+
 /** Lists what can be asked here. Only servers on this machine are asked for theirs; no command of a template is run. */
-export async function listModels({ json = false }: { readonly json?: boolean }): Promise<void> {
+async function listHere(json: boolean): Promise<void> {
   const { checkModels } = await import('../../../server/config/config.ts');
   const loaded = await currentSettings();
   const providers = await findProviders(loaded.config, process.env);

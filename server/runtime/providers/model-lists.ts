@@ -42,7 +42,7 @@ export async function listModels(asked: AskedProvider): Promise<ListAnswer> {
     const vendor = vendors[definition.type];
     const headers = { ...(await vendor.headers(connection, asked)), ...connection.headers };
     const models: ListedModel[] = [];
-    let url: URL | null = vendor.url(connection.baseUrl ?? '');
+    let url: URL | null = vendor.url(connection.baseUrl ?? '', connection);
     for (let page = 0; url && page < mostPages; page += 1) {
       const answer: Json = await answerOf(url, { ...asked, headers });
       models.push(...vendor.models(answer));
@@ -129,10 +129,15 @@ async function answerOf(
 ): Promise<Json> {
   const response = await fetch(url, { headers, signal });
   const text = await response.text();
-  if ([404, 405, 501].includes(response.status)) throw new NoList();
+  if ([404, 405, 501].includes(response.status) || isUnknownVersion(response, text)) throw new NoList();
   const answer = response.ok ? objectIn(text) : null;
   if (answer === null) throw new StrangeAnswer(response, text);
   return answer;
+}
+
+/** An API of versions may have one no more, and says so in its own way. */
+function isUnknownVersion({ status }: Response, text: string): boolean {
+  return status === 400 && /api[-_ ]?version/i.test(text);
 }
 
 function objectIn(text: string): Json | null {
@@ -147,7 +152,7 @@ function objectIn(text: string): Json | null {
 
 /** How one vendor is asked for its models. */
 interface Vendor {
-  url(baseUrl: string): URL;
+  url(baseUrl: string, connection: ProviderConnection): URL;
   headers(connection: ProviderConnection, asked: AskedProvider): SentHeaders | Promise<SentHeaders>;
   models(answer: Json): ListedModel[];
   /** Where the rest is; null at the end. */
@@ -220,20 +225,27 @@ const vertexai: Vendor = {
   next: nextToken,
 };
 
-/** The deployments, by whose names models are asked. Only this version of the API tells them to whoever has a key. */
+/**
+ * The deployments, by whose names models are asked; the list of models has many that are not deployed. What is documented
+ * of them tells those of a project, and takes no key; a key is told them by a version of the API that is documented no more.
+ */
 const azure: Vendor = {
-  url: (baseUrl) => {
+  url: (baseUrl, { authToken }) => {
     const { origin, pathname } = new URL(baseUrl);
-    const before = pathname.replace(/\/openai(\/.*)?$/, '').replace(/\/+$/, '');
+    const [project] = /^.*\/api\/projects\/[^/]+/.exec(pathname) ?? [];
+    if (project && authToken) return new URL(`${origin}${project}/deployments?api-version=v1`);
+    const before = pathname.replace(/\/(openai|api\/projects)(\/.*)?$/, '').replace(/\/+$/, '');
     return new URL(`${origin}${before}/openai/deployments?api-version=2023-03-15-preview`);
   },
   headers: ({ apiKey, authToken }) =>
     authToken ? { authorization: `Bearer ${authToken}` } : { 'api-key': apiKey ?? '' },
-  models: (answer) =>
-    listIn(answer, 'data')
+  models: (answer) => [
+    ...listIn(answer, 'data')
       .filter(({ status }) => status === undefined || status === 'succeeded')
       .map(({ id }) => ({ id })),
-  next: () => null,
+    ...listIn(answer, 'value').map(({ name }) => ({ id: name })),
+  ],
+  next: ({ nextLink }, url) => (typeof nextLink === 'string' ? sameOrigin(nextLink, url) : null),
 };
 
 const vendors: Readonly<Record<ProviderType, Vendor>> = {
@@ -252,6 +264,12 @@ function googleHeaders({ apiKey, authToken }: ProviderConnection): SentHeaders {
 function nextToken({ nextPageToken }: Json, url: URL): URL | null {
   const there = typeof nextPageToken === 'string' && nextPageToken !== '';
   return there ? withQuery(url, { pageToken: nextPageToken }) : null;
+}
+
+/** A credential goes nowhere but to its own address. */
+function sameOrigin(link: string, url: URL): URL | null {
+  const next = URL.parse(link, url.href);
+  return next?.origin === url.origin ? next : null;
 }
 
 /** The URL may stand with the version or without it. */
