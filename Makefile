@@ -8,7 +8,7 @@ export npm_config_nodedir = $(CURDIR)/node_modules/node/node_modules/node-$(shel
 TSC := node node_modules/@typescript/native/bin/tsc
 VITEST := node node_modules/vitest/vitest.mjs run
 
-.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-retrieval chaos ingest soak flake try clients format clean
+.PHONY: help install python generate embedder serve invite link unlink test check types contract agents mock bench bench-search bench-retrieval chaos ingest soak flake try clients format clean
 
 help: ## Print the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
@@ -103,8 +103,11 @@ agents: contract-tests/agents/node_modules/.installed ## Let Claude Code and ope
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams and the Messages surface cost, beside bare programs
-	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; test -z "$$failed"
+bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, the Messages surface and searches cost
+	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; test -z "$$failed"
+
+bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
+	@node server/bench/test-search.ts "$${SIZES:-1000,100000,1000000}" "$${ENGINES:-sqlite,postgresql}"
 
 bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines [RETRIEVAL_DATA=../shared/data/retrieval]
 	@node server/bench/test-retrieval.ts

@@ -96,6 +96,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   rejectPlan: 'the first answer stands',
   cancelIngestionJob: 'a job that has ended is not cancelled again',
   retryIngestionJob: 'a job that is queued is not retried again',
+  reindexCorpus: 'does the same again',
   uploadFile: 'its bytes are not held to be compared; whoever is not sure looks for their sha256 first',
   testProviderSetting: 'looks only',
   refreshProviderModels: 'whoever asks while it is at work waits for the same look',

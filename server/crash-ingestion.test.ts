@@ -8,6 +8,7 @@ import { ask, expectSound, randomFrom, seed, startCrashing } from './crash-check
 import { type ServerProcess, temporaryFolder } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
+import { modelsDirectory } from './test-embedder.ts';
 
 const stages = ['fetch', 'parse', 'chunk', 'embed', 'publish'] as const;
 /** Kills at any moment, besides one at each stage; with two processes only where many are asked for. */
@@ -142,6 +143,42 @@ async function expectOnceEach(atAnyMoment: number, nodes: Nodes): Promise<void> 
   console.info(`killed at: ${[...reached].join(', ')}`);
   await nodes.stop();
 }
+
+test('a corpus whose server is killed while it is indexed anew is indexed once in the end', {
+  timeout: 180_000,
+}, async () => {
+  const folder = await temporaryFolder();
+  const without = await startCrashing(folder, { SERVICE_MODELS_DIR: join(folder, 'none') });
+  const { key } = without;
+  const calm = clientOf(without, key);
+  const path = await newCorpus(calm);
+  // Of so many passages that they are embedded in several parts.
+  const shelf = Array.from({ length: 15 }, (_, at) => textOf(at)).join('\n');
+  const texts = ['One', 'Two'].map((title) => ({ title, text: `${title}\n\n${shelf}` }));
+  const { body: job } = await calm.post<IngestionJob>(`${path}/documents`, { texts });
+  await expectEnd(calm, `${path}/ingestion-jobs/${job.id}`);
+  const { body: bare } = await calm.get<Corpus>(path);
+  expect(bare).toMatchObject({ embedder: null, stats: { documents: texts.length } });
+  await without.stop();
+  const variables = { SERVICE_MODELS_DIR: modelsDirectory };
+  const killed = await startCrashing(folder, variables);
+  expect((await clientOf(killed, key).send('POST', `${path}/reindex`)).status).toBe(202);
+  const vectors = () => ask(folder, (sql) => sql('chunk_vectors').pluck('number'));
+  await expect
+    .poll(async () => (await vectors()).length, { timeout: 60_000, interval: 20 })
+    .toBeGreaterThan(0);
+  await killed.kill9();
+  const before = await vectors();
+  expect(before.length).toBeLessThan(bare.stats.chunks);
+  // Without a word of anybody, once the lease of the dead one is over.
+  const next = await startCrashing(folder, variables);
+  const corpus = async () => (await clientOf(next, key).get<Corpus>(path)).body;
+  await expect.poll(async () => (await corpus()).stale, { timeout: 90_000, interval: 200 }).toBe(false);
+  const after = await vectors();
+  expect(after).toHaveLength(bare.stats.chunks);
+  expect(after).toEqual(expect.arrayContaining(before));
+  await next.stop();
+});
 
 async function newCorpus(client: Client): Promise<string> {
   const { body } = await client.post<Corpus>('/api/v1/corpora', { name: 'Handbooks' });

@@ -3,7 +3,7 @@ import type { Clock } from './clock.ts';
 import type { Diagnostic, ProviderCandidate, ServerSettings } from './config/config.ts';
 import type { EmbedderChoice } from './embedder-choice.ts';
 import type { Identity } from './identity/identity.ts';
-import type { Embedders, Ingestion, Parsers, PassageSearch } from './knowledge/knowledge.ts';
+import type { Embedders, Ingestion, Parsers, PassageSearch, Reindexing } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import type { Mail } from './mail.ts';
 import type { MemorySearches } from './memory-search.ts';
@@ -72,6 +72,7 @@ export interface Services {
   readonly parsers: Parsers;
   readonly ingestion: Ingestion;
   readonly embedderChoice: EmbedderChoice;
+  readonly reindexing: Pick<Reindexing, 'wake'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;

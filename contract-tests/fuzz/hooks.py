@@ -1071,6 +1071,7 @@ POINTERS = {
     "deleteCorpus": point_at_doomed_corpus,
     "getCorpusAccess": point_at_corpus,
     "putCorpusAccess": grant_to_ourselves,
+    "reindexCorpus": point_at_corpus,
     "listDocuments": point_at_corpus,
     "addDocuments": add_texts,
     "getDocument": point_at_document,

@@ -52,6 +52,9 @@ export function corpusJourneys(target: () => Target): void {
       );
     });
 
+    const reindexed = await client.POST(`${url}/reindex`, { params: { path } });
+    expect(reindexed.response.status).toBe(202);
+    expectShape('Corpus', reindexed.data);
     const read = await client.GET(url, { params: { path } });
     expectShape('Corpus', read.data);
     const header = { 'If-Match': read.response.headers.get('ETag') ?? '' };

@@ -77,6 +77,7 @@ export function startKnowledge(
     queue: store.reindexings,
     named: (identity, payer) => embedders.named(identity, payer),
     payerOf: (spender) => payerOf(store, spender),
+    ready: async () => (await embedders.current()).embedder?.identity ?? null,
     log,
   });
   const embedderChoice = createEmbedderChoice({ store, embedders, changed: reindexing.wake });

@@ -15,6 +15,7 @@ import { openSqlite } from '../store/sqlite.ts';
 import { openStore, type Reach, type Store } from '../store/store.ts';
 import { startPostgres } from '../store/test-postgres.ts';
 import { type WrittenDocument, writeInto } from '../test-passages.ts';
+import { newReach } from './test-reach.ts';
 
 /** The aims: nDCG@10 of both together, and by how much that is more than the better half alone. */
 const least = { hybrid: 0.39, gain: 0.02 };
@@ -141,18 +142,6 @@ async function searchOf(
   const { signal } = new AbortController();
   return (query: string, mode: SearchMode) =>
     passages.search(reach, { corpusIds: [id], query, mode, topK: 100 }, signal);
-}
-
-async function newReach(store: Store): Promise<Reach> {
-  const account = { email: 'bench@example.com', name: 'Bench', passwordHash: 'none' };
-  const { id: userId } = await store.users.createAccount(account);
-  const { memberships = [], workspaces = [] } = (await store.principals.byUser(userId)) ?? {};
-  return {
-    userId,
-    memberships,
-    workspaces,
-    organizationIds: memberships.map(({ organizationId }) => organizationId),
-  };
 }
 
 /** By the scorer of the collection, not by one of ours. */

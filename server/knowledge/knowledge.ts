@@ -11,5 +11,5 @@ export {
 } from './embedders.ts';
 export { type Ingestion, startIngestion } from './ingestion.ts';
 export { createParsers, type Parsers } from './parsing/parsers.ts';
-export { startReindexing } from './reindexing.ts';
+export { type Reindexing, startReindexing } from './reindexing.ts';
 export { createPassageSearch, type PassageSearch } from './search.ts';

@@ -16,6 +16,8 @@ type Passage = { readonly number: number; readonly headings: readonly string[]; 
 
 /** What it needs of the store. */
 export type ReindexQueue<Spender> = {
+  /** Asks for every corpus whose passages another embedder has embedded, or none. */
+  queue(identity: string): Promise<number>;
   take(worker: string): Promise<TakenCorpus<Spender> | null>;
   renew(taken: TakenCorpus<Spender>): Promise<boolean>;
   bare(taken: TakenCorpus<Spender>, limit: number): Promise<Passage[]>;
@@ -33,9 +35,13 @@ export type ReindexingOptions<Spender> = {
   readonly queue: ReindexQueue<Spender>;
   named(identity: string, payer: EmbeddingPayer): Promise<EmbedderAtHand>;
   payerOf(spender: Spender): EmbeddingPayer;
+  /** What embeds now; null as long as nothing can, as before the model of this machine is installed. */
+  ready(): Promise<string | null>;
   readonly log: Log;
   /** How often somebody looks whether there is something to do. */
   readonly pollMs?: number;
+  /** How often somebody looks whether an embedder is there by now for what was taken in without one. */
+  readonly lookMs?: number;
 };
 
 export type Reindexing = {
@@ -53,17 +59,27 @@ const renewMs = 4000;
 const mostPauseMs = 600_000;
 
 export function startReindexing<Spender>(options: ReindexingOptions<Spender>): Reindexing {
-  const { queue, log, pollMs = 5000 } = options;
+  const { queue, log, pollMs = 5000, lookMs = 60_000 } = options;
   const worker = randomUUID();
   const closing = new AbortController();
   let working: Promise<void> | null = null;
   let woken = false;
 
+  let lookedAt: number | null = null;
+
   const next = async () => (closing.signal.aborted ? null : await queue.take(worker));
+
+  const queueStale = async (): Promise<void> => {
+    if (lookedAt !== null && performance.now() - lookedAt < lookMs) return;
+    lookedAt = performance.now();
+    const identity = await options.ready();
+    if (identity !== null) await queue.queue(identity);
+  };
 
   const work = async (): Promise<void> => {
     do {
       woken = false;
+      await queueStale();
       for (let taken = await next(); taken; taken = await next())
         await reindex(options, taken, closing.signal);
     } while (woken && !closing.signal.aborted);

@@ -33,6 +33,17 @@ export const updateCorpus: Handler<'updateCorpus'> = async (
   return { status: 200, headers: { ETag: tagOf(changed.etag, corpus) }, body: corpus };
 };
 
+export const reindexCorpus: Handler<'reindexCorpus'> = async (
+  { principal, path },
+  { store, embedders, reindexing },
+) => {
+  const identity = await embedders.identity();
+  const asked = await store.reindexings.ask(principal, path.corpus_id, identity);
+  reindexing.wake();
+  const corpus = await markedOne(asked.corpus, embedders);
+  return { status: 202, headers: { ETag: tagOf(asked.etag, corpus) }, body: corpus };
+};
+
 export const deleteCorpus: Handler<'deleteCorpus'> = async (
   { principal, path, headers },
   { store, ingestion },

@@ -113,12 +113,23 @@ export interface SearchedCorpus {
 /** Leaves of a query, to which `chunks` is joined, the passages that may be found. */
 export type Narrow = (query: Knex.QueryBuilder) => Knex.QueryBuilder;
 
+/** From which numbers of passages on a search guesses. */
+export interface VectorBounds {
+  /** Up to so many, each vector is compared: exact, and as fast as anything that guesses. */
+  readonly mostCompared: number;
+  /** So many of the nearest are looked at before it is known which of them may be found. */
+  readonly compared: number;
+}
+
+const usualBounds: VectorBounds = { mostCompared: 10_000, compared: 1000 };
+
 /** The nearest first. Within a transaction on PostgreSQL. */
 export async function nearest(
   sql: Knex,
   corpora: readonly SearchedCorpus[],
   question: VectorQuestion,
   narrow: Narrow,
+  bounds = usualBounds,
 ): Promise<NearChunk[]> {
   if (!(await keepsVectors(sql))) return [];
   const space = await sql('embedding_spaces').where({ identity: question.embedder }).first('number');
@@ -130,7 +141,9 @@ export async function nearest(
     chunks: corpora.reduce((sum, { chunks }) => sum + chunks, 0),
     space: space.number,
     vector: question.vector,
+    bounds,
   };
+  const { compared } = bounds;
   // Nearly every passage may be found: it is cheaper to ask that of the nearest alone.
   const near = await nearestOf(search, Math.max(compared, question.limit));
   const visible = await visibleOf(sql, near, narrow);
@@ -155,17 +168,12 @@ interface VectorSearch {
   readonly chunks: number;
   readonly space: number;
   readonly vector: Float32Array;
+  readonly bounds: VectorBounds;
 }
-
-/** Up to so many, each vector is compared: exact, and as fast as anything that guesses. */
-const mostCompared = 10_000;
-
-/** So many of the nearest are looked at before it is known which of them may be found. */
-const compared = 1000;
 
 /** Among all, or among those that `narrow` leaves. */
 async function nearestOf(search: VectorSearch, limit: number, narrow?: Narrow): Promise<NearChunk[]> {
-  const isLarge = search.chunks > mostCompared;
+  const isLarge = search.chunks > search.bounds.mostCompared;
   if (search.sql.client.config.client === 'sqlite3')
     return isLarge ? byCodes(search, limit, narrow) : byBytes(search, limit, narrow);
   if (!isLarge || narrow || !indexedDimensions.includes(search.vector.length))
@@ -193,11 +201,11 @@ async function byBytes(search: VectorSearch, limit: number, narrow?: Narrow): Pr
 
 /** Codes tell roughly what is near; the vectors themselves put that in its order. */
 async function byCodes(search: VectorSearch, limit: number, narrow?: Narrow): Promise<NearChunk[]> {
-  const { sql, vector, space } = search;
+  const { sql, vector, space, bounds } = search;
   const near = among(search, 'chunk_codes', narrow)
     .select('chunk_codes.number')
     .orderByRaw('vec_distance_hamming(vec_bit(code), vec_bit(?))', [codeOf(vector)])
-    .limit(Math.max(compared, limit));
+    .limit(Math.max(bounds.compared, limit));
   return sql('chunk_vectors')
     .whereIn('number', near)
     .where({ space })

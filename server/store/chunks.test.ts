@@ -1,7 +1,8 @@
 /** Passages and how they are found: the same on both engines. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import type { NewChunk } from './chunk-index.ts';
+import { type Narrow, nearest, type VectorBounds } from './chunk-vectors.ts';
 import type { Database } from './database.ts';
 import { openPostgres } from './postgres.ts';
 import type { Reach } from './reach.ts';
@@ -261,4 +262,175 @@ describeStores('Chunks', (store, engine) => {
     expect(await store().chunks.sweep(engine.clock.now())).toBe(1);
     expect(await byWords(ada, [corpus], 'owl')).toEqual(['a visible owl']);
   });
+
+  describe('of more vectors than are compared one by one', () => {
+    const bounds = { mostCompared: 400, compared: 150 };
+    const size = 256;
+    let corpus: string;
+    let hidden: string;
+    let vectors: ReadonlyMap<number, Float32Array>;
+
+    /** Vectors as embedders make them: in groups, and never twice the same. */
+    const random = randomNumbers(7);
+    const centres = Array.from({ length: 30 }, () => unit(size, () => random() - 0.5));
+    const near = (centre: Float32Array) => {
+      let at = 0;
+      return unit(size, () => (centre[at++] ?? 0) + 0.06 * (random() - 0.5));
+    };
+
+    beforeAll(async () => {
+      corpus = await newCorpus(ada);
+      const written = new Map<number, Float32Array>();
+      const documents = [];
+      for (let part = 0; part < 3; part += 1) {
+        const documentId = await newDocument(ada, corpus);
+        const document = { corpusId: corpus, documentId, generation: 1 };
+        const made = Array.from({ length: 400 }, (_, index) => near(centres[index % 30] ?? fail()));
+        const passages = made.map((_, ordinal) => passage('x', ordinal));
+        await store().chunks.stage(ownerOf(ada), document, passages, { embedder: 'wide', vectors: made });
+        await publish(ada, document);
+        const rows = await engine.sql()('chunks').where({ document_id: documentId }).orderBy('ordinal');
+        for (const [index, { number }] of rows.entries()) written.set(Number(number), made[index] ?? fail());
+        documents.push(documentId);
+      }
+      vectors = written;
+      hidden = documents[0] ?? '';
+      if (engine.dialect === 'postgresql') await engine.sql().raw('analyze chunk_vectors');
+    });
+
+    const exact = (question: Float32Array, numbers: Iterable<number>): number[] =>
+      [...numbers]
+        .map((number) => ({ number, score: dot(question, vectors.get(number) ?? fail()) }))
+        .toSorted((one, other) => other.score - one.score)
+        .slice(0, 10)
+        .map(({ number }) => number);
+
+    const visible: Narrow = (query) =>
+      query.join('documents', 'documents.id', 'chunks.document_id').where('documents.enabled', true);
+
+    interface Seen {
+      readonly statements: string[];
+      readonly found: { readonly number: number; readonly score: number }[];
+    }
+
+    /** What a search finds, and how it asked. */
+    async function search(
+      vector: Float32Array,
+      {
+        from = corpus,
+        within = bounds,
+        settings = [],
+      }: { from?: string; within?: VectorBounds; settings?: string[] } = {},
+    ): Promise<Seen> {
+      const statements: string[] = [];
+      const found = await database.read(ada, async (sql) => {
+        // The planner knows that a sort of so few is as cheap as a walk.
+        if (engine.dialect === 'postgresql')
+          for (const setting of ['enable_sort = off', ...settings]) await sql.raw(`set local ${setting}`);
+        const corpora = await sql('searched_corpora').where({ corpus_id: from });
+        const listen = ({ sql: text }: { sql: string }) => statements.push(text);
+        sql.on('query', listen);
+        try {
+          return await nearest(sql, corpora, { embedder: 'wide', vector, limit: 10 }, visible, within);
+        } finally {
+          sql.off('query', listen);
+        }
+      });
+      return { statements, found: found.map(({ number, score }) => ({ number: Number(number), score })) };
+    }
+
+    async function recallOf(among: Iterable<number>): Promise<number> {
+      const all = [...among];
+      let met = 0;
+      for (let question = 0; question < 20; question += 1) {
+        const asked = near(centres[question] ?? fail());
+        const { found } = await search(asked);
+        const best = new Set(exact(asked, all));
+        met += found.filter(({ number }) => best.has(number)).length;
+      }
+      return met / 200;
+    }
+
+    it('it guesses, and finds nearly all that comparing each one finds, in the same order of scores', async () => {
+      const asked = near(centres[3] ?? fail());
+      const { statements, found } = await search(asked);
+      const guess = engine.dialect === 'sqlite' ? 'vec_distance_hamming' : 'hnsw.ef_search';
+      expect(statements.join('\n')).toContain(guess);
+      expect(found.map(({ score }) => score)).toEqual(
+        found.map(({ score }) => score).toSorted((one, other) => other - one),
+      );
+      for (const { number, score } of found)
+        expect(score).toBeCloseTo(dot(asked, vectors.get(number) ?? fail()), 2);
+      expect(await recallOf(vectors.keys())).toBeGreaterThanOrEqual(0.95);
+    });
+
+    it('what is not to be found makes room for what is, as far down as that stands', async () => {
+      const rows = await engine.sql()('chunks').where({ document_id: hidden }).pluck('number');
+      const gone = new Set(rows.map(Number));
+      const others = [...vectors.keys()].filter((number) => !gone.has(number));
+      await engine.sql()('documents').where({ id: hidden }).update({ enabled: false });
+      try {
+        expect(await recallOf(others)).toBeGreaterThanOrEqual(0.95);
+        // All that is nearest is hidden: then those that may be found are asked alone.
+        const last = others.at(-1) ?? 0;
+        const alone = await engine.sql()('chunks').where({ number: last }).first('document_id');
+        await engine.sql()('documents').where({ corpus_id: corpus }).update({ enabled: false });
+        await engine.sql()('documents').where({ id: alone.document_id }).update({ enabled: true });
+        const its = (
+          await engine.sql()('chunks').where({ document_id: alone.document_id }).pluck('number')
+        ).map(Number);
+        expect(await recallOf(its)).toBeGreaterThanOrEqual(0.95);
+      } finally {
+        await engine.sql()('documents').where({ corpus_id: corpus }).update({ enabled: true });
+      }
+    });
+
+    // The graph is for the vectors of everybody: here most of them are another corpus's.
+    if (engine.dialect === 'postgresql')
+      it('where the walk through the graph ends before it has met enough, each is compared', async () => {
+        const small = await newCorpus(ada);
+        const document = { corpusId: small, documentId: await newDocument(ada, small), generation: 1 };
+        const made = Array.from({ length: 40 }, () => near(centres[1] ?? fail()));
+        const staged = { embedder: 'wide', vectors: made };
+        await store().chunks.stage(
+          ownerOf(ada),
+          document,
+          made.map((_, ordinal) => passage('x', ordinal)),
+          staged,
+        );
+        await publish(ada, document);
+        const asked = near(centres[5] ?? fail());
+        const { statements, found } = await search(asked, {
+          ...{ from: small, within: { mostCompared: 20, compared: 30 } },
+          settings: ['hnsw.max_scan_tuples = 1', 'hnsw.scan_mem_multiplier = 1'],
+        });
+        expect(statements.join('\n')).toMatch(/hnsw\.ef_search[\s\S]*with "mine" as materialized/);
+        const scores = made.map((vector) => dot(asked, vector)).toSorted((one, other) => other - one);
+        expect(found).toHaveLength(10);
+        for (const [index, { score }] of found.entries()) expect(score).toBeCloseTo(scores[index] ?? 0, 2);
+      });
+  });
 });
+
+/** The same numbers each time. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function unit(size: number, next: () => number): Float32Array {
+  const numbers = Float32Array.from({ length: size }, next);
+  const length = Math.hypot(...numbers);
+  return numbers.map((value) => value / length);
+}
+
+function dot(one: Float32Array, other: Float32Array): number {
+  return one.reduce((sum, value, index) => sum + value * (other[index] ?? 0), 0);
+}
+
+function fail(): never {
+  throw new Error('There is no such vector.');
+}

@@ -9,6 +9,7 @@ import { changeStats } from './corpus-stats.ts';
 import type { DocumentRow } from './document-rows.ts';
 import { countItems, type ItemRow, type JobRow } from './ingestion-rows.ts';
 import type { StoreParts } from './parts.ts';
+import { queueCorpus } from './reindexings.ts';
 
 /** A document that this process takes in. */
 export interface ClaimedItem {
@@ -300,6 +301,7 @@ async function publish(
     if ((await passagesOf(sql, corpusId)) === found.chunks)
       await sql<CorpusRow>('corpora').where({ id: corpusId }).update({ embedder_identity: embedder });
     await changeStats(sql, corpusId, before, after);
+    await queueWhereBare(sql, item, embedder, now);
   }
   await endItem(
     sql,
@@ -314,6 +316,19 @@ async function publish(
 async function passagesOf(sql: Knex, corpus_id: string): Promise<number> {
   const row = await sql('searched_corpora').where({ corpus_id }).first('chunks');
   return Number(row?.chunks ?? 0);
+}
+
+/** A document without the vectors that its corpus has gets them in the background. */
+async function queueWhereBare(
+  sql: Knex.Transaction,
+  { corpusId, organizationId }: ClaimedItem,
+  embedder: string | null,
+  now: number,
+): Promise<void> {
+  const row = await sql<CorpusRow>('corpora').where({ id: corpusId }).first('embedder_identity');
+  const identity = row?.embedder_identity ?? null;
+  if (identity === null || identity === embedder) return;
+  await queueCorpus(sql, { corpusId, organizationId, identity, now });
 }
 
 async function endItem(

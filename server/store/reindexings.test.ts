@@ -90,9 +90,13 @@ describeStores('Re-indexing', (store, engine) => {
       100,
     );
 
-  function work(named: (identity: string) => Promise<EmbedderAtHand>, on: Store = store()): Reindexing {
+  function work(
+    named: (identity: string) => Promise<EmbedderAtHand>,
+    on: Store = store(),
+    ready: () => Promise<string | null> = async () => null,
+  ): Reindexing {
     const log = createLog('silent');
-    return startReindexing({ queue: on.reindexings, named, payerOf, log, pollMs: 20 });
+    return startReindexing({ queue: on.reindexings, named, payerOf, ready, log, pollMs: 20, lookMs: 20 });
   }
 
   it('a change is refused while corpora have vectors of another, unless they are to be embedded anew', async () => {
@@ -185,6 +189,46 @@ describeStores('Re-indexing', (store, engine) => {
     await expect.poll(() => identityOf(corpus)).toBe('seventh');
     await next.close();
     expect(await told()).toBeNull();
+  });
+
+  it('what was taken in before there was an embedder is embedded once one is installed', async () => {
+    const corpus = await newCorpus(3, null);
+    const { embedder } = embedderOf('installed', 1);
+    let looks = 0;
+    const ready = async () => {
+      looks += 1;
+      return looks > 3 ? 'installed' : null;
+    };
+    const worker = work(async () => ({ embedder }), store(), ready);
+    await expect.poll(() => looks).toBeGreaterThan(1);
+    await expect.poll(() => identityOf(corpus)).toBe('installed');
+    await worker.close();
+    expect(looks).toBeGreaterThan(3);
+    expect((await foundBy(corpus, 'installed')).length).toBe(3);
+  });
+
+  it('a corpus is indexed anew where somebody asks, who may, and only as far as it needs it', async () => {
+    const [bareOne, whole] = [await newCorpus(2, null), await newCorpus(2, 'asked')];
+    const waiting = () => engine.sql()('reindexings').pluck('corpus_id');
+    const { corpus } = await store().reindexings.ask(operator, bareOne, 'asked');
+    expect(corpus).toMatchObject({ id: bareOne, stale: true });
+    expect((await store().reindexings.ask(operator, whole, 'asked')).corpus.stale).toBe(false);
+    expect(await waiting()).toEqual([bareOne]);
+    const stranger = await newAccount(store(), 'Mallory');
+    await expect(store().reindexings.ask(stranger, bareOne, 'asked')).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    // A document that came without vectors into a corpus that has them.
+    const [{ number } = { number: 0 }] = await foundBy(whole, 'asked');
+    await engine.sql()('chunk_vectors').where({ number }).delete();
+    expect((await store().reindexings.ask(operator, whole, 'asked')).corpus.stale).toBe(true);
+    const { embedder, asked } = embedderOf('asked', 1);
+    const worker = work(async () => ({ embedder }));
+    await expect.poll(waiting).toEqual([]);
+    await worker.close();
+    expect([await identityOf(bareOne), asked.length]).toEqual(['asked', 3]);
+    expect((await foundBy(bareOne, 'asked')).length).toBe(2);
+    expect((await foundBy(whole, 'asked')).length).toBe(2);
   });
 
   it('a process that stops in order leaves its corpus to the next one at once', async () => {

@@ -1,8 +1,11 @@
 /** Corpora whose passages another embedder has to embed: taken by one process at a time, in parts, and switched over at once. */
 import type { Knex } from 'knex';
+import { recordAudit } from './audit.ts';
 import { keepsVectors, writeVectors } from './chunk-vectors.ts';
+import { lockCorpus, type TaggedCorpus, taggedCorpus } from './corpus-rows.ts';
 import type { Spender } from './meter.ts';
 import type { StoreParts } from './parts.ts';
+import type { Reach } from './reach.ts';
 
 /** A corpus that a process is at. */
 export interface Reindexing {
@@ -30,6 +33,8 @@ export interface EmbeddedPassage {
 export interface Reindexings {
   /** Asks for every corpus with passages whose vectors are not of this embedder; answers with how many wait. */
   queue(identity: string): Promise<number>;
+  /** Asks for one corpus, if anything in it is not of this embedder. Throws `not_found` or `role_required`. */
+  ask(reach: Reach, corpusId: string, identity: string): Promise<TaggedCorpus>;
   /** What has made the vectors of these corpora, each once. */
   embeddersOf(corpusIds: readonly string[]): Promise<string[]>;
   /** One that nobody is at and that may be tried; null where there is none. */
@@ -77,6 +82,8 @@ export function reindexingRepository({
         await queueReindexings(sql, identity, now());
         return countStale(sql, identity, 'any');
       }),
+    ask: (reach, id, identity) =>
+      database.write(reach, (sql) => ask(sql, reach, { id, identity, now: now() })),
     embeddersOf: (corpusIds) =>
       database.read('installation', (sql) =>
         sql('corpora')
@@ -154,13 +161,46 @@ export async function queueReindexings(sql: Knex.Transaction, identity: string, 
   );
   await sql<ReindexingRow>('reindexings').whereNot({ identity }).delete();
   for (const { id, organization_id } of stale)
-    await sql<ReindexingRow>('reindexings')
-      .insert({
-        ...{ corpus_id: id, organization_id, identity, worker: null, leased_until: 0 },
-        ...{ failures: 0, not_before: 0, error: null, created_at: now },
-      })
-      .onConflict('corpus_id')
-      .ignore();
+    await queueCorpus(sql, { corpusId: id, organizationId: organization_id, identity, now });
+}
+
+interface QueuedCorpus {
+  readonly corpusId: string;
+  readonly organizationId: string;
+  readonly identity: string;
+  readonly now: number;
+}
+
+/** Where it waits already, it goes on waiting for what it waits for. */
+export async function queueCorpus(
+  sql: Knex.Transaction,
+  { corpusId: corpus_id, organizationId: organization_id, identity, now: created_at }: QueuedCorpus,
+): Promise<void> {
+  await sql<ReindexingRow>('reindexings')
+    .insert({
+      ...{ corpus_id, organization_id, identity, worker: null, leased_until: 0 },
+      ...{ failures: 0, not_before: 0, error: null, created_at },
+    })
+    .onConflict('corpus_id')
+    .ignore();
+}
+
+async function ask(
+  sql: Knex.Transaction,
+  reach: Reach,
+  { id, identity, now }: { readonly id: string; readonly identity: string; readonly now: number },
+): Promise<TaggedCorpus> {
+  const row = await lockCorpus(sql, reach, id);
+  const tagged = taggedCorpus(row);
+  const isBare = (await bare(sql, { corpusId: id, identity }, 1)).length > 0;
+  if (!isBare) return tagged;
+  const { organization_id: organizationId } = row;
+  await sql<ReindexingRow>('reindexings').where({ corpus_id: id }).whereNot({ identity }).delete();
+  await queueCorpus(sql, { corpusId: id, organizationId, identity, now });
+  // Whoever asks again wants it now, and not when the pause after a failure is over.
+  await sql<ReindexingRow>('reindexings').where({ corpus_id: id }).update({ not_before: 0 });
+  recordAudit(sql, reach, { action: 'corpus.reindex', target: { type: 'corpus', id }, organizationId });
+  return { ...tagged, corpus: { ...tagged.corpus, stale: true } };
 }
 
 async function take(sql: Knex.Transaction, worker: string, now: number): Promise<Reindexing | null> {
@@ -189,7 +229,11 @@ async function take(sql: Knex.Transaction, worker: string, now: number): Promise
 }
 
 /** In the order of their numbers, so that each call sees what the one before it has left. */
-async function bare(sql: Knex, { corpusId, identity }: Reindexing, limit: number): Promise<BarePassage[]> {
+async function bare(
+  sql: Knex,
+  { corpusId, identity }: Pick<Reindexing, 'corpusId' | 'identity'>,
+  limit: number,
+): Promise<BarePassage[]> {
   if (!(await keepsVectors(sql))) return [];
   const space = await sql('embedding_spaces').where({ identity }).first('number');
   const rows: { number: number; headings: string; text: string }[] = await sql('chunks')

@@ -2,6 +2,7 @@
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { addAgents, addInit, addRun, addSessions } from './agent.ts';
+import { addCorpora } from './corpora.ts';
 import { calledAs, withExample } from './describe.ts';
 import { addMemories } from './memories.ts';
 import { addPlans } from './plans.ts';
@@ -31,6 +32,7 @@ export function buildProgram(): Command {
   addAgents(program);
   addSessions(program);
   addPlans(program);
+  addCorpora(program);
   addMemories(program);
   program.commandsGroup('Settings:');
   addTrust(program);

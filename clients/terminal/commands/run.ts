@@ -1,6 +1,7 @@
 /** `service run`: asks the agent something, and shows what it does until it has answered. */
 import type { ServiceClient } from '@service/client';
 import type { QueryRequest, Session } from '@service/client/api';
+import { findCorpus } from '../corpora/corpus-names.ts';
 import { CommandFailure } from '../failures.ts';
 import type { Project } from '../project.ts';
 import { atWork, beginsAfter, type Work } from '../run/at-work.ts';
@@ -14,6 +15,8 @@ export interface RunWishes {
   readonly agent?: string;
   readonly session?: string;
   readonly continue?: boolean;
+  /** Its name, or enough of its id. */
+  readonly corpus?: string;
   readonly quiet?: boolean;
   readonly json?: boolean;
   readonly yolo?: boolean;
@@ -36,15 +39,22 @@ async function ask(prompt: string, wishes: RunWishes, { client, ...work }: Work)
   const session = await chooseSession(client, wishes);
   if (session) await beginsAfter(client, session, wishes, work);
   work.stop.throwIfAborted();
-  const query = queryOf(prompt, session?.id ?? null, wishes);
-  const planAgain = (sessionId: string, why: string) => queryOf(why, sessionId, wishes);
+  const corpusId = wishes.corpus === undefined ? null : (await findCorpus(client, wishes.corpus)).id;
+  const place = { sessionId: session?.id ?? null, corpusId };
+  const query = queryOf(prompt, place, wishes);
+  const planAgain = (sessionId: string, why: string) => queryOf(why, { sessionId, corpusId }, wishes);
   await followRun(client, { query }, { ...wishes, ...work, planAgain });
 }
 
-function queryOf(prompt: string, sessionId: string | null, { model, agent, yolo }: RunWishes): QueryRequest {
+function queryOf(
+  prompt: string,
+  { sessionId, corpusId }: { readonly sessionId: string | null; readonly corpusId: string | null },
+  { model, agent, yolo }: RunWishes,
+): QueryRequest {
   return {
     prompt,
     ...(sessionId !== null && { session_id: sessionId }),
+    ...(corpusId !== null && { corpus_id: corpusId }),
     ...(model !== undefined && { model }),
     ...(agent !== undefined && { agent_slug: agent }),
     ...(yolo && { permission_mode: 'bypass' }),

@@ -2,7 +2,8 @@
 import type { ServiceClient } from '@service/client';
 import type { QueryRequest, QueryResponse } from '@service/client/api';
 import { describeUse } from '../amounts.ts';
-import { describeDiagnostic, isTerminal, notice, paint, print, shown } from '../output.ts';
+import { citedIn } from '../corpora/citations.ts';
+import { describeDiagnostic, isTerminal, notice, paint, print, printable, shown } from '../output.ts';
 import type { Project } from '../project.ts';
 import { shortIds } from '../session-ids.ts';
 import { openKeyboard } from '../terminal-input.ts';
@@ -46,6 +47,7 @@ export async function followRun(
     const ended: Ended | null = await watchOne(client, next, following, display);
     if (ended === null) return;
     if (quiet && !json) printAnswer(ended.done);
+    if (!alone) sayWhatIsCited(ended.done, display);
     if (!stop.aborted) remarkOn(ended.done, { alone });
     next = alone ? null : await whatFollows(client, ended, following);
     if (next === null && !alone) sayHowToGoOn(ended.done.session_id, following, ended.done);
@@ -95,6 +97,11 @@ function sayWhatChanges({ settings }: Project, display: RunDisplay): void {
   settings.onChange((_loaded, problems) => {
     for (const problem of problems) display.aside(describeDiagnostic(problem, process.stderr));
   });
+}
+
+/** A number in brackets says nothing to whoever has not seen the passages. */
+function sayWhatIsCited(done: QueryResponse, display: RunDisplay): void {
+  for (const line of citedIn(done)) display.aside(paint('dim', printable(line), process.stderr));
 }
 
 function printAnswer({ content }: QueryResponse): void {

@@ -1,0 +1,99 @@
+/** `service corpora add`: takes folders and files into a corpus, and waits until they can be found. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ServiceClient } from '@service/client';
+import type { Corpus } from '@service/client/api';
+import { ServiceError } from '@service/client/errors';
+import { withService } from '../connection.ts';
+import { type Added, addFiles } from '../corpora/add-files.ts';
+import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
+import { filesBelow, nameFor } from '../corpora/local-files.ts';
+import { CommandFailure } from '../failures.ts';
+import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
+import { noProgress, type Progress, startProgress } from '../run/progress.ts';
+
+interface Wishes {
+  readonly name?: string;
+  readonly json?: boolean;
+  readonly server?: string;
+}
+
+/** Ends with exit code 1 where a file could not be read; pictures and the like are only told of. */
+export async function addToCorpus(
+  named: readonly string[],
+  { name, json = false, server }: Wishes,
+): Promise<void> {
+  const files = await filesBelow(named);
+  const called = name ?? (await nameFor(named));
+  if (files.length === 0) throw new CommandFailure(`There is no file in ${named.join(', ')}.`);
+  const progress = !json && isTerminal(process.stderr) ? startProgress() : noProgress;
+  const { corpus, ...result } = await withService(server, async (client) => {
+    const chosen = await corpusCalled(client, called);
+    const added = await addFiles(client, chosen, files, progress.show).finally(progress.hide);
+    const data = await whole(client, chosen, progress).finally(progress.hide);
+    return { ...added, corpus: data, words: await whyWordsAlone(client, data) };
+  });
+  if (json) printJson({ corpus, ...withoutWords(result) });
+  else tell(corpus, result);
+  const broken = result.failed.filter(({ code }) => code !== unreadable);
+  if (broken.length > 0) throw new CommandFailure(`${counted(broken.length, 'file')} could not be taken in.`);
+}
+
+/** Files of which no text can be read, as pictures. */
+const unreadable = 'unsupported_type';
+
+/** It is made where there is none. */
+async function corpusCalled(client: ServiceClient, name: string): Promise<Corpus> {
+  const [corpus, ...others] = await corporaNamed(client, name);
+  if (corpus && others.length > 0) throw severalAre(name, [corpus, ...others]);
+  return corpus ?? (await client.POST('/api/v1/corpora', { body: { name } })).data;
+}
+
+/** What was taken in before there was a model is embedded now, too; in a command nothing would do so later. */
+async function whole(client: ServiceClient, { id }: Corpus, progress: Progress): Promise<Corpus> {
+  const params = { path: { corpus_id: id } };
+  const read = async () => (await client.GET('/api/v1/corpora/{corpus_id}', { params })).data;
+  let corpus = await read();
+  if (!corpus.stale) return corpus;
+  await client.POST('/api/v1/corpora/{corpus_id}/reindex', { params });
+  for (const end = performance.now() + longestWaitMs; corpus.stale && performance.now() < end; ) {
+    progress.show('Embedding what was there before');
+    await sleep(lookMs);
+    corpus = await read();
+  }
+  return corpus;
+}
+
+const lookMs = 500;
+const longestWaitMs = 600_000;
+
+/** Null where what is in the corpus is found by its meaning, too. Why not, only the operator of a server may know. */
+async function whyWordsAlone(client: ServiceClient, { embedder }: Corpus): Promise<string | null> {
+  if (embedder !== null) return null;
+  try {
+    const { data } = await client.GET('/api/v1/settings/embedder');
+    return data.reason ?? 'It is not embedded yet.';
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 403) return 'The server has no embedder.';
+    throw error;
+  }
+}
+
+type Told = Added & { readonly words: string | null };
+
+function withoutWords({ words: _, ...rest }: Told): Added {
+  return rest;
+}
+
+function tell({ name, stats }: Corpus, { added, unchanged, failed, words }: Told): void {
+  for (const { file, message, code } of failed)
+    notice(`${file}: ${code === unreadable ? 'left out' : 'failed'}. ${message}`);
+  const news = [
+    `${added.length} read now`,
+    ...(unchanged.length > 0 ? [`${unchanged.length} unchanged`] : []),
+  ];
+  print(
+    `${printable(name)}: ${counted(stats.documents, 'document')}, ${counted(stats.chunks, 'passage')} (${news.join(', ')})`,
+  );
+  if (words !== null) notice(`The documents are found by their words alone. ${words}`);
+  if (isTerminal(process.stderr)) notice(`Ask: service run --corpus ${JSON.stringify(name)} "…"`);
+}

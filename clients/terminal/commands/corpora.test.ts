@@ -1,0 +1,138 @@
+/** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { readServerSettings } from '../../../server/config/config.ts';
+import { makePdf } from '../../../server/knowledge/parsing/test-documents.ts';
+import { findProgram } from '../search-path.ts';
+import { launcher, type TestHome, testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
+import { runToEnd } from '../test-process.ts';
+import { startTestServer } from '../test-server.ts';
+
+/** Where `make embedder` has put the model of this machine. */
+const { modelsDirectory } = readServerSettings([], process.env).settings;
+const withModel = { variables: { SERVICE_MODELS_DIR: modelsDirectory } };
+
+/** A folder of a PDF, Markdown, and what nobody wants to read. */
+function writeHandbook({ home, write }: TestHome): string {
+  write('handbook/work/holidays.md', '# Holidays\n\nEverybody has 30 days of vacation a year.\n');
+  write('handbook/kitchen.md', '# Kitchen\n\nThe coffee machine is cleaned on Fridays.\n');
+  write('handbook/.drafts/secret.md', 'Nobody reads drafts.\n');
+  write('handbook/node_modules/package/README.md', 'Nobody reads packages.\n');
+  const travel = { title: 'Travel', paragraphs: ['Trains are booked in the second class.'] };
+  writeFileSync(join(home, 'handbook/travel.pdf'), makePdf([travel]));
+  writeFileSync(join(home, 'handbook/logo.png'), Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'));
+  return join(home, 'handbook');
+}
+
+test.skipIf(!findProgram('bwrap', process.env.PATH, '/'))(
+  'a folder of PDF and Markdown becomes a cited answer with the network unplugged',
+  async () => {
+    const home = testHome();
+    const folder = writeHandbook(home);
+    const environment = { ...home.environment, ...withModel.variables };
+    const unplugged = (...command: string[]) =>
+      runToEnd('bwrap', ['--dev-bind', '/', '/', '--unshare-net', '--die-with-parent', ...command], {
+        cwd: home.project,
+        environment,
+      });
+    const devices = await unplugged('cat', '/proc/net/dev');
+    expect(devices.stdout.match(/^ *\w+:/gm)).toEqual([expect.stringMatching(/^ *lo:$/)]);
+    const added = await unplugged(launcher, 'corpora', 'add', folder);
+    expect(added).toEqual({
+      code: 0,
+      stdout: 'handbook: 3 documents, 3 passages (3 read now)\n',
+      stderr: expect.stringMatching(/^service: handbook\/logo\.png: left out\. .*\n$/),
+    });
+    const asked = await unplugged(
+      launcher,
+      'run',
+      '--corpus',
+      'handbook',
+      'How long may I stay away from work?',
+    );
+    expect(asked.code).toBe(0);
+    // Not one word of the question stands in it: the model on this machine has found it.
+    expect(asked.stdout).toContain(
+      '“# Holidays\n\nEverybody has 30 days of vacation a year.” [1] holidays.md › Holidays (line 1)\n',
+    );
+    const booked = await unplugged(launcher, 'run', '-q', '--corpus', 'handbook', 'Which trains are booked?');
+    expect(booked.stdout).toMatch(
+      /“[^”]*Trains are booked in the second class\.” \[1\] travel\.pdf .*\(page 1\)/,
+    );
+  },
+);
+
+test('what has changed is read anew and takes the place of what was there; the rest stays as it is', async () => {
+  const home = testHome();
+  const folder = writeHandbook(home);
+  const service = (...words: string[]) => home.service(words, withModel);
+  rmSync(join(folder, 'logo.png'));
+  expect((await service('corpora', 'add', folder, '--name', 'work')).code).toBe(0);
+  home.write('handbook/kitchen.md', '# Kitchen\n\nThe coffee machine is cleaned on Mondays.\n');
+  home.write('handbook/broken.pdf', '%PDF-1.7\nnothing of a PDF\n');
+  const again = await service('corpora', 'add', folder, '--name', 'work', '--json');
+  expect(again).toMatchObject({ code: 1, stderr: 'service: 1 file could not be taken in.\n' });
+  const told = JSON.parse(again.stdout);
+  expect(told).toMatchObject({
+    corpus: { name: 'work', stats: { documents: 3 } },
+    added: ['handbook/kitchen.md'],
+    failed: [{ file: 'handbook/broken.pdf', code: 'malformed' }],
+  });
+  expect(told.unchanged.toSorted()).toEqual(['handbook/travel.pdf', 'handbook/work/holidays.md']);
+  const found = await service('corpora', 'search', 'work', 'coffee', 'machine', '--json');
+  const texts = JSON.parse(found.stdout).map(({ text }: { text: string }) => text);
+  expect(texts.filter((text: string) => text.includes('coffee'))).toEqual([
+    expect.stringContaining('Mondays'),
+  ]);
+  const read = await service('corpora', 'search', 'work', 'coffee', '--limit', '1');
+  expect(read.stdout).toMatch(/^\[1\] kitchen\.md › Kitchen \(line \d\)\n.*Mondays\.\n$/s);
+  const [corpus] = JSON.parse((await service('corpora', 'list', '--json')).stdout);
+  expect(await service('corpora', 'delete', corpus.id.slice(-8), '--yes')).toMatchObject({
+    code: 0,
+    stdout: `Deleted ${corpus.id}\n`,
+  });
+  expect(await service('run', '--corpus', 'work', 'Hello')).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('There is no corpus called "work" here.'),
+  });
+});
+
+test('without the model documents are found by their words, which is said; cited numbers are explained', async () => {
+  const home = testHome();
+  const folder = writeHandbook(home);
+  await withScriptedModel(home, [{ reply: { text: 'Thirty days [1].' } }]);
+  const variables = { SERVICE_MODELS_DIR: join(home.home, 'none') };
+  const added = await home.service(['corpora', 'add', folder], { variables });
+  expect(added.code).toBe(0);
+  expect(added.stderr).toContain('found by their words alone. The embedding model is not on this machine');
+  const asked = await home.service(['run', '--corpus', 'handbook', 'How many days of vacation?'], {
+    variables,
+  });
+  expect(asked).toMatchObject({ code: 0, stdout: 'Thirty days [1].\n' });
+  expect(asked.stderr).toContain('\n[1] holidays.md › Holidays (line 1)\n');
+  // Once the model is there, what was added before is found by its meaning, too.
+  const again = await home.service(['corpora', 'add', folder, '--json'], withModel);
+  expect(JSON.parse(again.stdout)).toMatchObject({
+    corpus: { embedder: expect.stringMatching(/^embedded:/), stale: false },
+    added: [],
+  });
+});
+
+test('a folder goes to a remote server, too', async () => {
+  const home = testHome();
+  const server = await startTestServer();
+  mkdirSync(join(home.home, 'empty'));
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const onServer = (...words: string[]) => home.service([...words, '--server', server.url], { variables });
+  expect(await onServer('corpora', 'add', join(home.home, 'empty'))).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('There is no file in '),
+  });
+  const added = await onServer('corpora', 'add', writeHandbook(home));
+  expect(added.stdout).toBe('handbook: 3 documents, 3 passages (3 read now)\n');
+  const found = await onServer('corpora', 'search', 'handbook', 'Which', 'trains?', '--limit', '1');
+  expect(found.stdout).toMatch(/^\[1\] travel\.pdf › Travel \(page 1\)\n[\s\S]*second class\.\n$/);
+});
