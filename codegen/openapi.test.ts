@@ -76,6 +76,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyDeviceLogin: 'the first reply counts',
   countMessageTokens: 'it changes nothing',
   linkOidcLogin: 'an attempt that nobody goes on with ends by itself',
+  createUpload: 'an upload that nobody goes on with ends by itself',
+  completeUpload: 'does the same again',
   testStorage: 'does the same again, and leaves nothing',
   testEmbedder: 'looks only',
   logout: 'does the same again',

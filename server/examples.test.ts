@@ -63,6 +63,7 @@ const ids: Readonly<Record<string, string>> = {
   corpus_id: 'cor_01k9w6r3h2e7xv5q0c8m4b1tza',
   document_id: 'doc_01k9w6r3h2e7xv5q0c8m4b1tza',
   ingestion_id: 'ing_01k9w6r3h2e7xv5q0c8m4b1tza',
+  upload_id: 'upl_01k9w6r3h2e7xv5q0c8m4b1tza',
   memory_id: 'mem_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog_id: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
@@ -338,8 +339,12 @@ function send(
       ...(body !== undefined && !form && { 'content-type': type }),
       ...headers,
     },
-    ...(body !== undefined && { body: form ?? JSON.stringify(body) }),
+    ...(body !== undefined && { body: form ?? (isBytes(headers) ? String(body) : JSON.stringify(body)) }),
   });
+}
+
+function isBytes(headers: ExampleRequest['headers']): boolean {
+  return headers?.['content-type'] === 'application/octet-stream';
 }
 
 /** Where the example is asked for, in the data that are the examples. */

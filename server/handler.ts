@@ -130,7 +130,11 @@ type Body<Operation> = Operation extends { requestBody: { content: infer Content
 
 /** Of each type that a body may have, what is made of it. */
 type BodyOf<Content> = {
-  [Type in keyof Content]: Type extends 'multipart/form-data' ? Form<Content[Type]> : Content[Type];
+  [Type in keyof Content]: Type extends 'multipart/form-data'
+    ? Form<Content[Type]>
+    : Type extends 'application/octet-stream'
+      ? UploadedFile
+      : Content[Type];
 }[keyof Content];
 
 type Form<Parts> = { readonly [Name in keyof Parts]: Name extends 'file' ? UploadedFile : Parts[Name] };

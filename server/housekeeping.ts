@@ -40,6 +40,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     files: () => store.files.expire(now),
     extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),
     staged_passages: () => store.chunks.sweep(daysAgo(1)),
+    uploads: () => store.fileUploads.prune(now),
     bytes_of_files: () => store.files.sweep(now),
     usage: () => store.usage.prune(daysAgo(usageDays)),
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),

@@ -21,6 +21,7 @@ const prefixes = {
   memory: 'mem',
   providerSetting: 'pset',
   file: 'file',
+  upload: 'upl',
   corpus: 'cor',
   document: 'doc',
   ingestionJob: 'ing',

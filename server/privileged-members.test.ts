@@ -34,7 +34,8 @@ const withBodies = routes.filter(
 
 function bodyOf({ path, method }: Pick<Route, 'path' | 'method'>): Json {
   const [media] = Object.values<Json>(operationAt(path, method).requestBody?.content ?? {});
-  return media?.schema;
+  // Bytes have no members.
+  return media?.schema.type === 'string' ? undefined : media?.schema;
 }
 
 test.each(withBodies.map((route) => [route.operationId, route] as const))(

@@ -464,6 +464,14 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       token: app.operatorKey,
       body: { files: [{ path: 'service.json', sha256: '0'.repeat(64) }] },
     }),
+  upload_conflict: async () => {
+    const body = { filename: 'a.txt', size: 1, sha256: '0'.repeat(64) };
+    const { body: upload } = await bare.request('POST', '/api/v1/files/uploads', {
+      ...{ token: bare.operatorKey, body },
+    });
+    const complete = `/api/v1/files/uploads/${upload.id}/complete`;
+    return bare.request('POST', complete, { token: bare.operatorKey });
+  },
   set_by_environment: async () => {
     const path = '/api/v1/settings/providers/catalogs';
     const token = bare.operatorKey;

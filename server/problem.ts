@@ -63,6 +63,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   workspace_is_default: { status: 409, title: 'The workspace is the default one.' },
   workspace_unavailable: { status: 409, title: 'The folder of the workspace cannot be used.' },
   trust_conflict: { status: 409, title: 'The file has changed.' },
+  upload_conflict: { status: 409, title: 'The upload is not where the request expects it.' },
   set_by_environment: { status: 409, title: 'The environment says it.' },
   already_answered: { status: 409, title: 'Already answered.' },
   file_in_use: { status: 409, title: 'The file is in use.' },

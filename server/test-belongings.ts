@@ -64,6 +64,9 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     (await app.request('GET', `/api/v1/corpora/${corpus.id}/ingestion-jobs/${job.id}`, { token })).body
       .ended_at;
   await vi.waitFor(async () => expect(await ended()).not.toBeNull(), { timeout: 15_000, interval: 20 });
+  const upload = await make('/api/v1/files/uploads', {
+    ...{ filename: `${word}.bin`, size: 100, sha256: '0'.repeat(64) },
+  });
   const organization = await organizationOf(app, account, word);
   return {
     ...organization,
@@ -77,6 +80,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     corpus_id: corpus.id,
     document_id: job.items[0].document_id,
     ingestion_id: job.id,
+    upload_id: upload.id,
     memory_id: memory.id,
     workspace_id: workspace.id,
     principal_id: user.id,
@@ -160,10 +164,15 @@ export function exampleOf({ path, method }: Pick<Route, 'path' | 'method'>): {
   body?: Json;
   headers?: Record<string, string>;
 } {
-  const [media] = Object.entries<Json>(operationAt(path, method).requestBody?.content ?? {});
+  const { requestBody, parameters } = operationAt(path, method);
+  const [media] = Object.entries<Json>(requestBody?.content ?? {});
   if (!media) return {};
   const [example] = Object.values<Json>(media[1].examples);
-  return { body: example.value, headers: { 'content-type': media[0] } };
+  const needed: Json[] = parameters
+    .map(resolved)
+    .filter(({ in: place, required }: Json) => place === 'header' && required);
+  const others = needed.map(({ name, schema }) => [name, String(resolved(schema).examples[0])]);
+  return { body: example.value, headers: { 'content-type': media[0], ...Object.fromEntries(others) } };
 }
 
 /** The operation of the contract, its references unresolved. */

@@ -15,6 +15,7 @@ import type {
   Me,
   Membership,
   ProviderSetting,
+  StoredFile,
   Workspace,
   WorkspaceMemberPage,
 } from './contract/api.ts';
@@ -106,6 +107,23 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     const body = { flow: 'code', client };
     const { state } = await server.ask('POST', `/api/v1/settings/providers/${id}/oauth/start`, { body });
     return { body: { state, code: 'YWRh' } };
+  },
+  /** All of its bytes are there, under the id that the path of the example names. */
+  async completeUpload(server) {
+    const body = { filename: 'hello.txt', size: 14, sha256: answerOf<StoredFile>('completeUpload').sha256 };
+    const { id } = await server.ask('POST', '/api/v1/files/uploads', { body });
+    const headers = { 'content-type': 'application/octet-stream', 'upload-offset': '0' };
+    await server.ask('PATCH', `/api/v1/files/uploads/${id}`, { headers, body: 'Hello, world!\n' });
+    const upload_id = 'upl_01k9w6r3h2e7xv5q0c8m4b1tza';
+    await server.withDatabase((database) =>
+      database.write('installation', async (sql) => {
+        const row = await sql('file_uploads').where({ id }).first();
+        await sql('file_uploads').insert({ ...row, id: upload_id });
+        await sql('file_upload_parts').where({ upload_id: id }).update({ upload_id });
+        await sql('file_uploads').where({ id }).delete();
+      }),
+    );
+    return {};
   },
   getStorage: asOperator,
   updateStorage: async (server) => ({

@@ -75,6 +75,20 @@ test('a PATCH is sent as a merge patch, and its path parameters are encoded', as
   expect(server.received[0]?.headers['content-type']).toBe('application/merge-patch+json');
 });
 
+test('a PATCH of bytes is sent as the caller says', async () => {
+  const { client, server } = await talk((_, response) => response.writeHead(204).end());
+  await client.PATCH('/api/v1/files/uploads/{upload_id}', {
+    params: { path: { upload_id: 'upl_1' }, header: { 'Upload-Offset': 3 } },
+    headers: { 'Content-Type': 'application/octet-stream' },
+    body: 'some bytes',
+    bodySerializer: (bytes) => bytes,
+  });
+  const { body, headers } = server.received[0] ?? {};
+  expect([body, headers?.['content-type'], headers?.['upload-offset']]).toEqual([
+    ...['some bytes', 'application/octet-stream', '3'],
+  ]);
+});
+
 test.each(['', '.', '..'])('the id "%s" is refused, since it would name another path', async (session_id) => {
   const { client, server } = await talk((_, response) => sendJson(response, 204, {}));
   const call = client.DELETE('/api/v1/sessions/{session_id}', { params: { path: { session_id } } });

@@ -135,10 +135,12 @@ function authorize(token: ClientOptions['token']): Middleware {
   };
 }
 
-/** Every PATCH of the contract is a JSON merge patch; openapi-fetch calls all that it sends plain JSON. */
+/** Every PATCH of the contract that has JSON is a merge patch; openapi-fetch calls all that it sends plain JSON. */
 const mergePatch: Middleware = {
   onRequest({ request }) {
-    if (request.method === 'PATCH') request.headers.set('Content-Type', 'application/merge-patch+json');
+    const given = request.headers.get('Content-Type') ?? 'application/json';
+    if (request.method === 'PATCH' && given === 'application/json')
+      request.headers.set('Content-Type', 'application/merge-patch+json');
   },
 };
 

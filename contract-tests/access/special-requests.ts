@@ -27,6 +27,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   }),
   // The same is kept once in a workspace.
   updateMemory: () => ({ body: { content: `Remember ${crypto.randomUUID()}.` } }),
+  createUpload: inWorkspace,
+  appendUpload: () => ({ headers: { 'Upload-Offset': '0' } }),
   createMemory: ({ ids }) => ({
     body: { scope: 'workspace', workspace_id: ids.workspace_id, content: `Remember ${crypto.randomUUID()}.` },
   }),

@@ -39,6 +39,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/corpora/{corpus_id}': newCorpus,
   '/api/v1/corpora/{corpus_id}/documents/{document_id}': newDocument,
   '/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}': newDocument,
+  '/api/v1/files/uploads/{upload_id}': newUpload,
   '/api/v1/memories/{memory_id}': newMemory,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
@@ -55,6 +56,7 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
   retryIngestionJob: cancelledIngestion,
   testProviderSetting: newSettingOfNobody,
   refreshProviderModels: newSettingOfNobody,
+  completeUpload: newWholeUpload,
   interruptRun: askingQuestion,
   interruptSession: askingQuestion,
   searchCorpora: newCorpus,
@@ -206,6 +208,26 @@ async function newFile({ owner: { client }, workspaceId: workspace_id }: Organiz
   const body = { workspace_id, file: `The file ${made}.` };
   const { data } = await client.POST('/api/v1/files', { body, bodySerializer: formOf });
   return { file_id: data.id };
+}
+
+/** There is room for more than what the example brings. */
+async function newUpload(organization: Organization): Promise<Ids> {
+  return { upload_id: await beginUpload(organization, 1000, '0'.repeat(64)) };
+}
+
+/** Of nothing, all is there. */
+async function newWholeUpload(organization: Organization): Promise<Ids> {
+  const ofNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+  return { upload_id: await beginUpload(organization, 0, ofNothing) };
+}
+
+async function beginUpload(
+  { owner: { client }, workspaceId: workspace_id }: Organization,
+  size: number,
+  sha256: string,
+): Promise<string> {
+  const body = { workspace_id, filename: `upload ${made}`, size, sha256 };
+  return (await client.POST('/api/v1/files/uploads', { body })).data.id;
 }
 
 async function newMemory({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {

@@ -431,6 +431,33 @@ def new_file():
     return response.json()["id"]
 
 
+def new_upload(size=1000, sha256="0" * 64):
+    body = {"filename": new_name("upload"), "size": size, "sha256": sha256}
+    return post("/api/v1/files/uploads", body, KEY).json()["id"]
+
+
+def add_to_upload(case):
+    """How many bytes there are, and how many are still to come, the contract cannot say."""
+    case.path_parameters["upload_id"] = new_upload()
+    case.headers["Upload-Offset"] = "0"
+    case.body = b"some bytes"
+
+
+def begin_small_upload(case):
+    """It reserves room, of which a file has so much at most."""
+    upload_to_own_workspace(case)
+    if isinstance(case.body, dict) and isinstance(case.body.get("size"), int):
+        case.body = {**case.body, "size": min(case.body["size"], 1000)}
+
+
+def complete_empty_upload(case):
+    case.path_parameters["upload_id"] = new_upload(0, hashlib.sha256(b"").hexdigest())
+
+
+def abort_new_upload(case):
+    case.path_parameters["upload_id"] = new_upload()
+
+
 def point_at_file(case):
     case.path_parameters["file_id"] = once("file", new_file)
 
@@ -1085,6 +1112,10 @@ POINTERS = {
     "searchCorpus": point_at_corpus,
     "searchCorpora": search_real_corpora,
     "uploadFile": upload_to_own_workspace,
+    "createUpload": begin_small_upload,
+    "appendUpload": add_to_upload,
+    "completeUpload": complete_empty_upload,
+    "abortUpload": abort_new_upload,
     "getFile": point_at_file,
     "updateFile": point_at_file,
     "deleteFile": point_at_doomed_file,

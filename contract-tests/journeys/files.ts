@@ -50,4 +50,37 @@ export function fileJourneys(target: () => Target): void {
     const gone = await refusal(client.GET(url, { params: { path }, ...preferring(404) }));
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
   });
+
+  test('an upload is begun, gone on with, completed, and another given up', async () => {
+    const { client, liveOnly } = target();
+    const content = 'Hello, world!\n';
+    const sha256 = 'd9014c4624844aa5bac314773d6b689ad467fa4e1d1a50a1b8a99d5a95f72ff5';
+    const begin = () =>
+      client.POST('/api/v1/files/uploads', { body: { filename: 'hello.txt', size: 14, sha256 } });
+    const begun = await begin();
+    expect(begun.response.status).toBe(201);
+    expectShape('FileUploadState', begun.data);
+    const upload_id = begun.data.id;
+    const append = (offset: number, part: string) =>
+      client.PATCH('/api/v1/files/uploads/{upload_id}', {
+        params: { path: { upload_id }, header: { 'Upload-Offset': offset } },
+        headers: { 'Content-Type': 'application/octet-stream' },
+        body: part,
+        bodySerializer: (bytes) => bytes,
+      });
+    expect((await append(0, content.slice(0, 5))).response.status).toBe(204);
+    await liveOnly(async () => {
+      const wrong = await append(0, content);
+      expect([wrong.response.status, wrong.response.headers.get('Upload-Offset')]).toEqual([409, '5']);
+    });
+    expect((await append(5, content.slice(5))).response.status).toBe(204);
+    const complete = '/api/v1/files/uploads/{upload_id}/complete';
+    const made = await client.POST(complete, { params: { path: { upload_id } } });
+    expect(made.response.status).toBe(201);
+    expectShape('StoredFile', made.data);
+    expect(made.data).toMatchObject({ size: 14, sha256 });
+    const other = (await begin()).data.id;
+    const gone = { params: { path: { upload_id: other } } };
+    expect((await client.DELETE('/api/v1/files/uploads/{upload_id}', gone)).response.status).toBe(204);
+  });
 }

@@ -15,6 +15,8 @@ const together = 8;
 const withoutVersion: Readonly<Record<string, string>> = {
   addGroupMember: 'somebody is in a group, or is not',
   removeGroupMember: 'somebody is in a group, or is not',
+  appendUpload: 'it says how many bytes there are',
+  abortUpload: 'it is given up, whatever it has',
   revokeLogin: 'a login is never changed',
   revokeInvitation: 'an invitation is never changed',
   unlinkOidcLogin: 'a link is there, or is not',

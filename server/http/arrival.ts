@@ -18,6 +18,10 @@ export function limitArrival(request: IncomingMessage, mostMs: number, late: (er
 
 /** What is long may take long, as long as it comes. */
 export function countFromEachPiece(request: IncomingMessage): void {
-  const timer = timers.get(request);
-  request.on('data', () => timer?.refresh());
+  request.on('data', () => countAnew(request));
+}
+
+/** A piece has come: the next one has as long. */
+export function countAnew(request: IncomingMessage): void {
+  timers.get(request)?.refresh();
 }

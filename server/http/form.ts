@@ -4,7 +4,7 @@ import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/bus
 import type { Route } from '../contract/routes.ts';
 import type { UploadedFile } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { countFromEachPiece } from './arrival.ts';
+import { countAnew, countFromEachPiece } from './arrival.ts';
 import { CallerGone, type Excess } from './body.ts';
 import { child, follow, operationOf } from './contract-document.ts';
 import type { Exchange } from './exchange.ts';
@@ -28,11 +28,12 @@ const files = new WeakSet<object>();
 
 /** The form without the bytes of its file, as a validator sees it. */
 export function withoutFiles(body: unknown): unknown {
-  return mapped(body, (value) => (isFile(value) ? '' : value));
+  return isFile(body) ? '' : mapped(body, (value) => (isFile(value) ? '' : value));
 }
 
 /** What a validator has made of it, with the file again. */
 export function withFiles(seen: unknown, body: unknown): unknown {
+  if (isFile(body)) return body;
   if (!holdsFile(body)) return seen;
   const given = new Map(Object.entries(body));
   return mapped(seen, (value, name) => (isFile(given.get(name)) ? given.get(name) : value));
@@ -53,6 +54,38 @@ export async function readWhole(body: unknown): Promise<{ readonly body: unknown
 
 async function bytesOf({ content }: UploadedFile): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(content));
+}
+
+/** A body that is a file itself, as it arrives. */
+export function readFile({ request, response }: Exchange, limit: number, excess: Excess): UploadedFile {
+  const { 'content-length': length, 'content-encoding': coding } = request.headers;
+  if (length !== undefined && Number(length) > limit) throw excess(limit);
+  refuseCoding(coding);
+  // What an answer leaves unread must not hold up the next request of the connection.
+  response.once('finish', () => request.resume());
+  if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
+  const content = arriving(request, limit, excess);
+  const file = { mostBytes: length === undefined ? null : Number(length), content };
+  files.add(file);
+  return file;
+}
+
+async function* arriving(
+  request: Exchange['request'],
+  limit: number,
+  excess: Excess,
+): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      countAnew(request);
+      size += chunk.length;
+      if (size > limit) throw excess(limit);
+      yield chunk;
+    }
+  } catch (error) {
+    throw request.complete || error instanceof Problem ? error : new CallerGone();
+  }
 }
 
 /** Resolves as soon as the file begins, or at the end where there is none. */

@@ -3,7 +3,7 @@ import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import { announcesBody, readBytes } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import { readForm } from './form.ts';
+import { readFile, readForm } from './form.ts';
 import { readJson } from './json.ts';
 import { requireMediaType } from './media-type.ts';
 
@@ -16,7 +16,9 @@ export async function readBody(exchange: Exchange, route: Route): Promise<unknow
     await readBytes(request, response, 0, unexpectedBody);
     return undefined;
   }
-  if (requireMediaType(request, route) === 'multipart/form-data')
+  const type = requireMediaType(request, route);
+  if (type === 'application/octet-stream') return readFile(exchange, route.bodyLimit, tooLarge);
+  if (type === 'multipart/form-data')
     return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
   const bytes = await readBytes(request, response, route.bodyLimit, tooLarge);
   return bytes.length === 0 ? undefined : readJson(bytes);

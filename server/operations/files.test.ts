@@ -427,4 +427,141 @@ describe.each([
       );
     });
   });
+
+  describe('an upload that can be gone on with', () => {
+    const uploads = `${path}/uploads`;
+    const begin = async (bytes: Uint8Array, more: object = {}): Promise<Json> => {
+      const sha256 = createHash('sha256').update(bytes).digest('hex');
+      const body = { filename: 'big.bin', size: bytes.length, sha256, ...more };
+      const answer = await app.request('POST', uploads, { token: ada.token, body });
+      expect(coded(answer)).toEqual([201, null]);
+      expect(answer.headers.get('location')).toBe(`${uploads}/${answer.body.id}`);
+      return answer.body;
+    };
+    const append = (id: string, offset: number, body: Uint8Array, token = ada.token) =>
+      app.request('PATCH', `${uploads}/${id}`, {
+        ...{ token, body },
+        headers: { 'content-type': 'application/octet-stream', 'upload-offset': String(offset) },
+      });
+    const complete = (id: string) => app.request('POST', `${uploads}/${id}/complete`, { token: ada.token });
+    const conflict = (answer: Answer) => [...coded(answer), answer.headers.get('upload-offset')];
+
+    test('comes in pieces, is made a file by its hash, once, and leaves nothing else', async () => {
+      const before = await stored();
+      const bytes = randomBytes(9 * 1024 * 1024);
+      const { id, offset } = await begin(bytes, { metadata: { ticket: 'A-1' }, purpose: 'knowledge' });
+      expect(offset).toBe(0);
+      const first = await append(id, 0, bytes.subarray(0, 100));
+      expect([first.status, first.headers.get('upload-offset')]).toEqual([204, '100']);
+      expect(conflict(await append(id, 0, bytes.subarray(0, 100)))).toEqual([409, 'upload_conflict', '100']);
+      expect(conflict(await complete(id))).toEqual([409, 'upload_conflict', '100']);
+      expect((await append(id, 100, bytes.subarray(100))).headers.get('upload-offset')).toBe(
+        String(bytes.length),
+      );
+      expect(conflict(await append(id, bytes.length, Buffer.from('x')))).toEqual([
+        409,
+        'upload_conflict',
+        String(bytes.length),
+      ]);
+      const made = await Promise.all([complete(id), complete(id)]);
+      const file = made.find(({ status }) => status === 201)?.body;
+      expect(file).toMatchObject({ size: bytes.length, purpose: 'knowledge', metadata: { ticket: 'A-1' } });
+      expect((await complete(id)).body).toEqual(file);
+      const answer = await app.stream('GET', `${path}/${file.id}/content`, { token: ada.token });
+      expect(bytes.equals(Buffer.from(await answer.arrayBuffer()))).toBe(true);
+      expect(await stored()).toHaveLength(before.length + 1);
+      await app.request('DELETE', `${path}/${file.id}`, { token: ada.token });
+      expect(coded(await complete(id))).toEqual([409, 'upload_conflict']);
+      expect(await stored()).toEqual(before);
+    });
+
+    test('of other bytes than announced makes no file', async () => {
+      const { id } = await begin(Buffer.from('these'));
+      await append(id, 0, Buffer.from('those'));
+      expect(coded(await complete(id))).toEqual([409, 'upload_conflict']);
+      expect((await app.request('DELETE', `${uploads}/${id}`, { token: ada.token })).status).toBe(204);
+      expect(coded(await complete(id))).toEqual([404, 'not_found']);
+    });
+
+    test('of nothing makes an empty file', async () => {
+      const { id } = await begin(Buffer.from(''));
+      const { status, body } = await complete(id);
+      expect([status, body.size]).toEqual([201, 0]);
+      await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
+    });
+
+    test('whose line breaks keeps what has arrived, and another node goes on with it', async () => {
+      const before = await stored();
+      const bytes = randomBytes(10 * 1024 * 1024);
+      const { id } = await begin(bytes);
+      const leave = new AbortController();
+      const broken = new ReadableStream<Uint8Array>({
+        start: (controller) => controller.enqueue(bytes.subarray(0, 9 * 1024 * 1024)),
+      });
+      const sent = fetch(`${app.url}${uploads}/${id}`, {
+        method: 'PATCH',
+        headers: {
+          ...{ authorization: `Bearer ${ada.token}`, 'upload-offset': '0' },
+          'content-type': 'application/octet-stream',
+        },
+        body: broken,
+        duplex: 'half',
+        signal: leave.signal,
+      }).catch((error: Error) => error.name);
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
+      leave.abort();
+      expect(await sent).toBe('AbortError');
+      // The first piece, and what had come of the second.
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 2);
+      const asked = await append(id, 1, Buffer.from('x'));
+      expect(conflict(asked)).toEqual([409, 'upload_conflict', String(9 * 1024 * 1024)]);
+      const node = await testApp({ settings: app.services.settings });
+      const rest = await node.request('PATCH', `${uploads}/${id}`, {
+        ...{ token: ada.token, body: bytes.subarray(9 * 1024 * 1024) },
+        headers: { 'content-type': 'application/octet-stream', 'upload-offset': String(9 * 1024 * 1024) },
+      });
+      expect(rest.status).toBe(204);
+      const { body } = await node.request('POST', `${uploads}/${id}/complete`, { token: ada.token });
+      expect(body.size).toBe(bytes.length);
+      await node.close();
+      await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
+      expect(await stored()).toEqual(before);
+    });
+
+    test('is given up after a day, with all that has come of it, and counts for the quota until then', async () => {
+      const before = await stored();
+      const carol = await app.register(`carol-${randomBytes(4).toString('hex')}`);
+      await app.request('PUT', `/api/v1/quotas/user/${carol.user.id}`, {
+        token: app.operatorKey,
+        body: { limits: { storage: { hard: 1000 } } },
+      });
+      const body = { filename: 'a', size: 900, sha256: '0'.repeat(64) };
+      const create = () => app.request('POST', uploads, { token: carol.token, body });
+      const { body: upload } = await create();
+      expect((await append(upload.id, 0, randomBytes(500), carol.token)).status).toBe(204);
+      expect(coded(await create())).toEqual([429, 'quota_exceeded']);
+      const { fileUploads, files } = app.services.store;
+      expect(await fileUploads.prune(new Date(Date.now() + 23 * 3_600_000))).toBe(0);
+      expect(await files.sweep(new Date(Date.now() + 23 * 3_600_000))).toBe(0);
+      // Those that the tests before it have completed are forgotten with it.
+      expect(await fileUploads.prune(new Date(Date.now() + 25 * 3_600_000))).toBeGreaterThan(0);
+      expect(await files.sweep(new Date(Date.now() + 26 * 3_600_000))).toBe(1);
+      expect(await stored()).toEqual(before);
+      expect((await create()).status).toBe(201);
+    });
+
+    test('of more than a file may have is refused before it begins', async () => {
+      const body = { filename: 'a', size: 5_000_000_000, sha256: '0'.repeat(64) };
+      expect(coded(await app.request('POST', uploads, { token: ada.token, body }))).toEqual([
+        413,
+        'body_too_large',
+      ]);
+    });
+
+    test("that is somebody else's is not there", async () => {
+      const { id } = await begin(Buffer.from('hers'));
+      expect(coded(await append(id, 0, Buffer.from('mine'), mallory.token))).toEqual([404, 'not_found']);
+      await app.request('DELETE', `${uploads}/${id}`, { token: ada.token });
+    });
+  });
 });

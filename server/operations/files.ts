@@ -12,14 +12,20 @@ export const listFiles: Handler<'listFiles'> = async ({ principal, query }, { st
 export const uploadFile: Handler<'uploadFile'> = async ({ principal, body }, { store }) => {
   const { file: upload, workspace_id, filename = 'unnamed', purpose = 'general', metadata = {} } = body;
   const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
-  const { file, etag, notices } = await store.files.upload(principal, {
+  const received = await store.files.receive(principal, {
     workspaceId: workspace_id,
     ...{ filename, purpose, metadata, apiKeyId },
     mostBytes: upload.mostBytes,
     content: upload.content,
   });
-  const headers = { Location: `/api/v1/files/${file.id}`, ETag: etag, ...quotaNotice(notices) };
-  return { status: 201, headers, body: file };
+  try {
+    const { file, etag } = await received.keep();
+    const notices = quotaNotice(received.notices);
+    const headers = { Location: `/api/v1/files/${file.id}`, ETag: etag, ...notices };
+    return { status: 201, headers, body: file };
+  } finally {
+    await received.leave();
+  }
 };
 
 export const getFile: Handler<'getFile'> = async ({ principal, path, headers }, { store }) => {
@@ -57,6 +63,32 @@ export const downloadFile: Handler<'downloadFile'> = async ({ principal, path, h
   const within = { 'Content-Range': `bytes ${range.first}-${range.last}/${file.size}` };
   const bytes = await store.files.read(file.id, range);
   return { status: 206, headers: { ...about, ...within }, type, body: bytes };
+};
+
+export const createUpload: Handler<'createUpload'> = async ({ principal, body }, { store }) => {
+  const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
+  const { upload, notices } = await store.fileUploads.create(principal, body, apiKeyId);
+  const headers = { Location: `/api/v1/files/uploads/${upload.id}`, ...quotaNotice(notices) };
+  return { status: 201, headers, body: upload };
+};
+
+export const appendUpload: Handler<'appendUpload'> = async (
+  { principal, path, headers, body },
+  { store },
+) => {
+  const appended = { offset: headers['Upload-Offset'], mostBytes: body.mostBytes, content: body.content };
+  const received = await store.fileUploads.append(principal, path.upload_id, appended);
+  return { status: 204, headers: { 'Upload-Offset': String(received) } };
+};
+
+export const completeUpload: Handler<'completeUpload'> = async ({ principal, path }, { store }) => {
+  const { file, etag } = await store.fileUploads.complete(principal, path.upload_id);
+  return { status: 201, headers: { Location: `/api/v1/files/${file.id}`, ETag: etag }, body: file };
+};
+
+export const abortUpload: Handler<'abortUpload'> = async ({ principal, path }, { store }) => {
+  await store.fileUploads.abort(principal, path.upload_id);
+  return { status: 204 };
 };
 
 type DownloadHeaders = Call<'downloadFile'>['headers'];

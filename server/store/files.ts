@@ -1,13 +1,11 @@
 /** Files that people upload: their bytes go to the storage as they arrive, and what is known of them into the database. */
-import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { Knex } from 'knex';
 import type { FileUpdate, StoredFile } from '../contract/api.ts';
 import { newId } from '../ids.ts';
-import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
-import { isDuplicate } from './database-errors.ts';
+import { discard, type FileParts } from './discard-objects.ts';
 import {
   type FileQuery,
   type FileRow,
@@ -18,22 +16,14 @@ import {
   tagged,
   told,
 } from './file-rows.ts';
-import { mediaTypeOf, sampleBytes } from './media-type.ts';
+import { changeOf, type ReceivedBytes, receiveBytes, tooLarge } from './make-file.ts';
 import { mergeMetadata } from './metadata.ts';
 import type { Spender } from './meter.ts';
 import type { Page } from './page.ts';
-import type { StoreParts } from './parts.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
-import type { ByteRange, Storage, Storages } from './storage/storage.ts';
-import {
-  insertUpload,
-  keepObject,
-  leaveUnneeded,
-  type ObjectRow,
-  renewUpload,
-  uploadPatienceMs,
-} from './stored-objects.ts';
+import type { ByteRange } from './storage/storage.ts';
+import { insertUpload, leaveUnneeded, type ObjectRow } from './stored-objects.ts';
 import { nameKey } from './user-row.ts';
 import { findDefaultWorkspace, findWorkspace } from './workspaces.ts';
 
@@ -51,7 +41,8 @@ interface NewFile {
   readonly content: AsyncIterable<Uint8Array>;
 }
 
-interface UploadedFile extends TaggedFile {
+/** Bytes that last, and of which a file can be made. */
+export interface ReceivedFile extends ReceivedBytes {
   /** What soft limits have to say, in sentences. */
   readonly notices: readonly string[];
 }
@@ -62,8 +53,11 @@ interface ReadableFile extends Pick<StoredFile, 'filename' | 'size' | 'sha256'> 
 }
 
 export interface Files {
-  /** Throws `not_found`, `role_required`, `quota_exceeded`, `body_too_large` or what reading the bytes throws. */
-  upload(reach: Reach, input: NewFile): Promise<UploadedFile>;
+  /**
+   * Stores the bytes; the file is made by whoever gets them. Throws `not_found`, `role_required`, `quota_exceeded`,
+   * `body_too_large` or what reading the bytes throws.
+   */
+  receive(reach: Reach, input: NewFile): Promise<ReceivedFile>;
   find(reach: Reach, id: string): Promise<TaggedFile | null>;
   list(reach: Reach, query: FileQuery): Promise<Page<StoredFile>>;
   /** Throws `not_found`, `precondition_failed`, or `invalid_request` if too much metadata results. */
@@ -80,16 +74,11 @@ export interface Files {
   sweep(now: Date): Promise<number>;
 }
 
-interface FileParts extends StoreParts {
-  readonly storages: Storages;
-  readonly log: Log;
-}
-
 export function fileRepository(parts: FileParts): Files {
   const { database, clock, cursors } = parts;
   const now = (): number => clock.now().getTime();
   return {
-    upload: (reach, input) => upload(parts, reach, input),
+    receive: (reach, input) => receive(parts, reach, input),
     find: (reach, id) =>
       database.read(reach, async (sql) => {
         const row = await findFile(sql, reach, id);
@@ -137,55 +126,34 @@ async function readFile({ database, storages }: FileParts, id: string, range?: B
   return (await storages.of(found)).read(found.key, range);
 }
 
-async function upload(parts: FileParts, reach: Reach, input: NewFile): Promise<UploadedFile> {
+async function receive(parts: FileParts, reach: Reach, input: NewFile): Promise<ReceivedFile> {
   const { database, clock, storages } = parts;
-  const { storage, backend, place, maxFileBytes } = await storages.current();
-  const mostBytes = Math.min(input.mostBytes ?? maxFileBytes, maxFileBytes);
+  const { storage, backend, place, maxFileBytes: maxBytes } = await storages.current();
+  const mostBytes = Math.min(input.mostBytes ?? maxBytes, maxBytes);
   // The form around the file is no part of it: what is a little too long is told by its bytes.
-  if ((input.mostBytes ?? 0) > maxFileBytes + mostFormBytes) throw tooLarge(maxFileBytes);
+  if ((input.mostBytes ?? 0) > maxBytes + mostFormBytes) throw tooLarge(maxBytes);
   const key = newId('storedObject');
-  const reserved = await database.write('installation', async (sql) => {
+  const { spender, notices } = await database.write('installation', async (sql) => {
     const spender = await spenderOf(sql, reach, input);
     const now = clock.now().getTime();
     await insertUpload(sql, key, spender, { backend, place, size: mostBytes }, now);
     const warnings = refuseExceeded(await quotaStateWithBytes(sql, spender, mostBytes, now), now);
     return { spender, notices: warnings.map(({ message }) => message) };
   });
-  let kept: string | undefined;
-  try {
-    const measured = measure(input.content, maxFileBytes, () => renew(parts, key));
-    await storage.write(key, measured.bytes);
-    const found = await measured.result(input.filename);
-    const store = () =>
-      database.write('installation', async (sql) => {
-        const now = clock.now().getTime();
-        const objectKey = await keepObject(sql, key, found, now);
-        const row = fileRow(reserved.spender, input, found, objectKey, now);
-        await sql<FileRow>('files').insert(row);
-        recordAudit(sql, reach, { ...changeOf(row, 'create'), after: told(row) });
-        return row;
-      });
-    // Of two who bring the same bytes at once, the second finds those of the first.
-    const row = await store().catch((error: unknown) => {
-      if (isDuplicate(error)) return store();
-      throw error;
-    });
-    kept = row.object_key;
-    return { ...tagged(row), notices: reserved.notices };
-  } finally {
-    if (kept !== key) await discardOwn(parts, key, storage);
-  }
+  const { content } = input;
+  const received = await receiveBytes(parts, reach, { key, storage, spender, input, content, maxBytes });
+  return { ...received, notices };
 }
 
 /** Fields, and what stands between the parts. */
 const mostFormBytes = 131_072;
 
-function tooLarge(limit: number): Problem {
-  return new Problem('body_too_large', `A file may have at most ${limit} bytes.`);
-}
-
 /** Where the file is to lie, and for whom it counts. */
-async function spenderOf(sql: Knex, reach: Reach, { workspaceId, apiKeyId }: NewFile): Promise<Spender> {
+export async function spenderOf(
+  sql: Knex,
+  reach: Reach,
+  { workspaceId, apiKeyId }: Pick<NewFile, 'workspaceId' | 'apiKeyId'>,
+): Promise<Spender> {
   const workspace =
     workspaceId === undefined
       ? await findDefaultWorkspace(sql, reach)
@@ -196,90 +164,11 @@ async function spenderOf(sql: Knex, reach: Reach, { workspaceId, apiKeyId }: New
   return { organizationId, workspaceId: id, userId: reach.userId, apiKeyId };
 }
 
-interface Measured {
-  readonly bytes: AsyncIterable<Uint8Array>;
-  /** To be asked for when all bytes have been read. */
-  result(filename: string): Promise<{ sha256: string; size: number; mediaType: string }>;
-}
-
-/** Hashes, counts and looks at bytes as they pass. */
-function measure(content: AsyncIterable<Uint8Array>, limit: number, renewed: () => Promise<void>): Measured {
-  const hash = createHash('sha256');
-  const sample: Uint8Array[] = [];
-  let size = 0;
-  let sampled = 0;
-  let renewAt = performance.now() + uploadPatienceMs / 5;
-  async function* pass(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of content) {
-      size += chunk.length;
-      if (size > limit) throw tooLarge(limit);
-      hash.update(chunk);
-      if (sampled < sampleBytes) {
-        const piece = chunk.subarray(0, sampleBytes - sampled);
-        sample.push(Uint8Array.from(piece));
-        sampled += piece.length;
-      }
-      if (performance.now() > renewAt) {
-        renewAt = performance.now() + uploadPatienceMs / 5;
-        await renewed();
-      }
-      yield chunk;
-    }
-  }
-  return {
-    bytes: pass(),
-    result: async (filename) => ({
-      sha256: hash.digest('hex'),
-      size,
-      mediaType: await mediaTypeOf(filename, Buffer.concat(sample)),
-    }),
-  };
-}
-
-async function renew({ database, clock }: FileParts, key: string): Promise<void> {
-  await database.write('installation', (sql) => renewUpload(sql, key, clock.now().getTime()));
-}
-
-function fileRow(
-  spender: Spender,
-  { filename, purpose, metadata }: NewFile,
-  { sha256, size, mediaType }: { readonly sha256: string; readonly size: number; readonly mediaType: string },
-  objectKey: string,
-  now: number,
-): FileRow {
-  return {
-    id: newId('file'),
-    organization_id: spender.organizationId,
-    workspace_id: spender.workspaceId,
-    object_key: objectKey,
-    filename,
-    name_key: nameKey(filename),
-    media_type: mediaType,
-    purpose,
-    metadata: JSON.stringify(metadata),
-    size,
-    sha256,
-    user_id: spender.userId,
-    api_key_id: spender.apiKeyId,
-    revision: 1,
-    created_at: now,
-    updated_at: now,
-  };
-}
-
 function columnsOf(row: FileRow, { metadata, filename, ...rest }: FileUpdate): Partial<FileRow> {
   return {
     ...rest,
     ...(filename !== undefined && { filename, name_key: nameKey(filename) }),
     ...(metadata !== undefined && { metadata: mergeMetadata(row.metadata, metadata) }),
-  };
-}
-
-function changeOf<Verb extends string>({ id, organization_id }: FileRow, verb: Verb) {
-  return {
-    action: `file.${verb}` as const,
-    target: { type: 'file', id },
-    organizationId: organization_id,
   };
 }
 
@@ -292,35 +181,6 @@ async function refuseUsed(sql: Knex.Transaction, file_id: string): Promise<void>
     'file_in_use',
     `${documents} made from the file; delete them first, or ask again with force=true to leave them with the text that was read.`,
   );
-}
-
-/** Deletes an object that no file needs, and its row after it. What fails here is done by the next sweep. */
-async function discard({ database, storages, log }: FileParts, key: string): Promise<boolean> {
-  try {
-    const row = await database.write('installation', async (sql) => {
-      // An upload that is discarded is kept by nobody any more, however late it comes.
-      await sql<ObjectRow>('stored_objects').where({ key, state: 'uploading' }).update({ state: 'leaving' });
-      return sql<ObjectRow>('stored_objects').where({ key, state: 'leaving' }).first();
-    });
-    if (!row) return false;
-    await (await storages.of(row)).delete(key);
-    await database.write('installation', (sql) => sql<ObjectRow>('stored_objects').where({ key }).delete());
-    return true;
-  } catch (error) {
-    log.error(
-      { err: error, key },
-      'bytes that nobody needs could not be deleted; the next sweep tries again',
-    );
-    return false;
-  }
-}
-
-/** Of a process that was held up for so long that its upload was given up, the row is gone: its bytes go all the same. */
-async function discardOwn(parts: FileParts, key: string, storage: Storage): Promise<void> {
-  if (await discard(parts, key)) return;
-  await storage.delete(key).catch((error: unknown) => {
-    parts.log.error({ err: error, key }, 'bytes of an upload that was given up could not be deleted');
-  });
 }
 
 /** So many at a time: the rest follows an hour later. */

@@ -28,6 +28,7 @@ import { corpora } from './migrations/0023-corpora.ts';
 import { chunks } from './migrations/0024-chunks.ts';
 import { embedders } from './migrations/0025-embedders.ts';
 import { memories } from './migrations/0026-memories.ts';
+import { fileUploads } from './migrations/0027-file-uploads.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -55,6 +56,7 @@ const migrations: readonly Migration[] = [
     chunks,
     embedders,
     memories,
+    fileUploads,
   ],
 ];
 

@@ -84,11 +84,13 @@ async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Pro
  */
 async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
+  const resumable = sql('file_uploads').whereNull('file_id').where('expires_at', '>', now);
   const documents = sql('documents').whereNot({ source: 'file' });
   const sums = [
     { query: sql('files'), column: 'size' },
     { query: sql('memories'), column: 'size' },
     { query: uploads, column: 'size' },
+    { query: resumable, column: 'size' },
     { query: documents, column: 'bytes' },
     ...(row.api_key_id === null ? [{ query: sql('sessions'), column: 'kept_bytes' }] : []),
   ].map(async ({ query, column }) => {

@@ -23,6 +23,7 @@ import { type Documents, documentRepository } from './documents.ts';
 import { type EmbedderSettings, embedderSettings } from './embedder-settings.ts';
 import { type ExtractedTexts, extractedTexts } from './extracted-texts.ts';
 import { type FileChanges, fileChangeRepository } from './file-changes.ts';
+import { type FileUploads, fileUploadRepository } from './file-uploads.ts';
 import { type Files, fileRepository } from './files.ts';
 import { type Groups, groupRepository } from './groups.ts';
 import { joinsHeld } from './held-transaction.ts';
@@ -157,6 +158,7 @@ export interface Store {
   readonly messages: Messages;
   readonly fileChanges: FileChanges;
   readonly files: Files;
+  readonly fileUploads: FileUploads;
   readonly storageSettings: StorageSettings;
   /** Resolves where new files can be stored; throws `storage_unavailable` within two seconds where they cannot. */
   pingStorage(): Promise<void>;
@@ -327,6 +329,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     messages: messageRepository(parts),
     fileChanges: fileChangeRepository(parts),
     files: fileRepository({ ...parts, log, storages }),
+    fileUploads: fileUploadRepository({ ...parts, log, storages }),
     storageSettings: storageSettings({ ...parts, storages, options: storage }),
     pingStorage: () => pingStorage(storages),
     corpora: corpusRepository(parts),
