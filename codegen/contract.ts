@@ -45,7 +45,7 @@ export interface Operation {
   'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
   'x-rate-class'?: RateClass;
-  'x-idempotent'?: 'resource' | 'run' | 'answer';
+  'x-idempotent'?: 'resource' | 'run' | 'answer' | 'file';
   'x-open-query'?: boolean;
 }
 

@@ -45,7 +45,7 @@ export interface Route {
    * What an \`Idempotency-Key\` guards: a resource, made in one transaction; a run; an answer that is kept once it is there.
    * Null where the operation takes none.
    */
-  readonly idempotent: 'resource' | 'run' | 'answer' | null;
+  readonly idempotent: 'resource' | 'run' | 'answer' | 'file' | null;
   /** The media types a body may have. */
   readonly requestTypes: readonly string[];
   /** Whether parameters pass unseen that the contract does not know: others write the query. */

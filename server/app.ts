@@ -8,7 +8,7 @@ import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } f
 import { createIdempotency, type PerformOnce } from './http/idempotency.ts';
 import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
-import type { AnyCall, Caller, Ports } from './http/ports.ts';
+import type { AnyCall, Caller, OnceReceived, Ports } from './http/ports.ts';
 import { noSuchOperation, toProblem } from './http/problems.ts';
 import { limitRate } from './http/rate-limits.ts';
 import { recordRequests } from './http/record.ts';
@@ -83,10 +83,13 @@ function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandl
     const { requestId } = exchange;
     const origin = principal?.origin ?? originOf(exchange);
     const signal = abortWithCaller(exchange);
-    const call = { ...input, principal, requestId, earlierRun: null, origin, signal };
+    const call = { ...input, principal, requestId, earlierRun: null, onceReceived, origin, signal };
     await replies.send(exchange, await performOnce(exchange, route, call), principal);
   };
 }
+
+/** Without a key nothing is remembered. */
+const onceReceived: OnceReceived = (_sha256, work) => work();
 
 /** Who calls, once the access table has let them in; null where the operation is public. */
 async function identify(exchange: Exchange, { identity, settings }: Ports): Promise<Caller | null> {

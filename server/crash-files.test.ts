@@ -33,21 +33,31 @@ test.each(['disk', 'S3'])(
       let server = await startServer({ folder, variables });
       const { key } = server;
       const acknowledged = new Map<string, string>();
+      const resumed = await beginResumed(server, key);
+      const repeated = new Set<string>();
       for (const sent of [...stages, ...Array<null>(randomKills).fill(null)]) {
         const before = { rows: await uploading(folder), objects: (await stored(folder, s3)).length };
         const uploads = sent === null ? many(server, key) : [held(server, key, sent)];
+        const others = sent === null ? [goOn(server, key, resumed), repeat(server, key, repeated)] : [];
         // One that is acknowledged, and others that are under way.
         if (sent === null) await Promise.all([uploads[0], sleep(random() * 300)]);
         else await expect.poll(() => uploading(folder)).toBeGreaterThan(before.rows);
         if (sent !== null && sent > megabyte)
           await expect.poll(async () => (await stored(folder, s3)).length).toBeGreaterThan(before.objects);
         await server.kill9();
+        await Promise.all(others);
         for (const file of await Promise.all(uploads)) if (file) acknowledged.set(file.id, file.sha256);
         server = await startServer({ folder, variables });
         await expectWhole(server, key, acknowledged);
         await expectSound(join(folder, 'data/service.db'));
       }
       expect(acknowledged.size).toBeGreaterThan(0);
+      await expectResumed(server, key, resumed);
+      await repeat(server, key, repeated);
+      expect(repeated.size).toBe(1);
+      expect(await listed(server, key, `&sha256=${hashOf(repeatedBytes)}`)).toEqual(
+        new Map([...repeated].map((id) => [id, hashOf(repeatedBytes)])),
+      );
       await server.stop();
       await expectSwept(folder, variables, s3);
     } finally {
@@ -64,8 +74,81 @@ function many(server: ServerProcess, key: string): Upload[] {
     const bytes = randomBytes(size);
     const form = new FormData();
     form.append('file', new Blob([bytes]), 'a.bin');
-    return send(server, key, form, createHash('sha256').update(bytes).digest('hex'));
+    return send(server, key, form, hashOf(bytes));
   });
+}
+
+const hashOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+
+/** The same request under one key, over all kills. */
+const repeatedBytes = randomBytes(9 * megabyte);
+
+async function repeat(server: ServerProcess, key: string, made: Set<string>): Promise<void> {
+  const form = new FormData();
+  form.append('file', new Blob([repeatedBytes]), 'once.bin');
+  const file = await send(server, key, form, hashOf(repeatedBytes), { 'idempotency-key': 'once' });
+  if (file) made.add(file.id);
+}
+
+/** An upload that is gone on with, over all kills. */
+interface Resumed {
+  readonly id: string;
+  readonly bytes: Buffer;
+  /** So many of them have been acknowledged. */
+  acknowledged: number;
+}
+
+async function beginResumed({ url }: ServerProcess, key: string): Promise<Resumed> {
+  const bytes = randomBytes(30 * megabyte);
+  const answer = await fetch(`${url}/api/v1/files/uploads`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ filename: 'long.bin', size: bytes.length, sha256: hashOf(bytes) }),
+  });
+  expect(answer.status).toBe(201);
+  const { id }: Json = await answer.json();
+  return { id, bytes, acknowledged: 0 };
+}
+
+/** The next part; null where the server is gone. */
+async function append({ url }: ServerProcess, key: string, { id }: Resumed, offset: number, part: Uint8Array) {
+  return await fetch(`${url}/api/v1/files/uploads/${id}`, {
+    method: 'PATCH',
+    headers: {
+      ...{ authorization: `Bearer ${key}`, 'content-type': 'application/octet-stream' },
+      'upload-offset': String(offset),
+    },
+    body: part as Uint8Array<ArrayBuffer>, // of memory that nobody shares
+  }).catch((error: unknown) => {
+    if (error instanceof TypeError) return null;
+    throw error;
+  });
+}
+
+/** Goes on from where the server says, which is never before what it has acknowledged. */
+async function goOn(server: ServerProcess, key: string, resumed: Resumed): Promise<void> {
+  const asked = await append(server, key, resumed, 5_000_000_000, Buffer.from('x'));
+  if (!asked) return;
+  expect(asked.status).toBe(409);
+  const offset = Number(asked.headers.get('upload-offset'));
+  expect(offset).toBeGreaterThanOrEqual(resumed.acknowledged);
+  const part = resumed.bytes.subarray(offset, offset + 10 * megabyte);
+  if (part.length === 0) return;
+  const answer = await append(server, key, resumed, offset, part);
+  if (!answer) return;
+  expect(answer.status).toBe(204);
+  resumed.acknowledged = Number(answer.headers.get('upload-offset'));
+}
+
+/** Its bytes are all there in the end, each once. */
+async function expectResumed(server: ServerProcess, key: string, resumed: Resumed): Promise<void> {
+  const { id, bytes } = resumed;
+  while (resumed.acknowledged < bytes.length) await goOn(server, key, resumed);
+  const headers = { authorization: `Bearer ${key}` };
+  const answer = await fetch(`${server.url}/api/v1/files/uploads/${id}/complete`, {
+    ...{ method: 'POST', headers },
+  });
+  expect(await answer.json()).toMatchObject({ size: bytes.length, sha256: hashOf(bytes) });
 }
 
 /** Sends so many bytes, and then waits for an end that does not come. */
@@ -106,14 +189,20 @@ async function send(
 /** Every file that is listed, acknowledged or not, is downloaded as it was sent. */
 async function expectWhole(server: ServerProcess, key: string, acknowledged: ReadonlyMap<string, string>) {
   const headers = { authorization: `Bearer ${key}` };
-  const list: Json = await (await fetch(`${server.url}/api/v1/files?limit=100`, { headers })).json();
-  const listed = new Map<string, string>(list.data.map(({ id, sha256 }: Json) => [id, sha256]));
-  expect([...listed]).toEqual(expect.arrayContaining([...acknowledged]));
-  for (const [id, sha256] of listed) {
+  const found = await listed(server, key);
+  expect([...found]).toEqual(expect.arrayContaining([...acknowledged]));
+  for (const [id, sha256] of found) {
     const answer = await fetch(`${server.url}/api/v1/files/${id}/content`, { headers });
     const bytes = Buffer.from(await answer.arrayBuffer());
-    expect(createHash('sha256').update(bytes).digest('hex')).toBe(sha256);
+    expect(hashOf(bytes)).toBe(sha256);
   }
+}
+
+/** Hashes by id. */
+async function listed({ url }: ServerProcess, key: string, query = ''): Promise<Map<string, string>> {
+  const headers = { authorization: `Bearer ${key}` };
+  const list: Json = await (await fetch(`${url}/api/v1/files?limit=100${query}`, { headers })).json();
+  return new Map(list.data.map(({ id, sha256 }: Json) => [id, sha256]));
 }
 
 /** As an hour later, or by another node: what is in the storage is what files need, and nothing else has a row. */

@@ -69,6 +69,11 @@ export interface Call<Id extends OperationId> {
   readonly requestId: string;
   /** The run that the same request, by its Idempotency-Key, has begun before: it is to be answered from that. */
   readonly earlierRun: string | null;
+  /**
+   * Does what follows from a file once its bytes are there, by their hash: with an Idempotency-Key once, in one
+   * transaction with the answer, which may be that of the same request before it.
+   */
+  readonly onceReceived: (sha256: string, work: () => Promise<Reply<Id>>) => Promise<Reply<Id>>;
   /** Where the request came from, for the audit log; `principal` has it too. */
   readonly origin: Origin;
   /** Aborts when the caller goes away. */

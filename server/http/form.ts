@@ -39,6 +39,19 @@ export function withFiles(seen: unknown, body: unknown): unknown {
   return mapped(seen, (value, name) => (isFile(given.get(name)) ? given.get(name) : value));
 }
 
+/** What a body says, of the file in it by what it can be told from another. */
+export function saidWith(body: unknown, sha256: string): unknown {
+  return mapped(body, (value) => (isFile(value) ? sha256 : value));
+}
+
+/** The same, where nobody else wants the bytes: they are read to the end, and kept nowhere. */
+export async function saidBy(body: unknown): Promise<unknown> {
+  const hash = createHash('sha256');
+  const values: unknown[] = holdsFile(body) ? Object.values(body) : [];
+  for (const file of values.filter(isFile)) for await (const chunk of file.content) hash.update(chunk);
+  return saidWith(body, hash.digest('hex'));
+}
+
 /** A form with the bytes of its file at hand, and what it says: of the file, by what it can be told from another. */
 export async function readWhole(body: unknown): Promise<{ readonly body: unknown; readonly said: unknown }> {
   if (!holdsFile(body)) return { body, said: body };

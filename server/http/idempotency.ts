@@ -3,8 +3,15 @@ import { createHash } from 'node:crypto';
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
-import { readWhole } from './form.ts';
-import type { AnyCall, Caller, EarlierRequest, IdempotentRequest, Ports } from './ports.ts';
+import { readWhole, saidBy, saidWith } from './form.ts';
+import type {
+  AnyCall,
+  Caller,
+  EarlierRequest,
+  IdempotentRequest,
+  OnceReceived,
+  Ports,
+} from './ports.ts';
 import { type AnyReply, eventsOf } from './wire.ts';
 
 export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => Promise<AnyReply>;
@@ -15,14 +22,20 @@ export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): P
   return async (exchange, route, first) => {
     const key = keyOf(route, first);
     if (!key) return ports.perform(route, first);
+    const name = `${key.principalId} ${key.key}`;
+    const leave = () => answering.delete(name);
+    if (route.idempotent === 'file') {
+      // What its bytes are nobody knows before they are there.
+      if (answering.has(name)) throw inUse();
+      answering.set(name, '');
+      return await answerFile(route, first, key, ports).finally(leave);
+    }
     const { body, said } = await readWhole(first.body);
     const call = { ...first, body };
     const request = requestOf(route, { ...first, body: said }, key);
-    const name = `${request.principalId} ${request.key}`;
     const under = answering.get(name);
     if (under !== undefined) throw under === request.fingerprint ? inUse() : reused();
     answering.set(name, request.fingerprint);
-    const leave = () => answering.delete(name);
     // A run goes on when its caller has gone: whoever asks again gets to it.
     if (route.idempotent === 'run') call.signal.addEventListener('abort', leave);
     try {
@@ -35,6 +48,37 @@ export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): P
       throw error;
     }
   };
+}
+
+/**
+ * The bytes of a file go to the storage as they arrive, and only at their end it is known whether the request is one
+ * that came before: so the key is taken in the transaction that makes the file. Where another server took it
+ * meanwhile, the bytes have come in vain.
+ */
+async function answerFile(
+  route: Route,
+  call: AnyCall,
+  key: Key,
+  { requests, perform }: Pick<Ports, 'perform' | 'requests'>,
+): Promise<AnyReply> {
+  const earlier = await requests.find(key);
+  if (earlier) return answerOf(earlier, requestOf(route, { ...call, body: await saidBy(call.body) }, key));
+  const onceReceived: OnceReceived = async (sha256, work) => {
+    const request = requestOf(route, { ...call, body: saidWith(call.body, sha256) }, key);
+    const reply = await requests.once(request, work);
+    if (reply) return reply;
+    const faster = await requests.find(key);
+    if (!faster) throw inUse();
+    // Kept as the answer of the same operation to the same request.
+    return answerOf(faster, request) as Awaited<ReturnType<typeof work>>;
+  };
+  return await perform(route, { ...call, onceReceived });
+}
+
+function answerOf({ fingerprint, reply }: EarlierRequest, request: IdempotentRequest): AnyReply {
+  if (fingerprint !== request.fingerprint) throw reused();
+  if (!reply) throw inUse();
+  return reply;
 }
 
 async function answer(

@@ -92,9 +92,19 @@ export interface AnyCall {
   readonly requestId: string;
   /** The run that the same request has begun before. */
   readonly earlierRun: string | null;
+  readonly onceReceived: OnceReceived;
   readonly origin: Origin;
   readonly signal: AbortSignal;
 }
+
+/**
+ * Does what follows from a file once its bytes are there, and their hash is known: with an Idempotency-Key once, in one
+ * transaction with the answer.
+ */
+export type OnceReceived = <Reply extends AnyReply>(
+  sha256: string,
+  work: () => Promise<Reply>,
+) => Promise<Reply>;
 
 /** A request that is to have one effect. */
 export interface IdempotentRequest {
@@ -114,9 +124,9 @@ export interface EarlierRequest {
 }
 
 export interface KeptRequests {
-  find(request: IdempotentRequest): Promise<EarlierRequest | null>;
+  find(request: Pick<IdempotentRequest, 'principalId' | 'key'>): Promise<EarlierRequest | null>;
   /** Null where another process was faster, and nothing was done here. */
-  once(request: IdempotentRequest, work: () => Promise<AnyReply>): Promise<AnyReply | null>;
+  once<Reply extends AnyReply>(request: IdempotentRequest, work: () => Promise<Reply>): Promise<Reply | null>;
   add(request: IdempotentRequest, reply: AnyReply): Promise<void>;
 }
 

@@ -9,6 +9,9 @@ interface RequestRecord {
   readonly fingerprint: string;
 }
 
+/** Which one it is. */
+type RequestPlace = Pick<RequestRecord, 'principalId' | 'key'>;
+
 /** An answer; `type` and `headers` as they go out. */
 export interface KeptReply {
   readonly status: number;
@@ -25,7 +28,7 @@ interface Outcome<Reply> {
 
 /** What is needed of a store; its `keptRequests` fits. */
 export interface RequestRecords {
-  find(request: RequestRecord): Promise<Outcome<string> | null>;
+  find(request: RequestPlace): Promise<Outcome<string> | null>;
   once<T>(
     request: RequestRecord,
     work: () => Promise<T>,
@@ -35,7 +38,7 @@ export interface RequestRecords {
 }
 
 export interface KeptRequests {
-  find(request: RequestRecord): Promise<Outcome<KeptReply> | null>;
+  find(request: RequestPlace): Promise<Outcome<KeptReply> | null>;
   once<Reply extends KeptReply>(request: RequestRecord, work: () => Promise<Reply>): Promise<Reply | null>;
   add(request: RequestRecord, reply: KeptReply): Promise<void>;
 }
@@ -60,6 +63,6 @@ export function createKeptRequests(records: RequestRecords, sealing: Sealing): K
   };
 }
 
-function rowId({ principalId, key }: RequestRecord): string {
+function rowId({ principalId, key }: RequestPlace): string {
   return `kept_requests/${principalId}/${key}`;
 }

@@ -428,6 +428,89 @@ describe.each([
     });
   });
 
+  describe('an upload with an Idempotency-Key', () => {
+    const named = (key: string) => ({ 'idempotency-key': key });
+    const once = (key: string, text: string, name = 'a.txt') => {
+      const form = new FormData();
+      form.append('file', new Blob([text]), name);
+      return post(form, ada.token, named(key));
+    };
+    const filesWith = async (sha256: string): Promise<Json[]> =>
+      (await app.request('GET', `${path}?sha256=${sha256}`, { token: ada.token })).body.data;
+    const signs = ({ status, body, headers }: Answer) => [status, body, headers.get('etag')];
+    /** One whose end is still to come. */
+    const begun = (key: string, text: string, url = app.url) => {
+      const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+      const writer = writable.getWriter();
+      const [head = '', end] = wire([filePart.replace('abc', () => `${text}|`)]).split('|');
+      // Whoever was refused reads no more of it.
+      const write = (more: string) => writer.write(Buffer.from(more)).catch(() => undefined);
+      write(head);
+      const answer = fetch(url + path, {
+        ...{ method: 'POST', body: readable, duplex: 'half' as const },
+        headers: { authorization: `Bearer ${ada.token}`, ...typed, ...named(key) },
+      });
+      return {
+        async end(): Promise<Answer> {
+          await write(end ?? '');
+          await writer.close();
+          const { status, headers } = await answer;
+          return { status, headers, body: await (await answer).json() };
+        },
+      };
+    };
+    test('comes again and is answered as before; other bytes, another name and another operation are refused', async () => {
+      const key = 'again';
+      const first = await once(key, 'the same bytes');
+      expect(coded(first)).toEqual([201, null]);
+      const before = await stored();
+      const again = await once(key, 'the same bytes');
+      expect(signs(again)).toEqual(signs(first));
+      expect(again.headers.get('location')).toBe(first.headers.get('location'));
+      const reused = [422, 'idempotency_key_reused'];
+      expect(coded(await once(key, 'other bytes'))).toEqual(reused);
+      expect(coded(await once(key, 'the same bytes', 'b.txt'))).toEqual(reused);
+      const body = { filename: 'a', size: 1, sha256: '0'.repeat(64) };
+      const { token } = ada;
+      const other = app.request('POST', `${path}/uploads`, { token, body, headers: named(key) });
+      expect(coded(await other)).toEqual(reused);
+      expect(await filesWith(first.body.sha256)).toHaveLength(1);
+      expect(await stored()).toEqual(before);
+    });
+
+    test('is refused with 409 while the first one is under way, and answered as that one afterwards', async () => {
+      const before = await stored();
+      const first = begun('held', manyBytes);
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
+      expect(coded(await once('held', manyBytes))).toEqual([409, 'idempotency_key_in_use']);
+      const answer = await first.end();
+      expect(answer.status).toBe(201);
+      expect(signs(await once('held', manyBytes))).toEqual(signs(answer));
+      expect(await stored()).toHaveLength(before.length + 1);
+    });
+
+    test('that comes to two servers at once makes one file, and both answer with it', async () => {
+      const node = await testApp({ settings: app.services.settings });
+      const [before, bytes] = [await stored(), `${manyBytes}2`];
+      const both = [app, node].map(({ url }) => begun('two', bytes, url));
+      await expect.poll(async () => (await stored()).length).toBe(before.length + 2);
+      const answers = await Promise.all(both.map(({ end }) => end()));
+      expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+      expect(answers[1]?.body).toEqual(answers[0]?.body);
+      expect(await filesWith(answers[0]?.body.sha256)).toHaveLength(1);
+      await node.close();
+      expect(await stored()).toHaveLength(before.length + 1);
+    });
+
+    test('that was refused leaves its key free, and nothing else', async () => {
+      const before = await stored();
+      const broken = await post(wire([filePart], '--x'), ada.token, { ...typed, ...named('free') });
+      expect(coded(broken)).toEqual([400, 'invalid_request']);
+      expect(await stored()).toEqual(before);
+      expect((await once('free', 'whole')).status).toBe(201);
+    });
+  });
+
   describe('an upload that can be gone on with', () => {
     const uploads = `${path}/uploads`;
     const begin = async (bytes: Uint8Array, more: object = {}): Promise<Json> => {

@@ -9,7 +9,7 @@ export const listFiles: Handler<'listFiles'> = async ({ principal, query }, { st
   body: await store.files.list(principal, query),
 });
 
-export const uploadFile: Handler<'uploadFile'> = async ({ principal, body }, { store }) => {
+export const uploadFile: Handler<'uploadFile'> = async ({ principal, body, onceReceived }, { store }) => {
   const { file: upload, workspace_id, filename = 'unnamed', purpose = 'general', metadata = {} } = body;
   const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
   const received = await store.files.receive(principal, {
@@ -19,10 +19,12 @@ export const uploadFile: Handler<'uploadFile'> = async ({ principal, body }, { s
     content: upload.content,
   });
   try {
-    const { file, etag } = await received.keep();
-    const notices = quotaNotice(received.notices);
-    const headers = { Location: `/api/v1/files/${file.id}`, ETag: etag, ...notices };
-    return { status: 201, headers, body: file };
+    return await onceReceived(received.sha256, async () => {
+      const { file, etag } = await received.keep();
+      const notices = quotaNotice(received.notices);
+      const headers = { Location: `/api/v1/files/${file.id}`, ETag: etag, ...notices };
+      return { status: 201, headers, body: file };
+    });
   } finally {
     await received.leave();
   }
