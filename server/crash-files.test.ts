@@ -111,7 +111,13 @@ async function beginResumed({ url }: ServerProcess, key: string): Promise<Resume
 }
 
 /** The next part; null where the server is gone. */
-async function append({ url }: ServerProcess, key: string, { id }: Resumed, offset: number, part: Uint8Array) {
+async function append(
+  { url }: ServerProcess,
+  key: string,
+  { id }: Resumed,
+  offset: number,
+  part: Uint8Array,
+) {
   return await fetch(`${url}/api/v1/files/uploads/${id}`, {
     method: 'PATCH',
     headers: {

@@ -362,9 +362,9 @@ describe('the success examples of the contract', () => {
   });
 
   test.each(inOrder.map((example) => [example.title, example] as const))('%s', async (_title, example) => {
-    const { operationId, method, type, body, schema, status } = example;
+    const { operationId, title, method, type, body, schema, status } = example;
     const { path, query } = placeOf(example);
-    const state = await states[operationId]?.(exampleServer());
+    const state = await (states[title] ?? states[operationId])?.(exampleServer());
     const response = await send(method, path, { query, body, ...state }, type);
     const answer: unknown = await response.json();
     expect(response.status, JSON.stringify(answer)).toBe(status);

@@ -17,6 +17,7 @@ import type { OpenServices } from './services.ts';
 import {
   type Account,
   type Answer,
+  type Json,
   mergePatch,
   type RequestOptions,
   type TestApp,
@@ -610,6 +611,15 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       body: { provider: 'nobody', model: 'none' },
       headers: { ...mergePatch, 'if-match': '*' },
     }),
+  file_unreadable: async () => {
+    const form = new FormData();
+    form.append('file', new Blob(['%PDF-1.7 broken']), 'a.pdf');
+    const made = await fetch(`${bare.url}/api/v1/files`, {
+      ...{ method: 'POST', body: form, headers: { authorization: `Bearer ${bare.operatorKey}` } },
+    });
+    const { id }: Json = await made.json();
+    return bare.request('GET', `/api/v1/files/${id}/text?wait_seconds=30`, { token: bare.operatorKey });
+  },
   media_not_configured: () => ask('POST', '/api/v1/media/images', { body: { prompt: 'x' } }),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),

@@ -82,6 +82,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   broken_export: { status: 422, title: 'The export is broken.' },
   model_unknown: { status: 422, title: 'There is no such model to choose.' },
   embedder_unsuited: { status: 422, title: 'That cannot embed.' },
+  file_unreadable: { status: 422, title: 'The file cannot be read.' },
   precondition_required: { status: 428, title: 'If-Match is required.' },
   headers_too_large: { status: 431, title: 'The headers are too large.' },
   rate_limited: { status: 429, title: 'Too many requests.' },

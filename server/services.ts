@@ -3,7 +3,14 @@ import type { Clock } from './clock.ts';
 import type { Diagnostic, ProviderCandidate, ServerSettings } from './config/config.ts';
 import type { EmbedderChoice } from './embedder-choice.ts';
 import type { Identity } from './identity/identity.ts';
-import type { Embedders, Ingestion, Parsers, PassageSearch, Reindexing } from './knowledge/knowledge.ts';
+import type {
+  Embedders,
+  FileTexts,
+  Ingestion,
+  Parsers,
+  PassageSearch,
+  Reindexing,
+} from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import type { Mail } from './mail.ts';
 import type { MemorySearches } from './memory-search.ts';
@@ -70,6 +77,7 @@ export interface Services {
   readonly memorySearches: MemorySearches;
   readonly passageSearch: PassageSearch<Reach>;
   readonly parsers: Parsers;
+  readonly fileTexts: FileTexts;
   readonly ingestion: Ingestion;
   readonly embedderChoice: EmbedderChoice;
   readonly reindexing: Pick<Reindexing, 'wake'>;

@@ -7,9 +7,11 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { TOTP } from 'otpauth';
+import { systemClock } from './clock.ts';
 import type {
   Corpus,
   Document,
+  FileText,
   IngestionJobWithItems,
   LoginPage,
   Me,
@@ -19,7 +21,9 @@ import type {
   Workspace,
   WorkspaceMemberPage,
 } from './contract/api.ts';
+import { parserOf } from './knowledge/parsing/parse-names.ts';
 import type { Database } from './store/database.ts';
+import { extractedTexts } from './store/extracted-texts.ts';
 import { seedWorkspaceMembers } from './store/seed-example-accounts.ts';
 import { seedJobBefore } from './store/seed-example-knowledge.ts';
 import { seedProviderSetting } from './store/seed-examples.ts';
@@ -124,6 +128,28 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
       }),
     );
     return {};
+  },
+  /** Its bytes are nowhere. */
+  async 'getFileText: hello'(server) {
+    const { id, sha256, filename } = answerOf<StoredFile>('getFile');
+    const { text } = answerOf<FileText>('getFileText');
+    await server.withDatabase(async (database) => {
+      const row = await database.read('installation', (sql) => sql('files').where({ id }).first());
+      const bytes = { organizationId: row.organization_id, sha256, parser: parserOf(filename) };
+      const content = { mediaType: 'text/plain', text, blocks: [], pages: null };
+      await extractedTexts({ database, clock: systemClock }).keep(bytes, content, text.length);
+    });
+    return {};
+  },
+  /** As if nobody had asked for it yet. */
+  async 'getFileText: reading'(server) {
+    await server.withDatabase((database) =>
+      database.write('installation', async (sql) => {
+        const needed = sql('documents').whereNotNull('text_id').select('text_id');
+        await sql('extracted_texts').whereNotIn('id', needed).delete();
+      }),
+    );
+    return { query: 'wait_seconds=0' };
   },
   getStorage: asOperator,
   updateStorage: async (server) => ({

@@ -76,7 +76,9 @@ test('a PATCH is sent as a merge patch, and its path parameters are encoded', as
 });
 
 test('a PATCH of bytes is sent as the caller says', async () => {
-  const { client, server } = await talk((_, response) => response.writeHead(204).end());
+  const { client, server } = await talk((_, response) => {
+    response.writeHead(204).end();
+  });
   await client.PATCH('/api/v1/files/uploads/{upload_id}', {
     params: { path: { upload_id: 'upl_1' }, header: { 'Upload-Offset': 3 } },
     headers: { 'Content-Type': 'application/octet-stream' },

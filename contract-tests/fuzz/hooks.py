@@ -1120,6 +1120,7 @@ POINTERS = {
     "updateFile": point_at_file,
     "deleteFile": point_at_doomed_file,
     "downloadFile": point_at_file,
+    "getFileText": point_at_file,
     "listWorkspaces": lambda case: case.query and case.query.pop("organization_id", None),
     "createWorkspace": name_real_terms,
     "getWorkspace": point_at_workspace,

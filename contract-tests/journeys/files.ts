@@ -46,6 +46,10 @@ export function fileJourneys(target: () => Target): void {
     const none = await refusal(client.GET(`${url}/content`, { params: beyond, ...preferring(416) }));
     expect(none).toMatchObject({ status: 416, code: 'range_not_satisfiable' });
 
+    const told = await client.GET(`${url}/text`, { params: { path } });
+    expectShape('FileText', told.data);
+    expect(told.data).toMatchObject({ status: 'ready', text: body.file, next_offset: null });
+
     expect((await client.DELETE(url, { params: { path } })).response.status).toBe(204);
     const gone = await refusal(client.GET(url, { params: { path }, ...preferring(404) }));
     expect(gone).toMatchObject({ status: 404, code: 'not_found' });
@@ -70,8 +74,10 @@ export function fileJourneys(target: () => Target): void {
       });
     expect((await append(0, content.slice(0, 5))).response.status).toBe(204);
     await liveOnly(async () => {
-      const wrong = await append(0, content);
-      expect([wrong.response.status, wrong.response.headers.get('Upload-Offset')]).toEqual([409, '5']);
+      const wrong = await refusal(append(0, content));
+      expect([wrong.status, wrong.code, wrong.headers.get('Upload-Offset')]).toEqual([
+        ...[409, 'upload_conflict', '5'],
+      ]);
     });
     expect((await append(5, content.slice(5))).response.status).toBe(204);
     const complete = '/api/v1/files/uploads/{upload_id}/complete';

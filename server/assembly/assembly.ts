@@ -225,6 +225,7 @@ async function assemble(
     async close() {
       followed.close();
       await knowledge.ingestion.stop();
+      await knowledge.fileTexts.close();
       await knowledge.parsers.close();
       await providers.providerAsking.close();
       await runtime.close();

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { createEmbedderChoice } from '../embedder-choice.ts';
 import {
   createEmbedders,
+  createFileTexts,
   createParsers,
   createPassageSearch,
   type Embedders,
@@ -58,13 +59,15 @@ export function startKnowledge(
   { embedders, outbound, now }: { embedders: Embedders; outbound: Outbound; now: () => Date },
 ) {
   const parsers = createParsers({ processes: Math.max(1, availableParallelism() - 1), log });
+  const file = (id: string) => store.files.forServer(id);
+  const fileTexts = createFileTexts({ file, texts: store.extractedTexts, parsers });
   const ingestion = startIngestion({
     records: store.ingestionWork,
     texts: store.extractedTexts,
     chunks: store.chunks,
     parsers,
     currentEmbedder: (item) => embedders.current(payerOf(store, item)),
-    file: (id) => store.files.forServer(id),
+    file,
     fetch: outbound.fetchFor('account', documentLimits),
     owner: nameOwner(),
     hasDied,
@@ -81,7 +84,7 @@ export function startKnowledge(
     log,
   });
   const embedderChoice = createEmbedderChoice({ store, embedders, changed: reindexing.wake });
-  return { parsers, ingestion, reindexing, embedderChoice };
+  return { parsers, fileTexts, ingestion, reindexing, embedderChoice };
 }
 
 /** Looks again into the corpus of a query, with the rights that its person has by then. */

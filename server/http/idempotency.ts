@@ -4,14 +4,7 @@ import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
 import { readWhole, saidBy, saidWith } from './form.ts';
-import type {
-  AnyCall,
-  Caller,
-  EarlierRequest,
-  IdempotentRequest,
-  OnceReceived,
-  Ports,
-} from './ports.ts';
+import type { AnyCall, Caller, EarlierRequest, IdempotentRequest, OnceReceived, Ports } from './ports.ts';
 import { type AnyReply, eventsOf } from './wire.ts';
 
 export type PerformOnce = (exchange: Exchange, route: Route, call: AnyCall) => Promise<AnyReply>;

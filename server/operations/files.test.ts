@@ -4,6 +4,7 @@ import { glob } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makePdf } from '../knowledge/parsing/test-documents.ts';
 import { startS3, type TestS3 } from '../store/test-s3.ts';
 import {
   type Account,
@@ -425,6 +426,61 @@ describe.each([
       expect((await upload([['file', 'room again', 'a']], bob.token)).headers.get('x-quota-notice')).toMatch(
         /soft limit/,
       );
+    });
+  });
+
+  describe('the text of a file', () => {
+    const textOf = (id: string, query = '') =>
+      app.request('GET', `${path}/${id}/text?wait_seconds=30&${query}`, { token: ada.token });
+
+    test('is told in parts that are cut between characters, and where they lie', async () => {
+      const { id } = await uploaded('# One 🙂\n\nTwo 🙂🙂 three.\n', 'notes.md');
+      const { status, body: whole } = await textOf(id);
+      expect(status).toBe(200);
+      expect(whole).toMatchObject({ file_id: id, status: 'ready', media_type: 'text/markdown', offset: 0 });
+      expect(whole).toMatchObject({ characters: [...whole.text].length, next_offset: null, pages: null });
+      expect(whole.text).toContain('Two 🙂🙂 three.');
+      let [at, text]: [number | null, string] = [0, ''];
+      while (at !== null) {
+        const { body } = await textOf(id, `offset=${at}&limit=3`);
+        expect(body.offset).toBe(at);
+        text += body.text;
+        at = body.next_offset;
+      }
+      expect(text).toBe(whole.text);
+      const beyond = { text: '', offset: whole.characters, next_offset: null };
+      expect((await textOf(id, 'offset=1000')).body).toMatchObject(beyond);
+    });
+
+    test('has the pages of a document where they stand', async () => {
+      const sections = ['First', 'Second'].map((title) => ({ title, paragraphs: [`What ${title} says.`] }));
+      const answer = await upload([['file', Uint8Array.from(makePdf(sections)), 'a.pdf']]);
+      const { body } = await textOf(answer.body.id);
+      expect(body.media_type).toBe('application/pdf');
+      const cut = ({ start, end }: Json) => [...body.text].slice(start, end).join('');
+      expect(body.pages.map(({ page }: Json) => page)).toEqual([1, 2]);
+      expect(cut(body.pages[0])).toContain('What First says.');
+      expect(cut(body.pages[1])).toContain('What Second says.');
+      expect(body.pages[1].end).toBe(body.characters);
+    });
+
+    test('is there a little later for whoever does not wait, and then at once', async () => {
+      const { id } = await uploaded('Read this.');
+      const now = () => app.request('GET', `${path}/${id}/text?wait_seconds=0`, { token: ada.token });
+      const pending = await now();
+      expect([pending.status, pending.body]).toEqual([202, { file_id: id, status: 'reading' }]);
+      expect(pending.headers.get('retry-after')).toBe('1');
+      await expect.poll(async () => (await now()).status, { timeout: 15_000 }).toBe(200);
+    });
+
+    test('that nobody can read is refused with the reason', async () => {
+      const { id } = await uploaded('%PDF-1.7 broken', 'a.pdf');
+      const refused = await textOf(id);
+      expect(coded(refused)).toEqual([422, 'file_unreadable']);
+      expect(refused.body.detail).toContain('save it again');
+      // What was found out is told without being looked for once more.
+      const again = await app.request('GET', `${path}/${id}/text?wait_seconds=0`, { token: ada.token });
+      expect(coded(again)).toEqual([422, 'file_unreadable']);
     });
   });
 

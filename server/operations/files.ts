@@ -67,6 +67,27 @@ export const downloadFile: Handler<'downloadFile'> = async ({ principal, path, h
   return { status: 206, headers: { ...about, ...within }, type, body: bytes };
 };
 
+export const getFileText: Handler<'getFileText'> = async (
+  { principal, path, query },
+  { store, fileTexts },
+) => {
+  const { file_id } = path;
+  if (!(await store.files.find(principal, file_id))) throw missing();
+  const { offset = 0, limit = 100_000, wait_seconds = 10 } = query;
+  const found = await fileTexts.find(file_id, { offset, limit, waitMs: wait_seconds * 1000 });
+  if (!found) return { status: 202, headers: { 'Retry-After': '1' }, body: { file_id, status: 'reading' } };
+  const { mediaType: media_type, text, characters, pages } = found;
+  const next = found.offset + limit;
+  const next_offset = next < characters ? next : null;
+  return {
+    status: 200,
+    body: {
+      ...{ file_id, status: 'ready', media_type, characters, offset: found.offset, text, next_offset },
+      pages: pages && [...pages],
+    },
+  };
+};
+
 export const createUpload: Handler<'createUpload'> = async ({ principal, body }, { store }) => {
   const apiKeyId = principal.credential === 'api_key' ? principal.credentialId : null;
   const { upload, notices } = await store.fileUploads.create(principal, body, apiKeyId);

@@ -42,7 +42,7 @@ const decompress = promisify(gunzip);
 /** How exactly it is known when a text was asked for last. */
 const usedWithinMs = 3_600_000;
 
-export function extractedTexts({ database, clock }: StoreParts): ExtractedTexts {
+export function extractedTexts({ database, clock }: Pick<StoreParts, 'database' | 'clock'>): ExtractedTexts {
   const now = (): number => clock.now().getTime();
   return {
     async find({ organizationId: organization_id, sha256, parser }) {

@@ -48,6 +48,7 @@ export interface ReceivedFile extends ReceivedBytes {
 }
 
 interface ReadableFile extends Pick<StoredFile, 'filename' | 'size' | 'sha256'> {
+  readonly organizationId: string;
   /** Throws `storage_unavailable`. */
   read(): Promise<Readable>;
 }
@@ -107,8 +108,8 @@ export function fileRepository(parts: FileParts): Files {
     async forServer(id) {
       const row = await database.read('installation', (sql) => sql<FileRow>('files').where({ id }).first());
       if (!row) return null;
-      const { filename, size, sha256 } = row;
-      return { filename, size: Number(size), sha256, read: () => readFile(parts, id) };
+      const { organization_id: organizationId, filename, size, sha256 } = row;
+      return { organizationId, filename, size: Number(size), sha256, read: () => readFile(parts, id) };
     },
     expire: (date) => expire(parts, date.getTime()),
     sweep: (date) => sweep(parts, date.getTime()),

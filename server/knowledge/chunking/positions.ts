@@ -4,6 +4,8 @@ import { firstNotBelow } from './tokens.ts';
 export interface Positions {
   /** How many code points stand before. */
   codePoint(at: number): number;
+  /** Where so many code points end: the other way round. */
+  place(codePoints: number): number;
   /** From 1. */
   line(at: number): number;
 }
@@ -13,6 +15,10 @@ export function positionsIn(text: string): Positions {
   const lines = placesOf(text, /\n/g);
   return {
     codePoint: (at) => at - firstNotBelow(pairs, at),
+    place: (codePoints) => {
+      const points = pairs.map((at, before) => at - before);
+      return codePoints + firstNotBelow(points, codePoints);
+    },
     line: (at) => 1 + firstNotBelow(lines, at),
   };
 }

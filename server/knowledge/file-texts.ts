@@ -1,0 +1,145 @@
+/** What stands in an uploaded file: read when somebody first asks for it, and kept for whoever asks next. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Problem } from '../problem.ts';
+import { positionsIn } from './chunking/positions.ts';
+import type { FoundFile, KeptTexts } from './ingestion-ports.ts';
+import { ParseFailure } from './parsing/parse-failure.ts';
+import { parserOf } from './parsing/parse-names.ts';
+import type { ParsedDocument } from './parsing/parsed-document.ts';
+import type { Parsers } from './parsing/parsers.ts';
+
+/** A part of what stands in a file. Places are code points of the whole text. */
+export interface FileText {
+  readonly mediaType: string;
+  readonly characters: number;
+  readonly offset: number;
+  readonly text: string;
+  /** Null where there are none. */
+  readonly pages: readonly { readonly page: number; readonly start: number; readonly end: number }[] | null;
+}
+
+/** What somebody asks for. */
+export interface FileTextWanted {
+  readonly offset: number;
+  readonly limit: number;
+  /** How long to wait for a file that has to be read first. */
+  readonly waitMs: number;
+}
+
+export interface FileTexts {
+  /** Null while it is being read: whoever asks again later gets it. Throws `not_found` or `file_unreadable`. */
+  find(fileId: string, wanted: FileTextWanted): Promise<FileText | null>;
+  close(): Promise<void>;
+}
+
+export interface FileTextsOptions {
+  readonly file: (id: string) => Promise<(FoundFile & { readonly organizationId: string }) | null>;
+  readonly texts: KeptTexts;
+  readonly parsers: Pick<Parsers, 'parse'>;
+}
+
+/** How long a failure is told to whoever asks again, before the file is read once more. */
+const failureMs = 60_000;
+
+/** More at once are refused: each waits with an answer that somebody wants. */
+const mostAtOnce = 100;
+
+/** What is larger is no document: its bytes would only be sent to a process that is killed for them. */
+const mostBytes = 256 * 1024 * 1024;
+
+export function createFileTexts({ file, texts, parsers }: FileTextsOptions): FileTexts {
+  const stopping = new AbortController();
+  const reading = new Map<string, Promise<ParsedDocument>>();
+  const forgetting = new Set<NodeJS.Timeout>();
+
+  const forget = (name: string, afterMs: number): void => {
+    const timer = setTimeout(() => {
+      forgetting.delete(timer);
+      reading.delete(name);
+    }, afterMs);
+    timer.unref();
+    forgetting.add(timer);
+  };
+  const begin = (name: string, work: () => Promise<ParsedDocument>): Promise<ParsedDocument> => {
+    if (reading.size >= mostAtOnce)
+      throw new Problem('overloaded', 'Too many files are being read; ask again in a moment.');
+    const begun = work();
+    reading.set(name, begun);
+    begun.then(
+      () => reading.delete(name),
+      (error: unknown) => (error instanceof ParseFailure ? forget(name, failureMs) : reading.delete(name)),
+    );
+    return begun;
+  };
+  return {
+    async find(fileId, wanted) {
+      const found = await file(fileId);
+      if (!found) throw new Problem('not_found', 'The file was deleted meanwhile.');
+      const { organizationId, sha256, filename } = found;
+      const bytes = { organizationId, sha256, parser: parserOf(filename) };
+      const kept = await texts.find<ParsedDocument>(bytes);
+      if (kept) return toText(kept.content, wanted);
+      const name = Object.values(bytes).join(' ');
+      const work = reading.get(name) ?? begin(name, () => read(found, bytes));
+      const document = await inTime(work, wanted.waitMs).catch((error: unknown) => {
+        throw error instanceof ParseFailure ? unreadable(error) : error;
+      });
+      return document && toText(document, wanted);
+    },
+    async close() {
+      stopping.abort(new Error('The server stops.'));
+      for (const timer of forgetting) clearTimeout(timer);
+      await Promise.allSettled(reading.values());
+    },
+  };
+
+  async function read(found: FoundFile, bytes: Parameters<KeptTexts['keep']>[0]): Promise<ParsedDocument> {
+    if (found.size > mostBytes)
+      throw new ParseFailure(
+        'too_large',
+        `Only files of at most ${mostBytes / 1024 / 1024} MB are read; save it in parts.`,
+      );
+    const { document } = await parsers.parse(contentOf(found), found.filename, null, stopping.signal);
+    await texts.keep(bytes, document, charactersOf(document));
+    return document;
+  }
+}
+
+/** Opened once there is a process that reads it: a storage gives up who takes nothing for long. */
+async function* contentOf(found: FoundFile): AsyncGenerator<Uint8Array> {
+  yield* await found.read();
+}
+
+/** Null where it takes longer. */
+async function inTime<T>(work: Promise<T>, ms: number): Promise<T | null> {
+  if (ms === 0) return await Promise.race([work, null]);
+  const heard = new AbortController();
+  const patience = sleep(ms, null, { signal: heard.signal, ref: false });
+  patience.catch(() => undefined);
+  return await Promise.race([work, patience]).finally(() => heard.abort());
+}
+
+function unreadable({ message, cause }: ParseFailure): Problem {
+  return new Problem('file_unreadable', message, { cause });
+}
+
+function charactersOf({ text }: ParsedDocument): number {
+  return positionsIn(text).codePoint(text.length);
+}
+
+function toText({ mediaType, text, pages }: ParsedDocument, { offset, limit }: FileTextWanted): FileText {
+  const { codePoint, place } = positionsIn(text);
+  const characters = codePoint(text.length);
+  const start = Math.min(offset, characters);
+  const starts = pages?.map(codePoint);
+  return {
+    ...{ mediaType, characters, offset: start },
+    text: text.slice(place(start), place(Math.min(start + limit, characters))),
+    pages:
+      starts?.map((begin, index) => ({
+        page: index + 1,
+        start: begin,
+        end: starts[index + 1] ?? characters,
+      })) ?? null,
+  };
+}
