@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { scriptedProvider } from '../test-provider.ts';
 import { createAgent, deleteAgent, updateAgent } from './agents.ts';
 
 let upstream: Upstream;
@@ -13,12 +14,7 @@ let mallory: Account;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  const scripted = {
-    type: 'openai-compat' as const,
-    base_url: `${upstream.url}/v1`,
-    api_key: 'k',
-    models: [{ id: 'scripted-1' }, { id: 'scripted-2' }],
-  };
+  const scripted = scriptedProvider(upstream, 'scripted-1', 'scripted-2');
   app = await testApp({
     config: {
       providers: { scripted },

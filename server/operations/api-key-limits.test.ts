@@ -11,6 +11,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { scriptedProvider } from '../test-provider.ts';
 
 let app: TestApp;
 let upstream: Upstream;
@@ -36,12 +37,7 @@ async function newKey(body = {}, token = ada.token) {
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  const scripted = {
-    type: 'openai-compat' as const,
-    base_url: `${upstream.url}/v1`,
-    api_key: 'k',
-    models: [{ id: 'm' }],
-  };
+  const scripted = scriptedProvider(upstream, 'm');
   app = await testApp({ config: { providers: { scripted } }, clock: { now: () => now } });
   ada = await app.register('ada');
   workspaceId = (await whoAmI(ada.token)).body.memberships[0].default_workspace_id;

@@ -12,6 +12,7 @@ import {
   testApp,
 } from '../test-app.ts';
 import { modelsDirectory } from '../test-embedder.ts';
+import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -20,12 +21,7 @@ let people = 0;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  const scripted = {
-    type: 'openai-compat' as const,
-    base_url: `${upstream.url}/v1`,
-    api_key: 'k',
-    models: [{ id: 'scripted-1' }],
-  };
+  const scripted = scriptedProvider(upstream, 'scripted-1');
   app = await testApp({
     config: { providers: { scripted } },
     settings: { modelsDirectory, outboundAllow: ['127.0.0.1'] },

@@ -9,6 +9,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -17,12 +18,7 @@ let mallory: Account;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  const scripted = {
-    type: 'openai-compat' as const,
-    base_url: `${upstream.url}/v1`,
-    api_key: 'k',
-    models: [{ id: 'scripted-1' }],
-  };
+  const scripted = scriptedProvider(upstream, 'scripted-1');
   app = await testApp({ config: { providers: { scripted } } });
   ada = await app.register('ada');
   mallory = await app.register('mallory');
