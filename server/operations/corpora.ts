@@ -1,6 +1,6 @@
 /** Corpora: what belongs together and is searched together, and to whom it is granted. */
 import type { Corpus } from '../contract/api.ts';
-import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
+import { etagWith, type Handler, isCurrent, rowTags, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 export const listCorpora: Handler<'listCorpora'> = async ({ principal, query }, { store, embedders }) => {
@@ -79,7 +79,7 @@ function tagOf(rowTag: string, { stats, stale }: Corpus): string {
   return etagWith(rowTag, { stats, stale });
 }
 
-type Embedders = Parameters<Handler<'getCorpus'>>[1]['embedders'];
+type Embedders = Pick<Services['embedders'], 'identity' | 'current'>;
 
 async function markedOne(corpus: Corpus, embedders: Embedders): Promise<Corpus> {
   const [one = corpus] = await marked([corpus], embedders);

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
-import { type Account, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -263,16 +263,29 @@ test('a file that documents are made from goes with force only, and what was rea
   expect(body).toMatchObject({ status: 'ready', file_id: null, chunks: 1 });
 });
 
-test('what happens is told to whoever follows the workspace', async () => {
+test('how far a job has come is told to whoever follows the workspace', async () => {
   const corpus = await newCorpus();
-  const job = await add(corpus, { texts: [{ title: 'One', text: 'About newts.' }] });
-  const response = await app.stream('GET', '/api/v1/events?follow=false&after=0&types=ingestion_ended', {
+  const texts = ['newts', 'toads', 'frogs'].map((title) => ({ title, text: `About ${title}.` }));
+  const job = await add(corpus, { texts });
+  const types = 'ingestion_progress,ingestion_ended';
+  const response = await app.stream('GET', `/api/v1/events?follow=false&after=0&types=${types}`, {
     token: ada.token,
   });
-  const text = await response.text();
-  expect(text).toContain(job.id);
-  expect(text).toContain('"status":"completed"');
-  expect(text).toContain('"session_id":null');
+  const told: Json[] = [];
+  for await (const { data } of readEvents(response))
+    if (data.event?.ingestion_id === job.id) told.push({ session: data.session_id, ...data.event });
+  const progress = { total: 3, failed: 0, cancelled: 0 };
+  expect(told[0]).toMatchObject({
+    type: 'ingestion_progress',
+    session: null,
+    status: 'running',
+    progress: { ...progress, completed: 1 },
+  });
+  expect(told.at(-1)).toMatchObject({
+    type: 'ingestion_ended',
+    status: 'completed',
+    progress: { ...progress, completed: 3 },
+  });
 });
 
 describe('who may', () => {

@@ -96,6 +96,34 @@ describeStores('Taking documents in', (store, engine) => {
     expect(faults.mock.calls).toEqual([]);
   });
 
+  it.skipIf(engine.dialect === 'sqlite').each(['document', 'corpus'] as const)(
+    'a %s that is deleted waits for who is at work before it holds what they need',
+    async (what) => {
+      const { corpusId, documents } = await newJob(1);
+      const [documentId = ''] = documents;
+      const sql = engine.sql();
+      await store().ingestionWork.claim('first');
+      const deleted = await sql.transaction(async (working) => {
+        await working('ingestion_items').where({ document_id: documentId }).forUpdate().first('id');
+        const deleting =
+          what === 'corpus'
+            ? store().corpora.delete(ada, corpusId)
+            : store().documents.delete(ada, { corpusId, documentId });
+        const waits = () =>
+          sql('pg_stat_activity')
+            .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
+            .first('pid');
+        await vi.waitFor(async () => expect(await waits()).toBeDefined());
+        // What a publication goes on with: it would fail here at once.
+        await working('documents').where({ id: documentId }).forUpdate().noWait().first('id');
+        await working('corpora').where({ id: corpusId }).forUpdate().noWait().first('id');
+        return { deleting };
+      });
+      await deleted.deleting;
+      expect(await sql('ingestion_items').where({ document_id: documentId })).toEqual([]);
+    },
+  );
+
   it('what is cancelled is let go of at once, and what is retried begins at once and is done once', async () => {
     const { embedder, asked, hold } = embedderOf('one');
     hold.until = new Promise(() => undefined);
