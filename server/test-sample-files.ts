@@ -50,6 +50,23 @@ export function sampleFile(number: number): SampleFile {
   };
 }
 
+/** So many of them that can be read. */
+export function readableFiles(count: number): SampleFile[] {
+  const files: SampleFile[] = [];
+  for (let number = 0; files.length < count; number += 1) {
+    const file = sampleFile(number);
+    if (file.word !== null) files.push(file);
+  }
+  return files;
+}
+
+const warmUp = 1_000_000;
+
+/** One of each format, and none of those above. */
+export function warmUpFiles(): SampleFile[] {
+  return formats.map((_, at) => sampleFile(warmUp + at)).filter(({ word }) => word !== null);
+}
+
 const realFolder = join(import.meta.dirname, 'knowledge/parsing/real-files');
 
 /** Made by programs that people use: its README tells by which. */

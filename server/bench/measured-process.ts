@@ -7,6 +7,7 @@ import type { Resources } from './tell-resources.ts';
 
 export interface MeasuredProcess {
   readonly url: string;
+  readonly pid: number;
   /** What it printed until it listened. */
   readonly printed: string;
   resources(collect?: 'collect'): Promise<Resources>;
@@ -16,16 +17,17 @@ export interface MeasuredProcess {
 
 const preload = join(import.meta.dirname, 'tell-resources.ts');
 
-/** Starts a program that prints its address; `ready` says when it has printed enough. */
+/** Starts a program that prints its address; `ready` says when it has printed enough, `flags` are of Node. */
 export async function startMeasured(
   program: string,
   args: readonly string[],
   ready: RegExp,
   environment: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
 ): Promise<MeasuredProcess> {
   const child = spawn(
     process.execPath,
-    ['--expose-gc', '--import', preload, join(import.meta.dirname, program), ...args],
+    ['--expose-gc', ...flags, '--import', preload, join(import.meta.dirname, program), ...args],
     {
       stdio: ['ignore', 'pipe', 'ignore', 'ipc'],
       env: { PATH: process.env.PATH, ...environment },
@@ -35,6 +37,7 @@ export async function startMeasured(
   const printed = await untilPrinted(child, ready);
   return {
     url: (/http:\/\/[\d.:]+/.exec(printed)?.[0] ?? '').replace('0.0.0.0', '127.0.0.1'),
+    pid: child.pid ?? 0,
     printed,
     async resources(collect) {
       const answered = once(child, 'message');
