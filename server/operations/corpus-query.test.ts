@@ -1,9 +1,11 @@
 /** Queries that name a corpus: what the agent is given, what it cites, and what it may look for again. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { newId } from '../ids.ts';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 import { type WrittenDocument, writeDocuments } from '../test-passages.ts';
 
+let upstream: Upstream;
 let app: TestApp;
 let ada: Account;
 let mallory: Account;
@@ -21,14 +23,24 @@ const handbook: WrittenDocument = {
 };
 
 beforeAll(async () => {
-  app = await testApp();
+  upstream = await startUpstream();
+  const scripted = {
+    type: 'openai-compat' as const,
+    base_url: `${upstream.url}/v1`,
+    api_key: 'k',
+    models: [{ id: 'scripted-1' }],
+  };
+  app = await testApp({ config: { providers: { scripted } } });
   ada = await app.register('Ada');
   mallory = await app.register('Mallory');
   corpus = (await app.request('POST', '/api/v1/corpora', { token: ada.token, body: { name: 'Rules' } })).body
     .id;
   texts = await writeDocuments(app.services, corpus, [handbook]);
 });
-afterAll(() => app.close());
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
 
 function ask(prompt: string, more: Json = {}, { token }: Account = ada) {
   const body = { prompt, corpus_id: corpus, model: 'demo:demo-1', ...more };
@@ -74,6 +86,31 @@ test('the agent searches the corpus of its query again, and has no such tool wit
   expect(result.content).toContain('[1] Handbook 📖 › Kitchen (line 7)\nThe kitchen closes at noon.');
   const without = await ask('Search the documents for the kitchen', { corpus_id: undefined });
   expect(without.body).toMatchObject({ tool_uses: [], rag_results: [] });
+});
+
+test('an agent that does an errand searches the corpus, too, and is given no passages of its own', async () => {
+  const call = (name: string, args: object) => ({ reply: { tool_calls: [{ name, arguments: args }] } });
+  const errand = { description: 'Look it up', prompt: 'Find the kitchen.', agent_slug: 'research' };
+  await upstream.script([
+    // Whatever stood before the prompt would keep this from being met.
+    { when: { step: 0, last_user: '^Find the kitchen\\.$' }, ...call('corpus_search', { query: 'kitchen' }) },
+    { when: { last_user: '^Find the kitchen\\.$' }, reply: { text: '{{last_tool_result}}' } },
+    { when: { step: 0 }, ...call('agent', errand) },
+    { reply: { text: 'It says: {{last_tool_result}}' } },
+  ]);
+  const { body } = await ask('Where does the kitchen stand?', { model: 'scripted:scripted-1' });
+  expect(textOf(body)).toContain('[1] Handbook 📖 › Kitchen (line 7)\nThe kitchen closes at noon.');
+  expect(body.rag_results.length).toBeGreaterThan(0);
+});
+
+test('the list of tools shows the one for corpora, and when it is there', async () => {
+  const { body } = await app.request('GET', '/api/v1/tools?limit=100', { token: ada.token });
+  const listed = body.data.find((tool: Json) => tool.name === 'corpus_search');
+  expect(listed).toMatchObject({
+    source: 'builtin',
+    needs_permission: false,
+    disabled_by: 'it is there for queries that name a corpus_id',
+  });
 });
 
 test('a stream ends with the passages, and says before that they were found by words alone', async () => {

@@ -3,6 +3,8 @@ import type { PassageHit } from '../contract/api.ts';
 
 export interface GivenPassages {
   readonly corpusId: string;
+  /** It was given none, and may search itself: an agent that does an errand for a query with a corpus. */
+  readonly isInherited?: boolean;
   /** The best first. */
   readonly passages: readonly PassageHit[];
   /** Why the search for them could do less than was asked; null where it could not. */

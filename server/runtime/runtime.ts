@@ -41,7 +41,7 @@ import {
   workOnRuns,
 } from './runs/runs-at-work.ts';
 import { listTools } from './tool-listing.ts';
-import { corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
+import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
 import { mostWaitingSearches, searchCounts } from './tools/search.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
@@ -304,7 +304,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { workspaceId } = asker;
       const now = await parts.of(asker);
       const { workspacePath } = await placeOf(workspaceId);
-      return listTools(now, workspacePath, await settingsOf(workspaceId, now.config));
+      const config = await settingsOf(workspaceId, now.config);
+      const tools = await listTools(now, workspacePath, config);
+      return [...tools, corpusSearchListing(config.options?.disabled_tools ?? [])];
     },
     media: async (kind, choice, asker) => {
       const { config, media } = await parts.of(asker);

@@ -4,6 +4,7 @@ import { newId } from '../../ids.ts';
 import { Problem } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { followEvents } from '../events/event-stream.ts';
+import type { GivenPassages } from '../given-passages.ts';
 import { addCosts } from '../models/cost.ts';
 import { noUsage } from '../models/model.ts';
 import type { Query } from '../query.ts';
@@ -98,8 +99,11 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
     model: (await agents.modelOf(errand.agentSlug)) ?? scope.model.name,
     permissionMode: scope.permissionMode,
     onUnanswered: scope.onUnanswered,
-    ...((agents.asked || agents.key || providerSettingId) && {
-      request: { limits: agents.asked, summary: null, key: agents.key ?? null, providerSettingId },
+    ...((agents.asked || agents.key || providerSettingId || scope.corpus) && {
+      request: {
+        ...{ limits: agents.asked, summary: null, key: agents.key ?? null, providerSettingId },
+        ...(scope.corpus && { corpus: inherited(scope.corpus) }),
+      },
     }),
     agent: {
       parentSessionId: scope.sessionId,
@@ -111,6 +115,11 @@ async function queryOf(scope: RunScope, call: AgentCall, errand: Errand): Promis
       title: errand.description,
     },
   };
+}
+
+/** What the person has given is there for errands, too; the passages fit the prompt of the person. */
+function inherited({ corpusId }: GivenPassages): GivenPassages {
+  return { corpusId, isInherited: true, passages: [], notice: null };
 }
 
 /** To the agent's end, or to the end of this run, which is its end too. */

@@ -19,7 +19,7 @@ export function withPassages(
 ): ModelMessage[] {
   const at = conversation.findLastIndex(({ role }) => role === 'user');
   const asked = conversation[at];
-  if (!given || !asked) return [...conversation];
+  if (!given || given.isInherited || !asked) return [...conversation];
   const text = given.passages.length > 0 ? shown(given.passages, mark) : nothingFound;
   const told: ModelMessage = { ...asked, parts: [{ type: 'text', text }, ...asked.parts] };
   return conversation.with(at, told);

@@ -1,7 +1,7 @@
 // The tool that looks again into the corpus that the person gave with the query.
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { PassageHit } from '../../contract/api.ts';
+import type { PassageHit, Tool as ToolListing } from '../../contract/api.ts';
 import { listed } from '../prompt/passages.ts';
 import { defineTool, success } from './define-tool.ts';
 import type { Tool } from './tool.ts';
@@ -49,4 +49,20 @@ export function corpusSearchTool(
       };
     },
   });
+}
+
+/** As a list of tools shows it, where no query is that could name a corpus. */
+export function corpusSearchListing(disabled: readonly string[]): ToolListing {
+  const nothing = async () => ({ passages: [], notice: null });
+  const tool = corpusSearchTool(nothing, { userId: '', corpusId: '' });
+  return {
+    name: tool.name,
+    source: 'builtin',
+    description: tool.description,
+    input_schema: tool.inputSchema,
+    needs_permission: tool.needsPermission,
+    disabled_by: disabled.includes(tool.name)
+      ? 'options.disabled_tools'
+      : 'it is there for queries that name a corpus_id',
+  };
 }
