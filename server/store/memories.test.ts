@@ -175,10 +175,15 @@ describeStores('Memories', (store, engine) => {
     expect([await contents(ada, { tag: 'a' }), await hits(ada, '1')]).toEqual([[], []]);
     const stale = store().memories.update(ada, id, { content: 'x' }, byHand, '"1"');
     await expect(stale).rejects.toMatchObject({ code: 'precondition_failed' });
-    for (let version = 3; version <= 103; version += 1)
-      await store().memories.update(ada, id, { content: `Version ${version}` }, byHand);
-    const [oldest] = await engine.sql()('memory_versions').where({ memory_id: id }).orderBy('version');
-    expect(oldest.version).toBe(4);
+    // A hundred more, past the store.
+    const versions = () => engine.sql()('memory_versions').where({ memory_id: id }).orderBy('version');
+    const [, second] = await versions();
+    const more = Array.from({ length: 100 }, (_, at) => ({ ...second, version: at + 3 }));
+    await engine.sql()('memory_versions').insert(more);
+    await engine.sql()('memories').where({ id }).update({ revision: 102 });
+    await store().memories.update(ada, id, { content: 'Version 103' }, byHand);
+    const [oldest] = await versions();
+    expect([oldest.version, (await versions()).length]).toEqual([4, 100]);
   });
 
   it('are found by any of the words, what shares more and rarer ones first, in the same order on both engines', async () => {
