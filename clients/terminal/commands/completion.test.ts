@@ -47,7 +47,7 @@ test('bash completes commands, options and their values, each where it may stand
     ['run', '--model', ''],
     ['help', 'con'],
   );
-  expect(commands).toEqual(['config', 'completion']);
+  expect(commands).toEqual(['corpora', 'config', 'completion']);
   expect(below).toEqual(['show', 'explain', 'set', 'unset', 'check', 'path']);
   expect(options).toEqual(['--yes', '--list', '--show', '--revoke', '--json', '--help']);
   expect(shells).toEqual(['bash', 'zsh', 'fish']);
