@@ -94,9 +94,11 @@ async function measureOn(engine: Engine, originals: Originals): Promise<void> {
   try {
     const reach = await newReach(store);
     const { id } = (await store.corpora.create(reach, { name: 'Bench' })).corpus;
-    console.log(`${engine.name}, p50/p95 of ${questions} questions in ms, without embedding them`);
     console.log(
-      '  passages   keyword        vector         hybrid         recall@10  memory   on disk   written',
+      `${engine.name}: p50/p95 of ${questions} questions in ms, without embedding them; CPU of this process`,
+    );
+    console.log(
+      '  passages   keyword             vector              hybrid              recall@10  memory   on disk   written',
     );
     let before: readonly number[] | null = null;
     for (const [index, size] of sizes.entries()) {
@@ -162,17 +164,21 @@ async function measureSize(
         throw error;
       },
     }).search(reach, { corpusIds: [id], query: questionOf(number, originals), mode, topK: 10 }, signal);
-  const times: { readonly p50: number; readonly p95: number }[] = [];
+  const times: { readonly p50: number; readonly p95: number; readonly cpu: number }[] = [];
   for (const mode of modes) {
     for (let number = 1; number <= 5; number += 1) await ask(number, mode);
     const taken: number[] = [];
+    // What others do on the machine meanwhile is in the times, and not in this.
+    const before = process.cpuUsage();
     for (let number = 1; number <= questions; number += 1) {
       const began = performance.now();
       await ask(number, mode);
       taken.push(performance.now() - began);
     }
     const sorted = taken.toSorted((one, other) => one - other);
-    times.push({ p50: sorted[questions >> 1] ?? 0, p95: sorted[Math.floor(questions * 0.95)] ?? 0 });
+    const { user, system } = process.cpuUsage(before);
+    const cpu = (user + system) / 1000 / questions;
+    times.push({ p50: sorted[questions >> 1] ?? 0, p95: sorted[Math.floor(questions * 0.95)] ?? 0, cpu });
   }
   const best = nearestExactly(size, originals);
   let met = 0;
@@ -181,7 +187,9 @@ async function measureSize(
     met += data.filter(({ text }) => numbers.has(numberIn(text))).length;
   }
   const recall = met / (10 * best.length);
-  const cells = times.map(({ p50, p95 }) => `${p50.toFixed(1)}/${p95.toFixed(1)}`.padEnd(14));
+  const cells = times.map(({ p50, p95, cpu }) =>
+    `${p50.toFixed(1)}/${p95.toFixed(1)}; ${cpu.toFixed(1)}`.padEnd(19),
+  );
   const memory = `${Math.round(process.memoryUsage().rss / 2 ** 20)} MB`.padEnd(8);
   const disk = `${Math.round((await bytesOnDisk(engine, database)) / 2 ** 20)} MB`.padEnd(9);
   const rate = `${Math.round(seconds)} s`;
