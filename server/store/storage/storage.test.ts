@@ -1,11 +1,11 @@
 /** What every storage keeps to, on disk and in a real S3 storage, from one text. */
 import { randomBytes } from 'node:crypto';
-import { glob, mkdtemp, rm } from 'node:fs/promises';
+import { glob, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { newId } from '../../ids.ts';
 import { hasS3, startS3, type TestS3 } from '../test-s3.ts';
 import { diskStorage } from './disk.ts';
@@ -147,6 +147,59 @@ describe.skipIf(!hasS3)('a bucket', () => {
     await write('first');
     await expect(write('second one')).rejects.toMatchObject({ code: 'storage_unavailable' });
     expect((await buffer(await storage.read(key))).toString()).toBe('first');
+  });
+
+  describe('without credentials of its own', () => {
+    const profile = 'service-storage-test';
+    let home: string;
+    beforeAll(async () => {
+      home = await mkdtemp(join(tmpdir(), 'service-aws-'));
+    });
+    afterAll(() => rm(home, { recursive: true }));
+    afterEach(() => vi.unstubAllEnvs());
+
+    const tryIt = async () => {
+      const { credentials: _, ...bucket } = server.settings;
+      const storage = s3Storage(bucket, null, fetch);
+      const key = newId('storedObject');
+      await storage.write(key, Readable.from([Buffer.from('mine')]));
+      return (await buffer(await storage.read(key))).toString();
+    };
+    const given = () => {
+      const { credentials } = server.settings;
+      if (!credentials) throw new Error('The test server has a key.');
+      return credentials;
+    };
+
+    test('takes those of the environment', async () => {
+      vi.stubEnv('AWS_ACCESS_KEY_ID', given().accessKeyId);
+      vi.stubEnv('AWS_SECRET_ACCESS_KEY', given().secretAccessKey);
+      expect(await tryIt()).toBe('mine');
+      vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'another');
+      await expect(tryIt()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    });
+
+    test('takes those of a profile, written down or told by a program', async () => {
+      const { accessKeyId, secretAccessKey } = given();
+      const told = JSON.stringify({
+        ...{ Version: 1, AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey },
+      });
+      await writeFile(join(home, 'told.json'), told);
+      await writeFile(
+        join(home, 'credentials'),
+        `[${profile}]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\n`,
+      );
+      await writeFile(
+        join(home, 'config'),
+        `[profile ${profile}-program]\ncredential_process = cat ${join(home, 'told.json')}\n`,
+      );
+      vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(home, 'credentials'));
+      vi.stubEnv('AWS_CONFIG_FILE', join(home, 'config'));
+      for (const name of [profile, `${profile}-program`]) {
+        vi.stubEnv('AWS_PROFILE', name);
+        expect(await tryIt()).toBe('mine');
+      }
+    });
   });
 
   test('that goes away is told of within seconds, and is used again when it is back', async () => {
