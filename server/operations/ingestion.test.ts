@@ -1,6 +1,7 @@
 /** Documents over HTTP: added in every way, taken in once whatever happens, and gone when they are deleted. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { zipSync } from 'fflate';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
@@ -70,15 +71,17 @@ test('files, texts and broken files become one job; what can be read is found, t
     await upload('travel.pdf', makePdf(handbook)),
     await upload('travel.docx', makeWord(handbook)),
     await upload('broken.pdf', '%PDF-1.7 and no more'),
+    await upload('bomb.docx', zipSync({ 'word/document.xml': new Uint8Array(9 * 1024 * 1024) })),
   ];
   const job = await add(corpus, { file_ids, texts: [{ title: 'Pay', text: '# Pay\n\nOn the 25th.' }] });
   expect(job).toMatchObject({
     status: 'partial',
-    progress: { total: 4, completed: 3, failed: 1, cancelled: 0 },
+    progress: { total: 5, completed: 3, failed: 2, cancelled: 0 },
     items: [
       { status: 'completed', stage: 'publish', attempts: 1, error: null },
       { status: 'completed' },
       { status: 'failed', stage: 'parse', error: { code: 'malformed' } },
+      { status: 'failed', stage: 'parse', error: { code: 'too_large' } },
       { status: 'completed' },
     ],
   });

@@ -297,8 +297,8 @@ async function publish(
         ...{ status: 'ready', error_code: null, error_message: null },
         ...{ revision: before.revision + 1, updated_at: now },
       });
-    // The first passages of a corpus say which vectors it has.
-    if ((await passagesOf(sql, corpusId)) === found.chunks)
+    // The first vectors of a corpus say which ones it has.
+    if (embedder !== null && (await passagesOf(sql, corpusId)) === found.chunks)
       await sql<CorpusRow>('corpora').where({ id: corpusId }).update({ embedder_identity: embedder });
     await changeStats(sql, corpusId, before, after);
     await queueWhereBare(sql, item, embedder, now);
