@@ -29,15 +29,16 @@ export interface IngestionOptions<Item extends IngestedItem> extends IngestDocum
   readonly now: () => Date;
   readonly log: Log;
   readonly elapsedMs?: () => number;
+  /** How often is looked for what nobody has told of: added or cancelled on another node, or to be tried again. */
+  readonly pollMs?: number;
 }
 
-/** How often is looked for what nobody has told of: added or cancelled on another node, or to be tried again. */
-const pollMs = 1000;
+const defaultPollMs = 1000;
 /** A failure that may pass is tried again after so long. */
 const againMs = [5000, 30_000];
 
 export function startIngestion<Item extends IngestedItem>(options: IngestionOptions<Item>): Ingestion {
-  const { log } = options;
+  const { log, pollMs = defaultPollMs } = options;
   const stopping = new AbortController();
   const atWork = new Map<Item, AbortController>();
   const lanes = new Set<Promise<void>>();

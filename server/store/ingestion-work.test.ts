@@ -7,6 +7,8 @@ import type { Reach, Store } from './store.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
+/** The machine may be busy with other tests. */
+const patience = { timeout: 20_000, interval: 20 };
 const faults = vi.spyOn(log, 'error');
 const parsers = createParsers({ processes: 2, log });
 afterAll(() => parsers.close());
@@ -49,6 +51,8 @@ describeStores('Taking documents in', (store, engine) => {
       ...{ owner, hasDied: () => false, lanes: 2, lease: { leaseMs: 10_000, renewMs: 3000 } },
       now: () => engine.clock.now(),
       log,
+      // What is told is acted upon at once: nobody looks by himself here.
+      pollMs: 600_000,
     });
     started.push(ingestion);
     return ingestion;
@@ -63,14 +67,11 @@ describeStores('Taking documents in', (store, engine) => {
     const { job } = await store().ingestionJobs.add(ada, corpus.id, { texts }, null);
     const place = { corpusId: corpus.id, ingestionId: job.id };
     const ended = () =>
-      vi.waitFor(
-        async () => {
-          const found = await store().ingestionJobs.find(ada, place);
-          expect(found?.ended_at ?? null).not.toBeNull();
-          return found;
-        },
-        { timeout: 20_000, interval: 20 },
-      );
+      vi.waitFor(async () => {
+        const found = await store().ingestionJobs.find(ada, place);
+        expect(found?.ended_at ?? null).not.toBeNull();
+        return found;
+      }, patience);
     return { ...place, documents: job.items.map(({ document_id }) => document_id), ended };
   }
 
@@ -85,7 +86,7 @@ describeStores('Taking documents in', (store, engine) => {
     const { corpusId, documents, ended } = await newJob(3);
     const [documentId = ''] = documents;
     const ingestion = takeIn(embedder);
-    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    await vi.waitFor(() => expect(asked).toHaveLength(2), patience);
     if (what === 'corpus') await store().corpora.delete(ada, corpusId);
     else await store().documents.delete(ada, { corpusId, documentId });
     released.resolve();
@@ -113,7 +114,7 @@ describeStores('Taking documents in', (store, engine) => {
           sql('pg_stat_activity')
             .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
             .first('pid');
-        await vi.waitFor(async () => expect(await waits()).toBeDefined());
+        await vi.waitFor(async () => expect(await waits()).toBeDefined(), patience);
         // What a publication goes on with: it would fail here at once.
         await working('documents').where({ id: documentId }).forUpdate().noWait().first('id');
         await working('corpora').where({ id: corpusId }).forUpdate().noWait().first('id');
@@ -138,10 +139,10 @@ describeStores('Taking documents in', (store, engine) => {
     });
     const { ended, documents, ...place } = await newJob(2);
     ingestion.wake();
-    await vi.waitFor(() => expect(asked).toHaveLength(2));
+    await vi.waitFor(() => expect(asked).toHaveLength(2), patience);
     await store().ingestionJobs.cancel(ada, place);
     ingestion.dropLost();
-    await vi.waitFor(() => expect(ingestion.atWork()).toBe(0), { timeout: 900, interval: 5 });
+    await vi.waitFor(() => expect(ingestion.atWork()).toBe(0), patience);
     hold.until = null;
     await store().ingestionJobs.retry(ada, place);
     ingestion.wake();
@@ -179,7 +180,7 @@ describeStores('Taking documents in', (store, engine) => {
     await vi.waitFor(async () => {
       const found = await store().ingestionJobs.find(ada, { corpusId, ingestionId: job.id });
       expect(found?.status).toBe('completed');
-    });
+    }, patience);
     await second.stop();
     expect(other.asked).toEqual([]);
     expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('one');
