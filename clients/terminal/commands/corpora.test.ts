@@ -86,8 +86,6 @@ test('what has changed is read anew and takes the place of what was there; the r
   expect(texts.filter((text: string) => text.includes('coffee'))).toEqual([
     expect.stringContaining('Mondays'),
   ]);
-  const read = await service('corpora', 'search', 'work', 'coffee', '--limit', '1');
-  expect(read.stdout).toMatch(/^\[1\] kitchen\.md › Kitchen \(line \d\)\n.*Mondays\.\n$/s);
   const [corpus] = JSON.parse((await service('corpora', 'list', '--json')).stdout);
   expect(await service('corpora', 'delete', corpus.id.slice(-8), '--yes')).toMatchObject({
     code: 0,
