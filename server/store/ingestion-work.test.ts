@@ -97,7 +97,8 @@ describeStores('Taking documents in', (store, engine) => {
     expect(faults.mock.calls).toEqual([]);
   });
 
-  it.skipIf(engine.dialect === 'sqlite').each(['document', 'corpus'] as const)(
+  // SQLite has one writer at a time: there nobody holds a row while another waits for it.
+  it.each(engine.dialect === 'postgresql' ? (['document', 'corpus'] as const) : [])(
     'a %s that is deleted waits for who is at work before it holds what they need',
     async (what) => {
       const { corpusId, documents } = await newJob(1);
