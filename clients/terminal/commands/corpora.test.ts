@@ -16,7 +16,7 @@ const withModel = { variables: { SERVICE_MODELS_DIR: modelsDirectory } };
 
 /** A folder of a PDF, Markdown, and what nobody wants to read. */
 function writeHandbook({ home, write }: TestHome): string {
-  write('handbook/work/holidays.md', '# Holidays\n\nEverybody has 30 days of vacation a year.\n');
+  write('handbook/people/holidays.md', '# Holidays\n\nEverybody has 30 days of vacation a year.\n');
   write('handbook/kitchen.md', '# Kitchen\n\nThe coffee machine is cleaned on Fridays.\n');
   write('handbook/.drafts/secret.md', 'Nobody reads drafts.\n');
   write('handbook/node_modules/package/README.md', 'Nobody reads packages.\n');
@@ -80,7 +80,7 @@ test('what has changed is read anew and takes the place of what was there; the r
     added: ['handbook/kitchen.md'],
     failed: [{ file: 'handbook/broken.pdf', code: 'malformed' }],
   });
-  expect(told.unchanged.toSorted()).toEqual(['handbook/travel.pdf', 'handbook/work/holidays.md']);
+  expect(told.unchanged.toSorted()).toEqual(['handbook/people/holidays.md', 'handbook/travel.pdf']);
   const found = await service('corpora', 'search', 'work', 'coffee', 'machine', '--json');
   const texts = JSON.parse(found.stdout).map(({ text }: { text: string }) => text);
   expect(texts.filter((text: string) => text.includes('coffee'))).toEqual([
