@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -185,6 +185,20 @@ describe('SQLite', () => {
       code: 'database_unavailable',
     });
     await database.close();
+  });
+
+  it('is one whole file once it is closed', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'service-sqlite-'));
+    for (let round = 0; round < 100; round++) {
+      const database = openSqlite(join(folder, 'service.db'), log);
+      await Promise.all([
+        database.read('installation', (sql) => sql.raw('select 1')),
+        database.write('installation', (sql) => sql.raw(`pragma user_version = ${round + 1}`)),
+      ]);
+      await database.close();
+      expect(readdirSync(folder), `round ${round}`).toEqual(['service.db']);
+    }
+    rmSync(folder, { recursive: true });
   });
 
   it('is made once where many open it at the same moment', async () => {

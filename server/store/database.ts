@@ -100,8 +100,11 @@ export function databaseOf(dialect: Dialect, { reader, writer, confined, unchang
     version: () => unchanged?.version() ?? null,
     load: () => ({ reads: reads.count(), writes: writes.count() }),
     close: async () => {
-      const pools = new Set([reader, writer, ...(confined ? [confined.pool] : [])]);
-      await Promise.all([...pools].map((pool) => pool.destroy()));
+      const others = new Set([reader, ...(confined ? [confined.pool] : [])]);
+      others.delete(writer);
+      await Promise.all([...others].map((pool) => pool.destroy()));
+      // Of two connections to SQLite that close at once, neither is the last, and the log of writes stays beside the file.
+      await writer.destroy();
     },
   };
 }

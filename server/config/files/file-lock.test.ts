@@ -49,6 +49,17 @@ test.each([
   expect(await readdir(path('locks'))).toEqual([]);
 });
 
+test('a lock is taken over where each who wanted to take it over died, too', async () => {
+  const { path } = await testProject();
+  await mkdir(path('locks'));
+  const dead = (token: string) => JSON.stringify({ token, pid: 0x7fffffff, host: hostname() });
+  await writeFile(join(path('locks'), 'one.lock'), dead('a'));
+  await writeFile(join(path('locks'), 'one.lock.a'), dead('b'));
+  await writeFile(join(path('locks'), 'one.lock.b'), dead('c'));
+  await Promise.all(Array.from({ length: 10 }, () => withLock(path('locks'), 'one', async () => undefined)));
+  expect(await readdir(path('locks'))).toEqual([]);
+});
+
 test('a lock of a living process is not', async () => {
   const { path } = await testProject();
   const order: string[] = [];

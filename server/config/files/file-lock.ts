@@ -46,7 +46,7 @@ async function acquire(file: string, holder: Holder): Promise<void> {
   const deadline = Date.now() + patienceMs;
   while (!(await take(file, holder))) {
     if (Date.now() > deadline) throw new LockError(file);
-    await removeIfAbandoned(file, holder);
+    await removeIfAbandoned(file, file, holder);
     // Those who wait must not come back all at once.
     await pause(1 + Math.random() * 10);
   }
@@ -69,13 +69,13 @@ async function take(file: string, holder: Holder): Promise<boolean> {
 
 /**
  * Of those who find a lock abandoned, only one may remove it, and only that very lock: it could have been removed and
- * taken anew meanwhile. So they compete for a second file, named after the one who died.
+ * taken anew meanwhile. So they compete for a second file, named after the one who died; and who wins that may die, too.
  */
-async function removeIfAbandoned(file: string, holder: Holder): Promise<void> {
+async function removeIfAbandoned(file: string, lock: string, holder: Holder): Promise<void> {
   const gone = await holderOf(file);
   if (!gone || !(await isAbandoned(file, gone))) return;
-  const claim = `${file}.${gone.token}`;
-  if (!(await take(claim, holder))) return;
+  const claim = `${lock}.${gone.token}`;
+  if (!(await take(claim, holder))) return removeIfAbandoned(claim, lock, holder);
   if ((await holderOf(file))?.token === gone.token) await rm(file, { force: true });
   await rm(claim, { force: true });
 }
