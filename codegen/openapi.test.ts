@@ -82,6 +82,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   completeUpload: 'does the same again',
   testStorage: 'does the same again, and leaves nothing',
   testEmbedder: 'looks only',
+  webSearch: 'looks only',
   logout: 'does the same again',
   revokeUserLogins: 'does the same again',
   acceptInvitation: 'the token works once',

@@ -64,6 +64,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
         SERVICE_STREAMS_TOTAL: '100000',
         SERVICE_DRAIN_SECONDS: '1',
         SERVICE_MODELS_DIR: modelsDirectory,
+        ...(upstreamUrl !== undefined && { SERVICE_WEB_SEARCH_URL: upstreamUrl }),
         ...database,
         ...variables,
       },

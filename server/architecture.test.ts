@@ -28,6 +28,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'memory-search',
     'knowledge',
     'embedder-choice',
+    'web-search',
     ...open,
   ],
   services: [
@@ -37,6 +38,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'memory-search',
     'knowledge',
     'embedder-choice',
+    'web-search',
     ...open,
   ],
   runtime: ['outbound', ...open],
@@ -52,6 +54,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   mail: [],
   workspaces: ['log', 'problem'],
   'workspace-settings': ['config', ...open],
+  'web-search': ['outbound', ...open],
   'provider-settings': ['config', ...open],
   problem: ['contract'],
   ids: ['contract'],
@@ -76,6 +79,7 @@ const faces = [
   'workspace-settings',
   'provider-settings',
   'knowledge',
+  'web-search',
 ];
 
 /** Packages that belong to some parts alone. */

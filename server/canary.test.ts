@@ -15,7 +15,7 @@ import { routes } from './contract/routes.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import type { Json } from './test-app.ts';
-import { keepProviders, keepStorage } from './test-canary-providers.ts';
+import { keepProviders, keepSearchEngine, keepStorage } from './test-canary-providers.ts';
 import { signIn, throughProvider } from './test-canary-sign-in.ts';
 import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -183,6 +183,7 @@ async function ask(stage: Stage): Promise<void> {
   const token = given(stage, rotated, 'another API key', rotated.body.key);
   await keepProviders(stage, token, `${upstream.url}/v1`);
   await keepStorage(stage, token, upstream.url);
+  await keepSearchEngine(stage, token, upstream.url);
 
   const me = await send(stage, 'GET', '/api/v1/users/me', { token });
   const { default_workspace_id, organization_id } = me.body.memberships[0];

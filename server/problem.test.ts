@@ -1,5 +1,6 @@
 /** Every problem code has a request that provokes it: the list in the contract, the map in the code, and the server agree. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,8 +13,10 @@ import { createApp, createHttpServer } from './app.ts';
 import { readServerSettings } from './config/config.ts';
 import { type ProblemCode, problemCodeValues } from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
+import { createOutbound } from './outbound/outbound.ts';
 import { Problem, problems } from './problem.ts';
 import type { OpenServices } from './services.ts';
+import type { Reach } from './store/store.ts';
 import {
   type Account,
   type Answer,
@@ -23,6 +26,7 @@ import {
   type TestApp,
   testApp,
 } from './test-app.ts';
+import { createWebSearch } from './web-search/web-search.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -226,6 +230,32 @@ async function newFile(): Promise<string> {
 async function corpusWithFile() {
   const { body } = await ask('POST', '/api/v1/corpora', { body: { name: 'Handbook' } });
   return { corpus: `/api/v1/corpora/${body.id}`, file: await newFile() };
+}
+
+/** Asks an engine that answers with that status, or not at all. */
+async function searching(status: number | null) {
+  const engine = createServer((_request, response) => {
+    if (status !== null) response.writeHead(status, { connection: 'close' }).end();
+  });
+  await new Promise<void>((resolve) => void engine.listen(0, '127.0.0.1', resolve));
+  const { port } = engine.address() as AddressInfo; // it listens on TCP
+  const outbound = createOutbound({ shared: () => false });
+  const webSearch = createWebSearch<Reach>({
+    ...{ records: app.services.store.webSearchSettings, environment: `http://127.0.0.1:${port}` },
+    ...{ outbound, timeoutMs: 100, sealing: { seal: (key) => key, open: (sealed) => sealed } },
+  });
+  const body = JSON.stringify({ query: 'x' });
+  const headers = { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' };
+  try {
+    return await elsewhere({ webSearch }, async (url) => {
+      const answer = await fetch(`${url}/api/v1/web/search`, { method: 'POST', headers, body });
+      return { status: answer.status, body: await answer.json() };
+    });
+  } finally {
+    await outbound.close();
+    engine.close();
+    engine.closeAllConnections();
+  }
 }
 
 const provocations: Readonly<Record<ProblemCode, Provocation>> = {
@@ -621,6 +651,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     return bare.request('GET', `/api/v1/files/${id}/text?wait_seconds=30`, { token: bare.operatorKey });
   },
   media_not_configured: () => ask('POST', '/api/v1/media/images', { body: { prompt: 'x' } }),
+  web_search_not_configured: () => ask('POST', '/api/v1/web/search', { body: { query: 'x' } }),
+  web_search_failed: () => searching(500),
+  web_search_refused: () => searching(403),
+  web_search_rate_limited: () => searching(429),
+  web_search_timeout: () => searching(null),
   provider_failed: () => failing({ kind: 'cut', after_chunks: 1 }),
   provider_refused: () => failing({ kind: 'status', status: 401 }),
   provider_request_refused: () => failing({ kind: 'status', status: 400 }),

@@ -24,6 +24,7 @@ import type {
 import type { Runtime } from './runtime/runtime.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
+import type { WebSearch } from './web-search/web-search.ts';
 import type { WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
 import type { WorkspaceFolders } from './workspaces.ts';
 
@@ -73,6 +74,7 @@ export interface Services {
   /** The providers of settings files and the environment, as they are now. */
   readonly installedProviders: () => Promise<readonly ProviderCandidate[]>;
   readonly modelCatalogs: ModelCatalogs;
+  readonly webSearch: WebSearch<Reach>;
   readonly embedders: Embedders;
   readonly memorySearches: MemorySearches;
   readonly passageSearch: PassageSearch<Reach>;

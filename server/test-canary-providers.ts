@@ -54,6 +54,20 @@ export async function keepStorage(stage: Stage, token: string, endpoint: string)
   expect(back.status).toBe(200);
 }
 
+/** An engine that refuses the key: what was sent is told to nobody else. */
+export async function keepSearchEngine(stage: Stage, token: string, base_url: string): Promise<void> {
+  const place = '/api/v1/web/search/settings';
+  const body = { engine: 'brave', base_url, api_key: stage.secrets.make('the key of a search engine') };
+  const headers = { ...mergePatch, 'if-match': '*' };
+  const set = await send(stage, 'PATCH', place, { token, body, headers });
+  expect(set.body).toMatchObject({ engine: 'brave', api_key_set: true });
+  stage.sent.add('updateWebSearchSettings api_key');
+  expect((await send(stage, 'GET', place, { token })).status).toBe(200);
+  const query = { query: 'x '.repeat(60) };
+  const asked = await send(stage, 'POST', '/api/v1/web/search', { token, body: query });
+  expect(asked.body.code).toBe('web_search_refused');
+}
+
 /** The upstream has no such place, and refuses: what was sent is told to nobody else. */
 async function connectProvider(
   stage: Stage,

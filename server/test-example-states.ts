@@ -18,6 +18,7 @@ import type {
   Membership,
   ProviderSetting,
   StoredFile,
+  WebSearchResults,
   Workspace,
   WorkspaceMemberPage,
 } from './contract/api.ts';
@@ -157,6 +158,20 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     headers: { 'if-match': '*', ...mergePatch },
   }),
   testStorage: asOperator,
+  getWebSearchSettings: asOperator,
+  updateWebSearchSettings: async (server) => ({
+    ...(await asOperator(server)),
+    headers: { 'if-match': '*', ...mergePatch },
+  }),
+  async webSearch(server) {
+    const { results } = answerOf<WebSearchResults>('webSearch');
+    const found = results.map(({ title, url, snippet }) => ({ title, url, content: snippet }));
+    const base_url = await giveResults(found);
+    const request = { ...(await asOperator(server)), headers: { 'if-match': '*', ...mergePatch } };
+    const body = { engine: 'searxng', base_url };
+    await server.ask('PATCH', '/api/v1/web/search/settings', { ...request, body });
+    return {};
+  },
   getEmbedder: asOperator,
   updateEmbedder: changeEmbedder,
   testEmbedder: asOperator,
@@ -305,6 +320,16 @@ async function giveModels(ids: readonly string[], before: () => Promise<void>): 
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`; // it listens on TCP
+}
+
+/** A SearXNG that finds something once; the address of it. */
+async function giveResults(results: readonly object[]): Promise<string> {
+  const server = createServer((_request, response) => {
+    const headers = { 'content-type': 'application/json', connection: 'close' };
+    response.writeHead(200, headers).end(JSON.stringify({ results }), () => server.close());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // it listens on TCP
 }
 
 async function giveTokens(answer: object): Promise<string> {

@@ -42,6 +42,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   synthesizeSpeech: inWorkspace,
   transcribeAudio: inWorkspace,
   importSession: ofWorkspace,
+  webSearch: inWorkspace,
   listAgents: ofWorkspace,
   listTools: ofWorkspace,
   streamEvents: ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '', follow: 'false' } }),

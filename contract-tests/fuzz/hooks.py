@@ -873,6 +873,13 @@ def change_limits_of_storage(case):
     case.headers["If-Match"] = "*"
 
 
+def change_results_of_web_search(case):
+    """The operator alone may; the environment names the engine."""
+    act_as(case, OPERATOR_KEY)
+    if isinstance(case.body, dict):
+        case.body = {"max_results": 5}
+
+
 def change_batches(case):
     """The operator alone may; and what can embed is not for the contract to say."""
     act_as(case, OPERATOR_KEY)
@@ -1148,6 +1155,8 @@ POINTERS = {
     "getStorage": lambda case: act_as(case, OPERATOR_KEY),
     "updateStorage": change_limits_of_storage,
     "testStorage": lambda case: act_as(case, OPERATOR_KEY),
+    "getWebSearchSettings": lambda case: act_as(case, OPERATOR_KEY),
+    "updateWebSearchSettings": change_results_of_web_search,
     "getEmbedder": lambda case: act_as(case, OPERATOR_KEY),
     "updateEmbedder": change_batches,
     "testEmbedder": lambda case: act_as(case, OPERATOR_KEY),

@@ -22,6 +22,7 @@ import { signInJourneys } from './sign-in.ts';
 import { storageJourneys } from './storage.ts';
 import { systemJourneys } from './system.ts';
 import { openTarget, type Target } from './target.ts';
+import { webSearchJourneys } from './web-search.ts';
 import { workspaceJourneys } from './workspaces.ts';
 
 describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
@@ -57,6 +58,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   systemJourneys(target);
   catalogJourneys(target);
   storageJourneys(target);
+  webSearchJourneys(target);
   embedderJourneys(target);
   quotaJourneys(target);
 

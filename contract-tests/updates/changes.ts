@@ -95,6 +95,12 @@ const changes: Readonly<Record<string, Change>> = {
     first: { batch_size: 2 ** most },
     found: (seen) => allOf(most).filter((mark) => (Number(seen.batch_size) >> mark) % 2 === 1),
   },
+  updateWebSearchSettings: {
+    marks: most,
+    add: (seen, mark) => ({ deny_domains: [...deniedBy(seen), `m${mark}.example`] }),
+    first: { deny_domains: [] },
+    found: (seen) => allOf(most).filter((mark) => deniedBy(seen).includes(`m${mark}.example`)),
+  },
   // One bit a mark; the first one is what was there.
   putQuota: {
     marks: most,
@@ -133,6 +139,10 @@ function hasRole(seen: Body, word: string): boolean {
 
 function grantsOf(seen: Body): { principal: string; role: string }[] {
   return seen.grants as { principal: string; role: string }[];
+}
+
+function deniedBy(seen: Body): string[] {
+  return seen.deny_domains as string[];
 }
 
 function hardOf(seen: Body): number {

@@ -8,6 +8,7 @@ import { closeRecord, createRequestLog, type RequestLog, type RequestRecord } fr
 import { createResponses } from './responses.ts';
 import { type Route, routeOf } from './routes.ts';
 import { parseScript, type Script } from './script.ts';
+import { searchAnswer } from './search-engines.ts';
 import { grant, refusal } from './service-account.ts';
 
 /** Largest accepted body; Anthropic refuses more than this, and nobody needs more here. */
@@ -81,6 +82,12 @@ async function play(front: Front, request: IncomingMessage, response: ServerResp
   });
   if (pathOf(request) === '/token') return sendToken(front, request, response, record);
   if (pathOf(request).startsWith('/files/')) return sendFile(request, response, record);
+  const found = searchAnswer(urlOf(request), request.headers);
+  if (found) {
+    record.status = found.status;
+    response.writeHead(found.status, { 'content-type': 'application/json' }).end(JSON.stringify(found.body));
+    return;
+  }
   const route = routeOf(urlOf(request), request.headers, front.responses);
   const { dialect } = route;
   const requestId = dialect.newRequestId();

@@ -16,8 +16,17 @@ import { createModelCatalogs } from '../model-catalogs.ts';
 import { createOutbound, type Outbound, outboundSentence } from '../outbound/outbound.ts';
 import { createRuntime, type Runtime } from '../runtime/runtime.ts';
 import type { OpenServices } from '../services.ts';
-import { anchorFile, openStore, readAnchors, type StorageMeans, type Store } from '../store/store.ts';
+import {
+  anchorFile,
+  openStore,
+  type Reach,
+  readAnchors,
+  type StorageMeans,
+  type Store,
+  webSearchKeyRow,
+} from '../store/store.ts';
 import { noTracing } from '../tracing.ts';
+import { createWebSearch } from '../web-search/web-search.ts';
 import { createWorkspaceSettings } from '../workspace-settings/workspace-settings.ts';
 import { anchorAuditLog } from './audit-head.ts';
 import { capabilitiesOf } from './capabilities.ts';
@@ -124,6 +133,13 @@ async function assemble(
     ...{ store, outbound, sealing, installedProviders, clock, log },
     catalog: async () => modelCatalogs.current(catalogTerms((await followed.current()).config)),
   });
+  const webSearch = createWebSearch<Reach>({
+    ...{ records: store.webSearchSettings, environment: settings.webSearchUrl, outbound },
+    sealing: {
+      seal: (apiKey) => sealing.seal(Buffer.from(apiKey), webSearchKeyRow),
+      open: (sealed) => sealing.open(sealed, webSearchKeyRow).toString(),
+    },
+  });
   const searches = openSearches(input, store, () => runtime);
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
@@ -134,7 +150,7 @@ async function assemble(
     // Commands in one of the folders below a root see none of the others.
     hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots])],
     outbound,
-    webSearchUrl: settings.webSearchUrl,
+    findSearchEngine: webSearch.engine,
     findPassages: passageFinder(store, searches.passageSearch),
     ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),
     expand: (value, pointer, signal) =>
@@ -210,6 +226,7 @@ async function assemble(
     ...providers,
     installedProviders,
     modelCatalogs,
+    webSearch,
     ...searches,
     ...knowledge,
     clock,

@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import knex from 'knex';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import {
   type Account,
@@ -14,6 +13,7 @@ import {
   type TestApp,
   testApp,
 } from '../test-app.ts';
+import { databases, type LastingDatabase, lastingDatabase } from '../test-database.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
@@ -61,11 +61,9 @@ function config() {
   };
 }
 
-const databases = ['sqlite', ...(inject('postgresUrl') === null ? [] : (['postgresql'] as const))] as const;
-
 describe.each(databases)('on %s', (dialect) => {
   let folder: string;
-  let database: TestDatabase;
+  let database: LastingDatabase;
   let app: TestApp;
   let other: TestApp;
   let ada: Account;
@@ -75,7 +73,7 @@ describe.each(databases)('on %s', (dialect) => {
     folder = await mkdtemp(join(tmpdir(), 'service-live-'));
     const masterKeyFile = join(folder, 'master.key');
     await writeFile(masterKeyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
-    database = await newDatabase(dialect, folder);
+    database = await lastingDatabase(dialect, folder);
     const settings = {
       databaseUrl: database.url,
       masterKeyFile,
@@ -430,24 +428,3 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await app.request(method, at, token === undefined ? {} : { token })).status, at).toBe(status);
   });
 });
-
-interface TestDatabase {
-  readonly url: string;
-  remove(): Promise<void>;
-}
-
-async function newDatabase(dialect: 'sqlite' | 'postgresql', folder: string): Promise<TestDatabase> {
-  if (dialect === 'sqlite')
-    return { url: `sqlite:${join(folder, 'shared.db')}`, remove: async () => undefined };
-  const server = inject('postgresUrl') ?? '';
-  const name = `live_${randomBytes(6).toString('hex')}`;
-  const sql = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
-  await sql.raw('create database ??', [name]);
-  return {
-    url: Object.assign(new URL(server), { pathname: `/${name}` }).href,
-    async remove() {
-      await sql.raw('drop database ?? with (force)', [name]);
-      await sql.destroy();
-    },
-  };
-}

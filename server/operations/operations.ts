@@ -37,6 +37,7 @@ import * as storage from './storage.ts';
 import * as system from './system.ts';
 import * as tools from './tools.ts';
 import * as users from './users.ts';
+import * as webSearch from './web-search.ts';
 import * as workspaceSettings from './workspace-settings.ts';
 import * as workspaces from './workspaces.ts';
 
@@ -78,6 +79,7 @@ const families = {
   system,
   tools,
   users,
+  'web-search': webSearch,
   'workspace-settings': workspaceSettings,
   workspaces,
 };

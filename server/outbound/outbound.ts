@@ -11,7 +11,7 @@ export { allowListFault } from './allow-list.ts';
 export { callBy, type OutboundCall, textOf } from './call.ts';
 export type { Resolver } from './dispatchers.ts';
 export type { OutboundLimits } from './limits.ts';
-export { OutboundError, outboundSentence } from './outbound-error.ts';
+export { OutboundError, outboundErrorIn, outboundSentence } from './outbound-error.ts';
 export type { UrlGiver } from './reach.ts';
 
 /** As the platform's, but for strings and URLs only: a Request belongs to the library that made it. */

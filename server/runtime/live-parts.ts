@@ -20,6 +20,7 @@ import {
 } from './providers/own-providers.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
+import type { FindSearchEngine } from './tools/search-engine.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
 
 /** What a runtime works with; the same objects as long as nothing changed. */
@@ -80,7 +81,7 @@ export interface LivePartsOptions {
   readonly skillFolders: readonly string[];
   /** The guard of outgoing requests; one of its own if absent. */
   readonly outbound?: Outbound | undefined;
-  readonly webSearchUrl: string | null;
+  readonly findSearchEngine: FindSearchEngine;
   readonly log: Log;
   readonly tracing: Tracing;
 }
@@ -91,11 +92,11 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   const jobs = createJobs();
   let { shared } = options;
   const outbound = options.outbound ?? createOutbound({ shared: () => shared });
-  const { webSearchUrl } = options;
+  const { findSearchEngine } = options;
   const hiddenPaths = await Promise.all(
     options.hiddenPaths.map((path) => realpath(path).catch(() => resolve(path))),
   );
-  const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, webSearchUrl, hiddenPaths });
+  const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, findSearchEngine, hiddenPaths });
   const firstSettings = { config: first.config, shared };
   const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;
@@ -123,6 +124,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     extensions,
   });
   let now = build();
+  await now.toolset.present();
   const applyToExtensions = () =>
     Promise.all(extensions.map((extension) => extension.apply({ config: settings.config, shared })));
   async function refresh(): Promise<Parts> {

@@ -43,6 +43,7 @@ import {
 import { listTools } from './tool-listing.ts';
 import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
 import { mostWaitingSearches, searchCounts } from './tools/search.ts';
+import type { FindSearchEngine } from './tools/search-engine.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
 import { noTerms, type WorkspaceTerms } from './workspace-terms.ts';
@@ -125,8 +126,8 @@ export interface RuntimeOptions {
   readonly outbound?: Outbound;
   /** Where logins to remote MCP servers are kept; in memory if absent. */
   readonly mcpLogins?: LoginKeeper;
-  /** Where a SearXNG answers; without one there is no search of the web. */
-  readonly webSearchUrl?: string | null;
+  /** What searches the web, asked at each search and each step; nothing does if absent. */
+  readonly findSearchEngine?: FindSearchEngine;
   /** Searches the corpus that a query names again, for its agent; without it no agent can. */
   readonly findPassages?: FindPassages;
   /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
@@ -241,7 +242,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],
       outbound: options.outbound,
-      webSearchUrl: options.webSearchUrl ?? null,
+      findSearchEngine: options.findSearchEngine ?? (async () => null),
       log,
       tracing,
     },
@@ -329,7 +330,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       );
     },
     countTokens: estimateInput,
-    refresh: async () => void (await parts.refresh()),
+    refresh: async () => {
+      const { toolset } = await parts.refresh();
+      await toolset.present();
+    },
     share: () => parts.share(),
     activeRuns: () => runs.counts().active,
     runCounts: () => runs.counts(),

@@ -21,6 +21,7 @@ export async function listTools(
 ): Promise<readonly ToolListing[]> {
   const { extensions } = parts;
   const disabled = config.options?.disabled_tools ?? [];
+  await parts.toolset.present();
   const builtIn = listBuiltIn(parts, config);
   const added = await Promise.all(
     extensions.map((extension) => extension.listing?.() ?? broughtBy(extension, workspacePath, disabled)),

@@ -6,24 +6,27 @@ import type { ClientConfig } from '../contract/config.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Jobs } from './tools/jobs.ts';
-import type { SearchEngine } from './tools/search-engine.ts';
-import { searxng } from './tools/searxng.ts';
-import { type FileMemory, type Tool, ToolInputError } from './tools/tool.ts';
+import type { FindSearchEngine } from './tools/search-engine.ts';
+import type { FileMemory, Tool } from './tools/tool.ts';
 import { type BuiltInToolsOptions, builtInTools, createFileMemory } from './tools/tools.ts';
+import { webSearchName } from './tools/web-search.ts';
 import type { PathRules } from './tools/workspace-path.ts';
 
 /** How many sessions' reading is remembered at once; a forgotten session must view a file again before it edits. */
 const rememberedSessions = 1000;
 
 export interface Toolset {
+  /** Those that the settings leave, whether or not they can be used just now. */
   readonly tools: readonly Tool[];
+  /** Those of them that can be used now: whether there is a search engine is asked each time. */
+  present(): Promise<readonly Tool[]>;
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
   /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
   readonly totalsUnbounded: string | null;
   /** Where hooks have to run; null for one person, whose own commands they are. */
   readonly hookSandbox: Sandbox | SandboxUnavailable | null;
-  /** Every built-in tool, those that are off among them. */
+  /** Every built-in tool, those that are off among them, as `present` found them last. */
   list(): readonly ToolListing[];
   /** What a session has read. */
   fileMemory(sessionId: string): FileMemory;
@@ -38,8 +41,7 @@ export interface ToolsetParts {
   readonly sandbox: Sandbox | SandboxUnavailable;
   readonly jobs: Jobs;
   readonly outbound: Outbound;
-  /** Where a SearXNG answers; without one there is no search of the web. */
-  readonly webSearchUrl: string | null;
+  readonly findSearchEngine: FindSearchEngine;
   /** Real paths of the folders of the service itself. */
   readonly hiddenPaths: readonly string[];
 }
@@ -49,17 +51,17 @@ export function prepareToolsets({
   sandbox,
   jobs,
   outbound,
-  webSearchUrl,
+  findSearchEngine,
   hiddenPaths,
 }: ToolsetParts): (config: ClientConfig, shared: boolean) => Toolset {
   const memories = new Map<string, FileMemory>();
-  const searchEngine = webSearchUrl === null ? null : searxng(webSearchUrl, outbound);
-  const build = (
-    config: ClientConfig,
-    more: Pick<BuiltInToolsOptions, 'requireSandbox' | 'disabled' | 'searchEngine'>,
-  ) =>
+  let canSearch = false;
+  const usable = (tools: readonly Tool[]) =>
+    canSearch ? tools : tools.filter(({ name }) => name !== webSearchName);
+  const build = (config: ClientConfig, more: Pick<BuiltInToolsOptions, 'requireSandbox' | 'disabled'>) =>
     builtInTools({
       ...more,
+      findSearchEngine,
       sandbox,
       jobs,
       outbound,
@@ -69,26 +71,25 @@ export function prepareToolsets({
     });
   return (config, shared) => {
     const disabled = config.options?.disabled_tools ?? [];
-    const tools = build(config, { requireSandbox: shared, disabled, searchEngine });
+    const tools = build(config, { requireSandbox: shared, disabled });
     return {
       tools,
+      async present() {
+        canSearch = (await findSearchEngine()) !== null;
+        return usable(tools);
+      },
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
       totalsUnbounded: 'unavailable' in sandbox ? null : sandbox.totalsUnbounded,
       hookSandbox: shared ? sandbox : null,
       list: () =>
-        build(config, { requireSandbox: false, disabled: [], searchEngine: searchEngine ?? noEngine }).map(
-          (tool) => listing(tool, tools, disabled),
+        build(config, { requireSandbox: false, disabled: [] }).map((tool) =>
+          listing(tool, usable(tools), disabled),
         ),
       fileMemory: (sessionId) => remembered(memories, sessionId),
       pathRules: { requireSandbox: shared, hiddenPaths },
     };
   };
 }
-
-/** Stands where there is none, so that lists can say what there would be. */
-const noEngine: SearchEngine = {
-  search: () => Promise.reject(new ToolInputError('There is no search engine here.')),
-};
 
 function remembered(memories: Map<string, FileMemory>, sessionId: string): FileMemory {
   const memory = memories.get(sessionId) ?? createFileMemory();
@@ -114,5 +115,5 @@ function listing(tool: Tool, present: readonly Tool[], disabled: readonly string
 function disabledBy(name: string, present: readonly Tool[], disabled: readonly string[]): string | null {
   if (present.some((tool) => tool.name === name)) return null;
   if (disabled.includes(name)) return 'options.disabled_tools';
-  return name === 'web_search' ? 'SERVICE_WEB_SEARCH_URL is not set' : 'no sandbox on this machine';
+  return name === webSearchName ? 'no search engine is set' : 'no sandbox on this machine';
 }

@@ -75,6 +75,7 @@ import { type StorageSettings, storageSettings } from './storage-settings.ts';
 import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
+import { type WebSearchSettings, webSearchSettings } from './web-search-settings.ts';
 import { type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
 import { type WorkspaceMembers, workspaceMemberRepository } from './workspace-members.ts';
 import { type WorkspaceTrustRecords, workspaceTrustRepository } from './workspace-trust.ts';
@@ -110,6 +111,11 @@ export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
 export type { StorageMeans } from './storage/storages.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
+export {
+  type KeptWebSearch,
+  type StoredWebSearch,
+  webSearchKeyRow,
+} from './web-search-settings.ts';
 export type { TrustedWorkspaceFile, WorkspaceFilesChange, WorkspaceTrustRecords } from './workspace-trust.ts';
 export type { DeletedWorkspace, FoundWorkspace, WorkspaceTerms } from './workspaces.ts';
 
@@ -153,6 +159,7 @@ export interface Store {
   readonly defaultModels: DefaultModels;
   readonly providerModels: ProviderModels;
   readonly plans: Plans;
+  readonly webSearchSettings: WebSearchSettings;
   readonly sessions: Sessions;
   readonly sessionImports: SessionImports;
   readonly messages: Messages;
@@ -324,6 +331,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     defaultModels: defaultModelsRepository(parts),
     providerModels: providerModelsRepository(parts),
     plans: planRepository(parts),
+    webSearchSettings: webSearchSettings(parts),
     sessions: sessionRepository(parts),
     sessionImports: sessionImports(parts),
     messages: messageRepository(parts),

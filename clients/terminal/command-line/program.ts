@@ -9,6 +9,7 @@ import { addPlans } from './plans.ts';
 import { addLogin, addServer } from './servers.ts';
 import { addConfig, addListings, addTrust } from './settings.ts';
 import { addHelp, addUpkeep } from './upkeep.ts';
+import { addWebSearch } from './web-search.ts';
 
 /** Builds the whole command line. Nothing of what the subcommands need is loaded until one is called. */
 export function buildProgram(): Command {
@@ -34,6 +35,7 @@ export function buildProgram(): Command {
   addPlans(program);
   addCorpora(program);
   addMemories(program);
+  addWebSearch(program);
   program.commandsGroup('Settings:');
   addTrust(program);
   addConfig(program);

@@ -1,7 +1,9 @@
 /** What the settings of a place amount to: models, providers, MCP and language servers, folders, the schema. */
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { dataFolder, type TestHome, testHome } from '../test-command.ts';
 import { startTestServer } from '../test-server.ts';
 
@@ -229,4 +231,30 @@ test('service schema prints the schema byte for byte', async () => {
   expect(stdout).toBe(
     readFileSync(join(import.meta.dirname, '../../../schemas/service.schema.json'), 'utf8'),
   );
+});
+
+describe('service web-search', () => {
+  test('prints what the engine finds, says so where it finds nothing, and what to set where there is none', async () => {
+    const engine = createServer(({ url = '' }, response) => {
+      const about = new URL(url, 'http://x').searchParams.get('q');
+      const hit = { url: 'https://example.com/', title: 'A page', content: `About ${about}` };
+      response.end(JSON.stringify({ results: about === 'nothing' ? [] : [hit] }));
+    });
+    await new Promise<void>((resolve) => void engine.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void engine.close());
+    const { port } = engine.address() as AddressInfo; // it listens on TCP
+    const variables = { SERVICE_WEB_SEARCH_URL: `http://127.0.0.1:${port}` };
+    const home = testHome();
+    const found = await home.service(['web-search', 'tall', 'lighthouses', '-n', '3'], { variables });
+    expect(found).toMatchObject({
+      code: 0,
+      stdout: 'A page\thttps://example.com/\tAbout tall lighthouses\n',
+    });
+    const nothing = await home.service(['web-search', 'nothing'], { variables });
+    expect(nothing).toMatchObject({ code: 0, stdout: '' });
+    expect(nothing.stderr).toContain('Nothing was found for "nothing".');
+    const unset = await home.service(['web-search', 'x']);
+    expect(unset).toMatchObject({ code: 1, stderr: expect.stringContaining('SERVICE_WEB_SEARCH_URL') });
+    expect((await home.service(['web-search', 'x', '-n', '21'])).code).toBe(2);
+  });
 });

@@ -18,7 +18,7 @@ export interface AccessSettings {
   readonly corsOrigins: readonly string[];
   /** Private places that requests of accounts and models may reach all the same. */
   readonly outboundAllow: readonly string[];
-  /** Where a SearXNG answers the searches of agents; null for none. */
+  /** Where a SearXNG answers searches; null where the settings say who does. */
   readonly webSearchUrl: string | null;
   readonly metrics: 'public' | 'operator' | 'off';
   readonly docs: 'public' | 'operator' | 'off';
@@ -88,7 +88,8 @@ export function readAccess(source: SettingSource, loopback: boolean): AccessSett
     webSearchUrl: source.read<string | null>({
       variable: 'SERVICE_WEB_SEARCH_URL',
       flag: 'web-search-url',
-      meaning: 'The address of a SearXNG that answers in JSON; without it agents cannot search the web.',
+      meaning:
+        'The address of a SearXNG that answers in JSON; if unset, the settings say how the web is searched.',
       fallback: null,
       parse: webAddress,
     }),

@@ -69,12 +69,15 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { toolset, extensions } = await parts.refresh();
     // Most settings name nobody who makes pictures or sounds, and whose providers count need not be looked up for them.
     const { media } = namesMedia(config) ? await partsFor(asker) : parts.now;
-    const added = await Promise.all(extensions.map((extension) => extension.tools({ workspacePath })));
+    const [present, added] = await Promise.all([
+      toolset.present(),
+      Promise.all(extensions.map((extension) => extension.tools({ workspacePath }))),
+    ]);
     const disabled = config.options?.disabled_tools ?? [];
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
       absence === null ? [tool] : [],
     );
-    return [...toolset.tools, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
+    return [...present, ...making, ...added.flat().filter(({ name }) => !disabled.includes(name))];
   }
 
   /** Where the setting that is wanted is gone, the model call that follows says so. */

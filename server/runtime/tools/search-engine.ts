@@ -1,4 +1,4 @@
-// What a search engine of the web is to the tools; each engine is a file that fits it.
+// What searches the web for the tools; who embeds the runtime hands it in.
 
 /** One result, in plain text. */
 export interface SearchHit {
@@ -8,6 +8,9 @@ export interface SearchHit {
 }
 
 export interface SearchEngine {
-  /** At most so many, the best first. Throws ToolInputError with what the model is told when it fails. */
-  search(query: string, maxResults: number, signal: AbortSignal): Promise<readonly SearchHit[]>;
+  /** The best first; as many as it gives if no number is asked for. Throws Problem with what the model is told when it fails. */
+  search(query: string, maxResults: number | undefined, signal: AbortSignal): Promise<readonly SearchHit[]>;
 }
+
+/** The engine to ask now: it may come, change and go while the runtime is at work. Null where there is none. */
+export type FindSearchEngine = () => Promise<SearchEngine | null>;

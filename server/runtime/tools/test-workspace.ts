@@ -28,7 +28,7 @@ export const TOOL_OPTIONS: BuiltInToolsOptions = {
   sandbox: NO_SANDBOX,
   jobs: createJobs(),
   outbound: createOutbound({ shared: () => false }),
-  searchEngine: null,
+  findSearchEngine: async () => null,
   ls: { max_depth: 0, max_items: 1000 },
   grep: { timeoutMs: 5000 },
   disabled: [],

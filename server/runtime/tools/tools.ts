@@ -19,7 +19,7 @@ import { type LsLimits, lsTool } from './ls.ts';
 import { memorySaveTool, memorySearchTool } from './memory-tools.ts';
 import { multieditTool } from './multiedit.ts';
 import { planTool } from './plan.ts';
-import type { SearchEngine } from './search-engine.ts';
+import type { FindSearchEngine } from './search-engine.ts';
 import { todosTool } from './todos.ts';
 import type { Tool } from './tool.ts';
 import { viewTool } from './view.ts';
@@ -33,8 +33,8 @@ export interface BuiltInToolsOptions {
   readonly sandbox: Sandbox | SandboxUnavailable;
   /** Reaches the web for the tools. */
   readonly outbound: Outbound;
-  /** Null where there is no search engine, and so no search of the web. */
-  readonly searchEngine: SearchEngine | null;
+  /** Asked at each search of the web. */
+  readonly findSearchEngine: FindSearchEngine;
   /** The commands at work in the background. */
   readonly jobs: Jobs;
   readonly ls: LsLimits;
@@ -76,7 +76,7 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
       : []),
     fetchTool(options.outbound),
     downloadTool(rules, options.outbound),
-    ...(options.searchEngine ? [webSearchTool(options.searchEngine)] : []),
+    webSearchTool(options.findSearchEngine),
     askUserTool(),
     todosTool(),
     planTool(),

@@ -1,15 +1,16 @@
 // The tools that reach the web, against real servers on this machine.
 import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
-import type { RequestListener, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
+import { Problem } from '../../problem.ts';
 import { downloadTool } from './download.ts';
 import { fetchTool } from './fetch.ts';
 import { createFileMemory } from './file-memory.ts';
 import { conversionCounts, convertHtml } from './html-conversion.ts';
-import { searxng } from './searxng.ts';
+import type { SearchEngine } from './search-engine.ts';
 import { callTool, TOOL_OPTIONS, testWorkspace, toolNamed } from './test-workspace.ts';
 import type { FileChange } from './tool.ts';
 import { builtInTools } from './tools.ts';
@@ -342,90 +343,48 @@ describe('download', () => {
 });
 
 describe('web_search', () => {
-  const hit = (index: number) => ({
-    url: `https://example.com/${index}`,
-    title: `Title ${index}`,
-    content: `About\n  ${index}`,
-    engine: 'wikipedia',
-    engines: ['wikipedia'],
-    positions: [1],
-    score: 1,
-    category: 'general',
-  });
+  const hits = [
+    { url: 'https://example.com/1', title: 'Title 1', snippet: 'About 1' },
+    { url: 'https://example.com/2', title: 'Title 2', snippet: '' },
+  ];
+  const search = (engine: SearchEngine | null, input: object) =>
+    callTool(
+      webSearchTool(async () => engine),
+      input,
+      testWorkspace().context(),
+    );
 
-  /** Speaks what SearXNG documents: `GET /search?q=&format=json&pageno=`. */
-  const searxngServer = (answer: (page: number, query: URLSearchParams) => object | number | string) =>
-    serveAnswers(({ url = '' }: Parameters<RequestListener>[0], response: ServerResponse) => {
-      const { pathname, searchParams } = new URL(url, 'http://x');
-      const given = answer(Number(searchParams.get('pageno')), searchParams);
-      if (pathname !== '/searx/search') response.writeHead(404).end();
-      else if (typeof given === 'number') response.writeHead(given).end('<h1>secret</h1>');
-      else if (typeof given === 'string') response.end(given);
-      else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(given));
-    });
-
-  const search = (url: string, input: object) =>
-    callTool(webSearchTool(searxng(`${url}/searx/`, testOutbound())), input, testWorkspace().context());
-
-  test('gives numbered results with titles, URLs and a few lines, from the operator’s own machine', async () => {
-    const server = await searxngServer((page, query) => ({
-      query: query.get('q'),
-      number_of_results: 0,
-      results:
-        page === 1 ? [hit(1), hit(2), { title: 'no url' }, { ...hit(3), url: 'javascript:alert(1)' }] : [],
-      answers: [],
-      suggestions: [],
-      unresponsive_engines: [],
-    }));
-    const { content, metadata } = await search(server.url, { query: ' cats & dogs ' });
+  test('gives numbered results with titles, URLs and a few lines, as material', async () => {
+    const asked: unknown[] = [];
+    const engine: SearchEngine = {
+      async search(query, most) {
+        asked.push(query, most);
+        return hits;
+      },
+    };
+    const { content, metadata } = await search(engine, { query: ' cats & dogs ', max_results: 7 });
     expect(content).toContain('1. Title 1\n   https://example.com/1\n   About 1\n\n2. Title 2\n');
     expect(content).toContain('written by strangers');
-    expect(content).not.toMatch(/javascript|3\. /);
     expect(metadata).toEqual({ results: 2 });
-    expect(server.requests[0]?.url).toBe('/searx/search?q=cats+%26+dogs&format=json&pageno=1');
+    expect(asked).toEqual(['cats & dogs', 7]);
   });
 
-  test('reads on until there are as many as were asked for, each once', async () => {
-    const server = await searxngServer((page) => ({
-      results: Array.from({ length: 8 }, (_, index) => hit((page - 1) * 7 + index)),
-    }));
-    const { content } = await search(server.url, { query: 'x', max_results: 20 });
-    expect(content.match(/^\d+\. /gm)).toHaveLength(20);
-    expect(new Set(content.match(/https:\S+/g)).size).toBe(20);
-    expect(server.requests).toHaveLength(3);
-    const few = await search(server.url, { query: 'x', max_results: 3 });
-    expect(few.content.match(/^\d+\. /gm)).toHaveLength(3);
+  test('tells the model what is wrong with the engine, or that there is none any more', async () => {
+    const problem = new Problem('web_search_rate_limited', 'Brave Search was asked too often.');
+    const failing: SearchEngine = { search: () => Promise.reject(problem) };
+    expect(await search(failing, { query: 'x' })).toMatchObject({ is_error: true, content: problem.message });
+    const gone = { is_error: true, content: 'There is no search engine any more.' };
+    expect(await search(null, { query: 'x' })).toMatchObject(gone);
+    const broken: SearchEngine = { search: () => Promise.reject(new Error('a fault of ours')) };
+    await expect(search(broken, { query: 'x' })).rejects.toThrow('a fault of ours');
   });
 
-  test.each([
-    [403, 'search.formats'],
-    [429, 'too often'],
-    [502, 'failed with status 502'],
-    ['<html>', 'nobody can read'],
-    [{ results: 'none' }, 'nobody can read'],
-  ])('says what is wrong when the engine answers %j', async (answer, said) => {
-    const server = await searxngServer(() => answer);
-    const output = await search(server.url, { query: 'x' });
-    expect(output).toMatchObject({ is_error: true, content: expect.stringContaining(said) });
-    expect(output.content).not.toContain('secret');
-  });
-
-  test('says so when nothing is found, and takes 20 results at most', async () => {
-    const server = await searxngServer(() => ({ results: [] }));
-    expect((await search(server.url, { query: 'x' })).content).toBe('Nothing was found for "x".');
-    await expect(search(server.url, { query: 'x', max_results: 21 })).rejects.toThrow('Wrong input');
-    await expect(search(server.url, { query: '  ' })).rejects.toThrow('Wrong input');
-  });
-
-  test('is absent without an engine', () => {
-    const engine = searxng('http://localhost', alone());
-    const names = (searchEngine: typeof engine | null) =>
-      builtInTools({ ...TOOL_OPTIONS, searchEngine }).map(({ name }) => name);
-    expect(names(null)).not.toContain('web_search');
-    expect(names(engine)).toContain('web_search');
-    expect(
-      toolNamed(builtInTools({ ...TOOL_OPTIONS, searchEngine: engine }), 'web_search').needsPermission,
-    ).toBe(true);
+  test('says so when nothing is found, takes 20 results at most, and asks for permission', async () => {
+    const engine: SearchEngine = { search: async () => [] };
+    expect((await search(engine, { query: 'x' })).content).toBe('Nothing was found for "x".');
+    await expect(search(engine, { query: 'x', max_results: 21 })).rejects.toThrow('Wrong input');
+    await expect(search(engine, { query: '  ' })).rejects.toThrow('Wrong input');
+    expect(toolNamed(builtInTools(TOOL_OPTIONS), 'web_search').needsPermission).toBe(true);
   });
 });
 
