@@ -175,24 +175,35 @@ interface Snapshot {
 /** At once: asked asynchronously, a look at what is mostly not there costs forty times as much, and every step of a run looks. */
 function takeSnapshot(places: SettingsPlaces): Snapshot {
   const takenAt = Date.now();
-  const files = [...candidatesOf(places).map(({ file }) => file), join(places.dataHome, 'trust.json')];
-  const states = files.map(stateOf);
-  const folder = orNull(() => lstatSync(places.dataHome));
-  // Who may write there decides whether the trust store is believed.
-  const store = folder ? `${folder.ino}:${folder.uid}:${folder.mode}` : '';
+  const [first, ...more] = candidatesOf(places);
+  // A server reads the person's own file alone: that needs no trust, and is the same by whatever path.
+  const states = first && more.length === 0 ? [stateOf(first.file, false)] : statesOf(places);
   const latest = Math.max(...states.map(({ changedAt }) => changedAt));
-  return {
-    text: [...states.map(({ text }) => text), store].join('\n'),
-    settled: latest < takenAt - coarseMs,
-  };
+  return { text: states.map(({ text }) => text).join('\n'), settled: latest < takenAt - coarseMs };
 }
 
-function stateOf(file: string): { readonly text: string; readonly changedAt: number } {
+interface State {
+  readonly text: string;
+  readonly changedAt: number;
+}
+
+const absent: State = { text: '', changedAt: 0 };
+
+/** Of all files and of the trust store. */
+function statesOf(places: SettingsPlaces): State[] {
+  const files = [...candidatesOf(places).map(({ file }) => file), join(places.dataHome, 'trust.json')];
+  // Who may write there decides whether the store is believed.
+  const folder = lookAt(places.dataHome);
+  const store = folder ? { text: `${folder.ino}:${folder.uid}:${folder.mode}`, changedAt: 0 } : absent;
+  return [...files.map((file) => stateOf(file, true)), store];
+}
+
+function stateOf(file: string, byPath: boolean): State {
   const itself = lookAt(file);
-  if (!itself) return { text: '', changedAt: 0 };
+  if (!itself) return absent;
   // A folder on the way may have become a link: the same file, but another real path.
-  const realPath = orNull(() => realpathSync.native(file));
-  const target = realPath === null || !itself.isSymbolicLink() ? itself : lookAt(realPath);
+  const realPath = byPath || itself.isSymbolicLink() ? orNull(() => realpathSync.native(file)) : '';
+  const target = realPath && itself.isSymbolicLink() ? lookAt(realPath) : itself;
   const { dev, ino, size, mode, uid, mtimeNs, ctimeNs } = target ?? itself;
   const text = [realPath, itself.ino, dev, ino, size, mode, uid, mtimeNs, ctimeNs].join(':');
   return { text, changedAt: Number(ctimeNs / 1_000_000n) };

@@ -174,6 +174,11 @@ describe('sizes', () => {
     expect((await server.request('POST', '/v1/messages', { body: message(5_000_000) })).status).toBe(404);
     const answer = await server.request('POST', '/v1/messages', { body: message(33_554_432) });
     expect([answer.status, answer.json.error.type]).toEqual([413, 'request_too_large']);
+    // Whoever is still sending reads it, too.
+    const open = head.replace(sessions, '/v1/messages');
+    const text = await server.raw(`${open}Content-Length: 33554433\r\n\r\n{"model": "m", `);
+    expect(text).toMatch(/^HTTP\/1.1 413 /);
+    expect(text).toContain('"type":"request_too_large"');
   });
 });
 

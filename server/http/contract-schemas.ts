@@ -1,7 +1,7 @@
 /** Validators for any schema of the contract, compiled by Ajv when they are first needed. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import { contractDocument, isNode, type Node } from './contract-document.ts';
+import { contractDocument, documentOfPath, isNode, type Node } from './contract-document.ts';
 
 const base = 'contract:';
 
@@ -27,7 +27,13 @@ export function schemaCompiler({ allErrors, coerceTypes = false }: CompilerOptio
   return present;
 }
 
-function createCompiler(options: Required<CompilerOptions>): SchemaCompiler {
+/** For requests to one path: stops at the first thing that is wrong, and fills defaults in. */
+export function pathCompiler(path: string): SchemaCompiler {
+  const options = { allErrors: false, coerceTypes: false, useDefaults: true };
+  return createCompiler(options, () => documentOfPath(path));
+}
+
+function createCompiler(options: AjvOptions, documentOf = contractDocument): SchemaCompiler {
   let ajv: Ajv2020 | undefined;
   const compiled = new WeakMap<Node, ValidateFunction>();
   return {
@@ -35,7 +41,7 @@ function createCompiler(options: Required<CompilerOptions>): SchemaCompiler {
       const present = compiled.get(schema);
       if (present) return present;
       // To take the contract in costs more than a start should.
-      ajv ??= contractAjv(options);
+      ajv ??= ajvOf(documentOf(), options);
       const validate = ajv.compile(absolute(schema));
       compiled.set(schema, validate);
       return validate;
@@ -43,17 +49,20 @@ function createCompiler(options: Required<CompilerOptions>): SchemaCompiler {
   };
 }
 
-function contractAjv({ allErrors, coerceTypes }: Required<CompilerOptions>): Ajv2020 {
+interface AjvOptions extends Required<CompilerOptions> {
+  readonly useDefaults?: boolean;
+}
+
+function ajvOf(document: Node, options: AjvOptions): Ajv2020 {
   const ajv = new Ajv2020({
     strict: false,
-    allErrors,
-    coerceTypes,
+    ...options,
     verbose: true,
     discriminator: true,
     validateSchema: false,
   });
   formats.default(ajv);
-  ajv.addSchema({ $id: base, ...absolute(contractDocument()) });
+  ajv.addSchema({ $id: base, ...absolute(document) });
   return ajv;
 }
 

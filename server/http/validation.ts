@@ -1,23 +1,16 @@
-/** Validates a request against the contract, with one express-openapi-validator a path, built when it is needed. */
-import type { RequestHandler, Response } from 'express';
-import { OpenApiValidator } from 'express-openapi-validator/dist/openapi.validator.js';
+/** Validates a request against the contract, and says what is wrong with it. */
 import type { FieldError } from '../contract/api.ts';
-import { type Route, routes } from '../contract/routes.ts';
+import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
-import {
-  child,
-  type DeclaredParameter,
-  documentOfPath,
-  needsBody,
-  operationOf,
-  parametersOf,
-} from './contract-document.ts';
+import { accepts, isCompiled } from './compiled-validation.ts';
+import { child, type DeclaredParameter, needsBody, operationOf, parametersOf } from './contract-document.ts';
 import { cookiesOf } from './cookies.ts';
 import type { Exchange } from './exchange.ts';
 import { createExplanation } from './explanation.ts';
 import { invalidRequest } from './field-errors.ts';
 import { withFiles, withoutFiles } from './form.ts';
 import { judgedType } from './media-type.ts';
+import { isRefused, type RequestView } from './path-validator.ts';
 import { type ReadQuery, readQuery, writeQuery } from './query-string.ts';
 
 /** What the contract lets in, with types and defaults filled in. */
@@ -29,25 +22,34 @@ interface ValidInput {
   readonly body: unknown;
 }
 
-// What the contract lets in is the same for every server of a process, of which tests have many.
-const validators = new Map<string, readonly RequestHandler[]>();
 const declared = new Map<Route, readonly DeclaredParameter[]>();
 const explanation = createExplanation();
 
-/** Validators are built on the first request of each path, so that the start does not wait for them. */
+/** Validators are built on the first request of each path, so that the start does not wait for them. Throws Problem. */
 export async function validate(exchange: Exchange, route: Route, body: unknown): Promise<ValidInput> {
-  const parameters = remember(declared, route, () => parametersOf(route));
+  const parameters = declared.get(route) ?? parametersOf(route);
+  declared.set(route, parameters);
   const query = readQuery(exchange.search, parameters, route.openQuery || exchange.surface === 'messages');
+  if (isCompiled(route)) return quickly({ exchange, route, parameters, query, body });
   const view = viewOf(exchange, route, parameters, query.values, body);
-  const validator = remember(validators, route.path, () => buildValidator(route.path));
   // The validator misses an absent body where no member of it is required.
-  const refused = (body === undefined && needsBody(route)) || (await isRefused(validator, view));
+  const refused = (body === undefined && needsBody(route)) || (await isRefused(route.path, view));
   if (refused) throw explain({ exchange, route, parameters, query, body });
   if (query.errors.length > 0) throw invalidRequest(query.errors);
   return { ...inputOf(view, parameters, body), cookies: cookiesOf(exchange.request, route) };
 }
 
-interface RefusedRequest {
+/** Without the middleware, where much is asked. */
+function quickly(read: ReadRequest): ValidInput {
+  const { exchange, route, parameters, body } = read;
+  const query = Object.fromEntries(read.query.values);
+  const { headers } = exchange.request;
+  if (body === undefined || read.query.errors.length > 0 || !accepts(route, { query, headers, body }))
+    throw explain(read);
+  return { path: {}, query, headers: declaredHeaders(headers, parameters), cookies: {}, body };
+}
+
+interface ReadRequest {
   readonly exchange: Exchange;
   readonly route: Route;
   readonly parameters: readonly DeclaredParameter[];
@@ -56,7 +58,7 @@ interface RefusedRequest {
 }
 
 /** The validator stops at its first complaint, because to go on is costly; this tells all there is. */
-function explain({ exchange, route, parameters, query, body }: RefusedRequest): Problem {
+function explain({ exchange, route, parameters, query, body }: ReadRequest): Problem {
   const found = explanation.ofParameters(parameters, {
     path: exchange.request.params,
     query: Object.fromEntries(query.values),
@@ -83,63 +85,6 @@ function explainBody({ request }: Exchange, route: Route, body: unknown): FieldE
 function noSuchId(parameter: string): Problem {
   const noun = parameter === 'key_id' ? 'API key' : parameter.replace(/_id$/, '');
   return new Problem('not_found', `No ${noun} has this id, or it is not yours.`);
-}
-
-/** What the validator is shown of a request: HEAD is GET to it, and it may write where it likes. */
-interface RequestView {
-  readonly method: string;
-  readonly originalUrl: string;
-  readonly path: string;
-  readonly baseUrl: string;
-  readonly app: { enabled(): boolean; param(): void };
-  readonly headers: Record<string, unknown>;
-  readonly query: Record<string, unknown>;
-  readonly cookies: Record<string, unknown>;
-  readonly params: Record<string, unknown>;
-  readonly body: unknown;
-  /** Written by the validator once it has found the operation. */
-  readonly openapi?: unknown;
-}
-
-/**
- * Past the package's own loader: for each document that one compiles the schema of OpenAPI itself, ten times the work of
- * the rest, though the generator has checked the document and nothing is held against that schema.
- */
-function buildValidator(path: string): readonly RequestHandler[] {
-  const specification = specificationOf(path);
-  const validator = new OpenApiValidator({
-    apiSpec: specification.apiDoc,
-    validateApiSpec: false,
-    validateRequests: { allowUnknownQueryParameters: false, coerceTypes: false },
-    validateResponses: false,
-    // By itself it takes whatever stands for a time, the 31st of June, too.
-    ajvFormats: { mode: 'full' },
-    validateSecurity: false,
-    fileUploader: false,
-  });
-  // Its own handler type differs from Express 5's in name only.
-  return validator.installMiddleware(Promise.resolve(specification)) as readonly RequestHandler[];
-}
-
-type Specification = Awaited<Parameters<OpenApiValidator['installMiddleware']>[0]>;
-
-/** The document of a path as the package's loader would hand it on; it writes into the document. */
-function specificationOf(path: string): Specification {
-  const operations = routes.filter((route) => route.path === path);
-  return {
-    // The package's types want an OpenAPI document; the generator has checked that it is one.
-    apiDoc: structuredClone(documentOfPath(path)) as unknown as Specification['apiDoc'],
-    basePaths: [''],
-    routes: operations.map(({ method }) => ({
-      basePath: '',
-      expressRoute: path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      openApiRoute: path,
-      method: method.toUpperCase(),
-      pathParams: [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name),
-    })),
-    // It tells the documents of answers apart, and no answers are validated.
-    serial: 0,
-  };
 }
 
 function viewOf(
@@ -173,47 +118,28 @@ function viewOf(
   };
 }
 
-async function isRefused(steps: readonly RequestHandler[], view: RequestView): Promise<boolean> {
-  try {
-    for (const step of steps) await take(step, view);
-  } catch (error) {
-    // Its refusals carry a status; anything else is a fault of ours.
-    if (error instanceof Error && 'status' in error && error.status === 400) return true;
-    throw error;
-  }
-  // A path that the validator does not recognise would pass unseen.
-  if (view.openapi === undefined) throw new Error(`The validator knows no ${view.method} ${view.path}`);
-  return false;
-}
-
-function take(step: RequestHandler, view: RequestView): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const next = (error?: unknown) => (error === undefined ? resolve() : reject(error));
-    // The view has every member that the validator's steps touch, and no response is touched.
-    void step(view as unknown as Parameters<RequestHandler>[0], {} as Response, next);
-  });
-}
-
 function inputOf(
   view: RequestView,
   parameters: readonly DeclaredParameter[],
   body: unknown,
 ): Omit<ValidInput, 'cookies'> {
-  const headers = parameters
-    .filter((one) => one.in === 'header' && view.headers[one.name.toLowerCase()] !== undefined)
-    .map((one) => [one.name, view.headers[one.name.toLowerCase()]]);
   return {
     path: view.params,
     query: view.query,
-    headers: Object.fromEntries(headers),
+    headers: declaredHeaders(view.headers, parameters),
     body: withFiles(view.body, body),
   };
 }
 
-function remember<Key, Value>(known: Map<Key, Value>, key: Key, make: () => Value): Value {
-  const present = known.get(key);
-  if (present !== undefined) return present;
-  const made = make();
-  known.set(key, made);
-  return made;
+/** Those that the operation declares, as it spells them. */
+function declaredHeaders(
+  given: Readonly<Record<string, unknown>>,
+  parameters: readonly DeclaredParameter[],
+): Record<string, unknown> {
+  const headers: Record<string, unknown> = {};
+  for (const { in: place, name } of parameters) {
+    const value = place === 'header' ? given[name.toLowerCase()] : undefined;
+    if (value !== undefined) headers[name] = value;
+  }
+  return headers;
 }

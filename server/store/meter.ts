@@ -104,25 +104,33 @@ async function addToCounters(
   );
 }
 
-const measures = [
-  ...['requests', 'input_tokens', 'output_tokens', 'cached_input_tokens'],
-  ...['cost_nanodollars', 'unpriced_calls'],
+const dayKey = [
+  ...(['organization_id', 'day', 'workspace_id', 'user_id', 'api_key_id', 'model', 'slot'] as const),
 ];
+const measures = [
+  ...(['requests', 'input_tokens', 'output_tokens', 'cached_input_tokens'] as const),
+  ...(['cost_nanodollars', 'unpriced_calls'] as const),
+];
+const dayColumns = [...dayKey, ...measures];
+type DayRow = Readonly<Record<(typeof dayColumns)[number], string | number>>;
+
+/** Written once: to put it together for each call would take longer than to carry it out. */
+const addToDay = `insert into usage_days (${dayColumns.join(', ')})
+  values (${dayColumns.map(() => '?').join(', ')})
+  on conflict (${dayKey.join(', ')}) do update set
+    ${measures.map((column) => `${column} = usage_days.${column} + excluded.${column}`).join(', ')}`;
 
 async function addToDays(
   sql: Knex.Transaction,
   { workspaceId: workspace_id, userId: user_id, apiKeyId }: Spender,
   place: CounterPlace,
-  added: Readonly<Record<string, string | number>>,
+  added: Pick<DayRow, 'model' | (typeof measures)[number]>,
 ): Promise<void> {
-  await sql('usage_days')
-    .insert({ ...place, workspace_id, user_id, api_key_id: apiKeyId ?? '', ...added })
-    .onConflict(['organization_id', 'day', 'workspace_id', 'user_id', 'api_key_id', 'model', 'slot'])
-    .merge(
-      Object.fromEntries(
-        measures.map((column) => [column, sql.raw('?? + excluded.??', [`usage_days.${column}`, column])]),
-      ),
-    );
+  const row: DayRow = { ...place, workspace_id, user_id, api_key_id: apiKeyId ?? '', ...added };
+  await sql.raw(
+    addToDay,
+    dayColumns.map((column) => row[column]),
+  );
 }
 
 /** The groups of the organization that they are in. */

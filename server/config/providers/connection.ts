@@ -39,17 +39,25 @@ const pointer = '/providers/any';
 /** Stands for what only a command can tell, and passes for a URL, a key and a header. */
 const notYetKnown = 'http://not-yet-known.invalid';
 
+/** What nothing outside of the settings adds to is the same each time: they hold what it holds. */
+const constant = new WeakMap<ConnectionSource, Connection>();
+
 /** Replaces the templates of a provider's settings, and runs their commands. Throws ExpansionError, which never shows a value. */
 export async function connectionOf(
   source: ConnectionSource,
   { environment, workingDirectory, literal }: TemplateSurroundings,
   signal?: AbortSignal,
 ): Promise<Connection> {
+  const known = constant.get(source);
+  if (known) return known;
   const { provider } = source;
   const expand = (template: string) => expandTemplate(template, environment, { workingDirectory, signal });
   const expanded = literal ? provider : await expandMarked(provider, pointer, expand);
   const token = provider.oauth && !provider.api_key ? await accessToken(provider.oauth) : null;
-  return assembled(source, expanded, token, environment);
+  const connection = assembled(source, expanded, token, environment);
+  const saysAll = expanded === provider && provider.base_url && provider.api_key !== undefined;
+  if (token === null && saysAll) constant.set(source, connection);
+  return connection;
 }
 
 /** Finds what is wrong without running a command, so that it is told at the start. Throws ExpansionError. */

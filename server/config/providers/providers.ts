@@ -236,11 +236,12 @@ function warning(id: string, { message, remedy }: Fault, below = ''): Diagnostic
 
 function candidateOf(entry: Entry, surroundings: TemplateSurroundings): ProviderCandidate {
   const { id, provider, type, builtIn, origin } = entry;
+  const source = { provider, type, builtIn };
   return {
     id,
     name: provider.name ?? builtIn?.name ?? id,
     type,
-    connect: (signal) => connectionOf({ provider, type, builtIn }, surroundings, signal),
+    connect: (signal) => connectionOf(source, surroundings, signal),
     models: modelsOf(entry),
     // Of a vendor's models the settings need name only those that they say more about.
     ...(!builtIn && provider.models?.length && { onlyListed: true }),

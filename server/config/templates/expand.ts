@@ -9,12 +9,14 @@ import { type Environment, previewTemplate } from './variables.ts';
 export type Expander = (template: string) => Promise<string>;
 
 /**
- * A copy of what stands at the pointer of the settings, with every string replaced that the schema marks as a template.
- * Throws ExpansionError.
+ * What stands at the pointer of the settings, with every string replaced that the schema marks as a template; itself where
+ * there is none. Throws ExpansionError.
  */
 export async function expandMarked<Value>(value: Value, pointer: string, expand: Expander): Promise<Value> {
+  const templates = templatesOf(value, pointer);
+  if (templates.length === 0) return value;
   const values = new Map<string, string>();
-  for (const { path, template } of templatesOf(value, pointer)) values.set(path, await expand(template));
+  for (const { path, template } of templates) values.set(path, await expand(template));
   return replaced(value, values) as Value; // only strings were replaced, by strings
 }
 
@@ -61,11 +63,14 @@ function templatesOf(value: unknown, pointer: string): readonly Template[] {
   return templates;
 }
 
+/** Where no dollar sign stands there is nothing to replace. */
 function searched(value: unknown, pointer: string): readonly Template[] {
   const schema = schemaAt(pointerKeys(pointer));
   if (!schema) throw new Error(`The settings have nothing at ${pointer}`);
   return [...markedValues(value, schema)].flatMap(({ keys, schema: marks, value: template }) =>
-    marks['x-expand'] && typeof template === 'string' ? [{ path: pointerTo(keys), template }] : [],
+    marks['x-expand'] && typeof template === 'string' && template.includes('$')
+      ? [{ path: pointerTo(keys), template }]
+      : [],
   );
 }
 
