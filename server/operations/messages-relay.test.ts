@@ -128,6 +128,19 @@ test('what it uses is metered, whole and streamed, and where the client goes awa
   });
   await response.text();
   expect(await used()).toBe(28);
+  const fail = { kind: 'hang', after_chunks: 5 };
+  const usage = { input: 9, cached: 4, output: 8 };
+  await upstream.script([
+    { reply: { text: 'A long enough answer to be left.', chunk_size: 4, usage }, fail },
+  ]);
+  const left = await app.stream('POST', '/v1/messages', {
+    token: grace.token,
+    body: request({ stream: true }),
+  });
+  for await (const { event } of readEvents(left)) if (event === 'content_block_delta') break;
+  await upstream.latest(({ outcome }) => outcome === 'aborted');
+  // What was read is known from the begin of the answer, and what was heard counts by its length.
+  await expect.poll(used).toBeGreaterThan(28 + 9);
 });
 
 test.each([

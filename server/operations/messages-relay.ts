@@ -20,15 +20,30 @@ export async function relayWhole(relay: Relay): Promise<MessagesResponse> {
   return answer.message as unknown as MessagesResponse;
 }
 
-/** The frames of the provider, nearly all of them as they come; `end` is called whatever becomes of them. */
-export async function* relayFrames(relay: Relay, end: () => Promise<void>): AsyncGenerator<WrittenEvents> {
-  try {
+/** The frames of the provider, nearly all of them as they come. By hand: each of thousands would make several turns. */
+export function relayFrames(relay: Relay): AsyncIterableIterator<WrittenEvents> {
+  let opening: Promise<AsyncIterator<WrittenEvents>> | null = null;
+  let opened: AsyncIterator<WrittenEvents> | null = null;
+  const open = async (): Promise<AsyncIterator<WrittenEvents>> => {
     const answer = await asked(relay);
     if (!('pieces' in answer)) throw new Error('A streamed answer was due');
-    for await (const piece of answer.pieces) yield piece;
-  } finally {
-    await end();
-  }
+    opened = answer.pieces[Symbol.asyncIterator]();
+    return opened;
+  };
+  return {
+    next() {
+      if (opened) return opened.next();
+      opening ??= open();
+      return opening.then((pieces) => pieces.next());
+    },
+    async return() {
+      await (await opening)?.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 function asked({ call, model, models, spent }: Relay) {

@@ -181,7 +181,7 @@ async function completed(call: Call<'createMessage'>, services: Services): Promi
     const relay = { call, model, models, spent };
     return {
       ...kept,
-      frames: () => begun(relayFrames(relay, end)),
+      frames: () => begun(endedBy(relayFrames(relay), end)),
       whole: () => relayWhole(relay).finally(end),
     };
   }
@@ -220,17 +220,16 @@ async function* nothing(estimate: number): AsyncGenerator<ModelPart> {
 /** Whatever becomes of the answer: read to its end, failed, or left, also before anything of it was read. */
 function endedBy<Part>(parts: AsyncIterable<Part>, end: () => Promise<void>): AsyncIterableIterator<Part> {
   const iterator = parts[Symbol.asyncIterator]();
+  const ended = async (next: IteratorResult<Part>): Promise<IteratorResult<Part>> => {
+    await end();
+    return next;
+  };
+  const failed = async (error: unknown): Promise<never> => {
+    await end();
+    throw error;
+  };
   return {
-    async next() {
-      try {
-        const next = await iterator.next();
-        if (next.done) await end();
-        return next;
-      } catch (error) {
-        await end();
-        throw error;
-      }
-    },
+    next: () => iterator.next().then((next) => (next.done ? ended(next) : next), failed),
     async return() {
       try {
         await iterator.return?.();

@@ -26,7 +26,7 @@ export async function relayOnce(
   if (!model.relay) throw new Error(`The provider of ${model.name} does not speak the Messages API`);
   try {
     const answer = await model.relay(request, signal);
-    if ('pieces' in answer) return { pieces: metered(model, request, answer.pieces, spent) };
+    if ('pieces' in answer) return { pieces: new Metered(model, request, answer.pieces, spent) };
     await spent(await spentOn(model, countOf(answer.message.usage)));
     return answer;
   } catch (error) {
@@ -34,39 +34,68 @@ export async function relayOnce(
   }
 }
 
-async function* metered(
-  model: Model,
-  { body }: RelayRequest,
-  pieces: AsyncIterable<RelayedPiece>,
-  spent: Spent,
-): AsyncGenerator<RelayedPiece> {
-  let usage: Readonly<Record<string, unknown>> = {};
-  let heard = 0;
-  let counted = false;
-  let told = false;
-  const tell = async (count: TokenCount): Promise<void> => {
-    told = true;
-    await spent(await spentOn(model, count));
+/** Tells what an answer has used with its last piece, or once it has failed or was left. By hand, as what it reads is. */
+class Metered implements AsyncIterableIterator<RelayedPiece> {
+  readonly #model: Model;
+  readonly #request: RelayRequest;
+  readonly #pieces: AsyncIterator<RelayedPiece>;
+  readonly #spent: Spent;
+  #usage: Readonly<Record<string, unknown>> = {};
+  #heard = 0;
+  #counted = false;
+  #told = false;
+
+  constructor(model: Model, request: RelayRequest, pieces: AsyncIterable<RelayedPiece>, spent: Spent) {
+    this.#model = model;
+    this.#request = request;
+    this.#pieces = pieces[Symbol.asyncIterator]();
+    this.#spent = spent;
+  }
+
+  next(): Promise<IteratorResult<RelayedPiece>> {
+    return this.#pieces.next().then(this.#read, this.#fail);
+  }
+
+  async return(): Promise<IteratorResult<RelayedPiece>> {
+    await this.#pieces.return?.();
+    await this.#end();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  readonly #read = (
+    next: IteratorResult<RelayedPiece>,
+  ): IteratorResult<RelayedPiece> | Promise<IteratorResult<RelayedPiece>> => {
+    if (next.done) return next;
+    const { heard, usage, counted, last } = next.value;
+    this.#heard += heard;
+    // Said anew with the end of the answer, maybe more than once; what is not said again stays.
+    if (usage) this.#usage = { ...this.#usage, ...usage };
+    this.#counted ||= counted;
+    return last ? this.#tell(countOf(this.#usage)).then(() => next) : next;
   };
-  try {
-    for await (const piece of pieces) {
-      heard += piece.heard;
-      // Said anew with the end of the answer, maybe more than once; what is not said again stays.
-      if (piece.usage) usage = { ...usage, ...piece.usage };
-      counted ||= piece.counted;
-      if (piece.last) await tell(countOf(usage));
-      yield piece;
-    }
-  } catch (error) {
+
+  readonly #fail = async (error: unknown): Promise<never> => {
+    await this.#end();
     throw problemOf(error);
-  } finally {
-    if (!told && counted) await tell(countOf(usage));
+  };
+
+  async #end(): Promise<void> {
+    if (this.#told) return;
+    const count = countOf(this.#usage);
+    if (this.#counted) return await this.#tell(count);
+    if (this.#heard === 0) return;
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    else if (!told && heard > 0) {
-      const count = countOf(usage);
-      const input = count.input_tokens || estimateTokens(JSON.stringify(body.messages));
-      await tell({ ...count, input_tokens: input, output_tokens: Math.ceil(heard / 4) });
-    }
+    const input = count.input_tokens || estimateTokens(JSON.stringify(this.#request.body.messages));
+    await this.#tell({ ...count, input_tokens: input, output_tokens: Math.ceil(this.#heard / 4) });
+  }
+
+  async #tell(count: TokenCount): Promise<void> {
+    this.#told = true;
+    await this.#spent(await spentOn(this.#model, count));
   }
 }
 

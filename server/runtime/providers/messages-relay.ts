@@ -39,7 +39,7 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
       signal: silence.signal,
     });
     if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
-    if (body.stream === true) return { pieces: pieces(answer, call, silence) };
+    if (body.stream === true) return { pieces: new Pieces(answer, call, silence) };
     const message: unknown = JSON.parse(await textOf(answer.body));
     silence.end();
     // Any other form breaks the contract where that is checked.
@@ -62,28 +62,68 @@ function headersOf({ apiKey, authToken, headers }: ProviderConnection, { version
 
 type Answer = Awaited<ReturnType<OutboundCall>>;
 
-/** The frames as they come. An answer that ends without its last one was cut. */
-async function* pieces({ body }: Answer, call: RelayCall, silence: Silence): AsyncGenerator<RelayedPiece> {
-  const frames = new FrameReader(String(call.request.body.model));
-  let complete = false;
-  try {
-    for (;;) {
-      const { done, value } = await body.next();
-      if (done) throw cutShort();
-      silence.heard();
-      const { piece, failure } = frames.read(value);
-      complete = piece?.last ?? false;
-      if (piece) yield piece;
-      if (complete) return;
-      if (failure) throw failure;
+/**
+ * The frames as they come. An answer that ends without its last one was cut. By hand: a generator would make several turns
+ * of each of thousands of pieces.
+ */
+class Pieces implements AsyncIterableIterator<RelayedPiece> {
+  readonly #body: Answer['body'];
+  readonly #call: RelayCall;
+  readonly #silence: Silence;
+  readonly #frames: FrameReader;
+  /** What came behind the piece that was read last. */
+  #failure: { readonly error: unknown } | null = null;
+  #over = false;
+
+  constructor({ body }: Answer, call: RelayCall, silence: Silence) {
+    this.#body = body;
+    this.#call = call;
+    this.#silence = silence;
+    this.#frames = new FrameReader(String(call.request.body.model));
+  }
+
+  next(): Promise<IteratorResult<RelayedPiece>> {
+    if (this.#over) return Promise.resolve({ done: true, value: undefined });
+    if (this.#failure) return this.#fail(this.#failure.error);
+    return this.#body.next().then(this.#read, this.#fail);
+  }
+
+  async return(): Promise<IteratorResult<RelayedPiece>> {
+    this.#end();
+    await this.#body.return?.().catch(() => undefined);
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  readonly #read = ({
+    done,
+    value,
+  }: IteratorResult<Buffer>): IteratorResult<RelayedPiece> | Promise<IteratorResult<RelayedPiece>> => {
+    if (done) return this.#fail(cutShort());
+    this.#silence.heard();
+    const { piece, failure } = this.#frames.read(value);
+    if (failure !== null) this.#failure = { error: failure };
+    if (!piece) return this.next();
+    if (piece.last) {
+      this.#end();
+      dropLate(this.#body);
     }
-  } catch (error) {
-    throw meaningOf(error, call, silence);
-  } finally {
-    silence.end();
-    // What was cut cannot be left either, and would say so in the place of what the failure means.
-    if (complete) dropLate(body);
-    else await body.return?.().catch(() => undefined);
+    return { done: false, value: piece };
+  };
+
+  /** What was cut cannot be left either, and would say so in the place of what the failure means. */
+  readonly #fail = async (error: unknown): Promise<never> => {
+    const meaning = this.#over ? error : meaningOf(error, this.#call, this.#silence);
+    await this.return();
+    throw meaning;
+  };
+
+  #end(): void {
+    this.#over = true;
+    this.#silence.end();
   }
 }
 
