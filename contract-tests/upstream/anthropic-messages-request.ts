@@ -1,5 +1,7 @@
 // Anthropic's Messages API: what its request must be, and what a script sees of it.
 import type { IncomingHttpHeaders } from 'node:http';
+import type Anthropic from '@anthropic-ai/sdk';
+import type Legacy from '@anthropic-ai/sdk-legacy';
 import { z } from 'zod';
 import { deepestIssue, ignored, Refusal } from './dialect.ts';
 import type { Entry, Prompt } from './prompt.ts';
@@ -100,6 +102,29 @@ const tool = z
     context.addIssue({ code: 'custom', path: ['input_schema', 'type'], message: "Input should be 'object'" });
   });
 
+type PublishedName = keyof Anthropic.Beta.MessageCreateParams | keyof Legacy.MessageCreateParams;
+/** A name that the vendor's own types do not have, of today or of the line before, stops this from compiling. */
+type Published = Partial<Record<PublishedName, z.ZodType>>;
+
+const passedOver = [
+  'billing_policy',
+  'cache_control',
+  'compaction',
+  'container',
+  'context_management',
+  'diagnostics',
+  'fallback_credit_token',
+  'fallbacks',
+  'inference_geo',
+  'mcp_servers',
+  'output_config',
+  'output_format',
+  'speed',
+  'thread',
+  'user_profile_id',
+  'workspace_id',
+] as const satisfies readonly (keyof Published)[];
+
 const requestSchema = z.strictObject({
   model: z.string().min(1),
   max_tokens: z.int().min(0),
@@ -133,15 +158,8 @@ const requestSchema = z.strictObject({
     .optional(),
   metadata: z.strictObject({ user_id: z.string().max(512).nullish() }).optional(),
   service_tier: z.enum(['auto', 'standard_only']).optional(),
-  ...Object.fromEntries(
-    [
-      'billing_policy cache_control compaction container context_management diagnostics fallback_credit_token',
-      'fallbacks inference_geo mcp_servers output_config output_format speed thread user_profile_id workspace_id',
-    ]
-      .flatMap((names) => names.split(' '))
-      .map((name) => [name, ignored]),
-  ),
-});
+  ...Object.fromEntries(passedOver.map((name) => [name, ignored])),
+} satisfies Published);
 const countSchema = requestSchema.partial({ max_tokens: true });
 
 type Message = z.infer<typeof message>;

@@ -1,4 +1,5 @@
 // OpenAI's chat completions API: what its request must be, and what a script sees of it.
+import type { ChatCompletionCreateParams } from 'openai/resources';
 import { z } from 'zod';
 import { Refusal } from './dialect.ts';
 import { checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
@@ -48,6 +49,36 @@ const tool = z.looseObject({
   }),
 });
 
+/** A name that the vendor's own types do not have stops this from compiling. */
+type Published = Partial<Record<keyof ChatCompletionCreateParams, z.ZodType>>;
+
+const passedOver = [
+  'audio',
+  'frequency_penalty',
+  'function_call',
+  'functions',
+  'logit_bias',
+  'logprobs',
+  'metadata',
+  'modalities',
+  'moderation',
+  'prediction',
+  'presence_penalty',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'reasoning_effort',
+  'response_format',
+  'safety_identifier',
+  'seed',
+  'service_tier',
+  'store',
+  'top_logprobs',
+  'user',
+  'verbosity',
+  'web_search_options',
+] as const satisfies readonly (keyof Published)[];
+
 const requestSchema = z.strictObject({
   model: z.string().min(1),
   messages: z.array(message).min(1),
@@ -69,12 +100,8 @@ const requestSchema = z.strictObject({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
-  ...ignoredFields(
-    `audio frequency_penalty function_call functions logit_bias logprobs metadata modalities moderation prediction
-    presence_penalty prompt_cache_key prompt_cache_options prompt_cache_retention reasoning_effort response_format
-    safety_identifier seed service_tier store top_logprobs user verbosity web_search_options`,
-  ),
-});
+  ...ignoredFields(passedOver),
+} satisfies Published);
 
 type Message = z.infer<typeof message>;
 type Request = z.infer<typeof requestSchema>;

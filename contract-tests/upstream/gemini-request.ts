@@ -1,4 +1,5 @@
 // Google's generateContent: what its request must be, and what a script sees of it.
+import type { GenerateContentConfig, GenerationConfig } from '@google/genai';
 import { z } from 'zod';
 import { deepestIssue, ignored, type Place, Refusal } from './dialect.ts';
 import type { DialectName, Entry, MediaTask, Prompt } from './prompt.ts';
@@ -35,6 +36,21 @@ const declaration = z.strictObject({
   parametersJsonSchema: z.looseObject({ type: z.literal('object') }).optional(),
   behavior: ignored,
 });
+/** A name that the vendor's own types do not have stops this from compiling. */
+type Published = Partial<Record<keyof GenerationConfig | keyof GenerateContentConfig, z.ZodType>>;
+
+const unread = [
+  'audioTimestamp',
+  'logprobs',
+  'mediaResolution',
+  'responseFormat',
+  'responseJsonSchema',
+  'responseLogprobs',
+  'responseMimeType',
+  'responseSchema',
+  'routingConfig',
+] as const satisfies readonly (keyof Published)[];
+
 const generationConfig = z.strictObject({
   maxOutputTokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),
@@ -55,10 +71,7 @@ const generationConfig = z.strictObject({
         .optional(),
     })
     .optional(),
-  ...passedOver(
-    'audioTimestamp logprobs mediaResolution responseFormat responseJsonSchema responseLogprobs',
-    'responseMimeType responseSchema routingConfig',
-  ),
+  ...passedOver(...unread),
   responseModalities: z.array(z.enum(['TEXT', 'IMAGE', 'AUDIO'])).optional(),
   imageConfig: z
     .strictObject({
@@ -84,7 +97,7 @@ const generationConfig = z.strictObject({
       ...passedOver('customVocabulary wordTimestamp diarization mode'),
     })
     .optional(),
-});
+} satisfies Published);
 const requestSchema = z.strictObject({
   contents: z.array(content).min(1, 'contents is not specified'),
   systemInstruction: z.strictObject({ role: z.string().optional(), parts: z.array(text).min(1) }).optional(),

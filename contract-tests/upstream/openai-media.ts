@@ -56,7 +56,16 @@ const imageRequest = z.strictObject({
     .optional(),
   response_format: z.enum(['url', 'b64_json']).optional(),
   output_format: z.enum(['png', 'jpeg', 'webp']).optional(),
-  ...ignoredFields('quality style background moderation output_compression user safety_identifier seed'),
+  ...ignoredFields([
+    'quality',
+    'style',
+    'background',
+    'moderation',
+    'output_compression',
+    'user',
+    'safety_identifier',
+    'seed',
+  ]),
 });
 
 const gptSizes = ['auto', '1024x1024', '1536x1024', '1024x1536'];
@@ -156,7 +165,7 @@ const transcriptionRequest = z.strictObject({
     .optional(),
   prompt: z.string().optional(),
   response_format: z.enum(['json', 'verbose_json']).default('json'),
-  ...ignoredFields('temperature timestamp_granularities[] include[] chunking_strategy'),
+  ...ignoredFields(['temperature', 'timestamp_granularities[]', 'include[]', 'chunking_strategy']),
 });
 
 const audioNames = /\.(flac|mp3|mp4|mpeg|mpga|m4a|ogg|wav|webm)$/i;

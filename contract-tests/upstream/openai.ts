@@ -62,8 +62,8 @@ export const functionName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/);
 export const functionParameters = z.looseObject({ type: z.literal('object') }).optional();
 
 /** Schema entries for fields that are known by name and not looked into. */
-export function ignoredFields(names: string): Record<string, z.ZodOptional<z.ZodUnknown>> {
-  return Object.fromEntries(names.split(/\s+/).map((name) => [name, z.unknown().optional()]));
+export function ignoredFields(names: readonly string[]): Record<string, z.ZodOptional<z.ZodUnknown>> {
+  return Object.fromEntries(names.map((name) => [name, z.unknown().optional()]));
 }
 
 function model(id: string) {

@@ -1,4 +1,5 @@
 // OpenAI's Responses API: what its request must be, and what a script sees of it.
+import type { ResponseCreateParams } from 'openai/resources/responses/responses';
 import { z } from 'zod';
 import { ignored, Refusal } from './dialect.ts';
 import { checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
@@ -36,6 +37,29 @@ const typedItem = z.discriminatedUnion('type', [
 ]);
 const item = z.union([typedItem, message]);
 
+/** A name that the vendor's own types do not have stops this from compiling. */
+type Published = Partial<Record<keyof ResponseCreateParams, z.ZodType>>;
+
+const passedOver = [
+  'access_programs',
+  'background',
+  'context_management',
+  'conversation',
+  'image',
+  'max_tool_calls',
+  'moderation',
+  'prompt',
+  'prompt_cache_key',
+  'prompt_cache_options',
+  'prompt_cache_retention',
+  'safety_identifier',
+  'service_tier',
+  'stream_options',
+  'top_logprobs',
+  'truncation',
+  'user',
+] as const satisfies readonly (keyof Published)[];
+
 const requestSchema = z.strictObject({
   model: z.string().min(1),
   input: z.union([z.string(), z.array(item).min(1)]),
@@ -64,12 +88,8 @@ const requestSchema = z.strictObject({
   parallel_tool_calls: ignored,
   reasoning: ignored,
   text: ignored,
-  ...ignoredFields(
-    `access_programs background context_management conversation image max_tool_calls moderation
-    prompt prompt_cache_key prompt_cache_options prompt_cache_retention
-    safety_identifier service_tier stream_options top_logprobs truncation user`,
-  ),
-});
+  ...ignoredFields(passedOver),
+} satisfies Published);
 
 export type Item = z.infer<typeof item>;
 export type ResponsesRequest = z.infer<typeof requestSchema>;
