@@ -26,7 +26,7 @@ test('every operation has a summary, a description, and a word about who may cal
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
   const owned = new Set([
-    ...['session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'organization', 'group'],
+    ...['mcp_server', 'session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'organization', 'group'],
   ]);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
   const lookers = [
@@ -103,6 +103,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   retryIngestionJob: 'a job that is queued is not retried again',
   reindexCorpus: 'does the same again',
   testProviderSetting: 'looks only',
+  testMcpServer: 'looks only',
+  reconnectMcpServer: 'does the same again',
   refreshProviderModels: 'whoever asks while it is at work waits for the same look',
   estimateQuery: 'looks only',
   searchCorpora: 'looks only',
@@ -133,6 +135,7 @@ test('every object that /api/v1 answers with is closed, so that no member can le
       findOpen(media.schema, `${place.operation.operationId} ${at}`, open, new Set());
   // What a tool or a provider takes is its own matter: its input, the schema of it, and the options pass as they are.
   expect([...open].sort()).toEqual([
+    '#/components/schemas/McpTool/properties/input_schema',
     '#/components/schemas/ModelOptions/properties/provider_options',
     '#/components/schemas/PermissionRequest/properties/params',
     '#/components/schemas/ProviderSetting/properties/extra_body',

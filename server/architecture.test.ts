@@ -24,6 +24,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'services',
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
     'provider-settings',
+    'mcp-servers',
     'model-catalogs',
     'memory-search',
     'knowledge',
@@ -34,6 +35,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   services: [
     ...['runtime', 'config', 'identity', 'store', 'workspaces', 'workspace-settings', 'mail'],
     'provider-settings',
+    'mcp-servers',
     'model-catalogs',
     'memory-search',
     'knowledge',
@@ -56,6 +58,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'workspace-settings': ['config', ...open],
   'web-search': ['outbound', ...open],
   'provider-settings': ['config', ...open],
+  'mcp-servers': open,
   problem: ['contract'],
   ids: ['contract'],
   clock: ['contract'],
@@ -78,6 +81,7 @@ const faces = [
   'outbound',
   'workspace-settings',
   'provider-settings',
+  'mcp-servers',
   'knowledge',
   'web-search',
 ];

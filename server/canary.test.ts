@@ -15,7 +15,7 @@ import { routes } from './contract/routes.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import type { Json } from './test-app.ts';
-import { keepProviders, keepSearchEngine, keepStorage } from './test-canary-providers.ts';
+import { keepMcpServers, keepProviders, keepSearchEngine, keepStorage } from './test-canary-providers.ts';
 import { signIn, throughProvider } from './test-canary-sign-in.ts';
 import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -182,6 +182,7 @@ async function ask(stage: Stage): Promise<void> {
   const rotated = await send(stage, 'POST', rotate, { token: first, body: { grace_seconds: 600 } });
   const token = given(stage, rotated, 'another API key', rotated.body.key);
   await keepProviders(stage, token, `${upstream.url}/v1`);
+  await keepMcpServers(stage, token, upstream.url);
   await keepStorage(stage, token, upstream.url);
   await keepSearchEngine(stage, token, upstream.url);
 

@@ -21,6 +21,7 @@ import type {
   IngestionJobWithItems,
   Invitation,
   LoginPage,
+  McpServer,
   Me,
   Membership,
   Memory,
@@ -65,6 +66,7 @@ const ids: Readonly<Record<string, string>> = {
   ingestion_id: 'ing_01k9w6r3h2e7xv5q0c8m4b1tza',
   upload_id: 'upl_01k9w6r3h2e7xv5q0c8m4b1tza',
   memory_id: 'mem_01k9w6r3h2e7xv5q0c8m4b1tza',
+  server_id: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog_id: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan_id: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   subject_type: 'user',
@@ -79,9 +81,17 @@ const ids: Readonly<Record<string, string>> = {
   principal_id: 'usr_01k9w6r3h2e7xv5q0c8m4b1tzb',
   model_id: 'demo:demo-1',
 };
+/** What a server offers is shown of one that answers. */
+const ofTracker = Object.fromEntries(
+  ['testMcpServer', 'listMcpTools', 'listMcpResources', 'listMcpPrompts'].map((operation) => [
+    operation,
+    { server_id: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tzc' },
+  ]),
+);
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   interruptSession: { session_id: 'ses_01k9w6r3h2e7xv5q0c8m4b1tzd' },
+  ...ofTracker,
   testProviderSetting: { setting_id: 'pset_01k9w6r3h2e7xv5q0c8m4b1tzb' },
   getProviderModel: { model_id: 'llama-4-70b' },
   putCustomModel: { model_id: 'llama-4-70b' },
@@ -280,6 +290,7 @@ async function seed(file: string): Promise<void> {
     memory: answerOf<Memory>('getMemory'),
     plans: plansOf(),
     providerSetting: answerOf<ProviderSetting>('getProviderSetting'),
+    mcpServer: answerOf<McpServer>('getMcpServer'),
     catalog: answerOf<Catalog>('getCatalog'),
     quota: answerOf<Quota>('getQuota'),
     usage: answerOf<UsagePage>('getUsage').data,

@@ -11,7 +11,7 @@ let mallory: Account;
 let ids: Belongings;
 
 beforeAll(async () => {
-  app = await testApp();
+  app = await testApp({ settings: { outboundAllow: ['127.0.0.1'] } });
   [ada, mallory] = [await app.register('ada'), await app.register('mallory')];
   ids = await makeBelongings(app, ada, 'Lovelace');
 });
@@ -54,6 +54,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/agents',
     '/api/v1/files',
     '/api/v1/memories',
+    '/api/v1/mcp/servers',
     '/api/v1/corpora',
     `/api/v1/corpora/${ids.corpus_id}/documents`,
     `/api/v1/corpora/${ids.corpus_id}/ingestion-jobs`,

@@ -22,7 +22,7 @@ let ofAda: Belongings;
 let ofMallory: Belongings;
 
 beforeAll(async () => {
-  app = await testApp();
+  app = await testApp({ settings: { outboundAllow: ['127.0.0.1'] } });
   [ada, mallory] = [await app.register('countess'), await app.register('mallory')];
   ofAda = await makeBelongings(app, ada, 'Lovelace');
   ofMallory = await makeBelongings(app, mallory, 'Moriarty');

@@ -20,6 +20,7 @@ const prefixes = {
   plan: 'plan',
   memory: 'mem',
   providerSetting: 'pset',
+  mcpServer: 'mcps',
   file: 'file',
   upload: 'upl',
   corpus: 'cor',

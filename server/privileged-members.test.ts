@@ -67,6 +67,7 @@ test('there are such operations, and few of these members mean something to any 
   expect(meant.sort()).toEqual([
     'createGroup organization_id',
     'createInvitation role',
+    'createMcpServer organization_id',
     'createProviderSetting organization_id',
     'createUser organization_id',
     'createUser role',

@@ -664,6 +664,12 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   provider_timeout: () => failing({ kind: 'hang' }, tight, tight.operatorKey),
   storage_test_failed: () =>
     sessionsFail(new Problem('storage_test_failed', 'The storage cannot be used: NoSuchBucket.')),
+  mcp_server_failed: async () => {
+    const body = { scope: 'user', name: 'nobody', type: 'http', url: 'http://127.0.0.1:9/mcp' };
+    const made = await bare.request('POST', '/api/v1/mcp/servers', { token: bare.operatorKey, body });
+    const path = `/api/v1/mcp/servers/${made.body.id}/tools`;
+    return bare.request('GET', path, { token: bare.operatorKey });
+  },
   oidc_provider_failed: () => bare.request('GET', '/api/v1/auth/oidc/gone/authorize'),
   no_provider_configured: () => query({ prompt: 'x' }, bare, bare.operatorKey),
   draining: () => elsewhere({ draining: () => true }, (url) => readFrom(url, '/ready')),

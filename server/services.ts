@@ -13,6 +13,7 @@ import type {
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import type { Mail } from './mail.ts';
+import type { McpServers } from './mcp-servers/mcp-servers.ts';
 import type { MemorySearches } from './memory-search.ts';
 import type { ModelCatalogs } from './model-catalogs.ts';
 import type {
@@ -67,6 +68,7 @@ export interface Services {
   readonly runtime: Runtime;
   readonly workspaceFolders: WorkspaceFolders;
   readonly workspaceSettings: WorkspaceSettings;
+  readonly mcpServers: McpServers;
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauths<Reach>;
   readonly providerAsking: ProviderAsking;

@@ -1,5 +1,6 @@
 /** One of everything that somebody can have, made through the API, and what the contract says of ids. */
 import { expect, vi } from 'vitest';
+import { startMcp } from '../contract-tests/mcp/start-mcp.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import type { Route } from './contract/routes.ts';
 import { type Account, type Json, readEvents, type TestApp } from './test-app.ts';
@@ -50,6 +51,10 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     base_url: 'https://llm.example.com/v1',
     models: [{ id: `big-${word}` }],
   });
+  const { url } = await startMcp();
+  const mcpServer = await make('/api/v1/mcp/servers', {
+    ...{ scope: 'organization', name: `issues-${word}`, type: 'http', url },
+  });
   const memory = await make('/api/v1/memories', {
     ...{ scope: 'user', content: `Whoever asks means ${word}.`, tags: [word] },
     source: { session_id: permission.session_id },
@@ -82,6 +87,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     ingestion_id: job.id,
     upload_id: upload.id,
     memory_id: memory.id,
+    server_id: mcpServer.id,
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,

@@ -36,6 +36,47 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
 }
 
+/** MCP servers that do not speak the protocol: what they are sent and told is kept, and told to nobody else. */
+export async function keepMcpServers(stage: Stage, token: string, url: string): Promise<void> {
+  const place = '/api/v1/mcp/servers';
+  const headers = (when: string) => ({
+    'X-Secret': stage.secrets.make(`a header of an MCP server, ${when}`),
+  });
+  const env = (when: string) => ({ SECRET: stage.secrets.make(`a variable of an MCP server, ${when}`) });
+  const remote = {
+    scope: 'organization',
+    name: 'remote',
+    type: 'http',
+    url: `${url}/mcp`,
+    headers: headers('first'),
+  };
+  const local = { scope: 'installation', name: 'local', type: 'stdio', command: 'cat', env: env('first') };
+  const begun = [
+    {
+      made: await confide(stage, ['createMcpServer', 'headers.*'], remote, { token }),
+      change: { headers: headers('then') },
+    },
+    {
+      made: await confide(stage, ['createMcpServer', 'env.*'], local, { token }),
+      change: { env: env('then') },
+    },
+  ];
+  for (const { made, change } of begun) {
+    expect(made.status).toBe(201);
+    const one = `${place}/${made.body.id}`;
+    const changed = await send(stage, 'PATCH', one, { token, body: change, headers: mergePatch });
+    expect(changed.status).toBe(200);
+    for (const member of Object.keys(change)) stage.sent.add(`updateMcpServer ${member}.*`);
+    expect((await send(stage, 'POST', `${one}/test`, { token })).body.code).toBe('mcp_server_failed');
+    expect((await send(stage, 'GET', `${one}/tools`, { token })).status).toBe(502);
+    expect((await send(stage, 'GET', one, { token })).body).toMatchObject({ state: 'failed' });
+    expect(
+      (await send(stage, 'PATCH', one, { token, body: { disabled: true }, headers: mergePatch })).status,
+    ).toBe(200);
+  }
+  expect((await send(stage, 'GET', place, { token })).status).toBe(200);
+}
+
 /** A bucket whose server is none: it refuses what is sent to it, and where files lie is then as it was. */
 export async function keepStorage(stage: Stage, token: string, endpoint: string): Promise<void> {
   const place = '/api/v1/settings/storage';

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import { TOTP } from 'otpauth';
+import { startMcp, type TestMcpServer } from '../contract-tests/mcp/start-mcp.ts';
 import { systemClock } from './clock.ts';
 import type {
   Corpus,
@@ -14,6 +15,7 @@ import type {
   FileText,
   IngestionJobWithItems,
   LoginPage,
+  McpServer,
   Me,
   Membership,
   ProviderSetting,
@@ -27,7 +29,7 @@ import type { Database } from './store/database.ts';
 import { extractedTexts } from './store/extracted-texts.ts';
 import { seedWorkspaceMembers } from './store/seed-example-accounts.ts';
 import { seedJobBefore } from './store/seed-example-knowledge.ts';
-import { seedProviderSetting } from './store/seed-examples.ts';
+import { seedMcpServer, seedProviderSetting } from './store/seed-examples.ts';
 import { type Json, mergePatch } from './test-app.ts';
 import { answerOf, requestOf } from './test-examples.ts';
 
@@ -70,6 +72,10 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     });
     return {};
   },
+  testMcpServer: withTracker,
+  listMcpTools: withTracker,
+  listMcpResources: withTracker,
+  listMcpPrompts: withTracker,
   /** Of a setting that is there for this moment alone. */
   async testProviderSetting(server) {
     const id = 'pset_01k9w6r3h2e7xv5q0c8m4b1tzb';
@@ -284,6 +290,22 @@ async function writeSettings({ workspacesDirectory }: ExampleServer, settings: u
 
 /** A token server that answers once; the address of it. */
 let described = 0;
+
+let tracker: Promise<TestMcpServer> | undefined;
+
+/** A server that answers, kept by Ada herself under the name that the examples show. */
+async function withTracker({ withDatabase }: ExampleServer): Promise<ExampleRequest> {
+  if (tracker !== undefined) return {};
+  tracker = startMcp();
+  const { url } = await tracker;
+  const own = { scope: 'user' as const, organization_id: null, disabled: false };
+  const id = 'mcps_01k9w6r3h2e7xv5q0c8m4b1tzc';
+  const mcpServer = { ...answerOf<McpServer>('getMcpServer'), ...own, id, url };
+  await withDatabase((database) =>
+    database.write('installation', (sql) => seedMcpServer(sql, { mcpServer, me: answerOf<Me>('getMe') })),
+  );
+  return {};
+}
 
 async function inSettings(
   { withDatabase }: ExampleServer,

@@ -36,6 +36,13 @@ export const specialRequests: Readonly<Record<string, Special>> = {
     body: { scope: 'workspace', workspace_id: ids.workspace_id, name: crypto.randomUUID(), disable: true },
   }),
   listProviderSettings: ofWorkspace,
+  createMcpServer: ({ ids }) => ({
+    body: {
+      ...{ scope: 'workspace', workspace_id: ids.workspace_id, name: `m-${crypto.randomUUID()}` },
+      ...{ type: 'http', url: 'https://mcp.example.com/mcp', disabled: true },
+    },
+  }),
+  listMcpServers: ofWorkspace,
   getDefaultModels: defaultsOfWorkspace,
   putDefaultModels: (place) => ({ ...defaultsOfWorkspace(place), body: { large: null } }),
   generateImage: inWorkspace,

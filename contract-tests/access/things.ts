@@ -1,6 +1,8 @@
 /** What the ids of a path name: each made anew by the owner of an organization, in its workspace. */
+
 import { type RunEvent, streamQuery } from '@service/client/stream';
 import type { ContractOperation } from '../contract.ts';
+import { startMcp, type TestMcpServer } from '../mcp/start-mcp.ts';
 import { newWorkspace, type Organization, password } from './people.ts';
 import { formOf } from './wire.ts';
 
@@ -41,6 +43,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/corpora/{corpus_id}/ingestion-jobs/{ingestion_id}': newDocument,
   '/api/v1/files/uploads/{upload_id}': newUpload,
   '/api/v1/memories/{memory_id}': newMemory,
+  '/api/v1/mcp/servers/{server_id}': newMcpServer,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/settings/providers/{setting_id}/models/{model_id}': newCustomModel,
@@ -297,6 +300,16 @@ async function newProviderSetting({
   const setting = { scope: 'workspace' as const, provider_id: 'openai', api_key: 'k', disable: true };
   const body = { ...setting, workspace_id, name: `Key ${made}` };
   return { setting_id: (await client.POST('/api/v1/settings/providers', { body })).data.id };
+}
+
+let mcp: Promise<TestMcpServer> | undefined;
+
+/** One that answers. */
+async function newMcpServer({ owner: { client }, workspaceId }: Organization): Promise<Ids> {
+  mcp ??= startMcp();
+  const server = { scope: 'workspace' as const, workspace_id: workspaceId, name: `tracker-${made}` };
+  const body = { ...server, type: 'http' as const, url: (await mcp).url };
+  return { server_id: (await client.POST('/api/v1/mcp/servers', { body })).data.id };
 }
 
 async function newCustomModel(organization: Organization): Promise<Ids> {

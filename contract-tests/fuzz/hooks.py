@@ -423,6 +423,85 @@ def point_at_doomed_provider_setting(case):
     act_as(case, once("owner of settings", register))
 
 
+class McpServer(BaseHTTPRequestHandler):
+    """An MCP server over streamable HTTP: one tool, one thing to read, one prompt."""
+
+    RESULTS = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+            "serverInfo": {"name": "of-the-fuzzer", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]},
+        "prompts/list": {"prompts": [{"name": "ask"}]},
+        "resources/list": {"resources": [{"uri": "fuzz://all", "name": "all"}]},
+        "resources/templates/list": {"resourceTemplates": []},
+    }
+
+    def do_GET(self):
+        self.answer(405, None)
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "id" not in message:
+            return self.answer(202, None)
+        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": self.RESULTS.get(message["method"], {})})
+
+    def answer(self, status, content):
+        body = b"" if content is None else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def start_mcp_server():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), McpServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/mcp"
+
+
+def new_mcp_server(**more):
+    url = once("MCP server that listens", start_mcp_server)
+    body = {"scope": "user", "name": new_name("mcp"), "type": "http", "url": url, **more}
+    return post("/api/v1/mcp/servers", body, once("owner of settings", register)).json()["id"]
+
+
+# What of a server only the whole of it can be right or wrong about, and what the operator alone may say.
+MCP_PARTS = ("type", "url", "headers", "command", "args", "env", "workspace_id", "organization_id")
+
+
+def make_mcp_server(case):
+    """One that could be used, of somebody new: of a person there are not many."""
+    body = {name: value for name, value in case.body.items() if name not in MCP_PARTS}
+    case.body = {**body, "scope": "user", "type": "http", "url": "https://mcp.example.com/mcp"}
+    act_as(case, register())
+
+
+def point_at_mcp_server(case):
+    """A process would work in the workspace that is named, a remote server in none."""
+    if case.query:
+        case.query = {name: value for name, value in case.query.items() if name not in ("workspace_id", "cursor")}
+    case.path_parameters["server_id"] = once("MCP server", new_mcp_server)
+    act_as(case, once("owner of settings", register))
+
+
+def change_mcp_server(case):
+    body = {name: value for name, value in case.body.items() if name not in MCP_PARTS}
+    case.body = {**body, "disabled": True, "name": new_name("mcp")}
+    case.path_parameters["server_id"] = once("MCP server to change", new_mcp_server)
+    act_as(case, once("owner of settings", register))
+
+
+def point_at_doomed_mcp_server(case):
+    case.path_parameters["server_id"] = new_mcp_server(disabled=True)
+    act_as(case, once("owner of settings", register))
+
+
 def new_file():
     form = {"file": ("made.txt", new_name("file"))}
     headers = {"Authorization": f"Bearer {KEY}"}
@@ -1076,6 +1155,15 @@ POINTERS = {
     "removeGroupMember": point_at_group_member,
     "listAgents": list_in_default_workspace,
     "createAgent": name_new_agent,
+    "createMcpServer": make_mcp_server,
+    "getMcpServer": point_at_mcp_server,
+    "updateMcpServer": change_mcp_server,
+    "deleteMcpServer": point_at_doomed_mcp_server,
+    "testMcpServer": point_at_mcp_server,
+    "reconnectMcpServer": point_at_mcp_server,
+    "listMcpTools": point_at_mcp_server,
+    "listMcpResources": point_at_mcp_server,
+    "listMcpPrompts": point_at_mcp_server,
     "createProviderSetting": make_provider_setting,
     "getProviderSetting": point_at_provider_setting,
     "updateProviderSetting": change_provider_setting,
@@ -1365,6 +1453,13 @@ def provider_is_not_right(case, response):
     return any(error["code"] in ("scope", "provider", "oauth") for error in response.json().get("errors", []))
 
 
+def mcp_server_is_not_right(case, response):
+    """What goes together in an MCP server depends on its type: the contract describes each member alone."""
+    if operation_id(case) not in ("createMcpServer", "updateMcpServer"):
+        return False
+    return any(error["code"] in ("scope", "mcp_server") for error in response.json().get("errors", []))
+
+
 def file_is_not_last(case, response):
     """In which order the parts of a form come, a schema cannot say."""
     return operation_id(case) in ("uploadFile", "transcribeAudio", "importMemories") and b"send it last" in response.content
@@ -1416,6 +1511,7 @@ NO_FAILURES = (
     device_waits,
     attempt_is_invented,
     provider_is_not_right,
+    mcp_server_is_not_right,
     body_is_too_much,
     settings_are_not_right,
     file_is_not_last,
@@ -1448,6 +1544,11 @@ def is_declared(case, response):
     # Which models there are, the contract cannot say.
     if name == "putDefaultModels":
         return status == 422 and response.json()["code"] == "model_unknown"
+    # Whether an MCP server may be a process depends on who asks, and whether it is there, on itself.
+    if name in ("createMcpServer", "updateMcpServer"):
+        return status == 403 and response.json()["code"] == "restricted_section"
+    if name in ("testMcpServer", "listMcpTools", "listMcpResources", "listMcpPrompts"):
+        return status == 502
     # The provider of the fuzzer's settings is nowhere.
     if name == "testProviderSetting":
         return status == 502

@@ -10,6 +10,7 @@ import { embedderJourneys } from './embedder.ts';
 import { fileJourneys } from './files.ts';
 import { historyJourneys } from './history.ts';
 import { liveJourneys } from './live.ts';
+import { mcpServerJourneys } from './mcp-servers.ts';
 import { memoryJourneys } from './memories.ts';
 import { organizationJourneys } from './organizations.ts';
 import { passwordJourneys } from './passwords.ts';
@@ -51,6 +52,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   fileJourneys(target);
   corpusJourneys(target);
   memoryJourneys(target);
+  mcpServerJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

@@ -47,6 +47,7 @@ export const example = {
   ingestion: 'ing_01k9w6r3h2e7xv5q0c8m4b1tza',
   file: 'file_01k9w6r3h2e7xv5q0c8m4b1tza',
   memory: 'mem_01k9w6r3h2e7xv5q0c8m4b1tza',
+  mcpServer: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',

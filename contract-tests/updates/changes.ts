@@ -55,6 +55,12 @@ const changes: Readonly<Record<string, Change>> = {
     has: (seen, word) => !(seen.notifications as Record<string, boolean>)[word],
     add: (word) => ({ notifications: { [word]: false } }),
   }),
+  // The merge patch replaces the whole list.
+  updateMcpServer: {
+    marks: most,
+    add: (seen, mark) => ({ disabled_tools: [...toolsOff(seen), `m${mark}`] }),
+    found: (seen) => allOf(most).filter((mark) => toolsOff(seen).includes(`m${mark}`)),
+  },
   // Two marks, of which neither request says anything about the other.
   updateUser: inWords(['suspended', 'member'], {
     has: (seen, word) => JSON.stringify(seen).includes(`"${word}"`),
@@ -131,6 +137,10 @@ function inWords(
     add: (_, mark) => add(words[mark] ?? ''),
     found: (seen) => allOf(words.length).filter((mark) => has(seen, words[mark] ?? '')),
   };
+}
+
+function toolsOff(seen: Body): string[] {
+  return seen.disabled_tools as string[];
 }
 
 function hasRole(seen: Body, word: string): boolean {

@@ -12,6 +12,7 @@ import {
   type Sealing,
 } from '../identity/identity.ts';
 import { createMail } from '../mail.ts';
+import { createMcpServers } from '../mcp-servers/mcp-servers.ts';
 import { createModelCatalogs } from '../model-catalogs.ts';
 import { createOutbound, type Outbound, outboundSentence } from '../outbound/outbound.ts';
 import { createRuntime, type Runtime } from '../runtime/runtime.ts';
@@ -140,6 +141,10 @@ async function assemble(
       open: (sealed) => sealing.open(sealed, webSearchKeyRow).toString(),
     },
   });
+  const mcpServers = createMcpServers({
+    ...{ records: store.mcpServers, sealing, log },
+    refusalOf: (url) => outbound.refusalOf(url, 'account'),
+  });
   const searches = openSearches(input, store, () => runtime);
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
@@ -152,6 +157,7 @@ async function assemble(
     outbound,
     findSearchEngine: webSearch.engine,
     findPassages: passageFinder(store, searches.passageSearch),
+    ownMcpServers: mcpServers,
     ...(project?.mcpLogins && { mcpLogins: project.mcpLogins }),
     expand: (value, pointer, signal) =>
       expandSetting(value, pointer, {
@@ -223,6 +229,7 @@ async function assemble(
     runtime,
     workspaceFolders: folders,
     workspaceSettings,
+    mcpServers,
     ...providers,
     installedProviders,
     modelCatalogs,

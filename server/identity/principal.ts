@@ -54,6 +54,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'agents:write': true,
   'providers:read': true,
   'providers:write': true,
+  'mcp:read': true,
+  'mcp:write': true,
   'files:read': true,
   'files:write': true,
   'corpora:read': true,

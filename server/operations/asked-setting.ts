@@ -1,5 +1,5 @@
 /** Which provider setting a request is about, and whose: what operations on settings and on their models have in common. */
-import type { ProviderSetting } from '../contract/api.ts';
+import type { McpServer, ProviderSetting } from '../contract/api.ts';
 import type { Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
@@ -38,6 +38,18 @@ export async function ownerOf(
     organizationId: workspace.organizationId,
     workspaceId: scope === 'workspace' ? workspace.id : null,
   };
+}
+
+/** The same, or the installation, of which nobody is the owner. */
+export async function ownerOrInstallation(
+  principal: Principal,
+  { scope, ...named }: Omit<OwnerNamed, 'scope'> & { readonly scope: McpServer['scope'] },
+  services: Services,
+) {
+  if (scope !== 'installation') return await ownerOf(principal, { scope, ...named }, 'body', services);
+  refuseStray(named.workspace_id, 'workspace_id', scope, 'body');
+  refuseStray(named.organization_id, 'organization_id', scope, 'body');
+  return { scope, organizationId: null, workspaceId: null };
 }
 
 /** A key that is bound to a workspace reaches nothing else of its person. */

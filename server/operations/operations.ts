@@ -18,6 +18,7 @@ import * as ingestion from './ingestion.ts';
 import * as invitations from './invitations.ts';
 import * as live from './live.ts';
 import * as logins from './logins.ts';
+import * as mcpServers from './mcp-servers.ts';
 import * as me from './me.ts';
 import * as media from './media.ts';
 import * as memories from './memories.ts';
@@ -62,6 +63,7 @@ const families = {
   logins,
   me,
   media,
+  'mcp-servers': mcpServers,
   memories,
   messages,
   passwords,

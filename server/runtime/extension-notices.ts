@@ -13,14 +13,14 @@ const titles: Readonly<Partial<Record<Extension['name'], string>>> = {
 
 /** The agent goes on without them: what it lacks, the person should know. */
 export async function tellFailures(
-  { extensions, workspacePath }: RunScope,
+  { extensions, extensionPlace }: RunScope,
   log: EventLog,
   told: Set<string>,
 ): Promise<void> {
   for (const extension of extensions) {
     const title = titles[extension.name];
     if (title === undefined) continue;
-    for (const { name, state, detail } of extension.states({ workspacePath })) {
+    for (const { name, state, detail } of extension.states(extensionPlace())) {
       const key = `${extension.name} ${name}`;
       if (state !== 'failed' || told.has(key)) continue;
       told.add(key);

@@ -4,6 +4,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
+import type { OwnMcpServer, OwnMcpServers } from './mcp/own-servers.ts';
 import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
 import type { Tool } from './tools/tool.ts';
 
@@ -11,6 +12,8 @@ import type { Tool } from './tools/tool.ts';
 export interface ExtensionPlace {
   /** The real path of the workspace folder. */
   readonly workspacePath: string;
+  /** The MCP servers that count there for whoever asks, besides those of the settings. */
+  readonly ownMcpServers?: readonly OwnMcpServer[];
 }
 
 /** The settings as they count now. */
@@ -51,6 +54,7 @@ export interface ExtensionParts {
   /** Fetches every URL that an extension is given or told. */
   readonly outbound: Outbound;
   readonly mcpLogins: LoginKeeper;
+  readonly ownMcpServers: OwnMcpServers;
   readonly log: Log;
 }
 

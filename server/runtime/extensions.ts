@@ -2,10 +2,17 @@
 import { createContext } from './context/context.ts';
 import type { Extension, ExtensionParts } from './extension.ts';
 import { createLsp } from './lsp/lsp.ts';
-import { createMcp } from './mcp/mcp.ts';
+import { createMcp, type Mcp } from './mcp/mcp.ts';
 import { createSkills } from './skills/skills.ts';
 
+export interface Extensions {
+  readonly all: readonly Extension[];
+  /** The one among them that is asked for what its servers offer. */
+  readonly mcp: Mcp;
+}
+
 /** Builds them all; none starts anything before it is needed. */
-export function createExtensions(parts: ExtensionParts): readonly Extension[] {
-  return [createContext(parts), createSkills(parts), createMcp(parts), createLsp(parts)];
+export function createExtensions(parts: ExtensionParts): Extensions {
+  const mcp = createMcp(parts);
+  return { all: [createContext(parts), createSkills(parts), mcp, createLsp(parts)], mcp };
 }

@@ -4,7 +4,7 @@ import type { ClientConfig } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
 import { leavesTool } from './agents/profile.ts';
 import type { ProfilePlace } from './agents/profiles.ts';
-import type { Extension } from './extension.ts';
+import type { Extension, ExtensionPlace } from './extension.ts';
 import { withoutFolders } from './files/without-folders.ts';
 import type { LiveParts, Parts } from './live-parts.ts';
 import type { RecalledMemory } from './memory-keeper.ts';
@@ -52,16 +52,16 @@ export async function inspectSession(
   const { session } = asked;
   const { workspacePath } = await given.placeOf(session.workspaceId);
   const now = await given.parts.refresh();
+  const { workspaceId } = session;
+  const place = await given.parts.placeOf({ userId: asked.userId, workspaceId }, workspacePath);
   const [scope, stored, all] = await Promise.all([
     openUnlessRefused(asked, given.openScope, signal),
     given.transcript.readMessages(session.id),
-    given.settingsOf(session.workspaceId, now.config).then((config) => listTools(now, workspacePath, config)),
+    given.settingsOf(workspaceId, now.config).then((config) => listTools(now, place, config)),
   ]);
   const opened = scope instanceof Problem ? null : scope;
   const tools = (await opened?.tools()) ?? [];
-  const prompt = opened
-    ? await systemPromptParts(opened, tools)
-    : await addedBy(now.extensions, workspacePath);
+  const prompt = opened ? await systemPromptParts(opened, tools) : await addedBy(now.extensions, place);
   const shown = now.shared ? (text: string) => withoutFolders(text, workspacePath) : (text: string) => text;
   return {
     model: opened?.model.name ?? null,
@@ -71,7 +71,7 @@ export async function inspectSession(
       ...{ name, source, needs_permission },
       disabled_by: disabled_by ?? (opened && withheld(opened, tools, name)),
     })),
-    extensions: statesOf(now, workspacePath, shown),
+    extensions: statesOf(now, place, shown),
     memories: toldMemories((await opened?.memories?.recalled()) ?? []),
     jobs: given.parts.jobs.list(session.id).map(shownJob),
     unavailable: scope instanceof Problem ? scope.message : null,
@@ -104,11 +104,11 @@ function withheld({ profile, memories }: RunScope, tools: readonly Tool[], name:
 
 function statesOf(
   { extensions }: Parts,
-  workspacePath: string,
+  place: ExtensionPlace,
   shown: (text: string) => string,
 ): ExtensionState[] {
   const statesIn = (extension: Extension) =>
-    extension.states({ workspacePath }).map(({ name, source = null, state, detail }) => ({
+    extension.states(place).map(({ name, source = null, state, detail }) => ({
       extension: extension.name,
       name: shown(name),
       source,

@@ -5,9 +5,11 @@ import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import { createOutbound, type Outbound } from '../outbound/outbound.ts';
 import type { Tracing } from '../tracing.ts';
-import type { ExpandSetting, Extension } from './extension.ts';
+import type { ExpandSetting, Extension, ExtensionPlace } from './extension.ts';
 import { createExtensions } from './extensions.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
+import type { Mcp } from './mcp/mcp.ts';
+import type { OwnMcpServers } from './mcp/own-servers.ts';
 import { callCarryingTrace, carryingTrace } from './models/traced-model.ts';
 import { detectSandbox } from './processes/sandbox.ts';
 import { createEmbeddings, type Embeddings } from './providers/embeddings.ts';
@@ -56,6 +58,9 @@ export interface LiveParts {
   readonly now: Parts;
   /** The commands in the background, whatever the settings are. */
   readonly jobs: Pick<Jobs, 'list' | 'endSession'>;
+  readonly mcp: Mcp;
+  /** The workspace folder, with what whoever asks has of their own there. */
+  placeOf(asker: Asker, workspacePath: string): Promise<ExtensionPlace>;
   /** As the settings stand now. */
   refresh(): Promise<Parts>;
   /** The same as they are for whoever asks: with the providers that they have of their own. Throws Problem. */
@@ -75,6 +80,7 @@ export interface LivePartsOptions {
   readonly hiddenPaths: readonly string[];
   readonly expand: ExpandSetting;
   readonly mcpLogins: LoginKeeper;
+  readonly ownMcpServers: OwnMcpServers;
   readonly providerSilenceMs: number;
   /** See RuntimeOptions. */
   readonly contextFiles: readonly string[];
@@ -98,7 +104,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
   );
   const toolsetOf = prepareToolsets({ sandbox, jobs, outbound, findSearchEngine, hiddenPaths });
   const firstSettings = { config: first.config, shared };
-  const extensions = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
+  const { all: extensions, mcp } = createExtensions({ ...options, first: firstSettings, sandbox, outbound });
   let settings = first;
   const reached = () => ({
     definitions: settings.providers,
@@ -140,6 +146,11 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
       return now;
     },
     jobs,
+    mcp,
+    placeOf: async (asker, workspacePath) => ({
+      workspacePath,
+      ownMcpServers: await options.ownMcpServers.of(asker),
+    }),
     refresh,
     async of(asker) {
       const [parts, own] = await Promise.all([refresh(), options.ownProviders?.(asker)]);

@@ -17,7 +17,9 @@ import { type PutBackPlan, planPutBack } from './files/put-back.ts';
 import { checkHooks } from './hooks/hooks.ts';
 import { type Inspection, inspectSession } from './inspection.ts';
 import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
+import { type McpServersAtHand, mcpServersAtHand } from './mcp/at-hand.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
+import { noOwnServers, type OwnMcpServers } from './mcp/own-servers.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
 import type { MemoryKeeper } from './memory-keeper.ts';
 import { type AskedModels, askedModels } from './models/asked-models.ts';
@@ -55,6 +57,7 @@ export type { PutBackPlan } from './files/put-back.ts';
 export type { GivenPassages } from './given-passages.ts';
 export type { Inspection } from './inspection.ts';
 export type { RuntimeSettings } from './live-parts.ts';
+export type { McpServersAtHand } from './mcp/at-hand.ts';
 export type { LoginKeeper } from './mcp/login-keeper.ts';
 export {
   type McpAccess,
@@ -62,6 +65,7 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
+export type { OwnMcpServers } from './mcp/own-servers.ts';
 export type { AskedModels } from './models/asked-models.ts';
 export type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';
@@ -128,6 +132,8 @@ export interface RuntimeOptions {
   readonly mcpLogins?: LoginKeeper;
   /** What searches the web, asked at each search and each step; nothing does if absent. */
   readonly findSearchEngine?: FindSearchEngine;
+  /** The MCP servers that people, workspaces and organizations keep; none if absent. Asked at each step. */
+  readonly ownMcpServers?: OwnMcpServers;
   /** Searches the corpus that a query names again, for its agent; without it no agent can. */
   readonly findPassages?: FindPassages;
   /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
@@ -202,6 +208,8 @@ export interface Runtime extends AskedModels {
    * language servers and skills bring.
    */
   toolsIn(asker: Asker): Promise<readonly ToolListing[]>;
+  /** MCP servers that somebody keeps: how they are, and what they offer. */
+  readonly mcp: McpServersAtHand;
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
@@ -238,6 +246,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       hiddenPaths: options.hiddenPaths ?? [],
       expand: options.expand ?? (async (value) => value),
       mcpLogins: options.mcpLogins ?? keepLoginsInMemory(),
+      ownMcpServers: options.ownMcpServers ?? noOwnServers,
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],
@@ -306,7 +315,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const now = await parts.of(asker);
       const { workspacePath } = await placeOf(workspaceId);
       const config = await settingsOf(workspaceId, now.config);
-      const tools = await listTools(now, workspacePath, config);
+      const tools = await listTools(now, await parts.placeOf(asker, workspacePath), config);
       return [...tools, corpusSearchListing(config.options?.disabled_tools ?? [])];
     },
     media: async (kind, choice, asker) => {
@@ -321,6 +330,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
         : { ...(await parts.refresh()), wanted: undefined };
       return embeddings.find({ ...choice, provider: wanted ?? choice.provider });
     },
+    mcp: mcpServersAtHand(parts.mcp, async (workspaceId) => {
+      const { workspacePath } = await placeOf(workspaceId);
+      return { workspacePath };
+    }),
     ...askedModels(() => parts.now, parts.refresh),
     modelsOf: async (asker) => {
       const known = await parts.of(asker);

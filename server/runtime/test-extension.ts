@@ -4,6 +4,7 @@ import { createLog } from '../log.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import type { ExtensionParts } from './extension.ts';
 import { keepLoginsInMemory } from './mcp/login-keeper.ts';
+import { noOwnServers } from './mcp/own-servers.ts';
 
 /** Empty settings of one person, no sandbox, templates taken literally; unless `more` says otherwise. */
 export function testExtensionParts(more: Partial<ExtensionParts> = {}): ExtensionParts {
@@ -13,6 +14,7 @@ export function testExtensionParts(more: Partial<ExtensionParts> = {}): Extensio
     hiddenPaths: [],
     expand: async (value) => value,
     mcpLogins: keepLoginsInMemory(),
+    ownMcpServers: noOwnServers,
     contextFiles: [],
     skillFolders: [],
     outbound: createOutbound({ shared: () => false }),

@@ -1,7 +1,7 @@
 /** What an agent can do in a workspace, as a list for people: what is off among it, and why. */
 import type { Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
-import type { Extension } from './extension.ts';
+import type { Extension, ExtensionPlace } from './extension.ts';
 import type { Parts } from './live-parts.ts';
 import { mediaTools } from './tools/media-tools.ts';
 
@@ -15,7 +15,7 @@ const sources: Readonly<Record<Extension['name'], ToolListing['source']>> = {
 /** The built-in tools, and those that extensions bring: their servers are started where they are not. */
 export async function listTools(
   parts: Parts,
-  workspacePath: string,
+  place: ExtensionPlace,
   /** The settings that count in the workspace. */
   config: ClientConfig,
 ): Promise<readonly ToolListing[]> {
@@ -24,7 +24,7 @@ export async function listTools(
   await parts.toolset.present();
   const builtIn = listBuiltIn(parts, config);
   const added = await Promise.all(
-    extensions.map((extension) => extension.listing?.() ?? broughtBy(extension, workspacePath, disabled)),
+    extensions.map((extension) => extension.listing?.() ?? broughtBy(extension, place, disabled)),
   );
   const taken = new Set(builtIn.map(({ name }) => name));
   return [...builtIn, ...added.flat().filter(({ name }) => !taken.has(name))];
@@ -46,10 +46,10 @@ function listBuiltIn({ toolset, media }: Parts, config: ClientConfig): readonly 
 
 async function broughtBy(
   extension: Extension,
-  workspacePath: string,
+  place: ExtensionPlace,
   disabled: readonly string[],
 ): Promise<readonly ToolListing[]> {
-  const tools = await extension.tools({ workspacePath });
+  const tools = await extension.tools(place);
   return tools.map(({ name, description, inputSchema, needsPermission }) => ({
     name,
     source: sources[extension.name],

@@ -12,6 +12,7 @@ import type {
   IngestionJobWithItems,
   Invitation,
   Login,
+  McpServer,
   Me,
   Memory,
   Message,
@@ -58,6 +59,8 @@ export interface ExampleSeed {
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;
+  /** Of the organization. */
+  readonly mcpServer: McpServer;
   readonly catalog: Catalog;
   readonly quota: Quota;
   readonly usage: readonly UsageEntry[];

@@ -29,6 +29,7 @@ import { chunks } from './migrations/0024-chunks.ts';
 import { embedders } from './migrations/0025-embedders.ts';
 import { memories } from './migrations/0026-memories.ts';
 import { fileUploads } from './migrations/0027-file-uploads.ts';
+import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
@@ -59,6 +60,7 @@ const migrations: readonly Migration[] = [
     memories,
     fileUploads,
     webSearch,
+    mcpServers,
   ],
 ];
 

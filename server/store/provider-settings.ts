@@ -6,11 +6,12 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { ofOwnersSeen, partsOfOwners } from './owners-seen.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { readEntry } from './provider-entry.ts';
-import { covers, notFound, type Reach, requireRole, wholeOrganizations } from './reach.ts';
+import { notFound, type Reach, requireRole } from './reach.ts';
 import { remembered } from './remembered.ts';
+import { readProviderEntry } from './settings-entry.ts';
 import { timestamp } from './timestamps.ts';
 
 /** Whose a setting is. */
@@ -134,7 +135,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
           filters,
           columns: ['created_at', 'id'],
           direction: 'desc',
-          parts: partsSeen(sql, reach).map((part) => filtered(part, filters)),
+          parts: partsOfOwners(() => sql('provider_settings'), reach).map((part) => filtered(part, filters)),
         } as const;
         const page = await readPage<ProviderSettingRow>(sql, cursors, listing, { limit, cursor });
         return { data: page.data.map(toStored), next_cursor: page.next_cursor };
@@ -177,7 +178,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
       database.read('installation', async (sql) => {
         const all = sql<ProviderSettingRow>('provider_settings').orderBy('id', 'desc').limit(mostChoosable);
         const owners = [workspaceId, organizationId].flatMap((id) => id ?? []);
-        const rows = await (scope === 'user' ? visible(all, reach) : all.whereIn('owner_id', owners));
+        const rows = await (scope === 'user' ? ofOwnersSeen(all, reach) : all.whereIn('owner_id', owners));
         return rows.map(toStored);
       }),
     forRuns: remembered(
@@ -211,36 +212,6 @@ function byPrecedence(a: ProviderSettingRow, b: ProviderSettingRow): number {
   return scope || b.priority - a.priority || (a.id < b.id ? -1 : 1);
 }
 
-/** A credential that is bound to a workspace reaches nothing else of its person. */
-function ownersSeen(reach: Reach): string[] {
-  const { userId, workspaceId, memberships, workspaces, needs = 'viewer' } = reach;
-  const given = [
-    ...memberships.map(({ organizationId, role }) => ({ id: organizationId, role })),
-    ...workspaces.map(({ id, role }) => ({ id, role })),
-  ];
-  const serving = given.filter(({ role }) => covers(role, needs)).map(({ id }) => id);
-  return [...(workspaceId === undefined ? [userId] : []), ...serving];
-}
-
-/** More owners than this are not walked one by one. */
-const mostParts = 50;
-
-/** One for each owner, and one for each organization of which all workspaces are within reach. */
-function partsSeen(sql: Knex, reach: Reach): Knex.QueryBuilder[] {
-  const whole = wholeOrganizations(reach);
-  const inWhole = new Set([
-    ...whole,
-    ...reach.workspaces.filter(({ organizationId }) => whole.includes(organizationId)).map(({ id }) => id),
-  ]);
-  const owners = ownersSeen(reach).filter((id) => !inWhole.has(id));
-  const table = () => sql('provider_settings');
-  const alone =
-    owners.length <= mostParts
-      ? owners.map((owner_id) => table().where({ owner_id }))
-      : [table().whereIn('owner_id', owners)];
-  return [...whole.map((organization_id) => table().where({ organization_id })), ...alone];
-}
-
 function filtered(part: Knex.QueryBuilder, filters: ProviderSettingFilters): Knex.QueryBuilder {
   const named = Object.entries(filters).filter(([, value]) => value !== undefined);
   return part.where(Object.fromEntries(named));
@@ -248,14 +219,7 @@ function filtered(part: Knex.QueryBuilder, filters: ProviderSettingFilters): Kne
 
 function seen(sql: Knex, reach: Reach, id: string) {
   const one = sql<ProviderSettingRow>('provider_settings').where({ id });
-  return visible(one, { ...reach, needs: 'viewer' });
-}
-
-function visible<Query extends Knex.QueryBuilder>(query: Query, reach: Reach): Query {
-  const owners = ownersSeen(reach);
-  const whole = wholeOrganizations(reach);
-  query.where((one) => one.whereIn('owner_id', owners).orWhereIn('organization_id', whole));
-  return query;
+  return ofOwnersSeen(one, { ...reach, needs: 'viewer' });
 }
 
 /** What is one's own needs no role. */
@@ -318,7 +282,7 @@ function record(
 function told({ scope, workspace_id, provider_id, name, priority, entry, ...row }: ProviderSettingRow) {
   return {
     ...{ scope, workspace_id, provider_id, name, priority },
-    ...readEntry(entry).entry,
+    ...readProviderEntry(entry).entry,
     extra_header_names: JSON.parse(row.extra_header_names),
     secrets: row.secrets,
   };
@@ -373,7 +337,7 @@ function toStored(row: ProviderSettingRow): StoredProviderSetting {
     providerId: row.provider_id,
     name: row.name,
     priority: row.priority,
-    ...readEntry(row.entry),
+    ...readProviderEntry(row.entry),
     apiKeySet: Boolean(row.api_key_set),
     extraHeaderNames: JSON.parse(row.extra_header_names),
     secrets: row.secrets,

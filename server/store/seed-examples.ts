@@ -54,6 +54,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     await seedMemory(sql, seed.memory);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
+    await seedMcpServer(sql, seed);
     for (const { source: _source, tools, ...agent } of seed.agents)
       await sql('agents').insert({
         ...agent,
@@ -78,6 +79,27 @@ export async function seedProviderSetting(
     owner_id: organization_id,
     entry: JSON.stringify({ type, base_url, models }),
     extra_header_names: JSON.stringify(extra_header_names),
+    created_by: me.id,
+    revision: 1,
+    created_at: at,
+    updated_at: at,
+  });
+}
+
+export async function seedMcpServer(
+  sql: Knex.Transaction,
+  { mcpServer, me }: Pick<ExampleSeed, 'mcpServer' | 'me'>,
+) {
+  const { id, scope, organization_id, name, type, url, header_names, ...said } = mcpServer;
+  const { timeout, disabled_tools, disabled } = said;
+  await sql('mcp_servers').insert({
+    ...{ id, scope, organization_id, name },
+    owner_id: organization_id ?? me.id,
+    user_id: scope === 'user' ? me.id : null,
+    entry: JSON.stringify({ type, url, timeout, disabled_tools, disabled }),
+    env_names: '[]',
+    header_names: JSON.stringify(header_names),
+    connection: 1,
     created_by: me.id,
     revision: 1,
     created_at: at,

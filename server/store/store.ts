@@ -33,6 +33,7 @@ import { type Invitations, invitationRepository } from './invitations.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
+import { type McpServers, mcpServerRepository } from './mcp-servers.ts';
 import { type Members, memberRepository } from './members.ts';
 import { type Memories, memoryRepository } from './memories.ts';
 import { type MessageThreads, messageThreadRepository } from './message-threads.ts';
@@ -174,6 +175,7 @@ export interface Store {
   readonly ingestionJobs: IngestionJobs;
   readonly ingestionWork: IngestionWork;
   readonly extractedTexts: ExtractedTexts;
+  readonly mcpServers: McpServers;
   readonly memories: Memories;
   readonly runMemories: RunMemories;
   readonly searches: Searches;
@@ -345,6 +347,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     ingestionJobs: ingestionJobRepository(parts),
     ingestionWork: ingestionWork({ ...parts, chunks }),
     extractedTexts: extractedTexts(parts),
+    mcpServers: mcpServerRepository(parts),
     memories: memoryRepository(parts),
     runMemories: runMemoryRepository(parts),
     searches: searchRepository(parts),

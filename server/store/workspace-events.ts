@@ -162,6 +162,25 @@ export async function tellWorkspace(
   await insertRows(sql, 'workspace_events', rows);
 }
 
+/**
+ * Tells all workspaces of an organization, or the one that is named, something that is about no session. In the order of their
+ * ids, so that two who tell many do not wait for each other.
+ */
+export async function tellWorkspaces(
+  sql: Knex.Transaction,
+  { organizationId, workspaceId }: { readonly organizationId: string; readonly workspaceId: string | null },
+  told: Told,
+  now: number,
+): Promise<void> {
+  const all = sql('workspaces').where({ organization_id: organizationId }).orderBy('id');
+  const rows: { id: string }[] =
+    workspaceId === null ? await all.limit(mostTold).select('id') : [{ id: workspaceId }];
+  for (const { id } of rows) await tellWorkspace(sql, { sessionId: null, workspaceId: id }, [told], now);
+}
+
+/** An organization with more workspaces than that is told in the oldest of them. */
+const mostTold = 500;
+
 async function takeNumbers(
   sql: Knex.Transaction,
   place: Knex.QueryBuilder,

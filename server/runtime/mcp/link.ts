@@ -29,6 +29,8 @@ export interface LinkParts {
   /** Where a process has to run; null where it runs as its person's own. */
   readonly sandbox: Sandbox | SandboxUnavailable | null;
   readonly outbound: Outbound;
+  /** Who gave the address of a remote server. */
+  readonly giver: 'operator' | 'account';
   readonly logins: LoginKeeper;
   readonly log: Log;
   /** How long the handshake may take. */
@@ -166,7 +168,7 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     return new StdioTransport(await commandOf(target, parts), parts.log, parts.hear);
   const { url, headers, oauth } = target;
   const login = loginTo(url, oauth, headers, parts.logins);
-  const fetch = boundedFetch(fetchFor(url, parts.outbound));
+  const fetch = boundedFetch(fetchFor(url, parts.outbound, parts.giver));
   const options = {
     fetch: login?.watching(fetch) ?? fetch,
     requestInit: { headers: { ...headers } },
@@ -177,9 +179,9 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     : new StreamableHTTPClientTransport(url, options);
 }
 
-/** The settings name the server; where its login is made, the server says. */
-export function fetchFor({ origin }: URL, outbound: Outbound): FetchLike {
-  const [named, told] = [outbound.fetchFor('operator'), outbound.fetchFor('stranger')];
+/** Somebody names the server; where its login is made, the server says. */
+export function fetchFor({ origin }: URL, outbound: Outbound, giver: 'operator' | 'account'): FetchLike {
+  const [named, told] = [outbound.fetchFor(giver), outbound.fetchFor('stranger')];
   return (url, init) => (new URL(url).origin === origin ? named : told)(url, init);
 }
 

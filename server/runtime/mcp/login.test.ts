@@ -162,7 +162,7 @@ async function loggedIn(
 ): Promise<void> {
   const outbound = createOutbound({ shared: () => false });
   const entry: McpServer = { type: 'http', url, ...settings };
-  await logIn(new URL(url), oauthSettingsOf(entry), keeper, fetchFor(new URL(url), outbound), {
+  await logIn(new URL(url), oauthSettingsOf(entry), keeper, fetchFor(new URL(url), outbound, 'operator'), {
     redirectUrl: 'http://127.0.0.1:1/callback',
     visit: async (authorizationUrl) => {
       const { headers } = await fetch(authorizationUrl, { redirect: 'manual' });

@@ -12,6 +12,7 @@ import { describeServer } from './listing.ts';
 import { type Browser, logIn } from './login.ts';
 import type { LoginKeeper } from './login-keeper.ts';
 import { createMcp } from './mcp.ts';
+import { noOwnServers } from './own-servers.ts';
 import { nameTools } from './tool-names.ts';
 
 /** What somebody needs to reach the servers of his settings. */
@@ -76,6 +77,7 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     contextFiles: [],
     skillFolders: [],
     mcpLogins: logins,
+    ownMcpServers: noOwnServers,
     ...{ expand, outbound, log },
   });
 
@@ -113,7 +115,7 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     },
     async logIn(name, browser) {
       const { url, oauth } = await remote(name);
-      await logIn(url, oauth, logins, fetchFor(url, outbound), browser);
+      await logIn(url, oauth, logins, fetchFor(url, outbound, 'operator'), browser);
     },
     async prompts() {
       return (await mcp.prompts(parts)).map(

@@ -1,9 +1,11 @@
-/** MCP servers as an extension: those that the settings name, started where and when they are used. */
+/** MCP servers as an extension: those that the settings name and those that somebody keeps, started where and when they are used. */
 import type { GetPromptResult, Prompt } from '@modelcontextprotocol/client';
 import type { McpServer } from '../../contract/config.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { identityOf } from './entry.ts';
 import { McpFailure } from './failure.ts';
+import { OwnConnections } from './own-connections.ts';
+import type { OwnMcpServer } from './own-servers.ts';
 import { resourceTools } from './resource-tools.ts';
 import { ConnectedServer, type ServerTimes, serverTimes } from './server.ts';
 import { type NamedServer, toolsOf } from './server-tools.ts';
@@ -15,8 +17,17 @@ export interface ServerPrompt extends Prompt {
 
 /** What MCP can besides being an extension. */
 export interface Mcp extends Extension {
-  /** One server, connected if it can be; null where the settings name none, or have it disabled. */
+  /** One server of the settings, connected if it can be; null where they name none, or have it disabled. */
   connect(name: string, place: ExtensionPlace): Promise<ConnectedServer | null>;
+  /** One that somebody keeps, connected if it can be. Rejects with McpFailure where it cannot be tried. */
+  connectOwn(own: OwnMcpServer, place: ExtensionPlace): Promise<ConnectedServer>;
+  /** The same beside all connections that there are; whoever asks closes it. */
+  tryOwn(own: OwnMcpServer, place: ExtensionPlace): ConnectedServer;
+  stateOfOwn(own: OwnMcpServer, place: ExtensionPlace): Pick<ExtensionState, 'state' | 'detail'>;
+  /** The servers of somebody to which there are connections. */
+  heldOwn(): readonly string[];
+  /** Ends the connections to a server that somebody keeps, or those that one person's login has opened. */
+  endOwn(id: string, userId?: string): Promise<void>;
   /** What the servers offer to people. */
   prompts(place: ExtensionPlace): Promise<readonly ServerPrompt[]>;
   /** A prompt with its arguments filled in. Rejects with McpFailure. */
@@ -39,19 +50,37 @@ interface Running {
   readonly server: ConnectedServer;
 }
 
+/** More connections to servers that somebody keeps are not held by one process. */
+const mostOwnConnections = 500;
+const lookMs = 3000;
+
+const full = 'this server has as many connections to MCP servers as it may; try again later';
+const ownHint = 'log in to it with startMcpOauth';
+
 /** Starts nothing yet. */
 export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTimes): Mcp {
   let settings = parts.first;
   const running = new Map<string, Running>();
   let closed = false;
+  const { marks } = parts.ownMcpServers;
+  const own = new OwnConnections({ marks, log: parts.log, most: mostOwnConnections, lookMs });
 
   const entries = (): [string, McpServer][] =>
     Object.entries(settings.config.mcp ?? {}).filter(([, entry]) => !entry.disabled);
+
+  /** Those of the settings that no nearer server of the same name stands for. */
+  const leftIn = ({ ownMcpServers = [] }: ExtensionPlace): [string, McpServer][] =>
+    entries().filter(([name]) => !ownMcpServers.some((nearer) => nearer.name === name));
+
+  const usableIn = ({ ownMcpServers = [] }: ExtensionPlace) =>
+    ownMcpServers.filter(({ entry, fault }) => !entry.disabled && fault === null);
 
   const find = (name: string, entry: McpServer, place: ExtensionPlace) => {
     const workspacePath = isLocal(entry) ? place.workspacePath : null;
     return { key: JSON.stringify([name, workspacePath]), workspacePath };
   };
+
+  const sandbox = () => (settings.shared ? parts.sandbox : null);
 
   const serverFor = (name: string, entry: McpServer, place: ExtensionPlace): ConnectedServer => {
     const { key, workspacePath } = find(name, entry, place);
@@ -60,8 +89,10 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
     const server = new ConnectedServer(entry, {
       ...parts,
       name,
+      giver: 'operator',
+      loginHint: `a person logs in with: service mcp login ${name}`,
       workspacePath: place.workspacePath,
-      sandbox: settings.shared ? parts.sandbox : null,
+      sandbox: sandbox(),
       logins: parts.mcpLogins,
       times,
     });
@@ -69,10 +100,31 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
     return server;
   };
 
+  const madeOf = ({ name, entry, logins }: OwnMcpServer, { workspacePath }: ExtensionPlace) =>
+    new ConnectedServer(entry, {
+      ...parts,
+      ...{ name, workspacePath, logins, times },
+      // Nobody's values are expanded but those of files.
+      expand: async (value) => value,
+      giver: 'account',
+      loginHint: ownHint,
+      sandbox: sandbox(),
+    });
+
+  const pathOf = ({ entry }: OwnMcpServer, { workspacePath }: ExtensionPlace) =>
+    isLocal(entry) ? workspacePath : null;
+
   const identityNow = (entry: McpServer) => `${isLocal(entry) && settings.shared} ${identityOf(entry)}`;
 
-  const allIn = (place: ExtensionPlace): NamedServer[] =>
-    closed ? [] : entries().map(([name, entry]) => ({ name, server: serverFor(name, entry, place) }));
+  const allIn = (place: ExtensionPlace): NamedServer[] => {
+    if (closed) return [];
+    const kept = usableIn(place).flatMap((one) => {
+      const server = own.serverFor(one, pathOf(one, place), () => madeOf(one, place));
+      return server ? [{ name: one.name, server }] : [];
+    });
+    const named = leftIn(place).map(([name, entry]) => ({ name, server: serverFor(name, entry, place) }));
+    return [...kept, ...named];
+  };
 
   const used = async (place: ExtensionPlace): Promise<NamedServer[]> => {
     const servers = allIn(place);
@@ -80,9 +132,34 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
     return servers;
   };
 
+  const runningIn = (place: ExtensionPlace): { name: string; server: ConnectedServer | null }[] => [
+    ...usableIn(place).map((one) => ({ name: one.name, server: own.find(one, pathOf(one, place)) })),
+    ...leftIn(place).map(([name, entry]) => ({
+      name,
+      server: running.get(find(name, entry, place).key)?.server ?? null,
+    })),
+  ];
+
+  const stateOfOwn = (one: OwnMcpServer, place: ExtensionPlace): Pick<ExtensionState, 'state' | 'detail'> => {
+    if (one.entry.disabled) return { state: 'disabled', detail: null };
+    if (one.fault !== null) return { state: 'failed', detail: one.fault };
+    const found = own.find(one, pathOf(one, place))?.state;
+    return found ?? (own.hasRoom ? { state: 'idle', detail: null } : { state: 'failed', detail: full });
+  };
+
+  const connectOwn = async (one: OwnMcpServer, place: ExtensionPlace): Promise<ConnectedServer> => {
+    if (one.fault !== null) throw new McpFailure(one.fault);
+    const server = closed ? null : own.serverFor(one, pathOf(one, place), () => madeOf(one, place));
+    if (!server) throw new McpFailure(full);
+    await server.use();
+    return server;
+  };
+
   return {
     name: 'mcp',
     async apply(next) {
+      // Where many come to share the server, what ran as one person's own does not go on.
+      const becameShared = next.shared && !settings.shared;
       settings = next;
       const wanted = new Map(entries());
       const gone = [...running].filter(([key, { name, identity, server }]) => {
@@ -91,25 +168,29 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
         server.entry = entry;
         return false;
       });
-      await Promise.all(gone.map(([, { server }]) => server.close()));
+      await Promise.all([...gone.map(([, { server }]) => server.close()), becameShared && own.endAll()]);
     },
     async tools(place) {
       const servers = await used(place);
       return [...toolsOf(servers), ...resourceTools(servers)];
     },
     async instructions(place) {
-      const said = entries().flatMap(([name, entry]) => {
-        const text = running.get(find(name, entry, place).key)?.server.listing?.instructions;
+      const said = runningIn(place).flatMap(({ name, server }) => {
+        const text = server?.listing?.instructions;
         return text ? [`The MCP server ${name} says about its tools:\n${text}`] : [];
       });
       return said.join('\n\n');
     },
-    states: (place) =>
-      Object.entries(settings.config.mcp ?? {}).map(([name, entry]): ExtensionState => {
+    states(place) {
+      const kept = (place.ownMcpServers ?? []).map((one) => ({ name: one.name, ...stateOfOwn(one, place) }));
+      const taken = new Set(kept.map(({ name }) => name));
+      const named = Object.entries(settings.config.mcp ?? {}).map(([name, entry]): ExtensionState => {
         if (entry.disabled) return { name, state: 'disabled', detail: null };
         const found = running.get(find(name, entry, place).key);
         return { name, ...(found?.server.state ?? { state: 'idle', detail: null }) };
-      }),
+      });
+      return [...kept, ...named.filter(({ name }) => !taken.has(name))];
+    },
     async connect(name, place) {
       const entry = new Map(entries()).get(name);
       if (!entry || closed) return null;
@@ -117,6 +198,11 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
       await server.use();
       return server;
     },
+    connectOwn,
+    tryOwn: madeOf,
+    stateOfOwn,
+    heldOwn: () => own.ids,
+    endOwn: (id, userId) => own.end(id, userId),
     async prompts(place) {
       const servers = await used(place);
       return servers.flatMap(({ name, server }) =>
@@ -135,7 +221,7 @@ export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTime
       closed = true;
       const all = [...running.values()];
       running.clear();
-      await Promise.all(all.map(({ server }) => server.close()));
+      await Promise.all([...all.map(({ server }) => server.close()), own.close()]);
     },
   };
 }

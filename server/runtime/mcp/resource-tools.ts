@@ -1,10 +1,12 @@
 /** The tools by which a model sees what MCP servers have to read. They are there where a server offers resources. */
 import { z } from 'zod';
+import type { McpResource } from '../../contract/api.ts';
 import { resourcePath } from '../permissions/resource-path.ts';
 import { defineTool, failure, interrupted, success } from '../tools/define-tool.ts';
 import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
 import { bounded, textOfResource } from './content.ts';
 import { McpFailure, oneLine } from './failure.ts';
+import { listResources } from './resources.ts';
 import type { NamedServer } from './server-tools.ts';
 
 const mostListed = 200;
@@ -75,36 +77,14 @@ async function answer(
 }
 
 async function listed({ server }: NamedServer, { signal }: ToolContext): Promise<string> {
-  const [{ resources }, { resourceTemplates }] = await server.request(
-    (client, options) =>
-      Promise.all([
-        client.listResources(undefined, { ...options, cacheMode: 'refresh' }),
-        // Not every server with resources knows templates.
-        client
-          .listResourceTemplates(undefined, { ...options, cacheMode: 'refresh' })
-          .catch(() => ({ resourceTemplates: [] })),
-      ]),
-    signal,
-  );
-  const lines = [
-    ...resources.map((one) => lineOf(one.uri, one)),
-    ...resourceTemplates.map((one) => lineOf(`${one.uriTemplate} (template)`, one)),
-  ];
+  const lines = (await listResources(server, signal)).map(lineOf);
   const more = lines.length > mostListed ? [`… and ${lines.length - mostListed} more`] : [];
   return [...lines.slice(0, mostListed), ...more].join('\n') || '(The server lists none.)';
 }
 
-function lineOf(
-  uri: string,
-  one: {
-    readonly name: string;
-    readonly title?: string | undefined;
-    readonly description?: string | undefined;
-    readonly mimeType?: string | undefined;
-  },
-): string {
-  const facts = [one.title ?? one.name, one.mimeType, one.description].filter(Boolean).join('; ');
-  return `${oneLine(uri, 1000)}: ${oneLine(facts)}`;
+function lineOf({ uri, is_template, name, mime_type, description }: McpResource): string {
+  const facts = [name, mime_type, description].filter(Boolean).join('; ');
+  return `${oneLine(uri, 1000)}${is_template ? ' (template)' : ''}: ${oneLine(facts)}`;
 }
 
 async function read({ server }: NamedServer, uri: string, { signal }: ToolContext): Promise<string> {

@@ -77,7 +77,7 @@ function outputOf(result: CallToolResult): ToolOutput {
   return { content: textOfResult(result), is_error: result.isError ?? false };
 }
 
-function inputSchemaOf({ inputSchema }: ListedTool): Record<string, unknown> {
+export function inputSchemaOf({ inputSchema }: ListedTool): Record<string, unknown> {
   // Providers take the schema without the dialect's address; some refuse unknown keywords.
   const { $schema: _dialect, ...rest } = inputSchema;
   return rest;

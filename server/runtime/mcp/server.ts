@@ -48,7 +48,11 @@ export interface ServerParts {
   readonly sandbox: Sandbox | SandboxUnavailable | null;
   readonly expand: ExpandSetting;
   readonly outbound: Outbound;
+  /** Who gave its address. */
+  readonly giver: 'operator' | 'account';
   readonly logins: LoginKeeper;
+  /** What a person does to log in, as the rest of a sentence. */
+  readonly loginHint: string;
   readonly log: Log;
   readonly times: ServerTimes;
 }
@@ -68,7 +72,7 @@ export class ConnectedServer {
   #stale = false;
   #connecting: Promise<void> | null = null;
   #relisting: Promise<void> | null = null;
-  #failure: { readonly why: string; readonly wasSlow: boolean } | null = null;
+  #failure: { readonly why: string; readonly wasSlow: boolean; readonly needsLogin: boolean } | null = null;
   #failures = 0;
   #readyAt = 0;
   #notBefore = 0;
@@ -89,6 +93,11 @@ export class ConnectedServer {
     this.#entry = entry;
   }
 
+  /** Whether a call is at work. */
+  get busy(): boolean {
+    return this.#calls.size > 0;
+  }
+
   /** What it offers; null while it is not connected. */
   get listing(): Listing | null {
     return this.#link ? this.#listing : null;
@@ -98,6 +107,11 @@ export class ConnectedServer {
     if (this.#link) return { state: 'ready', detail: null };
     if (this.#connecting && !this.#failure) return { state: 'starting', detail: null };
     return this.#failure ? { state: 'failed', detail: this.#failure.why } : { state: 'idle', detail: null };
+  }
+
+  /** Whether it failed since a person has to log in. */
+  get needsLogin(): boolean {
+    return this.#failure?.needsLogin ?? false;
   }
 
   /** Its process; null for a remote server, and while it is not connected. */
@@ -242,20 +256,19 @@ export class ConnectedServer {
       const known = error instanceof McpFailure || !late.aborted;
       const why = known ? this.#whyNot(error) : `it did not connect within ${limit / 1000} s`;
       log.warn({ err: error, mcp_server: name }, 'an MCP server cannot be used');
-      this.#fail(why, late.aborted);
+      this.#fail(why, late.aborted, error instanceof LoginNeeded);
     }
   }
 
   #whyNot(error: unknown): string {
-    const hint =
-      error instanceof LoginNeeded ? `; a person logs in with: service mcp login ${this.#parts.name}` : '';
+    const hint = error instanceof LoginNeeded ? `; ${this.#parts.loginHint}` : '';
     return `${reasonOf(error)}${hint}`;
   }
 
   #linkParts(limit: number) {
-    const { workspacePath, sandbox, outbound, logins, log, name } = this.#parts;
+    const { workspacePath, sandbox, outbound, giver, logins, log, name } = this.#parts;
     return {
-      ...{ workspacePath, sandbox, outbound, logins, timeoutMs: limit },
+      ...{ workspacePath, sandbox, outbound, giver, logins, timeoutMs: limit },
       log: log.child({ mcp_server: name }),
       hear: (lastWords: string) => {
         this.#lastWords = lastWords;
@@ -311,13 +324,13 @@ export class ConnectedServer {
     await this.#drop(link);
   }
 
-  #fail(why: string, wasSlow: boolean): void {
+  #fail(why: string, wasSlow: boolean, needsLogin = false): void {
     const { backOffMs, longestBackOffMs } = this.#parts.times;
     const wait = Math.min(backOffMs * 2 ** this.#failures, longestBackOffMs);
     // The first loss of a server that had been there says little: perhaps it was one bad call.
     this.#notBefore = this.#failures === 0 && this.#link ? 0 : Date.now() + wait;
     this.#failures += 1;
-    this.#failure = { why, wasSlow };
+    this.#failure = { why, wasSlow, needsLogin };
   }
 
   /** Others may have dropped it already, and connected again. */

@@ -1,6 +1,6 @@
 /** What a model is told before the conversation: the profile, the place, what extensions add, and the session's own words. */
 
-import type { Extension } from '../extension.ts';
+import type { Extension, ExtensionPlace } from '../extension.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import type { Tool } from '../tools/tool.ts';
 import { attributionInstructions } from './attribution.ts';
@@ -18,6 +18,7 @@ type PromptScope = Pick<
   | 'systemPrompt'
   | 'workspacePath'
   | 'extensions'
+  | 'extensionPlace'
   | 'model'
   | 'settings'
   | 'transcript'
@@ -39,7 +40,9 @@ export async function systemPromptParts(
   const place = tools.length > 0 ? `Your working directory is ${workspacePath}.` : '';
   const loads = tools.some(({ name }) => name === 'skill');
   // What nobody can load is better not named: a profile may leave the tool out.
-  const added = (await addedBy(extensions, workspacePath)).filter(({ from }) => from !== 'skills' || loads);
+  const added = (await addedBy(extensions, scope.extensionPlace())).filter(
+    ({ from }) => from !== 'skills' || loads,
+  );
   const attribution = tools.some(({ name }) => name === 'bash')
     ? attributionInstructions(await settings(), model.name)
     : '';
@@ -55,11 +58,11 @@ export async function systemPromptParts(
 }
 
 /** What the extensions have to say before the conversation in this workspace. */
-export function addedBy(extensions: readonly Extension[], workspacePath: string): Promise<PromptPart[]> {
+export function addedBy(extensions: readonly Extension[], place: ExtensionPlace): Promise<PromptPart[]> {
   return Promise.all(
     extensions.map(async ({ name, instructions }) => ({
       from: name,
-      text: (await instructions?.({ workspacePath })) ?? '',
+      text: (await instructions?.(place)) ?? '',
     })),
   );
 }

@@ -9,6 +9,7 @@ import { agentLimits, allowedTools, limitsBelow, startsInTurn } from '../agents/
 import { leavesTool, type Profile, stricterMode } from '../agents/profile.ts';
 import type { ProfilePlace, Profiles } from '../agents/profiles.ts';
 import type { EventHub } from '../events/event-hub.ts';
+import type { ExtensionPlace } from '../extension.ts';
 import { seenFiles } from '../files/seen-files.ts';
 import type { LiveParts, Parts } from '../live-parts.ts';
 import { type MemoriesOfRun, type MemoryKeeper, memoriesOf } from '../memory-keeper.ts';
@@ -62,7 +63,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
 
   /** The built-in tools first; of two with the same name the first counts. */
   async function toolsIn(
-    workspacePath: string,
+    place: ExtensionPlace,
     config: ClientConfig,
     asker: Asker,
   ): Promise<readonly Tool[]> {
@@ -71,7 +72,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { media } = namesMedia(config) ? await partsFor(asker) : parts.now;
     const [present, added] = await Promise.all([
       toolset.present(),
-      Promise.all(extensions.map((extension) => extension.tools({ workspacePath }))),
+      Promise.all(extensions.map((extension) => extension.tools(place))),
     ]);
     const disabled = config.options?.disabled_tools ?? [];
     const making = mediaTools({ media, config, rules: toolset.pathRules }).flatMap(({ tool, absence }) =>
@@ -100,6 +101,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const settings = async () => chosen(await given.settingsOf(workspaceId, (await parts.refresh()).config));
     const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);
     const { workspacePath } = place;
+    let extensionPlace = await parts.placeOf(asker, workspacePath);
     const profile = await given.profiles.find(query.agentSlug ?? session.agentSlug, place);
     const named =
       query.model ??
@@ -158,7 +160,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       terms: query.request?.terms ?? {},
       tools: async () => {
         const config = await settings();
-        const usual = await unlessAborted(toolsIn(workspacePath, config, asker), controller.signal, []);
+        extensionPlace = await parts.placeOf(asker, workspacePath);
+        const usual = await unlessAborted(toolsIn(extensionPlace, config, asker), controller.signal, []);
         const all = [...searching, ...usual];
         const { max_agent_depth } = agentLimits(config);
         const disabled = config.options?.disabled_tools ?? [];
@@ -188,6 +191,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         inTurn: (work) => inTurn(rootRunId, work),
       },
       extensions,
+      extensionPlace: () => extensionPlace,
       workspacePath,
       files: seenFiles(toolset.fileMemory(session.id)),
       limits: limitsOf(config, query.request?.limits ?? {}, given.stepLimit),

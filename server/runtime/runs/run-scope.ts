@@ -8,7 +8,7 @@ import type { Tracing } from '../../tracing.ts';
 import type { AgentStarter } from '../agents/agent-starter.ts';
 import type { Profile } from '../agents/profile.ts';
 import type { EventHub } from '../events/event-hub.ts';
-import type { Extension } from '../extension.ts';
+import type { Extension, ExtensionPlace } from '../extension.ts';
 import type { SeenFiles } from '../files/seen-files.ts';
 import type { GivenPassages } from '../given-passages.ts';
 import type { MemoriesOfRun } from '../memory-keeper.ts';
@@ -52,6 +52,8 @@ export interface RunScope {
   /** Starts other agents. */
   readonly agents: AgentStarter;
   readonly extensions: readonly Extension[];
+  /** Where they work, as it was when the tools were last asked for. */
+  readonly extensionPlace: () => ExtensionPlace;
   readonly workspacePath: string;
   readonly files: SeenFiles;
   readonly limits: LimitsOfRun;

@@ -194,7 +194,7 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
     runId: scope.runId,
     toolCallId: call.id,
     readableFolders: scope.extensions.flatMap(
-      (extension) => extension.readableFolders?.({ workspacePath: scope.workspacePath }) ?? [],
+      (extension) => extension.readableFolders?.(scope.extensionPlace()) ?? [],
     ),
     signal: scope.signal,
     files: noticedFiles(scope),
@@ -232,22 +232,22 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
 }
 
 /** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
-function noticedFiles({ files, extensions, workspacePath }: RunScope): FileMemory {
+function noticedFiles({ files, extensions, extensionPlace }: RunScope): FileMemory {
   return {
     ...files,
     remember(path, version) {
       files.remember(path, version);
-      for (const extension of extensions) extension.noticeRead?.(path, { workspacePath });
+      for (const extension of extensions) extension.noticeRead?.(path, extensionPlace());
     },
   };
 }
 
 async function noteAfterChange(
-  { extensions, workspacePath, signal }: RunScope,
+  { extensions, extensionPlace, signal }: RunScope,
   path: string,
 ): Promise<string> {
   const notes = await Promise.all(
-    extensions.map((extension) => extension.noteAfterChange?.(path, { workspacePath }, signal)),
+    extensions.map((extension) => extension.noteAfterChange?.(path, extensionPlace(), signal)),
   );
   return notes.filter(Boolean).join('\n\n');
 }

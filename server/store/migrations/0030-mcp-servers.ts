@@ -1,0 +1,48 @@
+/** MCP servers that people, admins and the operator keep on the server, with their secrets sealed. */
+import type { Knex } from 'knex';
+import { guard, inScope, ofUser } from './0006-tenancy.ts';
+
+export const mcpServers = {
+  name: 'mcp-servers',
+  async up(sql: Knex.Transaction): Promise<void> {
+    await createServers(sql);
+    if (sql.client.config.client !== 'pg') return;
+    await guard(sql, 'mcp_servers', `${inScope('organization_id')} or ${ofUser('user_id')}`);
+    // What the installation has is used by everybody, and written by the server alone.
+    await sql.raw(`create policy of_all on mcp_servers for select using (scope = 'installation')`);
+  },
+};
+
+async function createServers(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('mcp_servers', (table) => {
+    table.text('id').primary();
+    table.text('scope').notNullable();
+    // The id of the person, the workspace or the organization; `installation` for that.
+    table.text('owner_id').notNullable();
+    // Null for a person, whose servers go with them into every organization, and for the installation.
+    table.text('organization_id').references('organizations.id').onDelete('cascade');
+    table.text('workspace_id').references('workspaces.id').onDelete('cascade');
+    table.text('user_id').references('users.id').onDelete('cascade');
+    table.text('name').notNullable();
+    // As an entry of service.json has it, without secrets.
+    table.text('entry').notNullable();
+    table.text('env_names').notNullable();
+    table.text('header_names').notNullable();
+    // Sealed.
+    table.text('secrets');
+    // Raised by whatever ends the connections that there are.
+    table.integer('connection').notNullable();
+    table.text('created_by').notNullable();
+    table.integer('revision').notNullable();
+    table.bigInteger('created_at').notNullable();
+    table.bigInteger('updated_at').notNullable();
+    table.unique(['owner_id', 'name']);
+    table.index(['owner_id', 'created_at', 'id']);
+    table.index(['organization_id', 'created_at', 'id']);
+    table.index(['workspace_id']);
+    table.index(['user_id']);
+    table.check("scope in ('user', 'workspace', 'organization', 'installation')");
+    table.check("(scope = 'user') = (user_id is not null)");
+    table.check("(scope in ('workspace', 'organization')) = (organization_id is not null)");
+  });
+}
