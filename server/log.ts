@@ -24,7 +24,37 @@ type Level = 'debug' | 'info' | 'warn' | 'error' | 'silent';
  * line for what it tells besides: the trace that it belongs to.
  */
 export function createLog(level: Level = 'info', context?: () => object): Log {
-  return logTo(pino.destination({ dest: 2, sync: false }), level, context);
+  return logTo(gathered(pino.destination({ dest: 2, sync: false, minLength: mostGathered })), level, context);
+}
+
+/** How long a line waits for others: to write is a turn of a thread each time. */
+const gatherMs = 10;
+const mostGathered = 8192;
+
+/** What was gathered is also written when the process ends by itself, and after an error that nobody has caught. */
+function gathered(stream: ReturnType<typeof pino.destination>): DestinationStream {
+  let gathering = false;
+  let waiting = false;
+  const flush = (): void => {
+    gathering = false;
+    stream.flush();
+  };
+  const flushLater = (): void => {
+    if (!gathering) setTimeout(flush, gatherMs).unref();
+    gathering = true;
+  };
+  // What came while it was writing has not been flushed.
+  stream.on('drain', () => {
+    if (waiting) flushLater();
+    waiting = false;
+  });
+  return {
+    write(line) {
+      waiting = true;
+      stream.write(line);
+      flushLater();
+    },
+  };
 }
 
 /** A log file larger than this is put aside at the next start; one of the kind is kept. */

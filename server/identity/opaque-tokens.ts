@@ -1,5 +1,5 @@
 /** Opaque tokens: random, shown once, stored as a hash. They are too long to be guessed, so the hash needs no salt. */
-import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { hash, randomBytes, randomInt } from 'node:crypto';
 
 /** A secret for the caller, and what the server keeps of it. */
 export interface OpaqueToken {
@@ -61,7 +61,7 @@ export function newApiKeySecret(): OpaqueToken & { readonly prefix: string } {
 
 /** SHA-256 in hexadecimal. */
 export function hashOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
+  return hash('sha256', secret, 'hex');
 }
 
 function withHash(secret: string): OpaqueToken {

@@ -43,15 +43,32 @@ export interface Outbound {
 /** No answer of a model comes near it; it only keeps an endless one from being taken for one. */
 const defaultMaxBytes = 256 * 1024 * 1024;
 
+/** How many places a call remembers: models are asked at a few again and again. */
+const mostCalled = 100;
+
+/** A URL that was called, and how far the call may reach. */
+interface CalledPlace {
+  readonly url: URL;
+  readonly shared: boolean;
+  readonly reach: Reach;
+}
+
 /** Builds the guard. It connects to nothing, and loads its HTTP client, when it is first used. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const allow: AllowList = parseAllowList(options.allow ?? []);
   const { resolver } = options;
   let dispatchers: Promise<Dispatchers> | null = null;
+  let loaded: Dispatchers | null = null;
   const load = async (): Promise<Dispatchers> => {
     const { createDispatchers } = await import('./dispatchers.ts');
     return createDispatchers({ allow, ...(resolver && { resolver }) });
   };
+  function placeOf(text: string, giver: UrlGiver, shared: boolean): CalledPlace {
+    const url = urlOf(text);
+    assertUrl(url);
+    return { url, shared, reach: reachOf({ giver, url, first: url, shared, allow }) };
+  }
+
   return {
     fetchFor(giver, limits = {}) {
       const whole = { maxBytes: defaultMaxBytes, ...limits };
@@ -64,13 +81,17 @@ export function createOutbound(options: OutboundOptions): Outbound {
     },
     callFor(giver, { maxBytes = defaultMaxBytes } = {}) {
       const fetch = this.fetchFor(giver, { maxBytes });
+      const called = new Map<string, CalledPlace>();
       return async (text, init) => {
-        const url = urlOf(text);
-        assertUrl(url);
-        const reach = reachOf({ giver, url, first: url, shared: options.shared(), allow });
+        const shared = options.shared();
+        const before = called.get(text);
+        const place = before?.shared === shared ? before : placeOf(text, giver, shared);
+        if (called.size >= mostCalled) called.clear();
+        called.set(text, place);
         dispatchers ??= load();
+        loaded ??= await dispatchers;
         try {
-          const answer = await (await dispatchers).call(url, init, reach, maxBytes);
+          const answer = await loaded.call(place.url, init, place.reach, maxBytes);
           if (!redirectStatus.has(answer.status)) return answer;
           await answer.body.return?.();
         } catch (error) {

@@ -1,5 +1,5 @@
 /** Counts what may happen so often within a time: in memory with SQLite and its one process, in PostgreSQL for all nodes together. */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type RateLimiterAbstract,
   RateLimiterMemory,
@@ -116,7 +116,7 @@ function toCount({ remainingPoints, msBeforeNext }: RateLimiterRes, allowed: boo
 
 /** Addresses of people are no one's business in a table of counts, and a key has its limit. */
 function hashedKey(key: string): string {
-  return createHash('sha256').update(key).digest('base64url');
+  return hash('sha256', key, 'base64url');
 }
 
 interface LibraryQuery {

@@ -84,9 +84,9 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
       const begun = await beginAll(sql, beginnings);
       return all.map((work) => (isEnding(work) ? null : (begun.get(work) ?? null)));
     });
-  const queue = together(storeAll);
   // On PostgreSQL each has a connection to itself, and many transactions go on at once.
   const uncounted = new Set<MeteredCall>();
+  const queue = together(storeAll, () => uncounted.size > 0);
   const spenders = remembered(database, askerOf, (beginning: Beginning) =>
     database.read('installation', (sql) => spenderWithin(sql, beginning)),
   );

@@ -302,16 +302,30 @@ function toLogin(row: LoginColumns, now: Date): LoginOwner['login'] {
   };
 }
 
+/** A row that is remembered is read once. */
+const readRows = new WeakMap<
+  ApiKeyColumns,
+  Pick<ApiKeyOwner['apiKey'], 'scopes' | 'ipAllow' | 'permissionRules'>
+>();
+
+function listsOf(row: ApiKeyColumns) {
+  const read = readRows.get(row) ?? {
+    scopes: JSON.parse(row.key_scopes),
+    ipAllow: JSON.parse(row.key_ip_allow),
+    permissionRules: JSON.parse(row.key_permission_rules),
+  };
+  readRows.set(row, read);
+  return read;
+}
+
 function toApiKey(row: ApiKeyColumns, now: Date, hash = row.key_hash): ApiKeyOwner['apiKey'] {
   const { key_secret_number: newest, key_workspace_id: workspaceId } = row;
   return {
     id: row.key_id,
-    scopes: JSON.parse(row.key_scopes),
+    ...listsOf(row),
     disabled: Boolean(row.key_disabled),
     expired: row.key_expires_at !== null && row.key_expires_at <= now.getTime(),
     workspace: workspaceId === null ? null : { id: workspaceId, organizationId: row.key_organization_id },
-    ipAllow: JSON.parse(row.key_ip_allow),
-    permissionRules: JSON.parse(row.key_permission_rules),
     rateLimit: row.key_rate_limit,
     oldestSecret: oldIsGood(row, now) ? newest - 1 : newest,
     secretNumber: hash === row.key_hash ? newest : newest - 1,

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, expect, test } from 'vitest';
 import { createLog } from '../log.ts';
@@ -135,7 +136,7 @@ test('where commits do not show, nothing is remembered', async () => {
   expect([counted(true), counted(false), counted(true)]).toEqual([expect.any(Number), null, null]);
 });
 
-test('while a count commits, the next commit is nobody’s', () => {
+test('while a count commits, the next commit is nobody’s', async () => {
   let commits = 1;
   const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
   unchanged.beginCount();
@@ -147,6 +148,9 @@ test('while a count commits, the next commit is nobody’s', () => {
   unchanged.commitCount();
   expect(unchanged.version()).toBe(before);
   commits += 1;
+  // Whoever asks in the same turn asked before.
+  expect(unchanged.version()).toBe(before);
+  await nextTurn();
   expect(unchanged.version()).toBeNull();
   // It has failed, and the commit was that of another.
   unchanged.endCount(false);

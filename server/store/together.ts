@@ -1,7 +1,7 @@
 /** Does in one transaction what many ask for at once: where one connection writes for all, each would wait for those before it. */
 
-/** How long more of it gathers, where there was more than one: nobody notices it. */
-const gatherMs = 10;
+/** How long more of it gathers at most, where there was more than one: nobody notices it. */
+const gatherMs = 20;
 const mostTogether = 200;
 
 interface Waiting<Work, Result> {
@@ -16,12 +16,27 @@ export interface Together<Work, Result> {
   waiting(): number;
 }
 
-/** `doAll` is all or nothing. Where it fails, each is done alone: what cannot be done of one is no matter of the others. */
+/**
+ * `doAll` is all or nothing. Where it fails, each is done alone: what cannot be done of one is no matter of the others.
+ * Nobody waits for more to come while `moreMayCome` says that there will be none.
+ */
 export function together<Work, Result>(
   doAll: (all: readonly Work[]) => Promise<readonly Result[]>,
+  moreMayCome: () => boolean,
 ): Together<Work, Result> {
   const waiting: Waiting<Work, Result>[] = [];
   let busy = false;
+  let gathered: (() => void) | null = null;
+
+  const gather = (): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(() => gathered?.(), gatherMs);
+      gathered = () => {
+        clearTimeout(timer);
+        gathered = null;
+        resolve();
+      };
+    });
 
   const doWaiting = async (): Promise<void> => {
     busy = true;
@@ -29,7 +44,7 @@ export function together<Work, Result>(
       const all = waiting.splice(0, mostTogether);
       await settle(all);
       // One alone is not held up; where there are several, each transaction serves as many as it can.
-      if (all.length > 1) await new Promise((resolve) => setTimeout(resolve, gatherMs));
+      if (all.length > 1) await gather();
     }
     busy = false;
   };
@@ -50,6 +65,7 @@ export function together<Work, Result>(
       const { promise, resolve: done, reject: failed } = Promise.withResolvers<Result>();
       waiting.push({ work, done, failed });
       if (!busy) void doWaiting();
+      else if (!moreMayCome()) gathered?.();
       return promise;
     },
     waiting: () => waiting.length,

@@ -13,13 +13,27 @@ export class Unchanged {
   #committing = false;
   /** Whether the counter was seen to follow; null before the first commit that tells. */
   #follows: boolean | null = null;
+  #asked: { readonly version: number | null } | null = null;
 
   constructor(counter: CommitCounter) {
     this.#counter = counter;
   }
 
-  /** The same as long as nothing has changed; null where that cannot be told. */
+  /**
+   * The same as long as nothing has changed; null where that cannot be told. Looked for once in a turn of the engine: no
+   * request that asks has come after its look, and nothing else was heard of since.
+   */
   version(): number | null {
+    if (!this.#asked) process.nextTick(this.#forget);
+    this.#asked ??= { version: this.#look() };
+    return this.#asked.version;
+  }
+
+  readonly #forget = (): void => {
+    this.#asked = null;
+  };
+
+  #look(): number | null {
     if (this.#follows !== true) return null;
     const now = this.#counter.read();
     if (now === null) return null;
@@ -33,6 +47,7 @@ export class Unchanged {
 
   /** A transaction that counts holds the lock of the writer. */
   beginCount(): void {
+    this.#forget();
     const now = this.#counter.read();
     if (now !== this.#known) this.#version += 1;
     this.#known = now;
@@ -40,11 +55,13 @@ export class Unchanged {
 
   /** It has written something, and commits. */
   commitCount(): void {
+    this.#forget();
     this.#committing = true;
   }
 
   /** It has committed, or could not. */
   endCount(committed: boolean): void {
+    this.#forget();
     const wrote = this.#committing && committed;
     this.#committing = false;
     if (!wrote || this.#known === null) return;

@@ -11,9 +11,14 @@ const loaders: Readonly<Record<ProviderType, () => Promise<ProviderFactory>>> = 
   vertexai: async () => (await import('./vertexai.ts')).vertexai,
 };
 
+/** To resolve an import takes as long each time as all else that precedes a call. */
+const loaded = new Map<ProviderType, Promise<ProviderFactory>>();
+
 /** What opens models of the type. */
 export function factoryOf(type: ProviderType): Promise<ProviderFactory> {
-  return loaders[type]();
+  const factory = loaded.get(type) ?? loaders[type]();
+  loaded.set(type, factory);
+  return factory;
 }
 
 const mediaLoaders: Readonly<Record<ProviderType, (() => Promise<MediaFactories>) | null>> = {
