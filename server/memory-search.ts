@@ -1,5 +1,5 @@
 /** Searches memories by words, and by meaning too where there is an embedder, which reads then what it has not read. */
-import type { MemorySearch, MemorySearchResult } from './contract/api.ts';
+import type { Memory, MemorySearch, MemorySearchResult } from './contract/api.ts';
 import type { Embedders, EmbeddingPayer } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { Problem } from './problem.ts';
@@ -17,6 +17,8 @@ export interface MemorySearches {
   find(reach: Reach, search: MemorySearch, signal: AbortSignal): Promise<MemorySearchResult>;
   /** With the rights that the run has by now. Throws Problem where it has none. */
   findForRun(run: RememberingRun, search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
+  /** What may matter to the prompt of a run, by words alone where meaning is not known in time. */
+  recall(run: RememberingRun, prompt: string): Promise<readonly Memory[]>;
 }
 
 interface MemorySearchParts {
@@ -36,6 +38,11 @@ interface Asked {
   unread(embedder: string, most: number): Promise<readonly MemoryText[]>;
   find(meaning: QueryMeaning | null): Promise<FoundMemories>;
 }
+
+/** A run waits no longer than this for what an embedder makes of its prompt; a thread that sleeps is awake by then. */
+const recallMs = 2000;
+/** Embedders read no more than this of a text at most, and the provider of one refuses more. */
+const mostRecalledBy = 4000;
 
 /** So many that are new are embedded before a search: each takes some milliseconds. */
 const mostEmbedded = 16;
@@ -64,7 +71,44 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
         },
         signal,
       ),
+    async recall(run, prompt) {
+      const byWords = await runMemories.recall(run, prompt, null);
+      // Of most runs there is nothing more to be found: no embedder is asked, and nobody pays.
+      if (prompt.trim() === '' || !(await runMemories.knowsMore(run, byWords))) return byWords;
+      try {
+        return (await recallByMeaning(run, prompt)) ?? byWords;
+      } catch (error) {
+        log.warn({ err: error, run: run.runId }, 'a run is told of memories by their words alone');
+        return byWords;
+      }
+    },
   };
+
+  async function recallByMeaning(run: RememberingRun, prompt: string): Promise<readonly Memory[] | null> {
+    const { embedder } = await embedders.current(payers.person(run.userId));
+    if (embedder === null) return null;
+    const query = prompt.slice(0, mostRecalledBy);
+    const unread = await runMemories.withoutVector(run, {}, embedder.identity, mostEmbedded);
+    const meaning = await read(embedder, query, unread, AbortSignal.timeout(recallMs));
+    return runMemories.recall(run, prompt, meaning);
+  }
+
+  /** Answers with what the query means, and keeps that of what was not read yet. */
+  async function read(
+    embedder: Embedder,
+    query: string,
+    texts: readonly MemoryText[],
+    signal: AbortSignal,
+  ): Promise<QueryMeaning> {
+    const said = [query, ...texts.map(({ content }) => content)];
+    const [vector = new Float32Array(), ...vectors] = await embedder.embed(said, signal);
+    const made = texts.flatMap(({ id, revision }, index) => {
+      const one = vectors[index];
+      return one ? [{ id, revision, vector: one }] : [];
+    });
+    if (made.length > 0) await memories.keepVectors(embedder.identity, made);
+    return { embedder: embedder.identity, vector };
+  }
 
   async function answer(asked: Asked, signal: AbortSignal): Promise<MemorySearchResult> {
     const present = await embedders.current(asked.payer);
@@ -80,15 +124,8 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
 
   async function byMeaning(asked: Asked, embedder: Embedder, signal: AbortSignal) {
     const unread = await asked.unread(embedder.identity, mostEmbedded + 1);
-    const texts = unread.slice(0, mostEmbedded);
-    const said = [asked.query, ...texts.map(({ content }) => content)];
-    const [query = new Float32Array(), ...vectors] = await embedder.embed(said, signal);
-    const made = texts.flatMap(({ id, revision }, index) => {
-      const vector = vectors[index];
-      return vector ? [{ id, revision, vector }] : [];
-    });
-    if (made.length > 0) await memories.keepVectors(embedder.identity, made);
-    const found = await asked.find({ embedder: embedder.identity, vector: query });
+    const meaning = await read(embedder, asked.query, unread.slice(0, mostEmbedded), signal);
+    const found = await asked.find(meaning);
     return { ...found, notice: unread.length > mostEmbedded ? someUnread : null };
   }
 }

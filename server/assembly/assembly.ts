@@ -168,7 +168,11 @@ async function assemble(
     answerWithinMs: settings.answerSeconds * 1000,
     providerSilenceMs: settings.providerSilenceSeconds * 1000,
     ...guidanceOf(input),
-    memories: { ...store.runMemories, search: searches.memorySearches.findForRun },
+    memories: {
+      ...store.runMemories,
+      recall: searches.memorySearches.recall,
+      search: searches.memorySearches.findForRun,
+    },
     profiles: {
       find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
       list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),

@@ -10,19 +10,27 @@ import { requireMediaType } from './media-type.ts';
 /** The JSON value of the body, or the parts of a form; undefined where none came. */
 export async function readBody(exchange: Exchange, route: Route): Promise<unknown> {
   const { request, response } = exchange;
-  if (!announcesBody(request)) return undefined;
+  if (!announcesBody(request) && !isEmptyFile(exchange, route)) return undefined;
   if (route.bodyLimit === null) {
     // An empty chunked body is none; one byte of another is refused.
     await readBytes(request, response, 0, unexpectedBody);
     return undefined;
   }
   const type = requireMediaType(request, route);
-  if (type === 'application/octet-stream') return readFile(exchange, route.bodyLimit, tooLarge);
+  if (type === bytes) return readFile(exchange, route.bodyLimit, tooLarge);
   if (type === 'multipart/form-data')
     return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
-  const bytes = await readBytes(request, response, route.bodyLimit, tooLarge);
-  return bytes.length === 0 ? undefined : readJson(bytes);
+  const read = await readBytes(request, response, route.bodyLimit, tooLarge);
+  return read.length === 0 ? undefined : readJson(read);
 }
+
+/** Bytes of which there are none are bytes all the same, where somebody says that this is what comes. */
+function isEmptyFile({ request }: Exchange, { requestTypes }: Route): boolean {
+  const [only] = requestTypes;
+  return only === bytes && request.headers['content-type'] !== undefined;
+}
+
+const bytes = 'application/octet-stream';
 
 function tooLarge(limit: number): Problem {
   return new Problem('body_too_large', `The body may have at most ${limit} bytes after decompression.`);

@@ -55,10 +55,29 @@ function wire(parts: readonly string[], end = '--x--\r\n'): string {
   return parts.map((part) => `--x\r\n${part}\r\n`).join('') + end;
 }
 
+/** A body that begins, and never comes to its end. */
+function endless(begin: Uint8Array): ReadableStream<Uint8Array> {
+  return new ReadableStream({ start: (controller) => controller.enqueue(begin) });
+}
+
+/** Sends what begins and never ends, until the caller goes away; `gone` says how the caller was told. */
+function sendUntilGone(method: string, at: string, begin: Uint8Array, headers: Record<string, string>) {
+  const leave = new AbortController();
+  const gone = fetch(app.url + at, {
+    ...{ method, body: endless(begin), duplex: 'half' as const, signal: leave.signal },
+    headers: { authorization: `Bearer ${ada.token}`, ...headers },
+  }).then(
+    async (answer) => ((await answer.json()) as Json).code,
+    (error: Error) => error.name,
+  );
+  return { leave: () => leave.abort(), gone };
+}
+
 const typed = { 'content-type': 'multipart/form-data; boundary=x' };
 /** More than a part in S3, so that something is there before the end. */
 const manyBytes = 'x'.repeat(9 * 1024 * 1024);
 const filePart = 'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nabc';
+const beginning = Buffer.from(wire([filePart], '') + manyBytes);
 
 async function uploaded(text: string, name = 'a.txt', token = ada.token): Promise<Json> {
   const answer = await upload([['file', text, name]], token);
@@ -350,40 +369,23 @@ describe.each([
 
     test('whose caller goes away leaves neither bytes nor a reservation', async () => {
       const before = await stored();
-      const leave = new AbortController();
-      const endless = new ReadableStream<Uint8Array>({
-        start: (controller) => controller.enqueue(Buffer.from(wire([filePart], '') + manyBytes)),
-      });
-      const sent = fetch(app.url + path, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${ada.token}`, ...typed },
-        body: endless,
-        duplex: 'half',
-        signal: leave.signal,
-      }).catch((error: Error) => error.name);
+      const { leave, gone } = sendUntilGone('POST', path, beginning, typed);
       await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
-      leave.abort();
-      expect(await sent).toBe('AbortError');
+      leave();
+      expect(await gone).toBe('AbortError');
       await expect.poll(stored).toEqual(before);
     });
 
     test('that a killed process has left is taken away by the sweep, and counts for nobody meanwhile', async () => {
       const before = await stored();
       const late = new Date(Date.now() + 3_600_000);
-      const leave = new AbortController();
-      const endless = new ReadableStream<Uint8Array>({
-        start: (controller) => controller.enqueue(Buffer.from(wire([filePart], '') + manyBytes)),
-      });
-      const sent = post(endless, ada.token, typed, leave.signal).then(
-        ({ body }) => body.code,
-        (error: Error) => error.name,
-      );
+      const { leave, gone } = sendUntilGone('POST', path, beginning, typed);
       await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
       // As another process does, long after the last sign of life of this one.
       expect(await app.services.store.files.sweep(late)).toBe(1);
       expect(await stored()).toEqual(before);
-      leave.abort();
-      await sent;
+      leave();
+      await gone;
       expect(await app.services.store.files.sweep(late)).toBe(0);
     });
 
@@ -622,8 +624,12 @@ describe.each([
       expect(coded(await complete(id))).toEqual([404, 'not_found']);
     });
 
-    test('of nothing makes an empty file', async () => {
+    test('of nothing makes an empty file, and a part of nothing adds nothing', async () => {
       const { id } = await begin(Buffer.from(''));
+      const part = await append(id, 0, Buffer.from(''));
+      expect([part.status, part.headers.get('upload-offset')]).toEqual([204, '0']);
+      const bare = { token: ada.token, headers: { 'upload-offset': '0' } };
+      expect(coded(await app.request('PATCH', `${uploads}/${id}`, bare))).toEqual([400, 'invalid_request']);
       const { status, body } = await complete(id);
       expect([status, body.size]).toEqual([201, 0]);
       await app.request('DELETE', `${path}/${body.id}`, { token: ada.token });
@@ -633,23 +639,12 @@ describe.each([
       const before = await stored();
       const bytes = randomBytes(10 * 1024 * 1024);
       const { id } = await begin(bytes);
-      const leave = new AbortController();
-      const broken = new ReadableStream<Uint8Array>({
-        start: (controller) => controller.enqueue(bytes.subarray(0, 9 * 1024 * 1024)),
-      });
-      const sent = fetch(`${app.url}${uploads}/${id}`, {
-        method: 'PATCH',
-        headers: {
-          ...{ authorization: `Bearer ${ada.token}`, 'upload-offset': '0' },
-          'content-type': 'application/octet-stream',
-        },
-        body: broken,
-        duplex: 'half',
-        signal: leave.signal,
-      }).catch((error: Error) => error.name);
+      const part = { 'content-type': 'application/octet-stream', 'upload-offset': '0' };
+      const begun = bytes.subarray(0, 9 * 1024 * 1024);
+      const { leave, gone } = sendUntilGone('PATCH', `${uploads}/${id}`, begun, part);
       await expect.poll(async () => (await stored()).length).toBe(before.length + 1);
-      leave.abort();
-      expect(await sent).toBe('AbortError');
+      leave();
+      expect(await gone).toBe('AbortError');
       // The first piece, and what had come of the second.
       await expect.poll(async () => (await stored()).length).toBe(before.length + 2);
       const asked = await append(id, 1, Buffer.from('x'));

@@ -1,11 +1,16 @@
 /** Documents over HTTP: added in every way, taken in once whatever happens, and gone when they are deleted. */
+import { mkdtemp, rm, symlink, unlink } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { zipSync } from 'fflate';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { modelFolder } from '../knowledge/embedded/pinned-model.ts';
 import { makePdf, makeWord } from '../knowledge/parsing/test-documents.ts';
 import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { modelsDirectory } from '../test-embedder.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -211,6 +216,57 @@ test('a corpus says that it is stale until the embedder of today has embedded it
       }),
     { timeout: 15_000, interval: 50 },
   );
+});
+
+test('documents that come while there is no model are found by their words, and by their meaning once it is there', async () => {
+  const models = await mkdtemp(join(tmpdir(), 'service-models-'));
+  const local = await testApp({ settings: { modelsDirectory: models } });
+  const { token } = await local.register('ada');
+  const send = (method: string, path: string, body?: object) => local.request(method, path, { token, body });
+  const { body: made } = await send('POST', '/api/v1/corpora', { name: 'Pets' });
+  const corpus = `/api/v1/corpora/${made.id}`;
+  const addText = async (title: string, text: string) => {
+    const { body: job } = await send('POST', `${corpus}/documents`, { texts: [{ title, text }] });
+    await vi.waitFor(
+      async () =>
+        expect((await send('GET', `${corpus}/ingestion-jobs/${job.id}`)).body.status).toBe('completed'),
+      { timeout: 15_000, interval: 20 },
+    );
+  };
+  const search = async (query: string) => (await send('POST', `${corpus}/search`, { query })).body;
+  const foundByMeaning = (query: string, title: string) =>
+    vi.waitFor(
+      async () => {
+        const { mode, notice, data } = await search(query);
+        expect([mode, notice, data[0]?.document_title]).toEqual(['hybrid', null, title]);
+        expect(data[0].vector_rank).toBe(1);
+      },
+      { timeout: 20_000, interval: 50 },
+    );
+  const reindex = async () => expect((await send('POST', `${corpus}/reindex`)).status).toBe(202);
+  try {
+    await addText('Cat', 'The feline is called Mimi.');
+    const bare = await search('feline');
+    expect([bare.mode, bare.data[0].document_title]).toEqual(['keyword', 'Cat']);
+    expect(bare.notice).toMatch(/service embedder install/);
+    expect((await search('What name does my kitten have?')).data).toEqual([]);
+    await reindex();
+    const folder = basename(modelFolder(models));
+    await symlink(join(modelsDirectory, folder), join(models, folder));
+    await reindex();
+    await foundByMeaning('What name does my kitten have?', 'Cat');
+    // A model that is away for a while keeps nobody from adding to what it has embedded.
+    await unlink(join(models, folder));
+    await addText('Money', 'Taxes are due in March.');
+    expect((await search('taxes')).data[0].document_title).toBe('Money');
+    await symlink(join(modelsDirectory, folder), join(models, folder));
+    await reindex();
+    await foundByMeaning('When do I pay the government?', 'Money');
+    expect((await send('GET', corpus)).body).toMatchObject({ stale: false, stats: { documents: 2 } });
+  } finally {
+    await local.close();
+    await rm(models, { recursive: true });
+  }
 });
 
 test('whoever adds documents pays for their vectors, and a used up quota is why they fail', async () => {

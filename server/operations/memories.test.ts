@@ -234,6 +234,41 @@ test('what means the like is found without its words, by a person and by an agen
   expect(await ask('Whose cat?')).toContain('Nothing was remembered about it.');
 });
 
+test('a run is told of what means the like of its prompt, though they share no word', async () => {
+  await upstream.script([{ reply: { text: 'Fine.' } }]);
+  await remember('The feline is called Mimi.');
+  await remember('Invoices are paid in thirty days.');
+  const grace = await app.register(`grace${people}`);
+  await send('POST', '/memories', { scope: 'user', content: 'My kitten sleeps.' }, grace.token);
+  await ask('What name does the cat have?');
+  expect(await told()).toContain('Mimi');
+  expect(await told()).not.toMatch(/Invoices|kitten/);
+  // Nobody is asked what a prompt means where all is told already.
+  await ask('Hello.', grace.token);
+  expect(await told()).not.toContain('kitten');
+});
+
+test('a run whose prompt nobody can embed in time is told of memories by their words alone', async () => {
+  const headers = { ...mergePatch, 'if-match': '*' };
+  const choose = (body: Json) =>
+    app.request('PATCH', '/api/v1/settings/embedder', { token: app.operatorKey, body, headers });
+  await upstream.script([{ when: { task: 'embedding' }, reply: {} }]);
+  expect(coded(await choose({ provider: 'scripted', model: 'slow' }))).toEqual([200, null]);
+  try {
+    await remember('The cat is called Mimi.');
+    await remember('The feline sleeps.');
+    await upstream.script([
+      { when: { task: 'embedding' }, fail: { kind: 'hang' } },
+      { reply: { text: 'Fine.' } },
+    ]);
+    await ask('Which cat?');
+    expect(await told()).toContain('Mimi');
+    expect(await told()).not.toContain('feline');
+  } finally {
+    await choose({ provider: null, model: null });
+  }
+});
+
 test('whoever searches pays for the vectors that a provider makes', async () => {
   await upstream.script([
     { when: { task: 'embedding' }, reply: { usage: { input: 7 } } },

@@ -99,6 +99,69 @@ test.each([
   expect((await read()).body).toEqual(before);
 });
 
+const mebibyte = 2 ** 20;
+
+/** Sent piece by piece, as they are wanted; answers with what the process held more than before, at most. */
+async function mostHeldWhile(
+  send: (content: ReadableStream<Uint8Array>) => Promise<Answer>,
+  mebibytes: number,
+) {
+  const held = () => {
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const before = held();
+  let most = before;
+  const piece = new Uint8Array(mebibyte).fill(120);
+  const head = `--x\r\nContent-Disposition: form-data; name="file"; filename="large"\r\n\r\n`;
+  let sent = 0;
+  const content = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(Buffer.from(head)),
+    pull(controller) {
+      most = Math.max(most, held());
+      sent += 1;
+      if (sent <= mebibytes) return controller.enqueue(piece);
+      controller.enqueue(Buffer.from('\r\n--x--\r\n'));
+      controller.close();
+    },
+  });
+  const answer = await send(content);
+  return { answer, mebibytes: (Math.max(most, held()) - before) / mebibyte };
+}
+
+describe.each([
+  ['the disk', 'fs', true],
+  ['a bucket', 's3', hasS3],
+] as const)('a large file on its way to %s', (_, backend, here) => {
+  test.skipIf(!here)(
+    'passes through the memory of the server in small parts',
+    { timeout: 60_000 },
+    async () => {
+      const size = 300;
+      const place = backend === 's3' ? bucket() : {};
+      const limit = { max_file_bytes: size * mebibyte };
+      expect((await change({ backend, ...place, ...limit })).status).toBe(200);
+      try {
+        const { answer, mebibytes } = await mostHeldWhile(async (body) => {
+          const headers = {
+            ...{ authorization: `Bearer ${ada.token}`, 'content-type': 'multipart/form-data; boundary=x' },
+          };
+          const given = { method: 'POST', headers, body, duplex: 'half' as const };
+          const sent = await fetch(`${app.url}/api/v1/files`, given);
+          return { status: sent.status, headers: sent.headers, body: await sent.json() };
+        }, size);
+        expect(answer).toMatchObject({ status: 201, body: { size: size * mebibyte } });
+        // Of S3 a few parts of 8 MiB are on their way at a time; the rest is what is waiting to be collected.
+        expect(mebibytes).toBeLessThan(size / 2);
+        const one = `/api/v1/files/${answer.body.id}`;
+        await app.request('DELETE', one, { token: ada.token, headers: { 'if-match': '*' } });
+      } finally {
+        await change({ backend: 'fs', max_file_bytes: 2000 });
+      }
+    },
+  );
+});
+
 describe.skipIf(!hasS3)('a bucket', () => {
   test('takes new files on every node, and each file is read from where it lies', async () => {
     const node = await testApp({ settings: app.services.settings });

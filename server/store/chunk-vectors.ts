@@ -1,5 +1,6 @@
 /** What embedders made of passages: written beside them, and compared with that of a question. */
 import type { Knex } from 'knex';
+import { codeOf, nearCells, placeInCells } from './chunk-cells.ts';
 import { insertRows } from './insert-rows.ts';
 import { guard, inScope } from './migrations/0006-tenancy.ts';
 import { createEmbeddingSpaces } from './migrations/0024-chunks.ts';
@@ -35,17 +36,13 @@ export async function writeVectors(
   await sql('chunk_vectors').where({ space }).whereIn('number', numbers).delete();
   if (sql.client.config.client === 'pg') return insertHalves(sql, corpus, space, rows);
   const place = { corpus_number: corpus.number, space };
-  await sql('chunk_codes').where(place).whereIn('number', numbers).delete();
+  await sql('chunk_codes').where({ space }).whereIn('number', numbers).delete();
   await insertRows(
     sql,
     'chunk_vectors',
     rows.map(({ number, vector }) => ({ ...place, number, vector: bytesOf(vector) })),
   );
-  await insertRows(
-    sql,
-    'chunk_codes',
-    rows.map(({ number, vector }) => ({ ...place, number, code: codeOf(vector) })),
-  );
+  await placeInCells(sql, place, rows);
 }
 
 async function insertHalves(
@@ -119,9 +116,15 @@ export interface VectorBounds {
   readonly mostCompared: number;
   /** So many of the nearest are looked at before it is known which of them may be found. */
   readonly compared: number;
+  /** SQLite compares the codes of about so many, those of the nearest cells. */
+  readonly codes: number;
 }
 
-const usualBounds: VectorBounds = { mostCompared: 10_000, compared: 1000 };
+/** A vector on SQLite is larger, and a look at the nearest codes costs less than a walk through a graph. */
+const usualBounds = (sql: Knex): VectorBounds => ({
+  mostCompared: sql.client.config.client === 'sqlite3' ? 2000 : 10_000,
+  ...{ compared: 1000, codes: 16_000 },
+});
 
 /** The nearest first. Within a transaction on PostgreSQL. */
 export async function nearest(
@@ -129,7 +132,7 @@ export async function nearest(
   corpora: readonly SearchedCorpus[],
   question: VectorQuestion,
   narrow: Narrow,
-  bounds = usualBounds,
+  bounds = usualBounds(sql),
 ): Promise<NearChunk[]> {
   if (!(await keepsVectors(sql))) return [];
   const space = await sql('embedding_spaces').where({ identity: question.embedder }).first('number');
@@ -146,10 +149,29 @@ export async function nearest(
   const { compared } = bounds;
   // Nearly every passage may be found: it is cheaper to ask that of the nearest alone.
   const near = await nearestOf(search, Math.max(compared, question.limit));
-  const visible = await visibleOf(sql, near, narrow);
-  const found = near.filter(({ number }) => visible.has(number)).slice(0, question.limit);
+  const found = await firstVisible(sql, near, question.limit, narrow);
   if (found.length === question.limit || near.length < compared) return found;
   return nearestOf(search, question.limit, narrow);
+}
+
+/** Mostly the first part has enough of them. */
+async function firstVisible(
+  sql: Knex,
+  near: readonly NearChunk[],
+  limit: number,
+  narrow: Narrow,
+): Promise<NearChunk[]> {
+  const found: NearChunk[] = [];
+  for (
+    let at = 0, size = limit + 50;
+    at < near.length && found.length < limit;
+    at += size, size = near.length
+  ) {
+    const part = near.slice(at, at + size);
+    const visible = await visibleOf(sql, part, narrow);
+    found.push(...part.filter(({ number }) => visible.has(number)));
+  }
+  return found.slice(0, limit);
 }
 
 async function visibleOf(
@@ -202,7 +224,7 @@ async function byBytes(search: VectorSearch, limit: number, narrow?: Narrow): Pr
 /** Codes tell roughly what is near; the vectors themselves put that in its order. */
 async function byCodes(search: VectorSearch, limit: number, narrow?: Narrow): Promise<NearChunk[]> {
   const { sql, vector, space, bounds } = search;
-  const near = among(search, 'chunk_codes', narrow)
+  const near = codesAmong(search, narrow)
     .select('chunk_codes.number')
     .orderByRaw('vec_distance_hamming(vec_bit(code), vec_bit(?))', [codeOf(vector)])
     .limit(Math.max(bounds.compared, limit));
@@ -212,6 +234,14 @@ async function byCodes(search: VectorSearch, limit: number, narrow?: Narrow): Pr
     .select('number', sql.raw('1 - vec_distance_cosine(vector, ?) as score', [bytesOf(vector)]))
     .orderBy([{ column: 'score', order: 'desc' }, 'number'])
     .limit(limit);
+}
+
+/** Those of the nearest cells; of all cells where only a part may be found, which may lie in any of them. */
+function codesAmong({ sql, numbers, space, vector, bounds }: VectorSearch, narrow: Narrow | undefined) {
+  const most = narrow ? Number.MAX_SAFE_INTEGER : bounds.codes;
+  const cells = nearCells(sql, { corpora: numbers, space }, vector, most);
+  const query = sql('chunk_codes').whereIn('chunk_codes.cell', cells);
+  return narrow ? narrow(query.join('chunks', 'chunks.number', 'chunk_codes.number')) : query;
 }
 
 async function byHalves(search: VectorSearch, limit: number, narrow?: Narrow): Promise<NearChunk[]> {
@@ -232,8 +262,12 @@ async function byGraph(search: VectorSearch, limit: number): Promise<NearChunk[]
   const { sql, organizations, vector } = search;
   const size = vector.length;
   const distance = sql.raw(`vector::halfvec(${size}) <=> ?::halfvec(${size})`, [textOf(vector)]);
-  await sql.raw(`set local hnsw.ef_search = ${Math.min(1000, Math.max(100, limit))}`);
-  await sql.raw('set local hnsw.iterative_scan = strict_order');
+  // The planner expects a handful of rows behind conditions that it has no figures for, and would sort all that there are.
+  await sql.raw(
+    `select set_config('hnsw.ef_search', ?, true), set_config('hnsw.iterative_scan', 'strict_order', true),
+       set_config('enable_sort', 'off', true)`,
+    [String(Math.min(1000, Math.max(100, limit)))],
+  );
   return among(search, 'chunk_vectors', undefined)
     .whereIn('organization_id', organizations)
     .whereRaw(`vector_dims(vector) = ${size}`)
@@ -292,12 +326,4 @@ function bytesOf(vector: Float32Array): Buffer {
 
 function textOf(vector: Float32Array): string {
   return `[${vector.join(',')}]`;
-}
-
-/** Which of its numbers are above zero. */
-function codeOf(vector: Float32Array): Buffer {
-  const code = Buffer.alloc(Math.ceil(vector.length / 8));
-  for (const [index, value] of vector.entries())
-    if (value > 0) code[index >> 3] = (code[index >> 3] ?? 0) | (1 << (index & 7));
-  return code;
 }

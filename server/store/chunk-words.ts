@@ -134,10 +134,10 @@ async function candidatesOf(search: CandidateSearch, terms: readonly WeighedTerm
     for (const row of await matching(search, words, sign)) found.set(row.number, row);
   };
   if (rare.length > 0) await collect(rare, '|');
-  if (rare.length === terms.length) return [...found.values()];
-  const all = terms.map(({ term }) => term);
-  for (let count = all.length; count > 0 && found.size < enough; count = Math.floor(count / 2))
-    await collect(all.slice(0, count), '&');
+  // What holds a rare one is there by now.
+  const common = terms.slice(rare.length).map(({ term }) => term);
+  for (let count = common.length; count > 0 && found.size < enough; count = Math.floor(count / 2))
+    await collect(common.slice(0, count), '&');
   return [...found.values()];
 }
 

@@ -1,9 +1,12 @@
 /** Passages and how they are found: the same on both engines. */
+import type { Knex } from 'knex';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import type { NewChunk } from './chunk-index.ts';
 import { type Narrow, nearest, type VectorBounds } from './chunk-vectors.ts';
+import { rankByWords } from './chunk-words.ts';
 import type { Database } from './database.ts';
+import { chunkCells } from './migrations/0033-chunk-cells.ts';
 import { openPostgres } from './postgres.ts';
 import type { Reach } from './reach.ts';
 import { openSqlite } from './sqlite.ts';
@@ -237,6 +240,17 @@ describeStores('Chunks', (store, engine) => {
     expect(await byVector(ada, [one, two], [1])).toHaveLength(3);
   });
 
+  it('finds what holds several common words, where rare ones are not enough', async () => {
+    const corpus = await newCorpus(ada);
+    const texts = ['owl', ...Array.from({ length: 60 }, (_, at) => ['oak elm', 'oak', 'elm'][at % 3] ?? '')];
+    await write(ada, corpus, texts);
+    const found = await database.read('installation', async (sql) => {
+      const corpora = await sql('searched_corpora').where({ corpus_id: corpus });
+      return rankByWords(sql, corpora, { text: 'oak owl elm', limit: 10, budget: 30 }, (query) => query);
+    });
+    expect(await textsOf(ada, found)).toEqual(['owl', ...Array<string>(9).fill('oak elm')]);
+  });
+
   it('finds nothing of another organization, and scores as if there were none', async () => {
     const [mine, hers] = [await newCorpus(ada), await newCorpus(mallory)];
     await write(ada, mine, ['an osprey', 'something else'], { vectors: [[1], [0.1]] });
@@ -264,7 +278,7 @@ describeStores('Chunks', (store, engine) => {
   });
 
   describe('of more vectors than are compared one by one', () => {
-    const bounds = { mostCompared: 400, compared: 150 };
+    const bounds = { mostCompared: 400, compared: 150, codes: 500 };
     const size = 256;
     let corpus: string;
     let hidden: string;
@@ -324,9 +338,7 @@ describeStores('Chunks', (store, engine) => {
     ): Promise<Seen> {
       const statements: string[] = [];
       const found = await database.read(ada, async (sql) => {
-        // The planner knows that a sort of so few is as cheap as a walk.
-        if (engine.dialect === 'postgresql')
-          for (const setting of ['enable_sort = off', ...settings]) await sql.raw(`set local ${setting}`);
+        for (const setting of settings) await sql.raw(`set local ${setting}`);
         const corpora = await sql('searched_corpora').where({ corpus_id: from });
         const listen = ({ sql: text }: { sql: string }) => statements.push(text);
         sql.on('query', listen);
@@ -385,6 +397,94 @@ describeStores('Chunks', (store, engine) => {
       }
     });
 
+    // What PostgreSQL has an index of its own for.
+    if (engine.dialect === 'sqlite') {
+      interface CellRow {
+        readonly number: number;
+        readonly codes: number;
+        readonly counted: number;
+      }
+      const cellsOf = async (corpusId: string): Promise<CellRow[]> =>
+        engine
+          .sql()('chunk_cells')
+          .join('searched_corpora', 'searched_corpora.number', 'chunk_cells.corpus_number')
+          .where('searched_corpora.corpus_id', corpusId)
+          .select('chunk_cells.number', 'chunk_cells.codes')
+          .select(
+            engine.sql().raw('(select count(*) from chunk_codes where cell = chunk_cells.number) as counted'),
+          );
+
+      it('near ones lie together in cells of a bounded size, of which a search reads a few', async () => {
+        const cells = await cellsOf(corpus);
+        expect(cells.map(({ codes }) => codes)).toEqual(cells.map(({ counted }) => counted));
+        expect(cells.reduce((sum, { codes }) => sum + codes, 0)).toBe(vectors.size);
+        expect(cells.length).toBeGreaterThan(2);
+        for (const { codes } of cells) expect(codes).toBeLessThanOrEqual(512);
+        const { found } = await search(near(centres[7] ?? fail()), { within: { ...bounds, codes: 1 } });
+        const numbers = found.map(({ number }) => number);
+        expect(numbers).toHaveLength(10);
+        const read = await engine
+          .sql()('chunk_codes')
+          .whereIn('number', numbers)
+          .distinct('cell')
+          .pluck('cell');
+        expect(read).toHaveLength(1);
+      });
+
+      it('an older database gets its cells when it is opened, and finds the same', async () => {
+        const asked = near(centres[9] ?? fail());
+        const before = await search(asked, { within: { ...bounds, codes: vectors.size } });
+        await database.write('installation', async (sql) => {
+          await sql.raw('drop table chunk_codes');
+          await sql.raw('drop table chunk_cells');
+          await chunkCells.up(sql);
+        });
+        const after = await search(asked, { within: { ...bounds, codes: vectors.size } });
+        expect(after.found).toEqual(before.found);
+        expect(await recallOf(vectors.keys())).toBeGreaterThanOrEqual(0.95);
+      });
+
+      it('as many of one direction as there may be are parted all the same, and go with their documents', async () => {
+        const alike = await newCorpus(ada);
+        const document = await write(
+          ada,
+          alike,
+          Array.from({ length: 1200 }, () => 'x'),
+          { vectors: Array.from({ length: 1200 }, () => [1, 1, 1]) },
+        );
+        const cells = await cellsOf(alike);
+        expect(cells.length).toBeGreaterThan(2);
+        for (const { codes, counted } of cells) {
+          expect(codes).toBe(counted);
+          expect(codes).toBeLessThanOrEqual(512);
+        }
+        await remove(ada, document);
+        expect((await cellsOf(alike)).map(({ codes }) => codes)).toEqual(cells.map(() => 0));
+        await write(ada, alike, ['y'], { vectors: [[0, 1, 0]] });
+        expect(await cellsOf(alike)).toMatchObject([{ codes: 1, counted: 1 }]);
+      });
+    }
+
+    if (engine.dialect === 'postgresql')
+      it('the planner walks the graph, in the eyes of one organization and of the server', async () => {
+        for (const scope of [ada, 'installation'] as const) {
+          const plans = await database.read(scope, async (sql) => {
+            const corpora = await sql('searched_corpora').where({ corpus_id: corpus });
+            const asked: { sql: string; bindings: readonly Knex.RawBinding[] }[] = [];
+            const listen = (query: (typeof asked)[number]) => asked.push(query);
+            sql.on('query', listen);
+            const question = { embedder: 'wide', vector: near(centres[3] ?? fail()), limit: 10 };
+            await nearest(sql, corpora, question, visible, bounds);
+            sql.off('query', listen);
+            const walk = asked.find(({ sql: text }) => text.includes('order by vector::halfvec')) ?? fail();
+            const { rows } = await sql.raw(`explain ${walk.sql.replaceAll(/\$\d+/g, '?')}`, walk.bindings);
+            return rows.map((row: Record<string, string>) => row['QUERY PLAN']).join('\n');
+          });
+          expect(plans).toContain(`Index Scan using chunk_vectors_${size}`);
+          expect(plans).not.toContain('Sort');
+        }
+      });
+
     // The graph is for the vectors of everybody: here most of them are another corpus's.
     if (engine.dialect === 'postgresql')
       it('where the walk through the graph ends before it has met enough, each is compared', async () => {
@@ -401,7 +501,7 @@ describeStores('Chunks', (store, engine) => {
         await publish(ada, document);
         const asked = near(centres[5] ?? fail());
         const { statements, found } = await search(asked, {
-          ...{ from: small, within: { mostCompared: 20, compared: 30 } },
+          ...{ from: small, within: { ...bounds, mostCompared: 20, compared: 30 } },
           settings: ['hnsw.max_scan_tuples = 1', 'hnsw.scan_mem_multiplier = 1'],
         });
         expect(statements.join('\n')).toMatch(/hnsw\.ef_search[\s\S]*with "mine" as materialized/);

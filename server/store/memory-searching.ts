@@ -58,7 +58,7 @@ export interface KeywordQuery {
   readonly filters?: SearchFilters;
 }
 
-export async function keywordSearch(
+async function keywordSearch(
   sql: Knex,
   marks: readonly string[],
   { query, mostHits, filters = {} }: KeywordQuery,

@@ -31,6 +31,7 @@ import { memories } from './migrations/0026-memories.ts';
 import { fileUploads } from './migrations/0027-file-uploads.ts';
 import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
+import { chunkCells } from './migrations/0033-chunk-cells.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -59,6 +60,7 @@ const migrations: readonly Migration[] = [
     embedders,
     memories,
     fileUploads,
+    chunkCells,
     webSearch,
     mcpServers,
   ],

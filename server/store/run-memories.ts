@@ -2,10 +2,9 @@
 import type { Knex } from 'knex';
 import type { Memory, MemorySearch, Role, Scope } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { markOfOwner } from './memory-index.ts';
 import { type MemoryOwner, ofAgent, ofWorkspace, ownerInSession, ownerOfPerson } from './memory-owners.ts';
 import { type MemoryRow, toMemory, unexpired } from './memory-rows.ts';
-import { type FoundMemories, keywordSearch, placeOfOwners, searchMemories } from './memory-searching.ts';
+import { type FoundMemories, placeOfOwners, searchMemories } from './memory-searching.ts';
 import { type MemoryText, memoriesWithoutVector, type QueryMeaning } from './memory-vectors.ts';
 import { insertMemory, type MemoryInput, toldTwice } from './memory-writing.ts';
 import type { StoreParts } from './parts.ts';
@@ -32,8 +31,13 @@ export type AgentSearch = Pick<MemorySearch, 'query' | 'scopes' | 'top_k'>;
 export interface RunMemories {
   /** Whether the person wants agents to remember. */
   isWanted(run: RememberingRun): Promise<boolean>;
-  /** What people want always to count, the newest first, then what shares words with the prompt. */
-  recall(run: RememberingRun, prompt: string): Promise<Memory[]>;
+  /**
+   * What people want always to count, the newest first, then what shares words with the prompt, or means the like where
+   * there is its vector.
+   */
+  recall(run: RememberingRun, prompt: string, meaning: QueryMeaning | null): Promise<Memory[]>;
+  /** Whether the run may read any beside these. */
+  knowsMore(run: RememberingRun, told: readonly Pick<Memory, 'id'>[]): Promise<boolean>;
   /** Throws `role_required`, `scope_required`, `duplicate`, or `quota_exceeded`. */
   save(run: RememberingRun, input: AgentMemory): Promise<Memory>;
   /** By words, and by meaning too where there is the vector of the query. Throws `role_required` or `scope_required`. */
@@ -41,7 +45,7 @@ export interface RunMemories {
   /** The newest of what the run reads that this embedder has made no vector of. Throws as `search` does. */
   withoutVector(
     run: RememberingRun,
-    search: AgentSearch,
+    search: Pick<AgentSearch, 'scopes'>,
     embedder: string,
     most: number,
   ): Promise<readonly MemoryText[]>;
@@ -54,17 +58,25 @@ export function runMemoryRepository({ database, clock }: StoreParts): RunMemorie
   const now = (): number => clock.now().getTime();
   return {
     isWanted: (run) => database.read('installation', (sql) => isWanted(sql, run)),
-    recall: (run, prompt) =>
+    recall: (run, prompt, meaning) =>
       database.read('installation', async (sql) => {
         // Of most runs nobody remembers anything: that is told by one look.
         if (!(await isAnythingKept(sql, run))) return [];
         const rights = await rightsOf(sql, run, 'memories:read');
         if ('refusal' in rights || rights.owners.length === 0) return [];
         const lasting = await lastingMemories(sql, rights.owners, now());
-        const marks = rights.owners.map(markOfOwner);
-        const matching = await keywordSearch(sql, marks, { query: prompt, mostHits: mostMatching }, now());
-        const all = new Map([...lasting, ...matching.map(({ row }) => row)].map((row) => [row.id, row]));
-        return [...all.values()].map(toMemory);
+        const search = { query: prompt, top_k: mostMatching };
+        const matching = await searchMemories(sql, placeOfOwners(rights.owners), search, meaning, now());
+        const all = [...lasting.map(toMemory), ...matching.data.map(({ memory }) => memory)];
+        return [...new Map(all.map((memory) => [memory.id, memory])).values()];
+      }),
+    knowsMore: (run, told) =>
+      database.read('installation', async (sql) => {
+        if (!(await isAnythingKept(sql, run))) return false;
+        const rights = await rightsOf(sql, run, 'memories:read');
+        if ('refusal' in rights) return false;
+        const ids = told.map(({ id }) => id);
+        return (await ofOwners(sql, rights.owners, now()).whereNotIn('id', ids).first('id')) !== undefined;
       }),
     save: (run, input) =>
       database
@@ -100,7 +112,7 @@ export function runMemoryRepository({ database, clock }: StoreParts): RunMemorie
 }
 
 /** Whose memories the run searches. Throws Problem where it may not. */
-async function readOwners(sql: Knex, run: RememberingRun, { scopes }: AgentSearch) {
+async function readOwners(sql: Knex, run: RememberingRun, { scopes }: Pick<AgentSearch, 'scopes'>) {
   const { owners } = granted(await rightsOf(sql, run, 'memories:read'));
   return owners.filter(({ scope }) => !scopes || scopes.includes(scope));
 }
@@ -115,10 +127,14 @@ async function isAnythingKept(sql: Knex, { workspaceId }: RememberingRun): Promi
   return (await sql('memories').where('organization_id', organization).first('id')) !== undefined;
 }
 
+function ofOwners(sql: Knex, owners: readonly MemoryOwner[], now: number) {
+  const keys = owners.map(({ owner_key }) => owner_key);
+  return unexpired(sql<MemoryRow>('memories').whereIn('owner_key', keys), now);
+}
+
 /** Whatever the prompt is: how people want things, and what the session itself noted. */
 function lastingMemories(sql: Knex, owners: readonly MemoryOwner[], now: number): Promise<MemoryRow[]> {
-  const keys = owners.map(({ owner_key }) => owner_key);
-  return unexpired(sql<MemoryRow>('memories').whereIn('owner_key', keys), now)
+  return ofOwners(sql, owners, now)
     .where((lasting) => lasting.whereIn('kind', ['preference', 'instruction']).orWhere({ scope: 'session' }))
     .orderBy(['created_at', 'id'].map((column) => ({ column, order: 'desc' })))
     .limit(mostLasting);

@@ -1,11 +1,14 @@
 /** What every storage keeps to, on disk and in a real S3 storage, from one text. */
-import { randomBytes } from 'node:crypto';
-import { glob, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { glob, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { newId } from '../../ids.ts';
 import { hasS3, startS3, type TestS3 } from '../test-s3.ts';
 import { diskStorage } from './disk.ts';
@@ -199,6 +202,119 @@ describe.skipIf(!hasS3)('a bucket', () => {
         vi.stubEnv('AWS_PROFILE', name);
         expect(await tryIt()).toBe('mine');
       }
+    });
+
+    describe('takes those that a service lends', () => {
+      const role = 'arn:aws:iam::123456789012:role/files';
+      /** What the service was asked. */
+      let asked: { readonly url: string; readonly headers: IncomingHttpHeaders; readonly body: string }[] =
+        [];
+      let lender: Server;
+
+      beforeAll(async () => {
+        lender = createServer(async (request, response) => {
+          const { url = '', headers } = request;
+          const body = (await buffer(request)).toString();
+          asked.push({ url, headers, body });
+          response.end(url.startsWith('/federation') ? lentAsJson() : lentAsXml(body));
+        }).listen(0, '127.0.0.1');
+        await once(lender, 'listening');
+      });
+      afterAll(() => lender.close());
+      beforeEach(async () => {
+        asked = [];
+        const { port } = lender.address() as AddressInfo; // it listens on a port
+        const url = `http://127.0.0.1:${port}`;
+        for (const service of ['STS', 'SSO']) vi.stubEnv(`AWS_ENDPOINT_URL_${service}`, url);
+        vi.stubEnv('AWS_REGION', 'us-east-1');
+        vi.stubEnv('HOME', home);
+      });
+
+      const lent = {
+        accessKeyId: 'lent-key',
+        secretAccessKey: 'lent secret',
+        sessionToken: 'lent for an hour',
+      };
+      const expiration = Date.now() + 3_600_000;
+      const lentAsJson = () => JSON.stringify({ roleCredentials: { ...lent, expiration } });
+      const lentAsXml = (body: string) => {
+        const action = new URLSearchParams(body).get('Action');
+        return `<${action}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><${action}Result><Credentials>
+          <AccessKeyId>${lent.accessKeyId}</AccessKeyId><SecretAccessKey>${lent.secretAccessKey}</SecretAccessKey>
+          <SessionToken>${lent.sessionToken}</SessionToken>
+          <Expiration>${new Date(expiration).toISOString()}</Expiration>
+          </Credentials></${action}Result></${action}Response>`;
+      };
+
+      /** What the bucket is asked with: the server of the tests lends nothing, and refuses every key that is lent. */
+      const keyShown = async () => {
+        const { credentials: _, ...bucket } = server.settings;
+        const shown: Headers[] = [];
+        const storage = s3Storage(bucket, null, (url, given) => {
+          if (String(url).startsWith(bucket.endpoint ?? '?')) shown.push(new Headers(given?.headers));
+          return fetch(url, given);
+        });
+        await expect(storage.ping(AbortSignal.timeout(5000))).rejects.toMatchObject({
+          code: 'storage_unavailable',
+        });
+        return [
+          shown[0]?.get('authorization')?.match(/Credential=([^/]*)/)?.[1],
+          shown[0]?.get('x-amz-security-token'),
+        ];
+      };
+      const keyLent = [lent.accessKeyId, lent.sessionToken];
+      const useProfile = async (name: string, config: string) => {
+        await writeFile(join(home, `config-${name}`), `[profile ${name}]\n${config}\n`);
+        vi.stubEnv('AWS_CONFIG_FILE', join(home, `config-${name}`));
+        vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(home, 'none'));
+        vi.stubEnv('AWS_PROFILE', name);
+      };
+
+      test('to a role that another key may take', async () => {
+        const other = 'aws_access_key_id = the-key-of-somebody\naws_secret_access_key = a secret';
+        await useProfile('role', `role_arn = ${role}\nsource_profile = other\n[profile other]\n${other}`);
+        expect(await keyShown()).toEqual(keyLent);
+        const [{ body, headers } = { body: '', headers: {} }] = asked;
+        expect(Object.fromEntries(new URLSearchParams(body))).toMatchObject({
+          Action: 'AssumeRole',
+          RoleArn: role,
+        });
+        expect(headers.authorization).toContain('Credential=the-key-of-somebody/');
+      });
+
+      test('to who shows a token of its cluster', async () => {
+        await writeFile(join(home, 'token'), 'header.claims.signature');
+        vi.stubEnv('AWS_WEB_IDENTITY_TOKEN_FILE', join(home, 'token'));
+        vi.stubEnv('AWS_ROLE_ARN', role);
+        vi.stubEnv('AWS_CONFIG_FILE', join(home, 'none'));
+        vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(home, 'none'));
+        expect(await keyShown()).toEqual(keyLent);
+        expect(Object.fromEntries(new URLSearchParams(asked[0]?.body))).toMatchObject({
+          Action: 'AssumeRoleWithWebIdentity',
+          RoleArn: role,
+          WebIdentityToken: 'header.claims.signature',
+        });
+      });
+
+      test('to a person who has signed in there', async () => {
+        const start = 'https://people.example/start';
+        const cache = join(home, '.aws/sso/cache');
+        await mkdir(cache, { recursive: true });
+        const signedIn = {
+          accessToken: 'of a person',
+          expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
+        };
+        const name = createHash('sha1').update(start).digest('hex');
+        await writeFile(join(cache, `${name}.json`), JSON.stringify({ startUrl: start, ...signedIn }));
+        const account = { sso_account_id: '123456789012', sso_role_name: 'files', sso_region: 'us-east-1' };
+        const lines = Object.entries({ sso_start_url: start, ...account }).map(
+          ([key, value]) => `${key} = ${value}`,
+        );
+        await useProfile('person', lines.join('\n'));
+        expect(await keyShown()).toEqual(keyLent);
+        expect(asked[0]?.url).toMatch(/^\/federation\/credentials\?.*role_name=files/);
+        expect(asked[0]?.headers['x-amz-sso_bearer_token']).toBe('of a person');
+      });
     });
   });
 
