@@ -515,6 +515,16 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await response.text();
     return ask('POST', replyPath, { body: { decision: 'allow_once' } });
   },
+  plan_is_draft: async () => {
+    const written = { title: 'Mend it', content: 'Look.', draft: true };
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'plan', arguments: written }] } },
+      { reply: { text: 'Not done.' } },
+    ]);
+    const { body } = await query({ prompt: 'x', agent_slug: 'plan' });
+    const { body: page } = await ask('GET', `/api/v1/plans?session_id=${body.session_id}`);
+    return ask('POST', `/api/v1/plans/${page.data[0].id}/approve`, { body: {} });
+  },
   file_in_use: async () => {
     const { corpus, file } = await corpusWithFile();
     await ask('POST', `${corpus}/documents`, { body: { file_ids: [file] } });

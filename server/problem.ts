@@ -66,6 +66,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   upload_conflict: { status: 409, title: 'The upload is not where the request expects it.' },
   set_by_environment: { status: 409, title: 'The environment says it.' },
   already_answered: { status: 409, title: 'Already answered.' },
+  plan_is_draft: { status: 409, title: 'The plan is a draft.' },
   file_in_use: { status: 409, title: 'The file is in use.' },
   corpora_stale: { status: 409, title: 'Corpora would have to be re-indexed.' },
   ingestion_conflict: { status: 409, title: 'The ingestion job is in another state.' },

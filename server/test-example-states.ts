@@ -164,6 +164,7 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     headers: { 'if-match': '*', ...mergePatch },
   }),
   testStorage: asOperator,
+  updatePlan: async () => ({ headers: { 'if-match': '*', ...mergePatch } }),
   getWebSearchSettings: asOperator,
   updateWebSearchSettings: async (server) => ({
     ...(await asOperator(server)),

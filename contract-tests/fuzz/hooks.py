@@ -798,6 +798,11 @@ def point_at_plan(case):
     case.path_parameters["plan_id"] = once("plan", new_plan)
 
 
+def change_plan(case):
+    point_at_plan(case)
+    case.headers["If-Match"] = "*"
+
+
 def point_at_doomed_plan(case):
     case.path_parameters["plan_id"] = new_plan()
     body = {name: value for name, value in (case.body or {}).items() if name == "comment"}
@@ -1230,7 +1235,8 @@ POINTERS = {
     "trustWorkspace": trust_what_was_read,
     "revokeWorkspaceTrust": point_at_workspace,
     "getPlan": point_at_plan,
-    "updatePlan": point_at_plan,
+    "getPlanContent": point_at_plan,
+    "updatePlan": change_plan,
     "listPlanVersions": point_at_plan,
     "deletePlan": lambda case: case.path_parameters.update(plan_id=new_plan()),
     "approvePlan": point_at_doomed_plan,

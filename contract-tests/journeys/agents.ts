@@ -59,6 +59,8 @@ export function agentJourneys(target: () => Target): void {
     const header = { 'If-Match': read.response.headers.get('ETag') ?? '' };
     const change = { params: { path, header }, body: { title: 'Mend the flaky test' } };
     expectShape('Plan', (await client.PATCH(place, change)).data);
+    const without = { params: { path }, body: { title: 'Mend it' }, ...preferring(428) };
+    expect(await refusal(client.PATCH(place, without))).toMatchObject({ code: 'precondition_required' });
     const stale = await refusal(client.PATCH(place, { ...change, ...preferring(412) }));
     expect(stale).toMatchObject({ status: 412, code: 'precondition_failed' });
     const rejected = await client.POST(`${place}/reject`, {
@@ -67,7 +69,10 @@ export function agentJourneys(target: () => Target): void {
     });
     expectShape('Plan', rejected.data);
     expect(rejected.data.status).toBe('rejected');
-    await client.PATCH(place, { params: { path }, body: { content: 'Only look.' } });
+    const any = { 'If-Match': '*' };
+    await client.PATCH(place, { params: { path, header: any }, body: { content: 'Only look.' } });
+    const text = await client.GET(`${place}/content`, { params: { path }, parseAs: 'text' });
+    await liveOnly(() => expect(text.data).toBe('# Mend the flaky test\n\nOnly look.\n'));
     const { data: versions } = await client.GET(`${place}/versions`, { params: { path } });
     expectShape('PlanVersionPage', versions);
     await liveOnly(() => expect(versions.data.map(({ version }) => version)).toEqual([3, 2, 1]));
@@ -79,9 +84,7 @@ export function agentJourneys(target: () => Target): void {
     const twice = await refusal(client.POST(`${place}/approve`, { ...approval, ...preferring(409) }));
     expect(twice).toMatchObject({ status: 409, code: 'already_answered' });
     await liveOnly(() =>
-      expect
-        .poll(async () => (await client.GET(place, { params: { path } })).data.status)
-        .toBe('carried_out'),
+      expect.poll(async () => (await client.GET(place, { params: { path } })).data.status).toBe('done'),
     );
     expect((await client.DELETE(place, { params: { path } })).response.status).toBe(204);
   });

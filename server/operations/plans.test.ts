@@ -1,8 +1,12 @@
 /** The plans family over HTTP: an agent proposes, a person edits, rejects or approves, and a run carries it out. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
-import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { type Account, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { databases, type LastingDatabase, lastingDatabase, newMasterKey } from '../test-database.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -11,14 +15,8 @@ let mallory: Account;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  app = await testApp({ config: scriptedSettings(upstream.url) });
-  ada = await app.register('ada');
-  mallory = await app.register('mallory');
 });
-afterAll(async () => {
-  await app.close();
-  await upstream.stop();
-});
+afterAll(() => upstream.stop());
 
 const written = { title: 'Mend it', content: '1. Look.\n2. Mend.' };
 const proposing = [
@@ -34,7 +32,8 @@ beforeEach(() => upstream.script(proposing));
 const path = '/api/v1/plans';
 
 function ask(method: string, target: string, body?: object, token = ada.token) {
-  return app.request(method, target, { token, ...(body && { body }) });
+  const headers = method === 'PATCH' ? { ...mergePatch, 'if-match': '*' } : {};
+  return app.request(method, target, { token, headers, ...(body && { body }) });
 }
 
 /** Has the agent propose a plan, and answers with it. */
@@ -47,6 +46,14 @@ async function proposed(sessionId?: string): Promise<Json> {
   return plan;
 }
 
+/** All of a run that has ended, or does so. */
+async function runtimeEvents(runId: string): Promise<Json[]> {
+  const response = await app.stream('GET', `/api/v1/runs/${runId}/events`, { token: ada.token });
+  const events: Json[] = [];
+  for await (const { event, data } of readEvents(response)) if (event === 'runtime') events.push(data);
+  return events;
+}
+
 async function endOf(runId: string): Promise<Json> {
   const response = await app.stream('GET', `/api/v1/runs/${runId}/events`, { token: ada.token });
   let last: Json;
@@ -54,7 +61,24 @@ async function endOf(runId: string): Promise<Json> {
   return last;
 }
 
-describe('a plan', () => {
+describe.each(databases)('on %s, a plan', (dialect) => {
+  let folder: string;
+  let database: LastingDatabase;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'service-plans-'));
+    database = await lastingDatabase(dialect, folder);
+    const settings = { databaseUrl: database.url, masterKeyFile: await newMasterKey(folder) };
+    app = await testApp({ config: scriptedSettings(upstream.url), settings });
+    ada = await app.register('ada');
+    mallory = await app.register('mallory');
+  });
+  afterAll(async () => {
+    await app.close();
+    await database.remove();
+    await rm(folder, { recursive: true });
+  });
+
   test('is stored by the profile plan, told in the stream, and waits for a person', async () => {
     const plan = await proposed();
     expect(plan).toMatchObject({ ...written, status: 'proposed', version: 1, carried_out_by: null });
@@ -72,7 +96,7 @@ describe('a plan', () => {
     for (const told of [written.title, written.content, 'Quickly.'])
       expect(done.content[0].text).toContain(told);
     expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
-      status: 'carried_out',
+      status: 'done',
       carried_out_by: answer.body.id,
       comment: 'Quickly.',
     });
@@ -105,7 +129,7 @@ describe('a plan', () => {
     const second = await ask('POST', `${path}/${plan.id}/approve`, {});
     await endOf(second.body.id);
     expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
-      status: 'carried_out',
+      status: 'done',
       carried_out_by: second.body.id,
     });
   });
@@ -154,6 +178,7 @@ describe('a plan', () => {
       ['GET', ''],
       ['PATCH', '', { title: 'Mine' }],
       ['DELETE', ''],
+      ['GET', '/content'],
       ['GET', '/versions'],
       ['POST', '/approve', {}],
       ['POST', '/reject', {}],
@@ -179,9 +204,107 @@ describe('a plan', () => {
     expect((await ask('GET', `${path}/${plan.id}`)).body).toEqual(plan);
   });
 
+  test('has the steps of its list, whose states the run that carries it out tells, in its stream and the workspace’s', async () => {
+    const plan = await proposed();
+    expect(plan.steps).toEqual([
+      { id: '1', text: 'Look.', status: 'pending' },
+      { id: '2', text: 'Mend.', status: 'pending' },
+    ]);
+    const mark = (step: string, status: string) => ({ name: 'plan_step', arguments: { step, status } });
+    const marks = [mark('1', 'in_progress'), mark('1', 'completed'), mark('9', 'completed')];
+    await upstream.script([
+      { when: { step: 0, offers_tool: 'plan_step' }, reply: { tool_calls: marks } },
+      { when: { step: 1, last_tool_result: 'has no step 9' }, reply: { text: 'Done.' } },
+    ]);
+    const { body: run } = await ask('POST', `${path}/${plan.id}/approve`, {});
+    const told = await runtimeEvents(run.id);
+    const updates = told.filter(({ type }) => type === 'plan_updated').map(({ plan }) => plan);
+    expect(updates.map(({ status, steps }) => [status, steps[0].status])).toEqual([
+      ['executing', 'in_progress'],
+      ['executing', 'completed'],
+    ]);
+    const done = await ask('GET', `${path}/${plan.id}`);
+    expect(done.body).toMatchObject({
+      status: 'done',
+      steps: [{ status: 'completed' }, { status: 'pending' }],
+    });
+    const { body: me } = await ask('GET', '/api/v1/users/me');
+    const workspace = me.memberships[0].default_workspace_id;
+    const replay = await app.stream('GET', `/api/v1/events?follow=false&after=0&workspace_id=${workspace}`, {
+      token: ada.token,
+    });
+    const seen: Json[] = [];
+    for await (const { data } of readEvents(replay))
+      if (data.event?.type === 'plan_changed' && data.event.plan_id === plan.id) seen.push(data.event);
+    expect(seen.map(({ status, steps }) => [status, steps[0].status])).toEqual([
+      ['approved', 'pending'],
+      ['executing', 'pending'],
+      ['executing', 'in_progress'],
+      ['executing', 'completed'],
+      ['done', 'completed'],
+    ]);
+  });
+
+  test('that was begun before is told with what was done of it, and another text has other steps', async () => {
+    const plan = await proposed();
+    const arguments_ = { step: '1', status: 'completed' };
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'plan_step', arguments: arguments_ }] } },
+      { fail: { kind: 'status', status: 401 } },
+    ]);
+    const first = await ask('POST', `${path}/${plan.id}/approve`, {});
+    await endOf(first.body.id);
+    expect((await ask('GET', `${path}/${plan.id}`)).body).toMatchObject({
+      status: 'failed',
+      steps: [{ status: 'completed' }, { status: 'pending' }],
+    });
+    await upstream.script([{ reply: { text: 'I was told: {{last_user}}' } }]);
+    const second = await ask('POST', `${path}/${plan.id}/approve`, {});
+    expect((await endOf(second.body.id)).content[0].text).toContain('1: Look. (completed)\n2: Mend.');
+    await upstream.script(proposing);
+    const other = await proposed();
+    const changed = await ask('PATCH', `${path}/${other.id}`, { content: '- [x] Looked\n- [ ] Mend' });
+    expect(changed.body.steps).toEqual([
+      { id: '1', text: 'Looked', status: 'completed' },
+      { id: '2', text: 'Mend', status: 'pending' },
+    ]);
+  });
+
+  test('that its agent calls a draft waits for nobody, until a person finishes it', async () => {
+    const draft = { ...written, draft: true };
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'plan', arguments: draft }] } },
+      { reply: { text: 'Not done.' } },
+    ]);
+    const plan = await proposed();
+    expect(plan.status).toBe('draft');
+    for (const verb of ['approve', 'reject'])
+      expect(await ask('POST', `${path}/${plan.id}/${verb}`, {})).toMatchObject({
+        status: 409,
+        body: { code: 'plan_is_draft' },
+      });
+    const finished = await ask('PATCH', `${path}/${plan.id}`, { content: 'Only look.' });
+    expect(finished.body).toMatchObject({ status: 'proposed', version: 2, steps: [] });
+    expect((await ask('POST', `${path}/${plan.id}/reject`, {})).status).toBe(200);
+  });
+
+  test('is a document of its own, which need not be read again', async () => {
+    const plan = await proposed();
+    const place = `${path}/${plan.id}/content`;
+    const { status, headers, body } = await ask('GET', place);
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/markdown; charset=utf-8']);
+    expect(body).toBe('# Mend it\n\n1. Look.\n2. Mend.\n');
+    const known = { token: ada.token, headers: { 'if-none-match': headers.get('etag') ?? '' } };
+    expect((await app.request('GET', place, known)).status).toBe(304);
+    const blind = { token: ada.token, body: { title: 'x' }, headers: mergePatch };
+    const refused = await app.request('PATCH', `${path}/${plan.id}`, blind);
+    expect(refused).toMatchObject({ status: 428, body: { code: 'precondition_required' } });
+  });
+
   test('is nothing for the coder, which has no tool for it', async () => {
     await upstream.script([{ reply: { text: '{{tools}}' } }]);
     const { body } = await ask('POST', '/api/v1/query', { prompt: 'x' });
-    expect(body.content[0].text.split(/\W+/)).not.toContain('plan');
+    const names = body.content[0].text.split(/\W+/);
+    for (const name of ['plan', 'plan_step']) expect(names).not.toContain(name);
   });
 });

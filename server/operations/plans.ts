@@ -16,8 +16,21 @@ export const getPlan: Handler<'getPlan'> = async ({ principal, path, headers }, 
   return { status: 200, headers: { ETag: found.etag }, body: found.plan };
 };
 
+/** As a document that can be read by itself. */
+export const getPlanContent: Handler<'getPlanContent'> = async ({ principal, path, headers }, { store }) => {
+  const found = await store.plans.find(principal, path.plan_id);
+  if (!found) throw missing();
+  const { plan, etag } = found;
+  if (isCurrent(headers['If-None-Match'], etag)) return { status: 304, headers: { ETag: etag } };
+  const body = `# ${plan.title}\n\n${plan.content.trimEnd()}\n`;
+  return { status: 200, type: 'text/markdown', headers: { ETag: etag }, body };
+};
+
 export const updatePlan: Handler<'updatePlan'> = async ({ principal, path, headers, body }, { store }) => {
-  const { plan, etag } = await store.plans.update(principal, path.plan_id, body, headers['If-Match']);
+  const ifMatch = headers['If-Match'];
+  if (ifMatch === undefined)
+    throw new Problem('precondition_required', 'Send the ETag of the plan that you have read as If-Match.');
+  const { plan, etag } = await store.plans.update(principal, path.plan_id, body, ifMatch);
   return { status: 200, headers: { ETag: etag }, body: plan };
 };
 
@@ -82,13 +95,22 @@ export const rejectPlan: Handler<'rejectPlan'> = async ({ principal, path, body 
 });
 
 /** What the agent is told that carries the plan out. */
-function orderOf({ title, content }: Plan, { comment }: PlanApproval): string {
+function orderOf({ title, content, steps }: Plan, { comment }: PlanApproval): string {
   return [
     'The plan below was approved. Carry it out.',
     ...(comment === undefined ? [] : [`The person who approved it adds: ${comment}`]),
+    ...(steps.length === 0 ? [] : [`${stepsToTell}\n${steps.map(lineOf).join('\n')}`]),
     `# ${title}`,
     content,
   ].join('\n\n');
+}
+
+const stepsToTell =
+  'Tell with the tool plan_step when you begin with a step, and when it is done. These are the steps:';
+
+/** What an earlier run has told of a step is worth knowing. */
+function lineOf({ id, text, status }: Plan['steps'][number]): string {
+  return `${id}: ${text}${status === 'pending' ? '' : ` (${status})`}`;
 }
 
 function missing(): Problem {

@@ -44,6 +44,7 @@ import {
 } from './runs/runs-at-work.ts';
 import { listTools } from './tool-listing.ts';
 import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
+import { planStepListing, planStepName } from './tools/plan-step.ts';
 import { mostWaitingSearches, searchCounts } from './tools/search.ts';
 import type { FindSearchEngine } from './tools/search-engine.ts';
 import type { Todo } from './tools/tool.ts';
@@ -293,6 +294,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
     needsFiles: (name) =>
       name !== corpusSearchName &&
+      name !== planStepName &&
       !parts.now.toolset.tools.some((tool) => tool.name === name && tool.needsNoFiles),
   });
 
@@ -316,7 +318,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { workspacePath } = await placeOf(workspaceId);
       const config = await settingsOf(workspaceId, now.config);
       const tools = await listTools(now, await parts.placeOf(asker, workspacePath), config);
-      return [...tools, corpusSearchListing(config.options?.disabled_tools ?? [])];
+      const disabled = config.options?.disabled_tools ?? [];
+      return [...tools, corpusSearchListing(disabled), planStepListing(disabled)];
     },
     media: async (kind, choice, asker) => {
       const { config, media } = await parts.of(asker);

@@ -7,6 +7,7 @@ import type {
   PermissionRequest,
   PermissionRule,
   Plan,
+  PlanStepStatus,
   PromptRequest,
   QueryLimits,
   QueryResponse,
@@ -365,8 +366,10 @@ export interface Transcript {
   /** Stores a plan of the run's session: a version of its newest plan, unless that was approved before. */
   writePlan(
     run: { readonly runId: string; readonly sessionId: string },
-    plan: { readonly title: string; readonly content: string },
+    plan: { readonly title: string; readonly content: string; readonly draft?: boolean | undefined },
   ): Promise<Plan>;
+  /** How far the run is with a step of the plan that it carries out; null where that has no such step. */
+  markStep(runId: string, id: string, status: PlanStepStatus): Promise<Plan | null>;
   /** The newest plan of the session. */
   readPlan(sessionId: string): Promise<Plan | null>;
   /** Ends the run, stops the agents that it started, cancels its open questions, frees the session. */

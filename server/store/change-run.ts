@@ -13,6 +13,7 @@ import type {
 import { addCost } from './costs.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
+import { beginPlan } from './plans.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
@@ -87,6 +88,7 @@ export async function applyChange(
       started_at: run.started_at ?? (status === 'running' ? now : null),
       last_event_id,
     });
+  if (run.started_at === null && status === 'running') await beginPlan(sql, run.id, now);
   await followRun(sql, session, change, now);
   await meterChange(sql, run, { messages, usage, cost }, now);
 }

@@ -5,10 +5,12 @@ import type {
   Plan,
   PlanRejection,
   PlanStatus,
+  PlanStepStatus,
   PlanUpdate,
   PlanVersion,
 } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import { stepsOf, withStep } from '../plan-steps.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { etagOf, requireMatch } from './etag.ts';
@@ -45,6 +47,8 @@ export interface Plans {
 export interface WrittenPlan {
   readonly title: string;
   readonly content: string;
+  /** Whether it is not finished: nobody decides about it then. */
+  readonly draft?: boolean | undefined;
 }
 
 /** The approval of a plan, which begins a run. */
@@ -65,6 +69,8 @@ interface PlanRow {
   version: number;
   title: string;
   content: string;
+  /** JSON. */
+  steps: string;
   status: PlanStatus;
   comment: string | null;
   carried_out_by: string | null;
@@ -126,7 +132,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
       database.write(reach, async (sql) => {
         const row = await lockPlan(sql, reach, id);
         requireMatch(ifMatch, row);
-        if (row.status === 'approved' || row.status === 'carried_out') throw decided(row);
+        if (isApproved(row)) throw decided(row);
         const { title = row.title, content = row.content } = patch;
         return tagged(await addVersion(sql, row, { title, content }, null, now()));
       }),
@@ -134,7 +140,7 @@ export function planRepository({ database, clock, cursors }: StoreParts): Plans 
       database.write(reach, async (sql) => {
         const row = await lockPlan(sql, reach, id);
         requireVersion(row, version);
-        if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
+        requireOpen(row);
         const changes = { status: 'rejected', comment, decided_by: reach.userId } as const;
         const saved = await savePlan(sql, row, changes, now());
         recordAudit(sql, reach, decisionOn(row, saved, 'reject'));
@@ -156,8 +162,7 @@ export async function writePlan(
   now: number,
 ): Promise<Plan> {
   const newest = await newestPlan(sql, run.session_id).forUpdate();
-  if (newest && newest.status !== 'approved' && newest.status !== 'carried_out')
-    return toPlan(await addVersion(sql, newest, written, run.id, now));
+  if (newest && !isApproved(newest)) return toPlan(await addVersion(sql, newest, written, run.id, now));
   const row: PlanRow = {
     id: newId('plan'),
     organization_id: run.organization_id,
@@ -165,8 +170,8 @@ export async function writePlan(
     session_id: run.session_id,
     run_id: run.id,
     version: 1,
-    ...written,
-    status: 'proposed',
+    ...textOf(written),
+    status: written.draft ? 'draft' : 'proposed',
     comment: null,
     carried_out_by: null,
     decided_by: null,
@@ -197,7 +202,7 @@ export async function approvePlan(
     .first();
   if (!row) throw notFound('plan');
   requireVersion(row, version);
-  if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
+  requireOpen(row);
   const changes = { status: 'approved', comment, decided_by: run.user_id, carried_out_by: run.id } as const;
   const saved = await savePlan(sql, row, changes, now);
   recordAudit(sql, { userId: run.user_id, origin }, decisionOn(row, saved, 'approve'));
@@ -214,17 +219,47 @@ function decisionOn<Verb extends string>(row: PlanRow, saved: PlanRow, verb: Ver
   };
 }
 
+/** The run that is to carry out a plan has begun. */
+export async function beginPlan(sql: Knex.Transaction, runId: string, now: number): Promise<void> {
+  const row = await carriedOutBy(sql, runId, ['approved']);
+  if (row) await savePlan(sql, row, { status: 'executing' }, now);
+}
+
+/** How far the run is with a step of the plan that it carries out; null where that has no such step. */
+export async function markStep(
+  sql: Knex.Transaction,
+  runId: string,
+  { id, status }: { readonly id: string; readonly status: PlanStepStatus },
+  now: number,
+): Promise<Plan | null> {
+  const row = await carriedOutBy(sql, runId, underWay);
+  const steps = row && withStep(JSON.parse(row.steps), id, status);
+  if (!row || !steps) return null;
+  return toPlan(await savePlan(sql, row, { steps: JSON.stringify(steps) }, now));
+}
+
+const underWay = ['approved', 'executing'] as const;
+
+async function carriedOutBy(
+  sql: Knex.Transaction,
+  runId: string,
+  statuses: readonly PlanStatus[],
+): Promise<PlanRow | undefined> {
+  const ofRun = sql<PlanRow>('plans').where({ carried_out_by: runId });
+  return await ofRun
+    .whereIn('status', [...statuses])
+    .forUpdate()
+    .first();
+}
+
 /** What becomes of the plan that a run has carried out. */
 export async function endPlan(
   sql: Knex.Transaction,
   run: { readonly runId: string; readonly status: string },
   now: number,
 ): Promise<void> {
-  const row = await sql<PlanRow>('plans')
-    .where({ carried_out_by: run.runId, status: 'approved' })
-    .forUpdate()
-    .first();
-  const status = run.status === 'completed' ? 'carried_out' : 'failed';
+  const row = await carriedOutBy(sql, run.runId, underWay);
+  const status = run.status === 'completed' ? 'done' : 'failed';
   if (row) await savePlan(sql, row, { status }, now);
 }
 
@@ -253,6 +288,24 @@ function requireVersion(row: PlanRow, version: number | undefined): void {
   );
 }
 
+/** Throws where nobody can decide about it any more, or not yet. */
+function requireOpen(row: PlanRow): void {
+  if (row.status === 'draft')
+    throw new Problem(
+      'plan_is_draft',
+      'The plan is a draft: it waits until its agent or a person finishes it.',
+    );
+  if (row.status !== 'proposed' && row.status !== 'failed') throw decided(row);
+}
+
+function isApproved({ status }: PlanRow): boolean {
+  return ['approved', 'executing', 'done'].includes(status);
+}
+
+function textOf({ title, content }: WrittenPlan): Pick<PlanRow, 'title' | 'content' | 'steps'> {
+  return { title, content, steps: JSON.stringify(stepsOf(content)) };
+}
+
 function decided({ status }: PlanRow): Problem {
   return new Problem('already_answered', `The plan is ${status}; the first answer stands.`);
 }
@@ -265,12 +318,12 @@ async function addVersion(
   now: number,
 ): Promise<PlanRow> {
   const changes = {
-    ...written,
+    ...textOf(written),
     run_id: runId,
     version: row.version + 1,
-    status: 'proposed',
+    status: written.draft ? ('draft' as const) : ('proposed' as const),
     comment: null,
-  } as const;
+  };
   const saved = await savePlan(sql, row, changes, now);
   await insertVersion(sql, saved, now);
   return saved;
@@ -310,10 +363,11 @@ async function savePlan(
 
 async function tellPlan(
   sql: Knex.Transaction,
-  { id, session_id, version, status }: PlanRow,
+  { id, session_id, version, status, ...row }: PlanRow,
   now: number,
 ): Promise<void> {
-  const event = { type: 'plan_changed', plan_id: id, session_id, version, status } as const;
+  const steps = readSteps(row).map(({ id, status }) => ({ id, status }));
+  const event = { type: 'plan_changed', plan_id: id, session_id, version, status, steps } as const;
   await tellWorkspace(sql, { sessionId: session_id }, [{ type: event.type, event }], now);
 }
 
@@ -329,12 +383,17 @@ function toPlan(row: PlanRow): Plan {
     version: row.version,
     title: row.title,
     content: row.content,
+    steps: readSteps(row),
     status: row.status,
     comment: row.comment,
     carried_out_by: row.carried_out_by,
     created_at: timestamp(row.created_at),
     updated_at: timestamp(row.updated_at),
   };
+}
+
+function readSteps({ steps }: Pick<PlanRow, 'steps'>): Plan['steps'] {
+  return JSON.parse(steps);
 }
 
 function toVersion({ version, run_id, title, content, created_at }: VersionRow): PlanVersion {

@@ -37,7 +37,8 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     for (const plan of seed.plans) {
       const { id, version, run_id, title, content } = plan;
       const owner = { organization_id: organizationId };
-      await sql('plans').insert({ ...plan, ...place, revision: 1, created_at: at, updated_at: at });
+      const steps = JSON.stringify(plan.steps);
+      await sql('plans').insert({ ...plan, ...place, steps, revision: 1, created_at: at, updated_at: at });
       await sql('plan_versions').insert({
         ...owner,
         plan_id: id,

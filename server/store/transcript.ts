@@ -6,6 +6,7 @@ import type {
   Message,
   PermissionRequest,
   Plan,
+  PlanStepStatus,
   PromptRequest,
   Usage,
 } from '../contract/api.ts';
@@ -45,7 +46,7 @@ import {
   insertPermission,
   readPermission,
 } from './permissions.ts';
-import { endPlan, readPlan, type WrittenPlan, writePlan } from './plans.ts';
+import { endPlan, markStep, readPlan, type WrittenPlan, writePlan } from './plans.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
 import { type QuotaWarning, quotaStateAtWork, sentenceOf } from './quota-check.ts';
 import { type NumberedEvent, readEvents } from './run-events.ts';
@@ -137,6 +138,8 @@ export interface Transcript {
   stopRun(runId: string, reason: InterruptReason): Promise<void>;
   writePlan(run: RunOfSession, plan: WrittenPlan): Promise<Plan>;
   readPlan(sessionId: string): Promise<Plan | null>;
+  /** Null where the plan that the run carries out has no such step. */
+  markStep(runId: string, id: string, status: PlanStepStatus): Promise<Plan | null>;
   endRun(end: RunEnd): Promise<void>;
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(owner: string, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
@@ -259,6 +262,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       database.write('installation', async (sql) => {
         await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first('id');
         return writePlan(sql, await held.lock(sql, runId), plan, now());
+      }),
+    markStep: (runId, id, status) =>
+      database.write('installation', async (sql) => {
+        await held.lock(sql, runId);
+        return markStep(sql, runId, { id, status }, now());
       }),
     readPlan: (sessionId) => database.read('installation', (sql) => readPlan(sql, sessionId)),
     endRun: async (end) => {

@@ -18,9 +18,11 @@ export function addPlans(program: Command): void {
       .option('-s, --session <id>', 'only those of this session')
       .addOption(
         new Option('--status <status>', 'only those in this state').choices([
+          'draft',
           'proposed',
           'approved',
-          'carried_out',
+          'executing',
+          'done',
           'failed',
           'rejected',
         ]),

@@ -15,7 +15,15 @@ const rules = [
     ...call('plan', { title: 'Mend it', content: '1. Look.\n2. Mend {{last_user}}.' }),
   },
   { when: { offers_tool: 'plan' }, reply: { text: 'That is my plan.' } },
-  { when: { step: 0 }, ...call('write', { file_path: 'mended.txt', content: 'mended\n' }) },
+  {
+    when: { step: 0 },
+    reply: {
+      tool_calls: [
+        { name: 'write', arguments: { file_path: 'mended.txt', content: 'mended\n' } },
+        { name: 'plan_step', arguments: { step: '1', status: 'completed' } },
+      ],
+    },
+  },
   { reply: { text: 'Told: {{last_user}}' } },
 ];
 
@@ -51,6 +59,7 @@ test('without a terminal a plan waits to be read, and once it is approved it is 
   const approved = await home.service(['plans', 'approve', end, '--accept-edits', '--comment', 'Quickly.']);
   expect(approved.code).toBe(0);
   expect(approved.stderr).toMatch(/^▤ Mend it, version 1: approved\n● write mended\.txt\n/);
+  expect(approved.stderr).toMatch(/\n▤ 1 of 2 steps done\n/);
   expect(approved.stdout).toMatch(/^Told: The plan below[\s\S]*Quickly\.[\s\S]*2\. Mend the parser\.\n$/);
   expect(readFileSync(join(home.project, 'mended.txt'), 'utf8')).toBe('mended\n');
   expect(await home.service(['plans', 'approve', id])).toMatchObject({
@@ -159,7 +168,7 @@ test.each([
   [['approve', 'nosuch'], 1, 'There is no plan whose id'],
   [['reject', `plan_${'0'.repeat(26)}`], 1, 'There is no plan whose id'],
   [['list', '--session', 'nosuch'], 1, 'There is no session whose id'],
-  [['list', '--status', 'done'], 2, 'proposed, approved'],
+  [['list', '--status', 'gone'], 2, 'proposed, approved, executing'],
 ] as const)('where there is no plan, %j says so', async (words, code, told) => {
   const home = testHome();
   const ended = await home.service(['plans', ...words]);

@@ -62,9 +62,11 @@ const columnsForPrograms: readonly Column<Plan>[] = [
 ];
 
 const looks: Readonly<Record<Plan['status'], Style>> = {
+  draft: 'dim',
   proposed: 'yellow',
   approved: 'cyan',
-  carried_out: 'green',
+  executing: 'cyan',
+  done: 'green',
   failed: 'red',
   rejected: 'dim',
 };

@@ -20,7 +20,7 @@ export interface RunDisplay {
 const thoughtLimit = 2000;
 
 /** Tools whose events of their own say more than the call does. */
-const shownOtherwise = new Set(['ask_user', 'todos', 'plan']);
+const shownOtherwise = new Set(['ask_user', 'todos', 'plan', 'plan_step']);
 
 /** Shows nothing. */
 export const silentDisplay: RunDisplay = {
@@ -207,11 +207,21 @@ function createCallNames() {
   };
 }
 
-/** In full, since a person is to decide about it. */
-function planText({ id, version, title, content }: Plan): string {
+/** In full where a person is to decide about it; else how far it is. */
+function planText(plan: Plan): string {
+  const { id, version, title, content, status } = plan;
+  if (status === 'executing') return stepsLine(plan);
+  if (status === 'draft') return `▤ ${printable(title)} (a draft, version ${version})`;
   const head = paint('bold', `▤ ${printable(title)}`, process.stderr);
   const foot = paint('dim', `  The plan ${id}, version ${version}, waits for its approval.`, process.stderr);
   return [head, '', isTerminal(process.stderr) ? shown(content) : content, '', foot].join('\n');
+}
+
+function stepsLine({ steps }: Plan): string {
+  const done = steps.filter(({ status }) => status === 'completed' || status === 'skipped').length;
+  const now = steps.find(({ status }) => status === 'in_progress');
+  const at = now ? `: ${brief(printable(now.text), lineWidth() - 30)}` : '';
+  return `▤ ${done} of ${steps.length} steps done${at}`;
 }
 
 function todosLine(todos: Todos): string {

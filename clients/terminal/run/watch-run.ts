@@ -52,7 +52,7 @@ export async function watchRun(
       if (json) print(jsonText(event));
       display.show(event);
       if (event.event === 'runtime') questions.see(event.data);
-      if (event.event === 'runtime' && event.data.type === 'plan_updated') plan = event.data.plan;
+      plan = waiting(event) ?? plan;
       if (event.event === 'done') return { done: event.data, plan };
       if (event.event === 'error') throw failureOfRun(event.data.error);
     }
@@ -103,4 +103,10 @@ function sayThatItStops(stop: AbortSignal, over: AbortSignal, display: RunDispla
   const line = paint('dim', 'Stopping the run; the same again ends at once.', process.stderr);
   const say = () => !over.aborted && stop.reason === ('signal' satisfies Interrupt) && display.aside(line);
   stop.addEventListener('abort', say, { once: true });
+}
+
+/** A plan that the run has written, and that somebody has to decide about. */
+function waiting(event: RunEvent): Plan | null {
+  if (event.event !== 'runtime' || event.data.type !== 'plan_updated') return null;
+  return event.data.plan.status === 'proposed' ? event.data.plan : null;
 }

@@ -1,18 +1,21 @@
 /** The plans of a transcript in memory. */
-import type { Plan } from '../../contract/api.ts';
+import type { Plan, PlanStepStatus } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
+import { stepsOf, withStep } from '../../plan-steps.ts';
 import { Problem } from '../../problem.ts';
 import type { Approval } from '../transcript.ts';
 
 export interface MemoryPlans {
   write(
     run: { readonly runId: string; readonly sessionId: string },
-    written: { readonly title: string; readonly content: string },
+    written: { readonly title: string; readonly content: string; readonly draft?: boolean | undefined },
   ): Plan;
   newestOf(sessionId: string): Plan | null;
   /** Throws Problem already_answered. */
   approve(sessionId: string, runId: string, approval: Approval): void;
   reject(planId: string, comment: string | null): void;
+  /** Null where the plan that the run carries out has no such step. */
+  mark(runId: string, step: string, status: PlanStepStatus): Plan | null;
   /** What becomes of the plan that the run has carried out. */
   end(runId: string, status: string): void;
 }
@@ -26,12 +29,16 @@ export function createMemoryPlans(): MemoryPlans {
   };
   const newestOf = (sessionId: string) =>
     [...plans.values()].findLast((plan) => plan.session_id === sessionId) ?? null;
+  const carriedOutBy = (runId: string) =>
+    [...plans.values()].find((one) => one.carried_out_by === runId && one.status === 'executing');
   return {
     newestOf,
     write({ runId, sessionId }, written) {
       const newest = newestOf(sessionId);
-      const changed = { ...written, run_id: runId, status: 'proposed', comment: null } as const;
-      if (newest && newest.status !== 'approved' && newest.status !== 'carried_out')
+      const { title, content, draft } = written;
+      const status = draft ? ('draft' as const) : ('proposed' as const);
+      const changed = { title, content, steps: stepsOf(content), run_id: runId, status, comment: null };
+      if (newest && !['executing', 'done'].includes(newest.status))
         return save(newest, { ...changed, version: newest.version + 1 });
       const created_at = new Date().toISOString();
       const id = newId('plan');
@@ -43,17 +50,21 @@ export function createMemoryPlans(): MemoryPlans {
       const open = plan?.status === 'proposed' || plan?.status === 'failed';
       if (!plan || plan.session_id !== sessionId || plan.version !== version || !open)
         throw new Problem('already_answered', 'The plan was decided on, or has another version by now.');
-      save(plan, { status: 'approved', carried_out_by: runId, comment });
+      // Nothing waits here: the run begins at once.
+      save(plan, { status: 'executing', carried_out_by: runId, comment });
     },
     reject(planId, comment) {
       const plan = plans.get(planId);
       if (plan) save(plan, { status: 'rejected', comment });
     },
+    mark(runId, step, status) {
+      const plan = carriedOutBy(runId);
+      const steps = plan && withStep(plan.steps, step, status);
+      return plan && steps ? save(plan, { steps }) : null;
+    },
     end(runId, status) {
-      const plan = [...plans.values()].find(
-        (one) => one.carried_out_by === runId && one.status === 'approved',
-      );
-      if (plan) save(plan, { status: status === 'completed' ? 'carried_out' : 'failed' });
+      const plan = carriedOutBy(runId);
+      if (plan) save(plan, { status: status === 'completed' ? 'done' : 'failed' });
     },
   };
 }

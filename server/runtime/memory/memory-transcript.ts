@@ -211,6 +211,9 @@ export function createMemoryTranscript(): MemoryTranscript {
     async readPlan(sessionId) {
       return plans.newestOf(sessionId);
     },
+    async markStep(runId, id, status) {
+      return plans.mark(runId, id, status);
+    },
     rejectPlan: (planId, comment) => plans.reject(planId, comment),
     async endRun({ runId, sessionId, status, messages: added, usage, cost, events, excluded = [] }) {
       count(runId, usage, cost);

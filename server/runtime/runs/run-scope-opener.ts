@@ -23,6 +23,7 @@ import { agentTool } from '../tools/agent.ts';
 import { corpusSearchTool, type FindPassages } from '../tools/corpus-search.ts';
 import { mediaTools } from '../tools/media-tools.ts';
 import { memoryToolNames } from '../tools/memory-tools.ts';
+import { planStepName, planStepTool } from '../tools/plan-step.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Transcript } from '../transcript.ts';
 import type { WorkspaceTerms } from '../workspace-terms.ts';
@@ -121,6 +122,12 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       corpus && given.findPassages
         ? [corpusSearchTool(given.findPassages, { userId, corpusId: corpus.corpusId })]
         : [];
+    let carriesOut: boolean | undefined = query.approval ? true : undefined;
+    // One that was taken over from another process does not say so itself.
+    const carriesOutPlan = async () => {
+      carriesOut ??= (await transcript.readPlan(session.id))?.carried_out_by === runId;
+      return carriesOut;
+    };
     const rootRunId = query.agent?.rootRunId ?? runId;
     const depth = query.agent?.depth ?? 0;
     const isLeft = ({ name }: Tool) =>
@@ -168,7 +175,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
         // A name that the caller uses is the caller's, whatever tool of ours is called so.
         const taken = [...disabled, ...(query.request?.callerTools ?? []).map(({ name }) => name)];
         const left = toolsFor(query, terms, all).filter((tool) => isLeft(tool) && !taken.includes(tool.name));
-        const wanted = await unlessForgotten(left, memories);
+        const telling = taken.includes(planStepName) || !(await carriesOutPlan()) ? [] : [planStepTool()];
+        const wanted = [...(await unlessForgotten(left, memories)), ...telling];
         return depth < max_agent_depth
           ? withAgents(wanted, given.profiles, place)
           : wanted.filter(({ name }) => name !== 'agent');

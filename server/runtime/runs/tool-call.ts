@@ -216,6 +216,12 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
         await log.push({ name: 'runtime', data: { type: 'plan_updated', tool_call_id: call.id, plan } });
         return plan;
       },
+      mark: async (step, status) => {
+        const plan = await scope.transcript.markStep(scope.runId, step, status);
+        if (plan)
+          await log.push({ name: 'runtime', data: { type: 'plan_updated', tool_call_id: call.id, plan } });
+        return plan;
+      },
     },
     ...(scope.memories && { memories: scope.memories }),
     todos: {

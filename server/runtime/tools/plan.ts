@@ -11,8 +11,12 @@ const input = z.strictObject({
     .min(1)
     .max(200_000)
     .describe(
-      'The whole plan in Markdown: what changes, where, in which order, and how to see that it works',
+      'The whole plan in Markdown: what changes, where, in which order as a numbered list, and how to see that it works',
     ),
+  draft: z
+    .boolean()
+    .optional()
+    .describe('true while you are not done with it: nobody is asked about it then'),
 });
 
 /** Builds the `plan` tool. */
@@ -30,11 +34,19 @@ export function planTool(): Tool {
       permission: null,
       run: async () => {
         if (!context.plans) return failure('Plans are not kept here.');
-        const { title, content } = written;
+        const { title, content, draft } = written;
         const { id, version } = await context.plans.write({
           title: storableText(title),
           content: storableText(content),
+          draft,
         });
+        if (draft)
+          return success(
+            `The draft is stored as ${id}, version ${version}. Call plan again once it is done.`,
+            {
+              ...{ plan_id: id, version },
+            },
+          );
         return success(
           `The plan is stored as ${id}, version ${version}, and waits for a person to approve it. ` +
             'Tell in a few sentences what it says, and stop there.',

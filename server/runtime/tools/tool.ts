@@ -1,5 +1,5 @@
 // The shapes that a tool, its caller and its result have; every built-in tool and every other tool fits them.
-import type { PermissionAction } from '../../contract/api.ts';
+import type { PermissionAction, Plan, PlanStepStatus } from '../../contract/api.ts';
 import type { MemoriesOfRun } from '../memory-keeper.ts';
 import type { SpentByCall } from '../transcript.ts';
 
@@ -108,7 +108,10 @@ export interface ToolContext {
     write(plan: {
       readonly title: string;
       readonly content: string;
+      readonly draft?: boolean | undefined;
     }): Promise<{ readonly id: string; readonly version: number }>;
+    /** How far a step is of the plan that the run carries out; null where it carries out none, or has no such step. */
+    mark(step: string, status: PlanStepStatus): Promise<Plan | null>;
   };
   /** The memories of the run; absent where none are kept. */
   readonly memories?: Pick<MemoriesOfRun, 'save' | 'search'>;

@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 
 export const agents = {
-  name: 'agents',
+  name: 'agents-and-plans',
   async up(sql: Knex.Transaction): Promise<void> {
     await createAgents(sql);
     await createPlans(sql);
@@ -45,6 +45,8 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.integer('version').notNullable();
     table.text('title').notNullable();
     table.text('content').notNullable();
+    // As JSON, with how far each is.
+    table.text('steps').notNullable();
     table.text('status').notNullable();
     table.text('comment');
     table.text('carried_out_by');
@@ -59,7 +61,7 @@ async function createPlans(sql: Knex.Transaction): Promise<void> {
     table.index(['workspace_id', 'created_at', 'id']);
     table.index(['workspace_id', 'status', 'created_at', 'id']);
     table.index(['carried_out_by']);
-    table.check("status in ('proposed', 'approved', 'carried_out', 'failed', 'rejected')");
+    table.check("status in ('draft', 'proposed', 'approved', 'executing', 'done', 'failed', 'rejected')");
   });
   await sql.schema.createTable('plan_versions', (table) => {
     table.text('organization_id').notNullable();
