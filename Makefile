@@ -86,7 +86,7 @@ endif
 
 contract: $(generated.stamp) .venv/.installed $(embedder.stamp) ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
 ifeq ($(ON),postgres)
-	@node server/store/with-postgres.ts FUZZ_DATABASE_URL $(VITEST) --root contract-tests fuzz
+	@FUZZ_ON=postgres $(VITEST) --root contract-tests fuzz
 else
 	@$(VITEST) --root contract-tests
 endif

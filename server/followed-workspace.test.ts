@@ -67,7 +67,7 @@ test('each event once and in order, across cuts, and a question is answered by w
   const direct = clientAt(app.url, ada.token);
   const sessionId = await newSession(direct);
   const seen: StreamedEvent[] = [];
-  const signal = AbortSignal.timeout(15_000);
+  const signal = AbortSignal.timeout(50_000);
   for await (const event of streamEvents(clientAt(proxy.url, ada.token), { sessionId, signal })) {
     seen.push(event);
     if (event.event === 'opened') await ask(direct, sessionId);
@@ -104,7 +104,7 @@ test('a key that is revoked ends it with that error, and opens no other', async 
   });
   const client = clientAt(app.url, key.key);
   const seen: StreamedEvent[] = [];
-  for await (const event of streamEvents(client, { signal: AbortSignal.timeout(15_000) })) {
+  for await (const event of streamEvents(client, { signal: AbortSignal.timeout(50_000) })) {
     seen.push(event);
     const path = { key_id: key.api_key.id };
     if (event.event === 'opened')

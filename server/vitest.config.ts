@@ -1,16 +1,46 @@
 // How the server's tests run: one PostgreSQL for all of them, and time for real parts.
 import { defineConfig } from 'vitest/config';
 
+/** They change the process that they run in, or measure what it costs: its variables, its memory, its processor time. */
+const alone = [
+  'config/load.test.ts',
+  'config/merge.test.ts',
+  'http/bodies.test.ts',
+  'identity/passwords.test.ts',
+  'runtime/hooks/hooks-command.test.ts',
+  'runtime/lsp/*.test.ts',
+  'runtime/mcp/hostile-servers.test.ts',
+  'runtime/permissions/permission-decisions.test.ts',
+  'runtime/processes/*.test.ts',
+  'runtime/tools/bash.test.ts',
+  'store/ingestion-work.test.ts',
+  'store/storage/*.test.ts',
+];
+
+/** Whatever stands in these folders and is not named above. */
+const together =
+  '{config,http,identity,knowledge,operations,outbound,provider-settings,runtime,store}/**/*.test.ts';
+
+const common = {
+  // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+  // What is waited for comes from real processes, and the machine may be busy with other tests.
+  expect: { poll: { timeout: 20_000 } },
+};
+
 export default defineConfig({
   test: {
-    include: ['**/*.test.ts'],
+    // Before both of the projects, once.
     globalSetup: ['store/test-postgres.ts', 'test-code-cache.ts'],
-    // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
     maxWorkers: 2,
-    // What is waited for comes from real processes, and the machine may be busy with other tests.
-    expect: { poll: { timeout: 20_000 } },
+    projects: [
+      { test: { ...common, name: 'alone', include: ['*.test.ts', 'maintenance/**/*.test.ts', ...alone] } },
+      {
+        // To import the server takes longer than most of these files: they share what a worker has imported.
+        test: { ...common, name: 'together', include: [together], exclude: alone, isolate: false },
+      },
+    ],
   },
 });

@@ -6,6 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServiceClient } from '@service/client';
 
+/** A part of the work. */
+export interface FuzzShare {
+  readonly phases: readonly Phase[];
+  readonly operationIds: readonly string[];
+}
+
+export type Phase = 'examples' | 'coverage' | 'fuzzing' | 'stateful';
+
 export interface FuzzResult {
   readonly exitCode: number | null;
   /** All that the fuzzer printed: how to repeat each failure stands there. */
@@ -31,7 +39,10 @@ const root = join(import.meta.dirname, '../..');
 /** The account of the contract's examples, so that the fuzzer's first login succeeds. */
 const account = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
-export async function runFuzzer(url: string, operatorKey: string): Promise<FuzzResult> {
+export async function runFuzzer(
+  { url, operatorKey }: { readonly url: string; readonly operatorKey: string },
+  { phases, operationIds }: FuzzShare,
+): Promise<FuzzResult> {
   const folder = await mkdtemp(join(tmpdir(), 'service-fuzz-'));
   const [report, statuses] = [join(folder, 'report.json'), join(folder, 'statuses.json')];
   // Read from a file, because of the address that it loads the contract from the fuzzer would test nothing.
@@ -42,6 +53,7 @@ export async function runFuzzer(url: string, operatorKey: string): Promise<FuzzR
     [
       ...['--config-file', join(import.meta.dirname, 'schemathesis.toml'), '--no-color'],
       ...['run', contract, '--url', url, '--report', 'json', '--report-json-path', report],
+      ...['--phases', phases.join(','), ...operationIds.flatMap((id) => ['--include-operation-id', id])],
     ],
     // The fuzzer leaves caches where it runs.
     {

@@ -35,7 +35,7 @@ async function watch(runId: string, onEvent?: (event: NumberedEvent) => void): P
   for await (const event of runtime.follow(runId, {
     after: 0,
     follow: true,
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(50_000),
   })) {
     events.push(event);
     onEvent?.(event);

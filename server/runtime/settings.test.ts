@@ -105,7 +105,7 @@ async function useTool(config: ClientConfig, tool: string, input: object): Promi
   );
   try {
     const { runId } = await runtime.start(testQuery('Go.'));
-    const signal = AbortSignal.timeout(10_000);
+    const signal = AbortSignal.timeout(50_000);
     for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (name === 'done') return data.tool_results.map(({ content }) => content).join('\n');
     }

@@ -67,7 +67,7 @@ export async function converse(
   );
   try {
     const { runId } = await runtime.start(testQuery('Go.', query));
-    const signal = AbortSignal.timeout(20_000);
+    const signal = AbortSignal.timeout(50_000);
     for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (name === 'error') throw new Error(data.error);
       if (name === 'done')

@@ -69,7 +69,7 @@ export async function eventsOf(runtime: Runtime, runId: string): Promise<readonl
   for await (const event of runtime.follow(runId, {
     after: 0,
     follow: true,
-    signal: AbortSignal.timeout(15_000),
+    signal: AbortSignal.timeout(50_000),
   }))
     events.push(event);
   return events;

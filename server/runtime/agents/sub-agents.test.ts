@@ -51,7 +51,7 @@ async function watch(
 ): Promise<NumberedEvent[]> {
   const { runId } = await at.start(testQuery('Go.', { onUnanswered: 'wait', ...query }));
   const events: NumberedEvent[] = [];
-  const signal = AbortSignal.timeout(10_000);
+  const signal = AbortSignal.timeout(50_000);
   for await (const event of at.follow(runId, { after: 0, follow: true, signal })) {
     events.push(event);
     onEvent?.(event, runId);

@@ -50,7 +50,7 @@ async function runWith(...calls: readonly (readonly [name: string, input: object
     { reply: { text: 'Done.' } },
   ]);
   const { runId } = await runtime.start(testQuery('Go.'));
-  const options = { after: 0, follow: true, signal: AbortSignal.timeout(10_000) };
+  const options = { after: 0, follow: true, signal: AbortSignal.timeout(50_000) };
   for await (const { name, data } of runtime.follow(runId, options))
     if (name === 'error') throw new Error(data.error);
 }

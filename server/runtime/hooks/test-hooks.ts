@@ -95,7 +95,7 @@ export function hookBench() {
       const { runId } = await runtime.start(queryOf(wanted));
       const begun = wanted.begun?.({ runtime, transcript, runId });
       const events: NumberedEvent[] = [];
-      const signal = AbortSignal.timeout(15_000);
+      const signal = AbortSignal.timeout(50_000);
       for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
         events.push(event);
         answer(event, wanted, transcript, () => runtime.wake(runId));

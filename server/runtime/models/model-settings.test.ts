@@ -39,7 +39,7 @@ function configOf(
 
 async function run(runtime: Runtime, generation?: Generation): Promise<void> {
   const { runId } = await runtime.start(testQuery('Hi', generation && { generation }));
-  const follow = { after: 0, follow: true, signal: AbortSignal.timeout(5000) };
+  const follow = { after: 0, follow: true, signal: AbortSignal.timeout(50_000) };
   for await (const event of runtime.follow(runId, follow)) if (event.name === 'done') return;
 }
 

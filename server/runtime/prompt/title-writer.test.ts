@@ -67,7 +67,7 @@ async function ask(prompt: string, provisionalTitle?: string): Promise<void> {
   const query = testQuery(prompt);
   const session = { ...query.session, ...(provisionalTitle !== undefined && { provisionalTitle }) };
   const started = await runtime?.start({ ...query, session });
-  const follow = { after: 0, follow: true, signal: AbortSignal.timeout(5000) };
+  const follow = { after: 0, follow: true, signal: AbortSignal.timeout(50_000) };
   for await (const event of runtime?.follow(started?.runId ?? '', follow) ?? [])
     if (event.name === 'done' || event.name === 'error') return;
 }

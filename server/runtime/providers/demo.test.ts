@@ -7,7 +7,7 @@ async function answerTo(text: string): Promise<ModelPart[]> {
   const parts: ModelPart[] = [];
   const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text }] }];
   const request = { system: '', messages, tools: [], maxTokens: 2 };
-  for await (const part of demoModel().stream(request, AbortSignal.timeout(10_000))) parts.push(part);
+  for await (const part of demoModel().stream(request, AbortSignal.timeout(50_000))) parts.push(part);
   return parts;
 }
 

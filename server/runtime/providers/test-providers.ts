@@ -120,7 +120,7 @@ export function request(text: string, more: Partial<ModelRequest> = {}): ModelRe
 export async function answerOf(
   model: Model,
   asked: ModelRequest,
-  signal = AbortSignal.timeout(5000),
+  signal = AbortSignal.timeout(50_000),
 ): Promise<ModelPart[]> {
   return Array.fromAsync(model.stream(asked, signal));
 }
