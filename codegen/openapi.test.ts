@@ -26,12 +26,13 @@ test('every operation has a summary, a description, and a word about who may cal
 
 test('every change of what a workspace or an organization owns names the role that it needs', () => {
   const owned = new Set([
-    ...['mcp_server', 'session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'organization', 'group'],
+    ...['mcp_server', 'session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'job', 'organization'],
+    'group',
   ]);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
   const lookers = [
-    ...['createOrganization', 'estimateQuery', 'searchCorpora', 'searchCorpus', 'searchMemories'],
-    'searchSessions',
+    ...['createOrganization', 'estimateQuery', 'previewSchedule', 'searchCorpora', 'searchCorpus'],
+    ...['searchMemories', 'searchSessions'],
   ];
   const open = operations.filter(
     ({ method, operation }) =>
@@ -99,6 +100,10 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   replyPermission: 'the first answer stands',
   replyPrompt: 'the first answer stands',
   rejectPlan: 'the first answer stands',
+  previewSchedule: 'it changes nothing',
+  pauseJob: 'a job that is paused is not paused again',
+  resumeJob: 'a job that is active is not resumed again',
+  cancelJobRun: 'a run that has ended is not cancelled again',
   cancelIngestionJob: 'a job that has ended is not cancelled again',
   retryIngestionJob: 'a job that is queued is not retried again',
   reindexCorpus: 'does the same again',

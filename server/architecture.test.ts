@@ -28,6 +28,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'model-catalogs',
     'memory-search',
     'knowledge',
+    'scheduler',
     'embedder-choice',
     'web-search',
     ...open,
@@ -39,6 +40,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'model-catalogs',
     'memory-search',
     'knowledge',
+    'scheduler',
     'embedder-choice',
     'web-search',
     ...open,
@@ -49,6 +51,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   knowledge: ['outbound', ...open],
   store: ['plan-steps', ...open],
   'plan-steps': ['contract'],
+  scheduler: ['outbound', ...open],
   maintenance: ['store', 'config', 'identity', 'knowledge', 'outbound', ...open],
   outbound: ['contract'],
   'embedder-choice': ['knowledge', 'store', ...open],
@@ -85,6 +88,7 @@ const faces = [
   'mcp-servers',
   'knowledge',
   'web-search',
+  'scheduler',
 ];
 
 /** Packages that belong to some parts alone. */
@@ -97,6 +101,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   sqlite3: ['store'],
   'sqlite-vec': ['store'],
   nodemailer: ['mail'],
+  croner: ['scheduler'],
   'onnxruntime-node': ['knowledge'],
   '@anush008/tokenizers': ['knowledge'],
   // Loaded where traces are asked for, and nowhere else.

@@ -7,6 +7,8 @@ import { startUpstream, type Upstream } from '../contract-tests/upstream/start-u
 import type {
   Corpus,
   IngestionJob,
+  Job,
+  JobRun,
   PermissionRequest,
   Plan,
   PromptRequest,
@@ -107,6 +109,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await endedSession(client);
   await rejectedPlan(client);
   await ingestedDocuments(client);
+  await finishedJob(client);
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
 
@@ -163,6 +166,15 @@ async function ingestedDocuments(client: Client): Promise<void> {
   const jobs = `/api/v1/corpora/${corpus.id}/ingestion-jobs`;
   const { body: job } = await client.post<IngestionJob>(`/api/v1/corpora/${corpus.id}/documents`, { texts });
   const status = async () => (await client.get<IngestionJob>(`${jobs}/${job.id}`)).body.status;
+  await expect.poll(status, { timeout: 30_000 }).toBe('completed');
+}
+
+async function finishedJob(client: Client): Promise<void> {
+  const body = { name: 'Nightly', prompt: 'Hello', cron: '0 2 * * *' };
+  const { body: job } = await client.post<Job>('/api/v1/scheduler/jobs', body);
+  await client.send('POST', `/api/v1/scheduler/jobs/${job.id}/run`);
+  const place = `/api/v1/scheduler/jobs/${job.id}/runs`;
+  const status = async () => (await client.get<{ data: JobRun[] }>(place)).body.data[0]?.status;
   await expect.poll(status, { timeout: 30_000 }).toBe('completed');
 }
 

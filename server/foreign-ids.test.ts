@@ -55,6 +55,8 @@ async function owned(): Promise<Json[]> {
     '/api/v1/files',
     '/api/v1/memories',
     '/api/v1/mcp/servers',
+    '/api/v1/scheduler/jobs',
+    `/api/v1/scheduler/jobs/${ids.job_id}/runs`,
     '/api/v1/corpora',
     `/api/v1/corpora/${ids.corpus_id}/documents`,
     `/api/v1/corpora/${ids.corpus_id}/ingestion-jobs`,

@@ -24,6 +24,7 @@ export type {
   Services,
   SpentByCall,
   StartedRun,
+  StoredJob,
   TokenCount,
   ToolDefinition,
 } from './services.ts';

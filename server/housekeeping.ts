@@ -23,7 +23,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
   const now = clock.now();
   const hoursAgo = (hours: number) => new Date(now.getTime() - hours * hourMs);
   const daysAgo = (days: number) => hoursAgo(days * 24);
-  const { eventsDays, loginsDays, usageDays, auditDays } = settings.retention;
+  const { eventsDays, loginsDays, jobRunsDays, usageDays, auditDays } = settings.retention;
   const parts: Readonly<Record<string, () => Promise<number>>> = {
     events_of_runs: () => store.runs.pruneEvents(daysAgo(eventsDays)),
     logins: () => store.logins.prune(daysAgo(loginsDays)),
@@ -36,6 +36,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     calls_of_dead_processes: () => store.meteredCalls.prune(now),
     answers: () => store.keptRequests.prune(hoursAgo(settings.idempotencyHours)),
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
+    job_runs: () => store.jobRuns.prune(daysAgo(jobRunsDays)),
     memories: () => store.memories.prune(now),
     files: () => store.files.expire(now),
     extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),

@@ -27,6 +27,8 @@ const prefixes = {
   document: 'doc',
   ingestionJob: 'ing',
   ingestionItem: 'itm',
+  job: 'job',
+  jobRun: 'jbr',
   extractedText: 'txt',
   chunk: 'chk',
   storedObject: 'obj',

@@ -539,6 +539,11 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     await ask('POST', `${job}/cancel`);
     return ask('POST', `${job}/cancel`);
   },
+  job_conflict: async () => {
+    const body = { name: 'Nightly', prompt: 'x', cron: '0 2 * * *' };
+    const made = await ask('POST', '/api/v1/scheduler/jobs', { body });
+    return ask('POST', `/api/v1/scheduler/jobs/${made.body.id}/resume`);
+  },
   corpora_stale: () =>
     sessionsFail(new Problem('corpora_stale', '2 corpora have vectors of another embedder.')),
   idempotency_key_in_use: () => keyTwice({ prompt: 'x' }),

@@ -70,6 +70,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   file_in_use: { status: 409, title: 'The file is in use.' },
   corpora_stale: { status: 409, title: 'Corpora would have to be re-indexed.' },
   ingestion_conflict: { status: 409, title: 'The ingestion job is in another state.' },
+  job_conflict: { status: 409, title: 'The job is in another state.' },
   idempotency_key_in_use: { status: 409, title: 'The request is being answered.' },
   request_expired: { status: 410, title: 'The request has expired.' },
   reset_link_expired: { status: 410, title: 'The link is not good any more.' },

@@ -23,6 +23,7 @@ import type {
   ProviderSettings,
 } from './provider-settings/provider-settings.ts';
 import type { Runtime } from './runtime/runtime.ts';
+import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
 import type { WebSearch } from './web-search/web-search.ts';
@@ -57,6 +58,7 @@ export {
   whyProcessesMayOutlive,
   whyTotalsAreUnbounded,
 } from './runtime/runtime.ts';
+export type { StoredJob } from './store/store.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {
@@ -85,6 +87,10 @@ export interface Services {
   readonly ingestion: Ingestion;
   readonly embedderChoice: EmbedderChoice;
   readonly reindexing: Pick<Reindexing, 'wake'>;
+  /** Begins the runs of jobs; not inside a command, which does not stay. */
+  readonly scheduler: Pick<Scheduler, 'wake'>;
+  readonly schedules: Schedules;
+
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;

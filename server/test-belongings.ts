@@ -59,6 +59,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     ...{ scope: 'user', content: `Whoever asks means ${word}.`, tags: [word] },
     source: { session_id: permission.session_id },
   });
+  const jobRun = await jobRunOf(app, account, word);
   const file = await fileOf(app, account, word);
   const corpus = await make('/api/v1/corpora', { name: `Corpus ${word}` });
   const job = await make(`/api/v1/corpora/${corpus.id}/documents`, {
@@ -88,6 +89,8 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     upload_id: upload.id,
     memory_id: memory.id,
     server_id: mcpServer.id,
+    job_id: jobRun.job_id,
+    job_run_id: jobRun.id,
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,
@@ -100,6 +103,20 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     'prompts/request_id': prompt.id,
     'prompts/session_id': prompt.session_id,
   };
+}
+
+/** A job for a day that no test sees, and a run of it that has ended. */
+async function jobRunOf(app: TestApp, { token }: Account, word: string): Promise<Json> {
+  const url = '/api/v1/scheduler/jobs';
+  const body = { name: `Job ${word}`, prompt: `Hello ${word}`, cron: '0 0 29 2 *', model: 'demo:demo-1' };
+  const made = await app.request('POST', url, { token, body });
+  const asked = await app.request('POST', `${url}/${made.body.id}/run`, { token });
+  const run = async () =>
+    (await app.request('GET', `${url}/${made.body.id}/runs/${asked.body.id}`, { token })).body;
+  await vi.waitFor(async () => expect((await run()).ended_at).not.toBeNull(), {
+    ...{ timeout: 15_000, interval: 20 },
+  });
+  return run();
 }
 
 async function fileOf({ url }: TestApp, { token }: Account, word: string): Promise<Json> {

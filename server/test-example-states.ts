@@ -195,6 +195,7 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     await withDatabase((database) => seedJobBefore(database, job, document));
     return {};
   },
+  getSchedulerStatus: asOperator,
   listCatalogs: asOperator,
   createCatalog: asOperator,
   getCatalog: asOperator,

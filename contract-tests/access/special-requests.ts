@@ -27,6 +27,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   }),
   // The same is kept once in a workspace.
   updateMemory: () => ({ body: { content: `Remember ${crypto.randomUUID()}.` } }),
+  createJob: inWorkspace,
   createUpload: inWorkspace,
   appendUpload: () => ({ headers: { 'Upload-Offset': '0' } }),
   createMemory: ({ ids }) => ({

@@ -44,6 +44,8 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/files/uploads/{upload_id}': newUpload,
   '/api/v1/memories/{memory_id}': newMemory,
   '/api/v1/mcp/servers/{server_id}': newMcpServer,
+  '/api/v1/scheduler/jobs/{job_id}': newJob,
+  '/api/v1/scheduler/jobs/{job_id}/runs/{job_run_id}': newJobRun,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/settings/providers/{setting_id}/models/{model_id}': newCustomModel,
@@ -57,6 +59,8 @@ const things: Readonly<Record<string, Make>> = {
 const thingsOfOperations: Readonly<Record<string, Make>> = {
   putCorpusAccess: newGrantedCorpus,
   retryIngestionJob: cancelledIngestion,
+  resumeJob: newPausedJob,
+  cancelJobRun: newWaitingJobRun,
   testProviderSetting: newSettingOfNobody,
   refreshProviderModels: newSettingOfNobody,
   completeUpload: newWholeUpload,
@@ -236,6 +240,42 @@ async function beginUpload(
 async function newMemory({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
   const body = { scope: 'workspace', workspace_id, content: `Remember ${crypto.randomUUID()}.` } as const;
   return { memory_id: (await client.POST('/api/v1/memories', { body })).data.id };
+}
+
+/** It runs on no day that these tests see. */
+async function newJob({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const times = { cron: '0 0 29 2 *', overlap_policy: 'queue' } as const;
+  const body = { workspace_id, name: `Job ${made}`, prompt: 'Hello', model, ...times };
+  return { job_id: (await client.POST('/api/v1/scheduler/jobs', { body })).data.id };
+}
+
+async function newPausedJob(organization: Organization): Promise<Ids> {
+  const { job_id = '' } = await newJob(organization);
+  const path = { job_id };
+  await organization.owner.client.POST('/api/v1/scheduler/jobs/{job_id}/pause', { params: { path } });
+  return path;
+}
+
+async function newJobRun(organization: Organization): Promise<Ids> {
+  const { job_id = '' } = await newJob(organization);
+  const path = { job_id };
+  const url = '/api/v1/scheduler/jobs/{job_id}/run';
+  const { data } = await organization.owner.client.POST(url, { params: { path } });
+  return { ...path, job_run_id: data.id };
+}
+
+/** A run that waits behind a run that asks a person, in the session of both. */
+async function newWaitingJobRun(organization: Organization): Promise<Ids> {
+  const { client } = organization.owner;
+  const { job_id = '' } = await newJob(organization);
+  const { session_id = '' } = await askingQuestion(organization);
+  const path = { job_id };
+  await client.PATCH('/api/v1/scheduler/jobs/{job_id}', {
+    params: { path },
+    body: { session_mode: 'reuse', session_id },
+  });
+  const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/run', { params: { path } });
+  return { ...path, job_run_id: data.id };
 }
 
 async function newCorpus({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {

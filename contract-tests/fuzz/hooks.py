@@ -562,6 +562,53 @@ def point_at_doomed_memory(case):
     case.path_parameters["memory_id"] = new_memory()
 
 
+def new_job(**more):
+    body = {"name": "Made for the fuzzer", "prompt": "Hello", "model": MODEL, "cron": "0 0 29 2 *", **more}
+    return post("/api/v1/scheduler/jobs", body).json()["id"]
+
+
+def new_job_run():
+    job_id = new_job()
+    return {"job_id": job_id, "job_run_id": post(f"/api/v1/scheduler/jobs/{job_id}/run", None).json()["id"]}
+
+
+def point_at_job_of_scheduler(case):
+    case.path_parameters["job_id"] = once("job", new_job)
+
+
+def point_at_doomed_job_of_scheduler(case):
+    case.path_parameters["job_id"] = new_job()
+
+
+def point_at_paused_job(case):
+    job_id = new_job()
+    post(f"/api/v1/scheduler/jobs/{job_id}/pause", None)
+    case.path_parameters["job_id"] = job_id
+
+
+def point_at_job_run(case):
+    case.path_parameters.update(once("job_run", new_job_run))
+
+
+def schedule(case):
+    """Of what says when a job runs, exactly one may be given, and by chance no text is a pattern."""
+    if not isinstance(case.body, dict):
+        return
+    times = {"cron": "15 4 * * MON", "interval_s": 3600, "run_at": "2099-01-01T00:00:00Z"}
+    body = {name: value for name, value in case.body.items() if name not in times}
+    for name in ("workspace_id", "session_id", "session_mode", "ends_at"):
+        body.pop(name, None)
+    real = {"timezone": "Europe/Berlin", "agent_slug": "coder", "model": MODEL, "after": "2027-01-01T00:00:00Z"}
+    body = {name: real.get(name, value) for name, value in body.items()}
+    given = next((name for name in times if name in case.body), "cron")
+    case.body = {**body, given: times[given]}
+
+
+def change_job(case):
+    point_at_job_of_scheduler(case)
+    schedule(case)
+
+
 def name_owner_of_memory(case):
     # What goes with one scope is refused with another; a time of chance has mostly passed.
     if not isinstance(case.body, dict):
@@ -1189,6 +1236,18 @@ POINTERS = {
     "updateMemory": keep_memory,
     "deleteMemory": point_at_doomed_memory,
     "listMemoryVersions": point_at_memory,
+    "listJobs": list_in_default_workspace,
+    "createJob": schedule,
+    "previewSchedule": schedule,
+    "getJob": point_at_job_of_scheduler,
+    "updateJob": change_job,
+    "deleteJob": point_at_doomed_job_of_scheduler,
+    "pauseJob": point_at_doomed_job_of_scheduler,
+    "resumeJob": point_at_paused_job,
+    "runJobNow": point_at_doomed_job_of_scheduler,
+    "listJobRuns": point_at_job_of_scheduler,
+    "getJobRun": point_at_job_run,
+    "cancelJobRun": lambda case: case.path_parameters.update(new_job_run()),
     "importMemories": upload_to_own_workspace,
     "purgeMemories": purge_nobody,
     "listCorpora": list_in_default_workspace,
@@ -1300,6 +1359,7 @@ SPARED = {
     "deleteCorpus": "corpus_id",
     "deleteDocument": "document_id",
     "deleteMemory": "memory_id",
+    "deleteJob": "job_id",
     "deleteFile": "file_id",
     "deleteAgent": "agent_id",
     "deleteWorkspace": "workspace_id",
@@ -1496,6 +1556,14 @@ def is_granted_twice(case, response):
     return operation_id(case) == "putCorpusAccess" and b"is named twice" in response.content
 
 
+def is_no_schedule(case, response):
+    """Which patterns and time zones there are, and what is still to come, the contract cannot say."""
+    if operation_id(case) not in ("createJob", "updateJob", "previewSchedule"):
+        return False
+    kinds = ("cron", "timezone", "oneOf", "schedule", "format")
+    return any(error["code"] in kinds for error in response.json().get("errors", []))
+
+
 def owner_is_not_of_its_scope(case, response):
     """Which owner a memory needs depends on its scope: the contract says so in words."""
     return operation_id(case).endswith(("Memory", "Memories")) and b"with the scope" in response.content
@@ -1521,6 +1589,7 @@ NO_FAILURES = (
     overlap_is_too_large,
     nothing_is_named,
     is_granted_twice,
+    is_no_schedule,
     owner_is_not_of_its_scope,
     needs_an_organization,
     period_cannot_be,

@@ -18,6 +18,7 @@ import { peopleJourneys } from './people.ts';
 import { providerSettingJourneys } from './provider-settings.ts';
 import { quotaJourneys } from './quotas.ts';
 import { runJourneys } from './runs.ts';
+import { schedulerJourneys } from './scheduler.ts';
 import { sessionJourneys } from './sessions.ts';
 import { signInJourneys } from './sign-in.ts';
 import { storageJourneys } from './storage.ts';
@@ -53,6 +54,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   corpusJourneys(target);
   memoryJourneys(target);
   mcpServerJourneys(target);
+  schedulerJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

@@ -48,6 +48,8 @@ export const example = {
   file: 'file_01k9w6r3h2e7xv5q0c8m4b1tza',
   memory: 'mem_01k9w6r3h2e7xv5q0c8m4b1tza',
   mcpServer: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tza',
+  job: 'job_01k9w6r3h2e7xv5q0c8m4b1tza',
+  jobRun: 'jbr_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',

@@ -16,6 +16,7 @@ import { createMcpServers } from '../mcp-servers/mcp-servers.ts';
 import { createModelCatalogs } from '../model-catalogs.ts';
 import { createOutbound, type Outbound, outboundSentence } from '../outbound/outbound.ts';
 import { createRuntime, type Runtime } from '../runtime/runtime.ts';
+import { schedules } from '../scheduler/scheduler.ts';
 import type { OpenServices } from '../services.ts';
 import {
   anchorFile,
@@ -37,6 +38,7 @@ import { leaseOf } from './lease.ts';
 import { foldersOf, followGlobalSettings, guidanceOf, placesOf } from './places.ts';
 import { openProviders } from './providers.ts';
 import { showQueues } from './queue-metrics.ts';
+import { beginJobs } from './scheduler.ts';
 
 export type { LocalProject } from './input.ts';
 
@@ -223,6 +225,7 @@ async function assemble(
       log.warn('a second account has registered: from now on commands run in a sandbox only (mode multi)');
     },
   });
+  const scheduler = beginJobs(input, { store, identity, runtime, now: () => clock.now() });
   return {
     ...input,
     tracing,
@@ -240,6 +243,8 @@ async function assemble(
     webSearch,
     ...searches,
     ...knowledge,
+    scheduler,
+    schedules,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -252,6 +257,7 @@ async function assemble(
     },
     async close() {
       followed.close();
+      await scheduler.stop();
       await knowledge.ingestion.stop();
       await knowledge.fileTexts.close();
       await knowledge.parsers.close();

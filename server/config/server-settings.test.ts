@@ -143,7 +143,7 @@ describe('where a value comes from', () => {
   });
 
   test('how long things are kept is told in days, and by default in numbers', () => {
-    const defaults = { eventsDays: 7, loginsDays: 30, usageDays: 731, auditDays: 400 };
+    const defaults = { eventsDays: 7, loginsDays: 30, jobRunsDays: 90, usageDays: 731, auditDays: 400 };
     expect(read().retention).toEqual(defaults);
     const variables = { SERVICE_RETENTION_EVENTS_DAYS: '1', SERVICE_RETENTION_AUDIT_DAYS: '0' };
     expect(read(['--retention-usage-days', '31'], variables).retention).toEqual({

@@ -21,6 +21,7 @@ import type {
 import type { Log } from '../log.ts';
 import type { OutboundFetch } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
+import { type Absence, type AbsentPerson, principalFor } from './absent-people.ts';
 import { createAccessTokens } from './access-tokens.ts';
 import { createAccounts, normalisedEmail, type Registration } from './accounts.ts';
 import { createApiKeys } from './api-keys.ts';
@@ -62,6 +63,8 @@ export interface Identity {
    * with. That an access token has expired in the meantime does not count.
    */
   stillValid(principals: readonly Principal[]): Promise<readonly boolean[]>;
+  /** For what the server does for somebody who is not there: who they are by now, or why nobody may act for them. */
+  actingFor(person: AbsentPerson): Promise<Principal | Absence>;
   /** Without an origin the server itself asks, from nowhere. */
   register(body: RegisterRequest, origin?: Origin): Promise<TokenPair>;
   /** Throws `login_failed`, `otp_required`, `account_suspended` or `too_many_attempts`. */
@@ -183,6 +186,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       if (credential.split('.').length === 3) return logins.authenticate(credential, address);
       throw unknownForm();
     },
+    actingFor: (person) => principalFor(person, { principals: records.principals, clock }),
     async stillValid(principals) {
       const [first] = principals;
       if (!first) return [];

@@ -62,6 +62,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'corpora:write': true,
   'memories:read': true,
   'memories:write': true,
+  'jobs:read': true,
+  'jobs:write': true,
   'organizations:read': true,
   'organizations:write': true,
   'account:read': true,

@@ -80,6 +80,8 @@ export interface PrincipalRecords {
   byLogin(loginId: string, now: Date): Promise<LoginOwner | null>;
   byApiKeyHash(hash: string, now: Date): Promise<ApiKeyOwner | null>;
   byApiKey(id: string, now: Date): Promise<ApiKeyOwner | null>;
+  /** Null where the account is gone. */
+  byUser(userId: string): Promise<CredentialOwner | null>;
   /** The account that runs the installation, the oldest where there are several; null before the first start. */
   operator(): Promise<CredentialOwner | null>;
   /** Counts requests of a key, and notes its use, at most once a minute. */

@@ -43,13 +43,13 @@ interface NewestStep {
 
 /** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
 const newestStep: NewestStep = {
-  name: 'mcp-servers',
-  tables: ['mcp_servers'],
+  name: 'scheduler',
+  tables: ['job_runs', 'scheduled_jobs'],
   columns: {},
 };
 
 /** A table that is there once the newest migration was done. */
-export const newestTable = 'mcp_servers';
+export const newestTable = 'scheduled_jobs';
 
 /** Leaves the database as the program before the last step would have. */
 export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {

@@ -33,6 +33,7 @@ import * as query from './query.ts';
 import * as questions from './questions.ts';
 import * as quotas from './quotas.ts';
 import * as runs from './runs.ts';
+import * as scheduler from './scheduler.ts';
 import * as sessions from './sessions.ts';
 import * as storage from './storage.ts';
 import * as system from './system.ts';
@@ -76,6 +77,7 @@ const families = {
   questions,
   quotas,
   runs,
+  scheduler,
   sessions,
   storage,
   system,

@@ -1,7 +1,7 @@
 /** A query as it enters the runtime. */
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { Generation } from './models/model.ts';
-import type { Approval, NewAgentSession, NewMessage, RunRequest } from './transcript.ts';
+import type { Approval, NewAgentSession, NewMessage, Occurrence, RunRequest } from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
 export interface Query {
@@ -18,7 +18,7 @@ export interface Query {
   readonly userId: string;
   /** The API key that asks; absent where a login does. */
   readonly apiKeyId?: string;
-  readonly trigger: 'api' | 'messages' | 'agent';
+  readonly trigger: 'api' | 'messages' | 'agent' | 'schedule';
   /** The prompt, and before it any history that the caller brought. */
   readonly messages: readonly Pick<NewMessage, 'role' | 'parts'>[];
   readonly agentSlug?: string;
@@ -34,4 +34,6 @@ export interface Query {
   readonly approval?: Approval;
   /** Of an agent that the agent of another session starts: its session is made with its run. */
   readonly agent?: NewAgentSession;
+  /** The run of a job that the query is made for. */
+  readonly occurrence?: Occurrence;
 }

@@ -107,6 +107,19 @@ export interface StartedAgent {
   readonly agentSlug: string;
 }
 
+/** The run of a job that a run is begun for: the process that has it is named, since another may have it by then. */
+export interface Occurrence {
+  readonly id: string;
+  readonly worker: string;
+  /** Counts up with each process that takes it. */
+  readonly claims: number;
+  /** The session that is made for it; null where it goes on with one. */
+  readonly session: {
+    readonly title: string;
+    readonly permissionRules: readonly PermissionRule[];
+  } | null;
+}
+
 /** A run as it begins. */
 export interface NewRun {
   readonly id: string;
@@ -115,7 +128,7 @@ export interface NewRun {
   readonly userId: string;
   /** The API key that asked; absent where a login did, and for agents, which ask for the run that started them. */
   readonly apiKeyId?: string;
-  readonly trigger: 'api' | 'messages' | 'agent';
+  readonly trigger: 'api' | 'messages' | 'agent' | 'schedule';
   readonly agentSlug: string;
   /** `<provider>:<model_id>` */
   readonly model: string;
@@ -138,6 +151,8 @@ export interface NewRun {
   readonly approval?: Approval;
   /** Makes the session, which is that of an agent. */
   readonly agent?: NewAgentSession;
+  /** The run of a job that it is begun for; makes the session where it says so. */
+  readonly occurrence?: Occurrence;
 }
 
 /** A message before it is stored; ids and times come from the runtime. */
@@ -229,7 +244,7 @@ export interface TakenRun {
   /** Its place in the session: runs are worked on in this order. */
   readonly runNumber: number;
   readonly userId: string;
-  readonly trigger: 'api' | 'messages' | 'agent';
+  readonly trigger: 'api' | 'messages' | 'agent' | 'schedule';
   readonly agentSlug: string;
   readonly model: string;
   readonly permissionMode: PermissionMode;

@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { PermissionMode } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
+import { holdJobRun, type Occurrence, startJobRun } from './begin-job-run.ts';
 import { noUsage, sessionStatus, spenderOf } from './change-run.ts';
 import { noCost } from './costs.ts';
 import { bringsFiles, refuseKept } from './kept-quota.ts';
@@ -22,7 +23,7 @@ export interface NewRun {
   readonly userId: string;
   /** The key that asked; absent where a login did. An agent's run counts for whoever asked the run that started it. */
   readonly apiKeyId?: string | undefined;
-  readonly trigger: 'api' | 'messages' | 'agent';
+  readonly trigger: 'api' | 'messages' | 'agent' | 'schedule';
   readonly agentSlug: string;
   readonly model: string;
   readonly permissionMode: PermissionMode;
@@ -38,6 +39,8 @@ export interface NewRun {
   readonly approval?: Approval;
   /** Makes the session, which is that of an agent. */
   readonly agent?: NewAgentSession;
+  /** The run of a job that it is begun for; makes the session where it says so. */
+  readonly occurrence?: Occurrence;
 }
 
 /** A run that was stored, and what quotas have to say to it. */
@@ -48,12 +51,15 @@ export interface BegunRun {
 
 export async function insertRun(sql: Knex.Transaction, given: NewRun, now: number): Promise<BegunRun> {
   if (given.agent) await insertAgentSession(sql, { ...given, id: given.sessionId, agent: given.agent }, now);
+  const { occurrence } = given;
+  const jobRun = occurrence && (await holdJobRun(sql, { sessionId: given.sessionId, occurrence }, now));
   const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
   if (!session) throw notFound('session');
   await refuseLongQueue(sql, given);
   const run = runRow(session, given, await askingKey(sql, given), now);
   await sql('runs').insert(run);
   if (given.approval) await approvePlan(sql, run, given.approval, now);
+  if (jobRun) await startJobRun(sql, run, jobRun, now);
   const prompt = given.messages.at(-1);
   const messages = given.messages.map((message) => ({
     ...message,

@@ -11,6 +11,8 @@ import type {
   GroupMember,
   IngestionJobWithItems,
   Invitation,
+  Job,
+  JobRun,
   Login,
   McpServer,
   Me,
@@ -56,6 +58,10 @@ export interface ExampleSeed {
   readonly ingestionJob: IngestionJobWithItems;
   /** Of the default workspace. */
   readonly memory: Memory;
+  readonly job: Job;
+  readonly jobRun: JobRun;
+  /** As it is when it was cancelled. */
+  readonly waitingJobRun: JobRun;
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;

@@ -29,6 +29,7 @@ import { chunks } from './migrations/0024-chunks.ts';
 import { embedders } from './migrations/0025-embedders.ts';
 import { memories } from './migrations/0026-memories.ts';
 import { fileUploads } from './migrations/0027-file-uploads.ts';
+import { scheduler } from './migrations/0028-scheduler.ts';
 import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
 import { chunkCells } from './migrations/0033-chunk-cells.ts';
@@ -63,6 +64,7 @@ const migrations: readonly Migration[] = [
     chunkCells,
     webSearch,
     mcpServers,
+    scheduler,
   ],
 ];
 

@@ -2,6 +2,8 @@
 import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
+import type { JobRow } from './job-rows.ts';
+import { pauseJob } from './jobs.ts';
 import { hasOtherOwner, lastOwner } from './organization-roles.ts';
 import {
   type DeletedOrganization,
@@ -31,7 +33,7 @@ export async function deletePerson(
   const gone: DeletedOrganization[] = [];
   for (const organization_id of places)
     gone.push(await leaveOrganization(sql, reach, { organization_id, id, heir, now }));
-  if (heir) await bequeath(sql, id, heir);
+  if (heir) await bequeath(sql, id, heir, now);
   const stoppedRuns = await stopRunsOf(sql, id);
   recordAudit(sql, reach, {
     action: 'user.delete',
@@ -105,8 +107,8 @@ async function ownAlone(sql: Knex.Transaction, organizationIds: readonly string[
     .pluck('organization_id');
 }
 
-/** Who began a session or wrote a profile, where the heir is at home too. */
-async function bequeath(sql: Knex.Transaction, id: string, heir: string): Promise<void> {
+/** Who began a session, wrote a profile or has a job, where the heir is at home too. */
+async function bequeath(sql: Knex.Transaction, id: string, heir: string, now: number): Promise<void> {
   const homes = ((await membershipsOf(sql, [heir])).get(heir) ?? []).map(
     ({ organization_id }) => organization_id,
   );
@@ -115,4 +117,25 @@ async function bequeath(sql: Knex.Transaction, id: string, heir: string): Promis
     .whereIn('organization_id', homes)
     .where({ created_by: id })
     .update({ created_by: heir });
+  await bequeathJobs(sql, id, heir, homes, now);
+}
+
+/** Nobody acts with the heir's rights before the heir has looked: what ran at set times waits until they resume it. */
+async function bequeathJobs(
+  sql: Knex.Transaction,
+  id: string,
+  heir: string,
+  homes: readonly string[],
+  now: number,
+): Promise<void> {
+  const jobs = await sql<JobRow>('scheduled_jobs')
+    .whereIn('organization_id', homes)
+    .where({ user_id: id })
+    .orderBy('id')
+    .forUpdate();
+  for (const job of jobs) {
+    const theirs = { user_id: heir, api_key_id: null };
+    await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update(theirs);
+    if (job.status !== 'completed') await pauseJob(sql, { ...job, ...theirs }, 'owner_changed', now);
+  }
 }

@@ -67,6 +67,18 @@ export async function quotaStateWithBytes(
   return { ...state, exceeded: exceeded && { ...exceeded, used: exceeded.used - bytes } };
 }
 
+/** In the transaction that has stored one more job, with the same lock. */
+export async function quotaStateWithJob(
+  sql: Knex.Transaction,
+  spender: Spender,
+  now: number,
+): Promise<QuotaState> {
+  const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
+  const uses = await usesOfAll(sql, rows, now, ['jobs']);
+  const state = stateOf(uses, ({ hard, used }) => hard !== null && used > hard);
+  return { ...state, exceeded: state.exceeded && withoutRefused(state.exceeded) };
+}
+
 /** What is refused was counted to find that out, and is counted no more when anybody hears of it. */
 function withoutRefused(use: QuotaUse): QuotaUse {
   return spentAtWork.includes(use.resource) ? use : { ...use, used: use.used - 1 };
@@ -106,6 +118,7 @@ function spanOf({ window, resource }: QuotaUse): string {
 }
 
 function wayOut({ resource }: QuotaUse): string {
+  if (resource === 'jobs') return 'Delete jobs that are not needed.';
   return resource === 'storage'
     ? 'Delete files, or sessions that keep some, that are not needed.'
     : 'Wait until some have ended.';

@@ -62,10 +62,10 @@ function counters(sql: Knex, { subject_id, organization_id }: QuotaRow, now: num
   };
 }
 
-/** Scheduled jobs are counted by the family that brings them; until then there are none. */
 async function atPresent(sql: Knex, row: QuotaRow, resource: QuotaResource, now: number): Promise<number> {
   if (resource === 'storage') return storedBytes(sql, row, now);
-  if (resource !== 'concurrent_runs') return 0;
+  // A job that has no times left takes no place.
+  if (resource === 'jobs') return countOf(sql, row, sql('scheduled_jobs').whereNot({ status: 'completed' }));
   // The index of runs holds those that have not ended, which are few; those of agents belong to the run that started them.
   const runs = sql('runs').whereNull('ended_at').whereNot({ trigger: 'agent' });
   return (await countOf(sql, row, runs)) + (await countOf(sql, row, countedCalls(sql, now)));

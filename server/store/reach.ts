@@ -107,6 +107,12 @@ export function roleIn(reach: Reach, { organization_id, workspace_id }: Place): 
   return reach.workspaces.find(({ id }) => id === workspace_id)?.role ?? null;
 }
 
+/** Whether somebody has at least this role where a row belongs. */
+export function hasRole(reach: Reach, place: Place, needs: Role): boolean {
+  const role = roleIn(reach, place);
+  return role !== null && covers(role, needs);
+}
+
 /** Refuses what their role does not allow where the row belongs. The row itself is within reach. */
 export function requireRole(reach: Reach, place: Place): void {
   const needs = reach.needs ?? 'viewer';

@@ -6,6 +6,7 @@ import { at, type ExampleSeed, type Place } from './example-seed.ts';
 import { meter } from './meter.ts';
 
 import { seedAccount, seedAuditEntry, seedOrganization, seedWorkspace } from './seed-example-accounts.ts';
+import { seedJobs } from './seed-example-jobs.ts';
 import { seedCorpus, seedMemory, seedStoredFile } from './seed-example-knowledge.ts';
 import { question, seedFile, seedMessage, seedRun, seedSession } from './seed-example-sessions.ts';
 
@@ -53,6 +54,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     await seedStoredFile(sql, seed, place);
     await seedCorpus(sql, seed, organizationId);
     await seedMemory(sql, seed.memory);
+    await seedJobs(sql, seed);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     await seedMcpServer(sql, seed);

@@ -30,6 +30,9 @@ import { joinsHeld } from './held-transaction.ts';
 import { type IngestionJobs, ingestionJobRepository } from './ingestion-jobs.ts';
 import { type IngestionWork, ingestionWork } from './ingestion-work.ts';
 import { type Invitations, invitationRepository } from './invitations.ts';
+import { type JobRuns, jobRunRepository } from './job-runs.ts';
+import { type JobWork, jobWork } from './job-work.ts';
+import { type Jobs, jobRepository } from './jobs.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
@@ -91,6 +94,8 @@ export { backUp, filesOf, restore } from './backup.ts';
 export type { FilesOfBackup } from './backup-files.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
+export type { StoredJob } from './job-rows.ts';
+export type { ClaimedJobRun } from './job-work.ts';
 export type { Logins, Rotation } from './logins.ts';
 export type { FoundMemories } from './memory-searching.ts';
 export type { MemoryText, QueryMeaning } from './memory-vectors.ts';
@@ -105,7 +110,7 @@ export type {
 } from './model-catalogs.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
-export type { Origin, Reach } from './reach.ts';
+export { hasRole, type Origin, type Reach } from './reach.ts';
 export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
@@ -176,6 +181,9 @@ export interface Store {
   readonly ingestionWork: IngestionWork;
   readonly extractedTexts: ExtractedTexts;
   readonly mcpServers: McpServers;
+  readonly jobs: Jobs;
+  readonly jobRuns: JobRuns;
+  readonly jobWork: JobWork;
   readonly memories: Memories;
   readonly runMemories: RunMemories;
   readonly searches: Searches;
@@ -348,6 +356,9 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     ingestionWork: ingestionWork({ ...parts, chunks }),
     extractedTexts: extractedTexts(parts),
     mcpServers: mcpServerRepository(parts),
+    jobs: jobRepository(parts),
+    jobRuns: jobRunRepository(parts),
+    jobWork: jobWork(parts),
     memories: memoryRepository(parts),
     runMemories: runMemoryRepository(parts),
     searches: searchRepository(parts),

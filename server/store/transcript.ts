@@ -32,6 +32,7 @@ import {
 import { addCost } from './costs.ts';
 import { insertChange, type NewFileChange, packChange } from './file-changes.ts';
 import { type Grant, readGrants } from './grants.ts';
+import { endJobRun } from './job-run-ends.ts';
 import { commitBeginning, noteRun } from './kept-requests.ts';
 import { leases, type RenewedLease, type SeenLease, type TakenRun } from './leases.ts';
 import { withFiles } from './message-files.ts';
@@ -275,6 +276,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         await cancelPrompts(sql, end.runId, now());
         await excludeMessages(sql, end.sessionId, end.excluded ?? []);
         await endPlan(sql, end, now());
+        await endJobRun(sql, run, end, now());
         await stopAgentsOf(sql, end.runId);
         return { ...end, events: behind(run, end.events), end };
       });

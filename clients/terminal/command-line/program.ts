@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import { addAgents, addInit, addRun, addSessions } from './agent.ts';
 import { addCorpora } from './corpora.ts';
 import { calledAs, withExample } from './describe.ts';
+import { addJobs } from './jobs.ts';
 import { addMemories } from './memories.ts';
 import { addPlans } from './plans.ts';
 import { addLogin, addServer } from './servers.ts';
@@ -36,6 +37,7 @@ export function buildProgram(): Command {
   addCorpora(program);
   addMemories(program);
   addWebSearch(program);
+  addJobs(program);
   program.commandsGroup('Settings:');
   addTrust(program);
   addConfig(program);

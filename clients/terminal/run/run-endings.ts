@@ -23,6 +23,8 @@ const endsAlone: typeof ends = {
 
 const interruptions: Readonly<Record<NonNullable<QueryResponse['interrupt_reason']>, string>> = {
   requested: 'The run was interrupted from elsewhere.',
+  timed_out: 'The run took longer than its job allows.',
+  replaced: 'The next run of its job took its place.',
   shutdown: 'The server was stopped, and the run with it.',
   lease_lost: 'The server died, and the run with it.',
   workspace_unavailable: 'The server died, and the one that took over does not reach the files of the run.',

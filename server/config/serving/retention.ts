@@ -7,6 +7,8 @@ export interface RetentionSettings {
   readonly eventsDays: number;
   /** Logins and invitations, after they are over. */
   readonly loginsDays: number;
+  /** What became of the times of jobs. */
+  readonly jobRunsDays: number;
   /** What was used, by day. */
   readonly usageDays: number;
   /** Entries of the audit log; 0 keeps them for good. */
@@ -32,6 +34,13 @@ export function readRetention(source: SettingSource): RetentionSettings {
       meaning: 'How many days logins and invitations are kept after they are over.',
       fallback: 30,
       parse: days(0),
+    }),
+    jobRunsDays: source.read({
+      variable: 'SERVICE_RETENTION_JOB_RUNS_DAYS',
+      flag: 'retention-job-runs-days',
+      meaning: 'How many days the history of jobs is kept; sessions stay.',
+      fallback: 90,
+      parse: days(1),
     }),
     usageDays: source.read({
       variable: 'SERVICE_RETENTION_USAGE_DAYS',

@@ -141,6 +141,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       request: query.request ?? null,
       ...(query.approval && { approval: query.approval }),
       ...(query.agent && { agent: query.agent }),
+      ...(query.occurrence && { occurrence: query.occurrence }),
       events: [
         { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
       ],

@@ -1,0 +1,55 @@
+/** `service jobs`: an agent at set times on a server, from the first look at the clock to the last. */
+import { expect, test } from 'vitest';
+import { testHome } from '../test-command.ts';
+import { startTestServer } from '../test-server.ts';
+
+test('a job is previewed, made, run, looked at, paused, resumed and deleted', async () => {
+  const server = await startTestServer();
+  const home = testHome();
+  const { data } = await server.client.POST('/api/v1/auth/api-keys', { body: { name: 'terminal' } });
+  const jobs = (...words: string[]) =>
+    home.service(['jobs', ...words, '--server', server.url], { variables: { SERVICE_API_KEY: data.key } });
+
+  const preview = await jobs('preview', '--cron', '30 2 * * *', '--timezone', 'Europe/Berlin');
+  expect(preview.stdout.trimEnd().split('\n')).toHaveLength(10);
+  expect(await jobs('preview')).toMatchObject({ code: 2, stderr: expect.stringContaining('--cron') });
+
+  const when = ['--cron', '0 2 * * 1-5', '--timezone', 'Europe/Berlin', '--model', 'demo:demo-1'];
+  const rules = ['--allow', 'write', 'bash:git log *', '--retries', '2', '--timeout', '90m'];
+  const made = await jobs('create', 'Say', 'what', 'has', 'changed.', ...when, ...rules);
+  expect(made).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Made job_\w{26}, which runs next at /),
+  });
+  const [job] = JSON.parse((await jobs('list', '--json')).stdout);
+  expect(job).toMatchObject({
+    ...{ name: 'Say what has changed.', cron: '0 2 * * 1-5', max_retries: 2, timeout_s: 5400 },
+    permission_rules: [
+      { tool: 'write', decision: 'allow' },
+      { tool: 'bash', pattern: 'git log *', decision: 'allow' },
+    ],
+  });
+  const end = job.id.slice(-8);
+  expect((await jobs('run', end)).stdout).toMatch(/^Queued jbr_\w{26}; /);
+  const runs = async () => (await jobs('runs', end)).stdout.split('\t')[1];
+  await expect.poll(runs, { timeout: 30_000, interval: 300 }).toBe('completed');
+  const shown = (await jobs('show', end)).stdout;
+  expect(shown).toContain(job.id);
+  expect(shown).toMatch(
+    /active, 0 run\n {2}0 2 \* \* 1-5 Europe\/Berlin\n( {2}next .*\n){3} {2}last .*: completed/,
+  );
+  expect((await jobs('pause', end)).stdout).toBe(`Paused ${job.id}\n`);
+  expect((await jobs('list', '--status', 'paused')).stdout).toContain(job.id);
+  expect((await jobs('resume', end)).stdout).toContain(`Resumed ${job.id}, which runs next at `);
+  expect(await jobs('delete', end)).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
+  expect((await jobs('delete', end, '--yes')).stdout).toBe(`Deleted ${job.id}\n`);
+  expect(await jobs('show', end)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('There is no job'),
+  });
+}, 120_000);
+
+test('without a server there is nobody who would run it at night', async () => {
+  const alone = await testHome().service(['jobs', 'list']);
+  expect(alone).toMatchObject({ code: 2, stderr: expect.stringContaining('--server') });
+});

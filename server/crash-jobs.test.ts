@@ -1,0 +1,116 @@
+/** Servers that are stopped or killed while they begin runs of jobs: each time of a job runs once all the same. */
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import knex, { type Knex } from 'knex';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import type { Job, JobRun, JobRunPage } from './contract/api.ts';
+import { ask, expectSound, startCrashing } from './crash-checks.ts';
+import { type ServerProcess, temporaryFolder } from './server-process.ts';
+import { type Client, clientOf } from './test-client.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
+
+const url = '/api/v1/scheduler/jobs';
+const timeout = 180_000;
+const atOnce = 12;
+
+async function newJob(client: Client, more: object): Promise<string> {
+  const body = { name: 'Nightly', prompt: 'Hello', model: 'demo:demo-1', ...more };
+  const made = await client.post<Job>(url, body);
+  expect(made.status).toBe(201);
+  return made.body.id;
+}
+
+/** Jobs that are all due within the next seconds, once each. */
+async function manyJobs(client: Client): Promise<string[]> {
+  const jobs: string[] = [];
+  for (let count = 0; count < atOnce; count += 1) {
+    const run_at = new Date(Date.now() + 2500 + count * 100).toISOString();
+    jobs.push(await newJob(client, { name: `Job ${count}`, run_at }));
+  }
+  return jobs;
+}
+
+async function runsOf(client: Client, job: string): Promise<readonly JobRun[]> {
+  return (await client.get<JobRunPage>(`${url}/${job}/runs`)).body.data;
+}
+
+/** Each of the jobs has one run, which was begun once and has come to its end; there is no other run, and no other session. */
+async function expectOnceEach(client: Client, jobs: readonly string[], sql: Knex): Promise<void> {
+  for (const job of jobs) {
+    const statuses = async () => (await runsOf(client, job)).map(({ status }) => status);
+    await expect.poll(statuses, { timeout: 60_000, interval: 200 }).toEqual(['completed']);
+  }
+  const runs = await sql('runs').where({ trigger: 'schedule' }).select('id', 'session_id');
+  const begun = await sql('job_runs').select('run_id', 'session_id', 'attempts');
+  expect(runs.map(({ id }) => id).sort()).toEqual(begun.map(({ run_id }) => run_id).sort());
+  expect(begun.map(({ attempts }) => attempts)).toEqual(begun.map(() => 1));
+  expect(Number((await sql('sessions').count({ count: '*' }))[0]?.count)).toBe(begun.length);
+}
+
+test('times that come while the server is killed run once each when it is back', { timeout }, async () => {
+  const folder = await temporaryFolder();
+  const first = await startCrashing(folder);
+  const jobs = await manyJobs(clientOf(first, first.key));
+  const { key } = first;
+  // Some have begun by then, and some have not.
+  await sleep(3000);
+  await first.kill9();
+  await expectSound(join(folder, 'data/service.db'));
+  const second = await startCrashing(folder);
+  await ask(folder, (sql) => expectOnceEach(clientOf(second, key), jobs, sql));
+});
+
+test('of two servers on one database, one that is stopped or killed while it begins a run begins none', {
+  timeout,
+  skip: inject('postgresUrl') === null,
+}, async () => {
+  const folder = await temporaryFolder();
+  const database = await newDatabase();
+  const shared = { DATABASE_URL: database, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+  const nodes = [await startCrashing(folder, shared), await startCrashing(folder, shared)];
+  const { key = '' } = nodes[0] ?? {};
+  const sql = knex({ client: 'pg', connection: database, pool: { min: 0, max: 3 } });
+  onTestFinished(() => sql.destroy());
+  const clientOfOther = (node: ServerProcess) => clientOf(nodes.find((one) => one !== node) ?? node, key);
+
+  /** Has a run of a job claimed, and its process held up before it stores anything. */
+  const claimed = async () => {
+    // Both nodes read what the owner prefers before a run begins, and nothing else does.
+    const held = await sql.transaction();
+    await held.raw('lock table user_preferences in access exclusive mode');
+    const job = await newJob(clientOf(nodes[0] as ServerProcess, key), { cron: '0 0 29 2 *' }); // there are two
+    await clientOf(nodes[0] as ServerProcess, key).send('POST', `${url}/${job}/run`); // as above
+    const worker = async () => (await sql('job_runs').where({ job_id: job }).first('worker'))?.worker;
+    await expect.poll(worker, { timeout: 20_000 }).toEqual(expect.any(String));
+    const pid = (await worker()).split('/')[1];
+    const node = nodes.find((one) => String(one.pid) === pid);
+    if (!node) throw new Error(`no node has the number ${pid}`);
+    return { job, node, letGo: () => held.rollback() };
+  };
+
+  const stopped = await claimed();
+  stopped.node.signal('SIGSTOP');
+  await stopped.letGo();
+  const other = clientOfOther(stopped.node);
+  await expectOnceEach(other, [stopped.job], sql);
+  expect(await sql('job_runs').where({ job_id: stopped.job }).first('claims')).toEqual({ claims: 2 });
+  stopped.node.signal('SIGCONT');
+  const told = () => stopped.node.log();
+  await expect.poll(told, { timeout: 30_000 }).toContain('belongs to another process by now');
+  await expectOnceEach(other, [stopped.job], sql);
+
+  const killed = await claimed();
+  const survivor = clientOfOther(killed.node);
+  await killed.node.kill9();
+  await killed.letGo();
+  await expectOnceEach(survivor, [stopped.job, killed.job], sql);
+  nodes.splice(nodes.indexOf(killed.node), 1, await startCrashing(folder, shared));
+
+  // Both take what is due, and one of them dies in the middle of it.
+  const jobs = await manyJobs(survivor);
+  await sleep(3000);
+  const victim = nodes[1] as ServerProcess; // there are two
+  const left = clientOfOther(victim);
+  await victim.kill9();
+  await expectOnceEach(left, [stopped.job, killed.job, ...jobs], sql);
+});

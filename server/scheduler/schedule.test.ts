@@ -1,0 +1,197 @@
+/** Times of jobs over real changes of clocks, what was missed, and what one sees of it beforehand. */
+import { describe, expect, test } from 'vitest';
+import { previewTimes } from './preview.ts';
+import { type ScheduleTerms, scheduleOf } from './schedule.ts';
+import { nextTime, nextTimes, slotsUntil, type TimedJob } from './slots.ts';
+
+const nothing: ScheduleTerms = { cron: null, interval_s: null, run_at: null, timezone: 'UTC', anchor_at: 0 };
+
+function times(cron: string, timezone: string, after: string, count: number): string[] {
+  const schedule = scheduleOf({ ...nothing, cron, timezone });
+  const found: string[] = [];
+  let last = Date.parse(after);
+  while (found.length < count) {
+    last = schedule.after(last) ?? Number.NaN;
+    found.push(new Date(last).toISOString().replace(':00.000Z', 'Z'));
+  }
+  return found;
+}
+
+describe('cron in a time zone', () => {
+  const cases: readonly (readonly [string, string, string, string, readonly string[]])[] = [
+    [
+      'a time that the clocks leave out comes when they have gone forward',
+      ...(['30 2 * * *', 'Europe/Berlin', '2027-03-27T00:00Z'] as const),
+      ['2027-03-27T01:30Z', '2027-03-28T01:00Z', '2027-03-29T00:30Z'],
+    ],
+    [
+      'a time that the clocks show twice comes once, the first time',
+      ...(['30 2 * * *', 'Europe/Berlin', '2027-10-30T00:00Z'] as const),
+      ['2027-10-30T00:30Z', '2027-10-31T00:30Z', '2027-11-01T01:30Z'],
+    ],
+    [
+      'what comes each half hour loses and repeats nothing',
+      ...(['*/30 * * * *', 'Europe/Berlin', '2027-10-31T00:00Z'] as const),
+      ['2027-10-31T00:30Z', '2027-10-31T01:00Z', '2027-10-31T01:30Z', '2027-10-31T02:00Z'],
+    ],
+    [
+      'what comes each half hour goes on over the hour that is left out',
+      ...(['*/30 * * * *', 'Europe/Berlin', '2027-03-28T00:00Z'] as const),
+      ['2027-03-28T00:30Z', '2027-03-28T01:00Z', '2027-03-28T01:30Z'],
+    ],
+    [
+      'New York goes forward at another hour',
+      ...(['30 2 * * *', 'America/New_York', '2027-03-13T00:00Z'] as const),
+      ['2027-03-13T07:30Z', '2027-03-14T07:00Z', '2027-03-15T06:30Z'],
+    ],
+    [
+      'New York shows half past one twice',
+      ...(['30 1 * * *', 'America/New_York', '2027-11-06T00:00Z'] as const),
+      ['2027-11-06T05:30Z', '2027-11-07T05:30Z', '2027-11-08T06:30Z'],
+    ],
+    [
+      'Lord Howe goes forward by half an hour',
+      ...(['15 2 * * *', 'Australia/Lord_Howe', '2027-10-01T00:00Z'] as const),
+      ['2027-10-01T15:45Z', '2027-10-02T15:30Z', '2027-10-03T15:15Z'],
+    ],
+    [
+      'Lord Howe goes back by half an hour',
+      ...(['45 1 * * *', 'Australia/Lord_Howe', '2027-04-02T00:00Z'] as const),
+      ['2027-04-02T14:45Z', '2027-04-03T14:45Z', '2027-04-04T15:15Z'],
+    ],
+    [
+      'Kolkata has no daylight saving',
+      ...(['30 2 * * *', 'Asia/Kolkata', '2027-03-26T12:00Z'] as const),
+      ['2027-03-26T21:00Z', '2027-03-27T21:00Z'],
+    ],
+    [
+      'the second field comes first where there are six',
+      ...(['30 0 4 * * MON', 'UTC', '2027-01-01T00:00Z'] as const),
+      ['2027-01-04T04:00:30.000Z', '2027-01-11T04:00:30.000Z'],
+    ],
+    [
+      'of two days either suffices, and there is a last day of the month',
+      ...(['0 0 L * FRI', 'UTC', '2027-01-25T00:00Z'] as const),
+      ['2027-01-29T00:00Z', '2027-01-31T00:00Z', '2027-02-05T00:00Z'],
+    ],
+  ];
+  test.each(cases)('%s', (_title, cron, timezone, after, expected) => {
+    expect(times(cron, timezone, after, expected.length)).toEqual(expected);
+  });
+
+  const refused: readonly (readonly [string, Partial<ScheduleTerms>, string])[] = [
+    ['nothing says when', {}, 'Exactly one'],
+    ['two say when', { cron: '0 2 * * *', interval_s: 60 }, 'Exactly one'],
+    ['four fields', { cron: '0 2 * *' }, '4 fields'],
+    ['a year', { cron: '0 0 2 1 1 * 2030' }, '7 fields'],
+    ['a minute that there is not', { cron: '60 2 * * *' }, 'minute'],
+    ['letters that are no name', { cron: 'a 2 * * *' }, 'illegal'],
+    ['every second', { cron: '* * * * * *' }, '10 seconds'],
+    ['two seconds of one minute a day', { cron: '0,5 0 2 * * *' }, '10 seconds'],
+    ['a zone that there is not', { cron: '0 2 * * *', timezone: 'Europe/Atlantis' }, 'time zone'],
+  ];
+  test.each(refused)('%s is refused', (_title, terms, why) => {
+    expect(() => scheduleOf({ ...nothing, ...terms })).toThrow(why);
+  });
+});
+
+const start = Date.parse('2027-01-01T00:00:00Z');
+const minute = 60_000;
+const job: TimedJob = {
+  ...{ ...nothing, interval_s: 600, anchor_at: start },
+  ...{ id: 'job_1', jitter_s: 0, misfire_policy: 'run_once', ends_at: null, max_runs: null, runs_begun: 0 },
+};
+const at = (minutes: number) => start + minutes * minute;
+const briefly = (slots: ReturnType<typeof slotsUntil>) => ({
+  due: slots.due.map(({ at: time, fate, missed }) => [(time - start) / minute, fate, missed]),
+  next: slots.next && (slots.next.at - start) / minute,
+});
+
+describe('what has become due', () => {
+  test('is one time, and the next one follows', () => {
+    const slots = slotsUntil(job, at(10), at(10) + 400);
+    expect(briefly(slots)).toEqual({ due: [[10, 'run', 0]], next: 20 });
+  });
+
+  test('is nothing where a clock was set back', () => {
+    expect(briefly(slotsUntil(job, at(10), at(3)))).toEqual({ due: [], next: 10 });
+  });
+
+  const missed = [
+    ['skip', [[40, 'misfire', 3]]],
+    ['run_once', [[40, 'catch_up', 3]]],
+    ['run_all', [10, 20, 30, 40].map((minutes) => [minutes, 'catch_up', 0])],
+  ] as const;
+  test.each(missed)('follows the misfire policy %s where times were missed', (misfire_policy, due) => {
+    const slots = slotsUntil({ ...job, misfire_policy }, at(10), at(50) + 500);
+    expect(briefly(slots)).toEqual({ due: [...due, [50, 'run', 0]], next: 60 });
+  });
+
+  test('is bounded where very many times were missed', () => {
+    const year = at(365 * 24 * 60);
+    const all = slotsUntil({ ...job, misfire_policy: 'run_all' }, at(10), year + 5 * minute);
+    expect(all.due).toHaveLength(50);
+    expect(all.due.at(-1)).toMatchObject({ at: year, missed: 0 });
+    expect(all.due[0]).toMatchObject({ missed: 200 });
+    expect(all.next?.at).toBe(year + 10 * minute);
+    const once = slotsUntil(job, at(10), year + 5 * minute);
+    expect(once.due).toEqual([{ at: year, dueAt: year, missed: 200, fate: 'catch_up' }]);
+  });
+
+  test('ends with max_runs and with ends_at', () => {
+    const bounded = { ...job, misfire_policy: 'run_all', max_runs: 5, runs_begun: 3 } as const;
+    expect(briefly(slotsUntil(bounded, at(10), at(50)))).toEqual({
+      due: [
+        [10, 'catch_up', 0],
+        [20, 'catch_up', 0],
+      ],
+      next: null,
+    });
+    expect(briefly(slotsUntil({ ...job, ends_at: at(25) }, at(20), at(20)))).toEqual({
+      due: [[20, 'run', 0]],
+      next: null,
+    });
+    expect(nextTimes({ ...job, max_runs: 2 }, start, 10)).toEqual([at(10), at(20)]);
+  });
+
+  test('is late by a jitter that every process works out alike, and that differs from time to time', () => {
+    const late = { ...job, jitter_s: 300 };
+    const jitters = nextTimes(late, start, 50).map((time) => {
+      const next = nextTime(late, time - 1);
+      return (next?.dueAt ?? 0) - (next?.at ?? 0);
+    });
+    expect(Math.min(...jitters)).toBeGreaterThanOrEqual(0);
+    expect(Math.max(...jitters)).toBeLessThanOrEqual(300_000);
+    expect(new Set(jitters).size).toBeGreaterThan(40);
+    const first = nextTime(late, start);
+    expect(nextTime({ ...late }, start)).toEqual(first);
+    const dueAt = first?.dueAt ?? 0;
+    expect(slotsUntil(late, at(10), dueAt - 1)).toEqual({ due: [], next: first });
+    expect(slotsUntil(late, at(10), dueAt).due).toHaveLength(1);
+  });
+
+  test('is once what is to happen once', () => {
+    const once = { ...job, interval_s: null, run_at: at(15) };
+    expect(briefly(slotsUntil(once, at(15), at(15)))).toEqual({ due: [[15, 'run', 0]], next: null });
+    expect(nextTime(once, at(15))).toBeNull();
+  });
+});
+
+test('a preview says what daylight saving has to do with its times', () => {
+  const terms = { ...nothing, cron: '30 2 * * *', timezone: 'Europe/Berlin' };
+  const spring = previewTimes(terms, Date.parse('2027-03-27T12:00Z'));
+  expect(spring).toHaveLength(10);
+  expect(spring[0]).toEqual({
+    at: '2027-03-28T01:00:00.000Z',
+    local: '2027-03-28T03:00:00+02:00',
+    note: 'Clocks go forward by 60 minutes before it: 2027-03-28T01:59:59+01:00 is followed by 2027-03-28T03:00:00+02:00.',
+  });
+  expect(spring[1]?.note).toBeNull();
+  const autumn = previewTimes(terms, Date.parse('2027-10-30T12:00Z'));
+  expect(autumn[0]?.note).toBe('The clocks show this time twice on that day.');
+  expect(autumn[1]?.note).toContain('Clocks go back by 60 minutes');
+  const once = { ...nothing, run_at: at(5), timezone: 'Australia/Lord_Howe' };
+  expect(previewTimes(once, start)).toEqual([
+    { at: '2027-01-01T00:05:00.000Z', local: '2027-01-01T11:05:00+11:00', note: null },
+  ]);
+});

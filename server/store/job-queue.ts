@@ -1,0 +1,124 @@
+/** One row for each time of a job: what overlaps is skipped, waits, or takes the place of what was there. */
+import type { Knex } from 'knex';
+import { newId } from '../ids.ts';
+import { type JobRow, type JobRunRow, tellFinished } from './job-rows.ts';
+import type { RunRow } from './runs.ts';
+
+export interface NewJobRun {
+  readonly occurrence: number;
+  readonly dueAt: number;
+  readonly trigger: JobRunRow['trigger'];
+  readonly missed: number;
+  /** `catch_up` waits for whatever has not ended; `misfire` does not run. */
+  readonly fate: 'run' | 'catch_up' | 'misfire';
+}
+
+/** So many wait for a job; more are skipped. */
+const mostWaiting = 100;
+
+/** The job is locked. Answers with the row as it was stored. */
+export async function insertJobRun(
+  sql: Knex.Transaction,
+  job: JobRow,
+  given: NewJobRun,
+  now: number,
+): Promise<JobRunRow> {
+  const reason = given.fate === 'misfire' ? 'misfire' : await reasonToSkip(sql, job, given, now);
+  const row: JobRunRow = {
+    id: newId('jobRun'),
+    organization_id: job.organization_id,
+    job_id: job.id,
+    occurrence: given.occurrence,
+    trigger: given.trigger,
+    status: reason === null ? 'queued' : 'skipped',
+    reason,
+    error: null,
+    missed: given.missed,
+    attempts: 0,
+    earlier_attempts: '[]',
+    session_id: null,
+    run_id: null,
+    due_at: given.dueAt,
+    worker: null,
+    claims: 0,
+    renewals: 0,
+    deaths: 0,
+    deadline_at: null,
+    stop_wanted: null,
+    created_at: now,
+    started_at: null,
+    ended_at: reason === null ? null : now,
+  };
+  await sql<JobRunRow>('job_runs').insert(row);
+  if (reason !== null) await tellFinished(sql, job.workspace_id, row, { status: 'skipped' }, now);
+  return row;
+}
+
+async function reasonToSkip(
+  sql: Knex.Transaction,
+  job: JobRow,
+  { fate }: NewJobRun,
+  now: number,
+): Promise<'overlap' | 'queue_full' | null> {
+  const open = await openRuns(sql, job.id).limit(mostWaiting + 1);
+  if (open.length === 0) return null;
+  if (open.length > mostWaiting) return 'queue_full';
+  if (fate === 'catch_up' || job.overlap_policy === 'queue') return null;
+  if (job.overlap_policy === 'skip') return 'overlap';
+  await endOpen(sql, job, 'replaced', now);
+  return null;
+}
+
+export function openRuns(sql: Knex, job_id: string) {
+  return sql<JobRunRow>('job_runs').where({ job_id, ended_at: null }).orderBy('occurrence');
+}
+
+/** What waits ends at once, and what is at work is asked to stop. The job is locked. */
+export async function endOpen(
+  sql: Knex.Transaction,
+  job: JobRow,
+  reason: 'replaced' | 'job_paused',
+  now: number,
+): Promise<void> {
+  for (const row of await openRuns(sql, job.id)) {
+    if (row.status !== 'running') await endWaiting(sql, job, row, reason, now);
+    // Pausing lets what is at work go on.
+    else if (reason === 'replaced') await askToStop(sql, row, reason);
+  }
+}
+
+/** A process that is about to begin it finds that it is not its own any more. */
+export async function endWaiting(
+  sql: Knex.Transaction,
+  { workspace_id }: Pick<JobRow, 'workspace_id'>,
+  row: JobRunRow,
+  reason: 'replaced' | 'job_paused' | 'requested',
+  now: number,
+): Promise<JobRunRow> {
+  // One that failed and waits to be tried again was begun.
+  const status = reason === 'replaced' && row.attempts === 0 ? 'skipped' : 'cancelled';
+  const ended = { ...row, status, reason, worker: null, ended_at: now } as const;
+  const changed = await sql<JobRunRow>('job_runs')
+    .where({ id: row.id })
+    .whereIn('status', ['queued', 'starting'])
+    .update({ status, reason, worker: null, ended_at: now });
+  if (changed === 1) await tellFinished(sql, workspace_id, ended, { status }, now);
+  return ended;
+}
+
+/** The run first, as where it ends: two transactions then never wait for each other. */
+export async function askToStop(
+  sql: Knex.Transaction,
+  { id, run_id }: JobRunRow,
+  wanted: NonNullable<JobRunRow['stop_wanted']>,
+): Promise<void> {
+  if (run_id !== null)
+    await sql<RunRow>('runs')
+      .where({ id: run_id, ended_at: null })
+      .whereNull('interrupt_requested')
+      .update({ interrupt_requested: wanted });
+  await sql<JobRunRow>('job_runs')
+    .where({ id, status: 'running' })
+    .whereNull('stop_wanted')
+    .update({ stop_wanted: wanted });
+}
