@@ -9,7 +9,7 @@ import { builtInTools } from './tools.ts';
 
 const NAMES = [
   ...['view', 'ls', 'glob', 'grep', 'edit', 'multiedit', 'write'],
-  ...['bash', 'job_output', 'job_kill', 'fetch', 'download', 'ask_user', 'todos', 'plan'],
+  ...['bash', 'job_output', 'job_kill', 'fetch', 'download', 'web_search', 'ask_user', 'todos', 'plan'],
   ...['memory_save', 'memory_search', 'agent'],
 ];
 const COMMANDS = ['bash', 'job_output', 'job_kill'];
