@@ -109,6 +109,7 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   reindexCorpus: 'does the same again',
   testProviderSetting: 'looks only',
   testMcpServer: 'looks only',
+  startMcpOauth: 'an attempt that nobody goes on with ends by itself',
   reconnectMcpServer: 'does the same again',
   refreshProviderModels: 'whoever asks while it is at work waits for the same look',
   estimateQuery: 'looks only',

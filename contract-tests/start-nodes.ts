@@ -13,6 +13,9 @@ export interface StartedNodes {
   stop(): Promise<void>;
 }
 
+/** What tests play for a server listens on this machine. */
+const nearBy = { SERVICE_OUTBOUND_ALLOW: '127.0.0.1' };
+
 /** `postgres` is a server on which a database may be made; SQLite, and one process, without one. */
 export async function startNodes(
   postgres: string | null,
@@ -28,7 +31,7 @@ export async function startNodes(
     return server;
   };
   try {
-    if (postgres === null) return { nodes: [await start({})], stop };
+    if (postgres === null) return { nodes: [await start({ variables: nearBy })], stop };
     const shared = await shareDatabase(postgres);
     running.push({ stop: shared.remove });
     const first = await start(shared);
@@ -48,7 +51,10 @@ async function shareDatabase(postgres: string) {
   await mkdir(join(folder, 'workspaces'));
   return {
     databaseUrl: database.url,
-    variables: { SERVICE_MASTER_KEY_FILE: key, SERVICE_WORKSPACES_DIR: join(folder, 'workspaces') },
+    variables: {
+      ...{ SERVICE_MASTER_KEY_FILE: key, SERVICE_WORKSPACES_DIR: join(folder, 'workspaces') },
+      ...nearBy,
+    },
     async remove() {
       await database.remove();
       await rm(folder, { recursive: true });

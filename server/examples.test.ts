@@ -87,10 +87,14 @@ const ids: Readonly<Record<string, string>> = {
 };
 /** What a server offers is shown of one that answers. */
 const ofTracker = Object.fromEntries(
-  ['testMcpServer', 'listMcpTools', 'listMcpResources', 'listMcpPrompts'].map((operation) => [
-    operation,
-    { server_id: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tzc' },
-  ]),
+  [
+    'testMcpServer',
+    'listMcpTools',
+    'listMcpResources',
+    'listMcpPrompts',
+    'startMcpOauth',
+    'revokeMcpOauth',
+  ].map((operation) => [operation, { server_id: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tzc' }]),
 );
 /** What can still be answered or stopped stands in sessions of its own. */
 const ownIds: Readonly<Record<string, Readonly<Record<string, string>>>> = {

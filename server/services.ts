@@ -13,7 +13,7 @@ import type {
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import type { Mail } from './mail.ts';
-import type { McpServers } from './mcp-servers/mcp-servers.ts';
+import type { McpLogins, McpServers } from './mcp-servers/mcp-servers.ts';
 import type { MemorySearches } from './memory-search.ts';
 import type { ModelCatalogs } from './model-catalogs.ts';
 import type {
@@ -71,6 +71,7 @@ export interface Services {
   readonly workspaceFolders: WorkspaceFolders;
   readonly workspaceSettings: WorkspaceSettings;
   readonly mcpServers: McpServers;
+  readonly mcpLogins: McpLogins<Reach>;
   readonly providerSettings: ProviderSettings;
   readonly providerOauth: ProviderOauths<Reach>;
   readonly providerAsking: ProviderAsking;

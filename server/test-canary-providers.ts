@@ -1,7 +1,8 @@
 /** The part of the canary test about provider settings: keys and headers that are kept, changed, used and read back. */
 import { expect } from 'vitest';
+import { startMcp } from '../contract-tests/mcp/start-mcp.ts';
 import { mergePatch } from './test-app.ts';
-import { confide, type Stage, send } from './test-canary-stage.ts';
+import { confide, given, type Stage, send } from './test-canary-stage.ts';
 
 /** A setting of an organization with secrets in each place, which are replaced once. */
 export async function keepProviders(stage: Stage, token: string, baseUrl: string): Promise<void> {
@@ -75,6 +76,37 @@ export async function keepMcpServers(stage: Stage, token: string, url: string): 
     ).toBe(200);
   }
   expect((await send(stage, 'GET', place, { token })).status).toBe(200);
+  await logInToMcpServer(stage, token);
+}
+
+/** What is sent for a login, and what a browser brings back, is told to the authorization server alone. */
+async function logInToMcpServer(stage: Stage, token: string): Promise<void> {
+  const { url, stop } = await startMcp();
+  const place = '/api/v1/mcp/servers';
+  const server = { scope: 'user', name: 'guarded', type: 'http', url };
+  const made = await send(stage, 'POST', place, { token, body: server });
+  const one = `${place}/${made.body.id}`;
+  const client_secret = stage.secrets.make('the secret of a client of an MCP server');
+  const begun = await send(stage, 'POST', `${one}/oauth/start`, {
+    token,
+    body: { client_id: 'c', client_secret },
+  });
+  expect(begun.status).toBe(201);
+  const state = new URL(begun.body.authorize_url).searchParams.get('state') ?? '';
+  given(stage, begun, 'the state of a login to an MCP server', state);
+  const code = stage.secrets.make('the code of an MCP server');
+  const back = await fetch(
+    `${stage.server.url}/api/v1/mcp/oauth/callback?${new URLSearchParams({ state, code })}`,
+    {
+      redirect: 'manual',
+    },
+  );
+  expect(back.headers.get('location')).toBe('/mcp/connected#mcp_server=guarded');
+  for (const name of ['state', 'code']) stage.sent.add(`completeMcpOauth ${name}`);
+  stage.sent.add('startMcpOauth client_secret');
+  expect((await send(stage, 'GET', `${one}/tools`, { token })).status).toBe(200);
+  expect((await send(stage, 'DELETE', `${one}/oauth`, { token })).status).toBe(204);
+  await stop();
 }
 
 /** A bucket whose server is none: it refuses what is sent to it, and where files lie is then as it was. */

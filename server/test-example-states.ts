@@ -76,6 +76,8 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
   listMcpTools: withTracker,
   listMcpResources: withTracker,
   listMcpPrompts: withTracker,
+  startMcpOauth: withTracker,
+  revokeMcpOauth: withTracker,
   /** Of a setting that is there for this moment alone. */
   async testProviderSetting(server) {
     const id = 'pset_01k9w6r3h2e7xv5q0c8m4b1tzb';

@@ -1,6 +1,7 @@
 /** Operations for which the contract's example is not enough: what they are asked of stands in a body, or is good once. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { startMcp } from '../mcp/start-mcp.ts';
 import { signInRequests } from './sign-in-requests.ts';
 import type { RequestPlace, Special, SpecialRequest } from './special-request.ts';
 
@@ -75,6 +76,8 @@ export const specialRequests: Readonly<Record<string, Special>> = {
     },
   }),
   acceptInvitation,
+  completeMcpOauth,
+  startMcpOauth: () => ({ body: {} }),
   completeProviderOauth,
   trustWorkspace,
 };
@@ -95,6 +98,23 @@ async function acceptInvitation({ world: { cast }, sender }: RequestPlace): Prom
     async undo() {
       const header = { 'If-Match': '*' };
       await client.DELETE('/api/v1/organizations/{org_id}', { params: { path, header } });
+    },
+  };
+}
+
+/** Of an attempt that the owner has begun, at a server that nobody else has. */
+async function completeMcpOauth({ world: { cast } }: RequestPlace): Promise<SpecialRequest> {
+  const { client } = cast.ours.owner;
+  const { url } = await startMcp();
+  const server = { scope: 'user' as const, name: `m-${crypto.randomUUID()}`, type: 'http' as const, url };
+  const made = await client.POST('/api/v1/mcp/servers', { body: server });
+  const path = { server_id: made.data.id };
+  const begun = await client.POST('/api/v1/mcp/servers/{server_id}/oauth/start', { params: { path } });
+  const state = new URL(begun.data.authorize_url).searchParams.get('state') ?? '';
+  return {
+    query: { state, code: 'of-the-matrix' },
+    async undo() {
+      await client.DELETE('/api/v1/mcp/servers/{server_id}', { params: { path } });
     },
   };
 }

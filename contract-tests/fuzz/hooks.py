@@ -439,9 +439,16 @@ class McpServer(BaseHTTPRequestHandler):
     }
 
     def do_GET(self):
-        self.answer(405, None)
+        if self.path != "/.well-known/oauth-authorization-server":
+            return self.answer(405 if self.path == "/mcp" else 404, None)
+        origin = f"http://{self.headers['Host']}"
+        places = {f"{name}_endpoint": f"{origin}/{name}" for name in ("authorization", "token", "registration")}
+        supported = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
+        self.answer(200, {"issuer": origin, **places, **supported, "token_endpoint_auth_methods_supported": ["none"]})
 
     def do_POST(self):
+        if self.path == "/registration":
+            return self.answer(201, {"client_id": "of-the-fuzzer", "redirect_uris": []})
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if "id" not in message:
             return self.answer(202, None)
@@ -495,6 +502,14 @@ def change_mcp_server(case):
     case.body = {**body, "disabled": True, "name": new_name("mcp")}
     case.path_parameters["server_id"] = once("MCP server to change", new_mcp_server)
     act_as(case, once("owner of settings", register))
+
+
+def come_back_to_mcp_server(case):
+    """The person has refused: an attempt that there is, without a token."""
+    path = f"/api/v1/mcp/servers/{once('MCP server', new_mcp_server)}/oauth/start"
+    begun = post(path, {}, once("owner of settings", register)).json()
+    state = parse_qs(urlsplit(begun["authorize_url"]).query)["state"][0]
+    case.query = {"state": state, "error": "access_denied"}
 
 
 def point_at_doomed_mcp_server(case):
@@ -1213,6 +1228,9 @@ POINTERS = {
     "deleteMcpServer": point_at_doomed_mcp_server,
     "testMcpServer": point_at_mcp_server,
     "reconnectMcpServer": point_at_mcp_server,
+    "startMcpOauth": point_at_mcp_server,
+    "revokeMcpOauth": point_at_mcp_server,
+    "completeMcpOauth": come_back_to_mcp_server,
     "listMcpTools": point_at_mcp_server,
     "listMcpResources": point_at_mcp_server,
     "listMcpPrompts": point_at_mcp_server,
@@ -1508,7 +1526,7 @@ def device_waits(case, response):
 
 def attempt_is_invented(case, response):
     """Which attempts to connect a provider there are, the contract cannot say."""
-    return operation_id(case) == "completeProviderOauth" and response.json()["code"] == "oauth_invalid"
+    return operation_id(case) in ("completeProviderOauth", "completeMcpOauth") and response.json()["code"] == "oauth_invalid"
 
 
 def provider_is_not_right(case, response):
@@ -1616,7 +1634,7 @@ def is_declared(case, response):
     # Whether an MCP server may be a process depends on who asks, and whether it is there, on itself.
     if name in ("createMcpServer", "updateMcpServer"):
         return status == 403 and response.json()["code"] == "restricted_section"
-    if name in ("testMcpServer", "listMcpTools", "listMcpResources", "listMcpPrompts"):
+    if name in ("testMcpServer", "startMcpOauth", "listMcpTools", "listMcpResources", "listMcpPrompts"):
         return status == 502
     # The provider of the fuzzer's settings is nowhere.
     if name == "testProviderSetting":

@@ -76,4 +76,37 @@ export function mcpServerJourneys(target: () => Target): void {
       expect((await operator.DELETE(one, { params: { path } })).response.status).toBe(204);
     });
   });
+
+  test('a person logs in to an MCP server through their browser, and out again', async () => {
+    const { client, url, liveOnly } = target();
+    const tracker = await startMcp();
+    const body = { scope: 'user', name: 'guarded', type: 'http', url: tracker.url } as const;
+    const made = await client.POST(list, { body });
+    const path = { server_id: example.mcpServer };
+    await liveOnly(() => {
+      path.server_id = made.data.id;
+    });
+    const begun = await client.POST(`${one}/oauth/start`, { params: { path }, body: { scopes: ['issues'] } });
+    expect(begun.response.status).toBe(201);
+    expectShape('McpOauthStarted', begun.data);
+    const asked = new URL(begun.data.authorize_url).searchParams;
+    const query = { state: asked.get('state') ?? 'unknown', code: 'of-the-tracker' };
+    const callback = '/api/v1/mcp/oauth/callback';
+    const comeBack = () => client.GET(callback, { params: { query }, redirect: 'manual' });
+    await liveOnly(() => expect(asked.get('code_challenge_method')).toBe('S256'));
+    const back = await comeBack();
+    expect(back.response.status).toBe(302);
+    await liveOnly(async () => {
+      expect(back.response.headers.get('Location')).toBe('/mcp/connected#mcp_server=guarded');
+      expect(await refusal(comeBack())).toMatchObject({ status: 400, code: 'oauth_invalid' });
+      await client.GET(`${one}/tools`, { params: { path } });
+      expect(tracker.asked.at(-1)?.headers.authorization).toBe('Bearer of-the-tracker');
+    });
+    const page = await fetch(`${url}/mcp/connected`);
+    expect([page.status, page.headers.get('Content-Type')]).toEqual([200, 'text/html; charset=utf-8']);
+    await client.GET('/mcp/connected', { parseAs: 'text' });
+    expect((await client.DELETE(`${one}/oauth`, { params: { path } })).response.status).toBe(204);
+    await client.DELETE(one, { params: { path } });
+    await tracker.stop();
+  });
 }

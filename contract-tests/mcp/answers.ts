@@ -59,3 +59,30 @@ export function answerMcp(method: string | undefined, body: string): McpAnswer {
     : { error: { code: -32_601, message: `There is no method ${message.method}` } };
   return { status: 200, body: { jsonrpc: '2.0', id: message.id, ...said } };
 }
+
+/** The authorization server beside it, which gives tokens to whoever comes; null for what is no business of its. */
+export function answerLogin(path: string, origin: string): McpAnswer | null {
+  const answers: Readonly<Record<string, McpAnswer>> = {
+    '/.well-known/oauth-authorization-server': {
+      status: 200,
+      body: {
+        issuer: origin,
+        authorization_endpoint: `${origin}/authorize`,
+        token_endpoint: `${origin}/token`,
+        registration_endpoint: `${origin}/register`,
+        revocation_endpoint: `${origin}/revoke`,
+        response_types_supported: ['code'],
+        code_challenge_methods_supported: ['S256'],
+        token_endpoint_auth_methods_supported: ['none'],
+      },
+    },
+    '/register': { status: 201, body: { client_id: 'registered', redirect_uris: [] } },
+    '/token': {
+      status: 200,
+      body: { access_token: 'of-the-tracker', token_type: 'Bearer', expires_in: 3600 },
+    },
+    '/revoke': { status: 200, body: {} },
+  };
+  if (path.startsWith('/.well-known/oauth-protected-resource')) return { status: 404, body: {} };
+  return answers[path] ?? null;
+}

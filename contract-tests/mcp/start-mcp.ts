@@ -2,7 +2,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { answerMcp } from './answers.ts';
+import { answerLogin, answerMcp } from './answers.ts';
 
 export interface TestMcpServer {
   readonly url: string;
@@ -15,6 +15,11 @@ export async function startMcp(): Promise<TestMcpServer> {
   const asked: TestMcpServer['asked'] = [];
   const server = createServer(async (request, response) => {
     const sent = await text(request);
+    const granted = answerLogin(request.url ?? '', `http://${request.headers.host}`);
+    if (granted) {
+      response.writeHead(granted.status, { 'content-type': 'application/json' });
+      return void response.end(JSON.stringify(granted.body));
+    }
     asked.push({ method: sent && JSON.parse(sent).method, headers: request.headers });
     const { status, body } = answerMcp(request.method, sent);
     response.writeHead(status, { 'content-type': 'application/json' });

@@ -20,6 +20,7 @@ const withoutVersion: Readonly<Record<string, string>> = {
   revokeLogin: 'a login is never changed',
   revokeInvitation: 'an invitation is never changed',
   unlinkOidcLogin: 'a link is there, or is not',
+  revokeMcpOauth: 'a login is there, or is not',
   revokeProviderOauth: 'a connection is there, or is not',
   disableMfa: 'it takes a code of the moment',
   clearQueuedPrompts: 'it names nothing that was read',

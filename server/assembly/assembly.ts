@@ -12,10 +12,10 @@ import {
   type Sealing,
 } from '../identity/identity.ts';
 import { createMail } from '../mail.ts';
-import { createMcpServers } from '../mcp-servers/mcp-servers.ts';
+import { createMcpLogins, createMcpServers, keptLogins } from '../mcp-servers/mcp-servers.ts';
 import { createModelCatalogs } from '../model-catalogs.ts';
 import { createOutbound, type Outbound, outboundSentence } from '../outbound/outbound.ts';
-import { createRuntime, type Runtime } from '../runtime/runtime.ts';
+import { createLoginFlows, createRuntime, type Runtime } from '../runtime/runtime.ts';
 import { schedules } from '../scheduler/scheduler.ts';
 import type { OpenServices } from '../services.ts';
 import {
@@ -143,9 +143,14 @@ async function assemble(
       open: (sealed) => sealing.open(sealed, webSearchKeyRow).toString(),
     },
   });
+  const renewingLogins = new Set<Promise<unknown>>();
   const mcpServers = createMcpServers({
     ...{ records: store.mcpServers, sealing, log },
     refusalOf: (url) => outbound.refusalOf(url, 'account'),
+    loginsOf: (serverId, userId) => {
+      const parts = { logins: store.mcpLogins, sealing, clock, log, renewing: renewingLogins };
+      return keptLogins(parts, serverId, userId);
+    },
   });
   const searches = openSearches(input, store, () => runtime);
   const runtime: Runtime = await createRuntime(first.config, {
@@ -205,6 +210,10 @@ async function assemble(
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
   const baseUrl = () => settings.publicUrl ?? input.listensAt();
+  const mcpLogins = createMcpLogins<Reach>({
+    ...{ records: store.mcpLogins, sealing, baseUrl, clock, log },
+    flows: createLoginFlows(outbound),
+  });
   const identity = await createIdentity({
     records: store,
     masterKey: masterKeys,
@@ -237,6 +246,7 @@ async function assemble(
     workspaceFolders: folders,
     workspaceSettings,
     mcpServers,
+    mcpLogins,
     ...providers,
     installedProviders,
     modelCatalogs,
@@ -266,6 +276,7 @@ async function assemble(
       await knowledge.reindexing.close();
       await embedders.close();
       await providers.providerOauth.settled();
+      await Promise.allSettled(renewingLogins);
       await outbound.close();
       mail?.close();
       await identity.settled();

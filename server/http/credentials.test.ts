@@ -80,6 +80,8 @@ const everybodys = [
   'getInvitationPage',
   'getOpenapiJson',
   'getOpenapiYaml',
+  'completeMcpOauth',
+  'getMcpConnectedPage',
   'getPasswordResetPage',
   'getPrometheusMetrics',
   'getReadiness',

@@ -1,5 +1,9 @@
 /** The MCP servers that people, admins and the operator keep on the server: how they are written, shown, and used. The face of this folder. */
 import type { McpServer, McpServerCreate, McpServerUpdate } from '../contract/api.ts';
+
+export { keptLogins } from './login-keeper.ts';
+export { createMcpLogins, type McpLogins } from './logins.ts';
+
 import { markOf, type OpenedServer, openServer } from './opened.ts';
 import type { McpServersParts } from './parts.ts';
 import type { ServerContent, StoredServer } from './stored.ts';
@@ -24,12 +28,12 @@ export interface McpServers {
     writer: { readonly operator: boolean },
   ): ServerContent & { readonly reconnects: boolean };
   /** As it is used for a person. */
-  open(stored: StoredServer, userId: string): OpenedServer;
+  open(stored: StoredServer, userId: string): Promise<OpenedServer>;
   /** Everything but its secrets. */
   show(stored: StoredServer, view: ServerView): McpServer;
   /** What counts for somebody in a workspace: of each name the nearest. */
   of(asker: { readonly userId: string; readonly workspaceId: string }): Promise<readonly OpenedServer[]>;
-  marks(held: readonly { readonly id: string }[]): Promise<readonly (string | null)[]>;
+  marks(held: readonly Pick<OpenedServer, 'id' | 'userId'>[]): Promise<readonly (string | null)[]>;
 }
 
 export function createMcpServers(parts: McpServersParts): McpServers {
@@ -37,7 +41,10 @@ export function createMcpServers(parts: McpServersParts): McpServers {
   return {
     write: (id, body, writer) => writeServer(parts, id, body, writer),
     change: (stored, patch, writer) => changeServer(parts, stored, patch, writer),
-    open: (stored, userId) => openServer(parts, stored, userId),
+    async open(stored, userId) {
+      const loggedInAt = await records.loggedInAt(stored.id, userId);
+      return openServer(parts, { ...stored, loggedInAt }, userId);
+    },
     show: showServer,
     async of({ userId, workspaceId }) {
       const nearest = new Map<string, StoredServer>();
@@ -47,9 +54,9 @@ export function createMcpServers(parts: McpServersParts): McpServers {
     },
     async marks(held) {
       const connections = await records.connections([...new Set(held.map(({ id }) => id))]);
-      return held.map(({ id }) => {
-        const connection = connections.get(id);
-        return connection === undefined ? null : markOf(connection);
+      return held.map(({ id, userId }) => {
+        const found = connections.get(id);
+        return found ? markOf(found.connection, userId === null ? null : found.logins.get(userId)) : null;
       });
     },
   };

@@ -1,22 +1,7 @@
 /** MCP servers with their secrets opened, as runs use them, or why they cannot. */
 import type { McpServer } from '../contract/config.ts';
 import type { McpServersParts } from './parts.ts';
-import { openSecrets, type ServerSecrets, type StoredServer } from './stored.ts';
-
-/** What is kept of logins to it; the runtime's `LoginKeeper` asks for nothing more. */
-export interface KeptLogins {
-  read(server: string): Promise<string | null>;
-  write(server: string, secret: string): Promise<void>;
-  remove(server: string): Promise<void>;
-  locked<Result>(server: string, action: () => Promise<Result>): Promise<Result>;
-}
-
-const noLogins: KeptLogins = {
-  read: async () => null,
-  write: async () => undefined,
-  remove: async () => undefined,
-  locked: (_server, action) => action(),
-};
+import { type KeptLogins, openSecrets, type ServerSecrets, type StoredServer } from './stored.ts';
 
 /** What the runtime is told of one; its `OwnMcpServer` asks for nothing more. */
 export interface OpenedServer {
@@ -31,7 +16,7 @@ export interface OpenedServer {
 
 /** Never throws for what is stored: one that does not work is told of in its own place. */
 export function openServer(
-  parts: Pick<McpServersParts, 'sealing' | 'refusalOf' | 'log'>,
+  parts: Pick<McpServersParts, 'sealing' | 'refusalOf' | 'loginsOf' | 'log'>,
   stored: StoredServer,
   userId: string,
 ): OpenedServer {
@@ -41,15 +26,15 @@ export function openServer(
     id: stored.id,
     name: stored.name,
     entry,
-    mark: markOf(stored.connection),
+    mark: markOf(stored.connection, mayNeedLogin(entry) ? stored.loggedInAt : null),
     userId: mayNeedLogin(entry) ? userId : null,
-    logins: noLogins,
+    logins: parts.loginsOf(stored.id, userId),
     fault: faultOf(parts, stored, secrets),
   };
 }
 
-export function markOf(connection: number): string {
-  return String(connection);
+export function markOf(connection: number, loggedInAt: number | null | undefined): string {
+  return `${connection} ${loggedInAt ?? ''}`;
 }
 
 /** A credential of the setting's own counts for all who use it; without one each is on their own. */

@@ -20,8 +20,17 @@ export interface StoredServer extends ServerContent {
   /** The members of its entry that this version cannot read, and that are left out of it. */
   readonly strange: readonly string[];
   readonly connection: number;
+  readonly loggedInAt?: number | null;
   readonly createdAt: string;
   readonly updatedAt: string;
+}
+
+/** What is kept of one person's login to one server; the runtime's `LoginKeeper` asks for nothing more. */
+export interface KeptLogins {
+  read(server: string): Promise<string | null>;
+  write(server: string, secret: string): Promise<void>;
+  remove(server: string): Promise<void>;
+  locked<Result>(server: string, action: () => Promise<Result>): Promise<Result>;
 }
 
 /** What is never told. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vit
 import { startMcp, type TestMcpServer } from '../../contract-tests/mcp/start-mcp.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { listening } from '../runtime/mcp/test-mcp.ts';
+import { startOauthServer } from '../runtime/mcp/test-oauth-server.ts';
 import { type Answer, coded, type Json, mergePatch, readEvents, type TestApp, testApp } from '../test-app.ts';
 import { makePeople, type People } from '../test-people.ts';
 
@@ -374,5 +375,86 @@ describe.each(['streamableHttp', 'sse'] as const)('a public server over %s', (tr
     expect(said.body.content[0].text).toContain('hello');
     await send('member', 'DELETE', `${path}/${made.id}`);
     expect(await toolsOf('member')).not.toContain('mcp_every_echo');
+  });
+});
+
+describe('logins', () => {
+  const logIn = async (who: Who, id: string, more: object = {}): Promise<Response> => {
+    const begun = await send(who, 'POST', `${path}/${id}/oauth/start`, { scopes: ['use'], ...more });
+    expect(coded(begun)).toEqual([201, null]);
+    const page = await fetch(begun.body.authorize_url, { redirect: 'manual' });
+    const back = new URL(page.headers.get('location') ?? '');
+    return fetch(`${app.url}${back.pathname}${back.search}`, { redirect: 'manual' });
+  };
+  const whereTo = (back: Response) => back.headers.get('location');
+
+  test('each person logs in by themselves, through what the server says of where, and nobody uses it but they', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('owner', { scope: 'organization', name: 'guarded', url: guarded.url });
+    const tried = await send('member', 'POST', `${path}/${made.id}/test`);
+    expect(tried.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    const begun = await send('member', 'POST', `${path}/${made.id}/oauth/start`);
+    const asked = new URL(begun.body.authorize_url).searchParams;
+    expect([asked.get('resource'), asked.get('code_challenge_method')]).toEqual([guarded.url, 'S256']);
+    expect(whereTo(await logIn('member', made.id))).toBe('/mcp/connected#mcp_server=guarded');
+    expect(await toolsOf('member')).toContain('mcp_guarded_act');
+    expect(await toolsOf('admin')).not.toContain('mcp_guarded_act');
+    expect(whereTo(await logIn('admin', made.id, { return_to: '/device?mine=1' }))).toBe(
+      '/device?mine=1#mcp_server=guarded',
+    );
+    expect(await toolsOf('admin')).toContain('mcp_guarded_act');
+
+    expect((await send('admin', 'DELETE', `${path}/${made.id}/oauth`)).status).toBe(204);
+    expect(guarded.takenBack).toHaveLength(2);
+    expect(await toolsOf('admin')).not.toContain('mcp_guarded_act');
+    expect(await toolsOf('member')).toContain('mcp_guarded_act');
+    // The tokens are for the address that they were given for.
+    const elsewhere = await startOauthServer();
+    await send('owner', 'PATCH', `${path}/${made.id}`, { url: elsewhere.url });
+    expect(await toolsOf('member')).not.toContain('mcp_guarded_act');
+    await send('owner', 'DELETE', `${path}/${made.id}`);
+  });
+
+  test('a token that has ended is renewed once, however many need it, and a refused renewal says so', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('member', { name: 'renewed', url: guarded.url });
+    await logIn('member', made.id);
+    guarded.revoke();
+    const all = Array.from({ length: 5 }, () => send('member', 'POST', `${path}/${made.id}/test`));
+    expect((await Promise.all(all)).map(({ body }) => body.ok)).toEqual(Array(5).fill(true));
+    const refreshes = () => guarded.grants.filter((grant) => grant.get('grant_type') === 'refresh_token');
+    expect(refreshes()).toHaveLength(1);
+    expect(refreshes()[0]?.get('resource')).toBe(guarded.url);
+    guarded.revoke(true);
+    const tried = await send('member', 'POST', `${path}/${made.id}/test`);
+    expect(tried.body).toMatchObject({ ok: false, error: { code: 'login_needed' } });
+    const asked = guarded.grants.length;
+    await send('member', 'POST', `${path}/${made.id}/test`);
+    expect(guarded.grants).toHaveLength(asked);
+    await send('member', 'DELETE', `${path}/${made.id}`);
+  });
+
+  test('an attempt is good once, and for nobody who makes one up; who refuses is told so', async () => {
+    const guarded = await startOauthServer();
+    const made = await make('member', { name: 'once', url: guarded.url });
+    const begun = await send('member', 'POST', `${path}/${made.id}/oauth/start`, {});
+    const state = new URL(begun.body.authorize_url).searchParams.get('state') ?? '';
+    const back = (query: string) => app.request('GET', `/api/v1/mcp/oauth/callback?${query}`, {});
+    expect(coded(await back('state=made-up&code=x'))).toEqual([400, 'oauth_invalid']);
+    const refused = await fetch(`${app.url}/api/v1/mcp/oauth/callback?state=${state}&error=access_denied`, {
+      redirect: 'manual',
+    });
+    expect(whereTo(refused)).toBe('/mcp/connected#mcp_server=once&mcp_error=access_denied');
+    expect(coded(await back(`state=${state}&code=x`))).toEqual([400, 'oauth_invalid']);
+    expect(guarded.grants).toHaveLength(0);
+    const closed = await make('member', {
+      name: 'closed',
+      url: guarded.url,
+      headers: { Authorization: 'Bearer x' },
+    });
+    expect(coded(await send('member', 'POST', `${path}/${closed.id}/oauth/start`))).toEqual([
+      ...[400, 'invalid_request'],
+    ]);
+    for (const { id } of [made, closed]) await send('member', 'DELETE', `${path}/${id}`);
   });
 });

@@ -5,6 +5,8 @@ import { etagWith, type Handler, isCurrent, type Principal, rowTags, type Servic
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { ownerOrInstallation } from './asked-setting.ts';
+import { connectedPage } from './pages/connected-page.ts';
+import { pageReply } from './pages/page.ts';
 
 export const listMcpServers: Handler<'listMcpServers'> = async ({ principal, query }, services) => {
   const { data, next_cursor } = await services.store.mcpServers.list(principal, query);
@@ -85,6 +87,32 @@ export const listMcpPrompts: Handler<'listMcpPrompts'> = async (call, services) 
   return { status: 200, body: pageOf(prompts, call.query, ({ name }) => name) };
 };
 
+export const startMcpOauth: Handler<'startMcpOauth'> = async (call, services) => {
+  const { principal, body = {} } = call;
+  const { userId } = principal;
+  const server = await services.mcpServers.open(await found(call, services), userId);
+  return { status: 201, body: await services.mcpLogins.start(principal, server, userId, body) };
+};
+
+export const completeMcpOauth: Handler<'completeMcpOauth'> = async ({ query }, services) => {
+  const { location, serverId, userId } = await services.mcpLogins.complete(query);
+  await services.runtime.mcp.end(serverId, userId);
+  // The address of such a page holds what no other site is to learn.
+  const headers = { 'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', Location: location };
+  return { status: 302, headers };
+};
+
+export const revokeMcpOauth: Handler<'revokeMcpOauth'> = async (call, services) => {
+  const { principal } = call;
+  const { id } = await found(call, services);
+  await services.mcpLogins.revoke(principal, id, principal.userId);
+  await services.runtime.mcp.end(id, principal.userId);
+  return { status: 204 };
+};
+
+export const getMcpConnectedPage: Handler<'getMcpConnectedPage'> = async ({ headers }) =>
+  pageReply(connectedPage, headers['If-None-Match']);
+
 type Stored = NonNullable<Awaited<ReturnType<Services['store']['mcpServers']['find']>>>;
 
 interface OfServer {
@@ -106,7 +134,7 @@ async function asked(
   const stored = await found(call, services);
   const { principal, query } = call;
   const workspaceId = await workspaceFor(stored, query.workspace_id, principal, services);
-  return { own: services.mcpServers.open(stored, principal.userId), workspaceId };
+  return { own: await services.mcpServers.open(stored, principal.userId), workspaceId };
 }
 
 async function workspaceFor(
@@ -128,7 +156,7 @@ async function workspaceFor(
 async function show(stored: Stored, principal: Principal, services: Services): Promise<McpServer> {
   const { mcpServers, runtime, store } = services;
   const workspaceId = await workspaceFor(stored, undefined, principal, services);
-  const state = await runtime.mcp.stateOf(mcpServers.open(stored, principal.userId), workspaceId);
+  const state = await runtime.mcp.stateOf(await mcpServers.open(stored, principal.userId), workspaceId);
   const { operator } = writerOf(principal);
   return mcpServers.show(stored, {
     operator,

@@ -67,6 +67,7 @@ export {
   openMcpAccess,
 } from './mcp/mcp-access.ts';
 export type { OwnMcpServers } from './mcp/own-servers.ts';
+export { createLoginFlows } from './mcp/person-login.ts';
 export type { AskedModels } from './models/asked-models.ts';
 export type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 export type { MediaCall, MediaChoice, MediaFile, MediaKind, MediaModels } from './models/media.ts';

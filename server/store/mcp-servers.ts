@@ -38,6 +38,8 @@ export interface StoredMcpServer extends McpServerContent, McpServerOwner {
   readonly strange: readonly string[];
   /** Another one where connections that were made before are to end. */
   readonly connection: number;
+  /** When the person who asks has logged in to it; null where they have not, absent where nobody has looked. */
+  readonly loggedInAt?: number | null;
   readonly revision: number;
   readonly etag: string;
   readonly createdAt: string;
@@ -89,8 +91,14 @@ export interface McpServers {
     readonly userId: string;
     readonly workspaceId: string;
   }): Promise<readonly StoredMcpServer[]>;
-  /** For the server's own work: the `connection` of those that are still there. */
-  connections(ids: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /** For the server's own work: the `connection` of those that are still there, and when people have logged in to them. */
+  connections(ids: readonly string[]): Promise<ReadonlyMap<string, ServerConnections>>;
+  loggedInAt(id: string, userId: string): Promise<number | null>;
+}
+
+interface ServerConnections {
+  readonly connection: number;
+  readonly logins: ReadonlyMap<string, number>;
 }
 
 interface McpServerRow {
@@ -191,18 +199,35 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
       ({ userId, workspaceId }: { readonly userId: string; readonly workspaceId: string }) =>
         database.read('installation', async (sql) => {
           const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
-          const rows: McpServerRow[] = await sql('mcp_servers')
+          const rows: (McpServerRow & { connected_at: number | null })[] = await sql('mcp_servers')
+            .leftJoin('mcp_logins', (join) =>
+              join.on('server_id', 'mcp_servers.id').andOnVal('mcp_logins.user_id', userId),
+            )
+            .select('mcp_servers.*', 'mcp_logins.connected_at')
             .whereIn('owner_id', [userId, workspaceId, installation])
             .orWhere('owner_id', organization);
-          return rows.sort(byPrecedence).map(toStored);
+          return rows.sort(byPrecedence).map((row) => ({ ...toStored(row), loggedInAt: row.connected_at }));
         }),
     ),
     connections: (ids) =>
       database.read('installation', async (sql) => {
-        const rows = await sql<McpServerRow>('mcp_servers')
+        const servers = await sql<McpServerRow>('mcp_servers')
           .whereIn('id', [...ids])
           .select('id', 'connection');
-        return new Map(rows.map(({ id, connection }) => [id, connection]));
+        const logins = await sql<{ server_id: string; user_id: string; connected_at: number }>('mcp_logins')
+          .whereIn('server_id', [...ids])
+          .select('server_id', 'user_id', 'connected_at');
+        return new Map(
+          servers.map(({ id, connection }) => {
+            const own = logins.filter(({ server_id }) => server_id === id);
+            return [id, { connection, logins: new Map(own.map((one) => [one.user_id, one.connected_at])) }];
+          }),
+        );
+      }),
+    loggedInAt: (id, userId) =>
+      database.read('installation', async (sql) => {
+        const row = await sql('mcp_logins').where({ server_id: id, user_id: userId }).first('connected_at');
+        return row?.connected_at ?? null;
       }),
   };
 }

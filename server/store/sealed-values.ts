@@ -28,6 +28,8 @@ export const sealedColumns: readonly Column[] = [
   { table: 'provider_oauth', column: 'sealed_tokens', key: ['setting_id'] },
   { table: 'provider_oauth_attempts', column: 'sealed_attempt', key: ['setting_id'] },
   { table: 'provider_settings', column: 'secrets', key: ['id'] },
+  { table: 'mcp_logins', column: 'sealed_login', key: ['server_id', 'user_id'] },
+  { table: 'mcp_login_attempts', column: 'sealed_attempt', key: ['state_hash'] },
   { table: 'mcp_servers', column: 'secrets', key: ['id'] },
   { table: 'storage_places', column: 'sealed_credentials', key: ['place'] },
   { table: 'web_search_settings', column: 'sealed_api_key', key: ['id'] },

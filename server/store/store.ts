@@ -36,6 +36,7 @@ import { type Jobs, jobRepository } from './jobs.ts';
 import { type KeptRequests, keptRequestRepository } from './kept-requests.ts';
 import { type LoginAddresses, loginAddressRepository } from './login-addresses.ts';
 import { type Logins, loginRepository } from './logins.ts';
+import { type McpLogins, mcpLoginRepository } from './mcp-logins.ts';
 import { type McpServers, mcpServerRepository } from './mcp-servers.ts';
 import { type Members, memberRepository } from './members.ts';
 import { type Memories, memoryRepository } from './memories.ts';
@@ -180,6 +181,7 @@ export interface Store {
   readonly ingestionJobs: IngestionJobs;
   readonly ingestionWork: IngestionWork;
   readonly extractedTexts: ExtractedTexts;
+  readonly mcpLogins: McpLogins;
   readonly mcpServers: McpServers;
   readonly jobs: Jobs;
   readonly jobRuns: JobRuns;
@@ -355,6 +357,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     ingestionJobs: ingestionJobRepository(parts),
     ingestionWork: ingestionWork({ ...parts, chunks }),
     extractedTexts: extractedTexts(parts),
+    mcpLogins: mcpLoginRepository(parts),
     mcpServers: mcpServerRepository(parts),
     jobs: jobRepository(parts),
     jobRuns: jobRunRepository(parts),

@@ -97,7 +97,7 @@ class KeptLoginOf implements Login {
           ...(wanted !== undefined && { scope: wanted }),
         });
       } catch (error) {
-        throw failureOf(error);
+        throw loginFailureOf(error);
       } finally {
         this.#current = flow.kept;
         await writeLogin(this.#keeper, this.#url, flow.kept);
@@ -145,13 +145,13 @@ export async function logIn(
     for (const answer of await Promise.all(visits))
       await auth(flow, { ...options, ...codeOf(answer, state) });
   } catch (error) {
-    throw failureOf(error);
+    throw loginFailureOf(error);
   }
   await keeper.locked(url.href, () => writeLogin(keeper, url, flow.kept));
 }
 
 /** What the server says about where to log in, when it is asked without a login. */
-async function challengeOf(url: URL, fetchFn: FetchLike) {
+export async function challengeOf(url: URL, fetchFn: FetchLike) {
   const response = await fetchFn(url, { headers: { accept: 'application/json, text/event-stream' } });
   await response.body?.cancel();
   return response.status === 401 ? extractWWWAuthenticateParams(response) : {};
@@ -176,7 +176,7 @@ async function writeLogin(keeper: LoginKeeper, url: URL, login: KeptLogin): Prom
 }
 
 /** What the authorization server said, and no more: addresses and codes are secrets of the moment. */
-function failureOf(error: unknown): McpFailure {
+export function loginFailureOf(error: unknown): McpFailure {
   if (error instanceof McpFailure) return error;
   if (error instanceof OAuthError)
     return new McpFailure(`the login failed: ${oneLine(error.code)}`, { cause: error });

@@ -25,15 +25,29 @@ export interface Interaction {
   readonly send: (authorizationUrl: URL) => void;
 }
 
+/** What an attempt needs of itself when the person comes back. */
+export interface BegunFlow {
+  readonly verifier: string;
+  readonly discovery?: OAuthDiscoveryState | undefined;
+}
+
 export class OauthFlow implements OAuthClientProvider {
   readonly #settings: OauthSettings;
   readonly #interaction: Interaction | null;
   #kept: KeptLogin;
-  #verifier = '';
+  #verifier: string;
   #discovery: OAuthDiscoveryState | undefined;
 
-  constructor(settings: OauthSettings, kept: KeptLogin, interaction: Interaction | null) {
+  /** `begun` is what an attempt has kept that goes on elsewhere, or later. */
+  constructor(
+    settings: OauthSettings,
+    kept: KeptLogin,
+    interaction: Interaction | null,
+    begun: BegunFlow = { verifier: '' },
+  ) {
     this.#settings = settings;
+    this.#verifier = begun.verifier;
+    this.#discovery = begun.discovery;
     this.#kept = kept;
     this.#interaction = interaction;
   }
@@ -41,6 +55,14 @@ export class OauthFlow implements OAuthClientProvider {
   /** What is to be kept now. */
   get kept(): KeptLogin {
     return this.#kept;
+  }
+
+  get verifier(): string {
+    return this.#verifier;
+  }
+
+  get discovery(): OAuthDiscoveryState | undefined {
+    return this.#discovery;
   }
 
   get redirectUrl(): string | undefined {

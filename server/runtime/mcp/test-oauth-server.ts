@@ -10,6 +10,8 @@ export interface OauthServer {
   readonly url: string;
   /** What was asked of the token endpoint, in its order. */
   readonly grants: URLSearchParams[];
+  /** The tokens that were taken back (RFC 7009). */
+  readonly takenBack: readonly string[];
   /** How many clients have registered. */
   readonly clients: () => number;
   /** Every access token given so far counts no more; with `all`, no refresh token either. */
@@ -37,6 +39,7 @@ export async function startOauthServer(): Promise<OauthServer> {
   const codes = new Map<string, Code>();
   const accessTokens = new Set<string>();
   const refreshTokens = new Set<string>();
+  const takenBack: string[] = [];
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', origin);
@@ -62,6 +65,7 @@ export async function startOauthServer(): Promise<OauthServer> {
         authorization_endpoint: `${origin}/authorize`,
         token_endpoint: `${origin}/token`,
         registration_endpoint: `${origin}/register`,
+        revocation_endpoint: `${origin}/revoke`,
         response_types_supported: ['code'],
         code_challenge_methods_supported: ['S256'],
         grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
@@ -80,6 +84,13 @@ export async function startOauthServer(): Promise<OauthServer> {
       const back = new URL(redirect);
       back.search = String(new URLSearchParams({ code, state: url.searchParams.get('state') ?? '' }));
       return { status: 302, body: null, headers: { location: back.href } };
+    },
+    '/revoke': ({ body }) => {
+      const given = new URLSearchParams(body).get('token') ?? '';
+      takenBack.push(given);
+      accessTokens.delete(given);
+      refreshTokens.delete(given);
+      return { status: 200, body: {} };
     },
     '/token': ({ request, body }) => token(request, new URLSearchParams(body)),
     '/mcp': ({ request, body }) => {
@@ -131,6 +142,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     origin,
     url: `${origin}/mcp`,
     grants,
+    takenBack,
     clients: () => clients.size - 1,
     revoke(all = false) {
       accessTokens.clear();

@@ -1,4 +1,4 @@
-/** MCP servers that people, admins and the operator keep on the server, with their secrets sealed. */
+/** MCP servers that people, admins and the operator keep on the server, with their secrets sealed, and each person's logins to them. */
 import type { Knex } from 'knex';
 import { guard, inScope, ofUser } from './0006-tenancy.ts';
 
@@ -6,8 +6,10 @@ export const mcpServers = {
   name: 'mcp-servers',
   async up(sql: Knex.Transaction): Promise<void> {
     await createServers(sql);
+    await createLogins(sql);
     if (sql.client.config.client !== 'pg') return;
     await guard(sql, 'mcp_servers', `${inScope('organization_id')} or ${ofUser('user_id')}`);
+    for (const table of ['mcp_logins', 'mcp_login_attempts']) await guard(sql, table, ofUser('user_id'));
     // What the installation has is used by everybody, and written by the server alone.
     await sql.raw(`create policy of_all on mcp_servers for select using (scope = 'installation')`);
   },
@@ -45,4 +47,35 @@ async function createServers(sql: Knex.Transaction): Promise<void> {
     table.check("(scope = 'user') = (user_id is not null)");
     table.check("(scope in ('workspace', 'organization')) = (organization_id is not null)");
   });
+}
+
+async function createLogins(sql: Knex.Transaction): Promise<void> {
+  await sql.schema.createTable('mcp_logins', (table) => {
+    ofPerson(table);
+    table.primary(['server_id', 'user_id']);
+    // Sealed: the client, its tokens, and the address that they are for.
+    table.text('sealed_login').notNullable();
+    // Why the person has to log in again.
+    table.text('fault');
+    // Until when one node renews it; the others wait for it.
+    table.bigInteger('lease_until');
+    // Connections of before belong to another login.
+    table.bigInteger('connected_at').notNullable();
+    table.integer('revision').notNullable();
+    table.index(['user_id']);
+  });
+  await sql.schema.createTable('mcp_login_attempts', (table) => {
+    table.text('state_hash').primary();
+    ofPerson(table);
+    table.unique(['server_id', 'user_id']);
+    // Sealed: the client, and what proves that whoever comes back is who went.
+    table.text('sealed_attempt').notNullable();
+    table.bigInteger('expires_at').notNullable();
+    table.index(['user_id']);
+  });
+}
+
+function ofPerson(table: Knex.CreateTableBuilder): void {
+  table.text('server_id').notNullable().references('mcp_servers.id').onDelete('cascade');
+  table.text('user_id').notNullable().references('users.id').onDelete('cascade');
 }
