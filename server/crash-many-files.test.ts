@@ -11,7 +11,7 @@ import { realFiles, type SampleFile, sampleFile } from './test-sample-files.ts';
 
 /** Few in every run of the tests, without vectors. */
 const asked = process.env.INGEST_FILES;
-const generated = Number(asked ?? 60);
+const generated = Number(asked ?? 36);
 const onPostgres = process.env.INGEST_ON === 'postgres';
 /** Of one job. */
 const together = Math.min(500, Math.ceil(generated / 4));

@@ -157,20 +157,22 @@ async function matching(
       ? sql('chunk_words')
           .join('chunks', 'chunks.number', 'chunk_words.rowid')
           .whereRaw('chunk_words match ?', [expression])
-      : foundInPostgres(sql, corpora, expression);
+      : foundInPostgres(sql, corpora, expression, budget);
   return narrow(passages)
     .select(['chunks.number', 'chunks.terms', 'chunks.length'])
     .orderBy('chunks.number')
     .limit(budget);
 }
 
-function foundInPostgres(sql: Knex, corpora: readonly SearchedCorpus[], expression: string) {
+/** A common word stands in a large part of the corpus: more than are weighed are not even looked up. */
+function foundInPostgres(sql: Knex, corpora: readonly SearchedCorpus[], expression: string, budget: number) {
   const found = sql('chunk_words')
     .whereIn(
       'organization_id',
       corpora.map(({ organization_id }) => organization_id),
     )
     .whereRaw('words @@ ?::tsquery', [expression])
+    .limit(budget)
     .select('number');
   // Found in full before it is joined: else the planner may begin with all passages of the corpus.
   return sql.withMaterialized('found', found).from('found').join('chunks', 'chunks.number', 'found.number');
