@@ -240,3 +240,32 @@ function isSentence(text: string): boolean {
 function names(places: readonly PlacedOperation[]): string[] {
   return places.map(({ operation }) => operation.operationId);
 }
+
+test('every path that the reference names is there, and something below each base path of its families', () => {
+  const paths = Object.keys(contract.paths);
+  const named = Object.entries(namedByReference).filter(
+    ([path, method]) => !operations.some((one) => one.path === path && one.method === method),
+  );
+  expect(named).toEqual([]);
+  const bare = familiesOfReference.filter(
+    (base) => !paths.some((path) => path === base || path.startsWith(`${base}/`)),
+  );
+  expect(bare).toEqual([]);
+});
+
+const namedByReference: Readonly<Record<string, string>> = {
+  '/api/v1/auth/login': 'post',
+  '/api/v1/auth/register': 'post',
+  '/api/v1/query': 'post',
+  '/api/v1/query/stream': 'post',
+  '/v1/messages': 'post',
+  '/health': 'get',
+  '/metrics': 'get',
+  '/api/v1/metrics': 'get',
+};
+
+const familiesOfReference = [
+  ...['sessions', 'sessions/{session_id}', 'auth', 'users', 'groups', 'organizations', 'workspaces'],
+  ...['settings/providers', 'settings/embedder', 'settings/storage', 'files', 'corpora', 'memories'],
+  ...['plans', 'scheduler/jobs', 'mcp', 'web/search', 'audit/logs', 'quotas'],
+].map((family) => `/api/v1/${family}`);
