@@ -110,6 +110,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await rejectedPlan(client);
   await ingestedDocuments(client);
   await finishedJob(client);
+  await changedMcpServer(client);
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
 
@@ -167,6 +168,11 @@ async function ingestedDocuments(client: Client): Promise<void> {
   const { body: job } = await client.post<IngestionJob>(`/api/v1/corpora/${corpus.id}/documents`, { texts });
   const status = async () => (await client.get<IngestionJob>(`${jobs}/${job.id}`)).body.status;
   await expect.poll(status, { timeout: 30_000 }).toBe('completed');
+}
+
+async function changedMcpServer(client: Client): Promise<void> {
+  const body = { scope: 'workspace', name: 'tracker', type: 'http', url: 'https://mcp.example.com/mcp' };
+  expect((await client.post('/api/v1/mcp/servers', body)).status).toBe(201);
 }
 
 async function finishedJob(client: Client): Promise<void> {
