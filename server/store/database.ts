@@ -30,6 +30,8 @@ export interface Database {
    * was written; nothing but counts may be.
    */
   writeCounts<T>(work: (sql: Knex.Transaction, counted: () => void) => Promise<T>): Promise<T>;
+  /** As `writeCounts`, where one statement counts everything: a transaction by itself. */
+  count(statement: (sql: Knex) => Promise<unknown>): Promise<void>;
   /** The same as long as nobody has written anything but counts; null where that cannot be told. */
   version(): number | null;
   /** Reads and transactions that are under way or wait for a connection. */
@@ -79,9 +81,12 @@ export interface Pools {
   };
   /** Where it can be told whether anything has changed. */
   readonly unchanged?: Unchanged;
+  /** Tries again what another process keeps from writing; where the engine itself waits, nothing has to. */
+  readonly onceFree?: (write: () => Promise<unknown>) => Promise<unknown>;
 }
 
-export function databaseOf(dialect: Dialect, { reader, writer, confined, unchanged }: Pools): Database {
+export function databaseOf(dialect: Dialect, pools: Pools): Database {
+  const { reader, writer, confined, unchanged, onceFree = (write) => write() } = pools;
   const inScope = <T>(scope: Exclude<Scope, 'installation'>, work: (sql: Knex.Transaction) => Promise<T>) =>
     inTransaction(confined?.pool ?? writer, async (sql) => {
       await confined?.confine(sql, scope);
@@ -97,6 +102,8 @@ export function databaseOf(dialect: Dialect, { reader, writer, confined, unchang
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
     writeOfRun: (work) => writes.unbounded(() => inTransaction(writer, work)),
     writeCounts: (work) => writes.unbounded(() => inCountingTransaction(writer, unchanged, work)),
+    count: (statement) =>
+      writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),
     version: () => unchanged?.version() ?? null,
     load: () => ({ reads: reads.count(), writes: writes.count() }),
     close: async () => {
@@ -177,6 +184,22 @@ async function inCountingTransaction<T>(
     });
     committed = true;
     return result;
+  } finally {
+    unchanged?.endCount(committed);
+  }
+}
+
+/**
+ * From before it has the lock: a commit of another process that comes in between makes the number of commits one more
+ * than it should be, and is found by that.
+ */
+async function counting(unchanged: Unchanged | undefined, write: () => Promise<unknown>): Promise<void> {
+  let committed = false;
+  unchanged?.beginCount();
+  unchanged?.commitCount();
+  try {
+    await write();
+    committed = true;
   } finally {
     unchanged?.endCount(committed);
   }

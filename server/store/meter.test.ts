@@ -60,6 +60,38 @@ describeStores('The meter', (store, engine) => {
     ]);
   });
 
+  it('counts calls that belong to no run for the same, however many end at once in several processes', async () => {
+    const reach = await newAccount(store());
+    const [organization_id = ''] = reach.organizationIds;
+    const [workspace] = reach.workspaces;
+    const [group, key] = [newId('group'), newId('apiKey')];
+    const now = { revision: 1, created_at: 1, updated_at: 1 };
+    await engine
+      .sql()('groups')
+      .insert({ id: group, organization_id, name: 'g', ...now });
+    await engine
+      .sql()('group_members')
+      .insert({ organization_id, group_id: group, user_id: reach.userId, created_at: 1 });
+    const processes = [store(), await engine.open()];
+    const call = async (index: number) => {
+      const { meteredCalls } = processes[index % 2] ?? store();
+      const begun = await meteredCalls.begin(reach, 'demo:one', key);
+      if (index < 2) return await meteredCalls.end(begun);
+      const cost = index < 4 ? null : 0.5;
+      await meteredCalls.finish(begun, { model: index % 3 ? 'demo:one' : 'demo:two', usage, cost });
+    };
+    await Promise.all(Array.from({ length: 40 }, (_, index) => call(index)));
+    for (const subject of [reach.userId, key, workspace?.id ?? '', organization_id, group])
+      expect(await counted(subject), subject).toEqual([40, 38 * 120, 36 * 500_000_000]);
+    const { data } = await store().usage.sum({ ...reach, operator: false }, { group_by: 'model' });
+    const sum = (of: (row: (typeof data)[number]) => number) =>
+      data.reduce((total, row) => total + of(row), 0);
+    expect(data.map(({ model }) => model)).toEqual(['demo:one', 'demo:two']);
+    expect(sum(({ requests }) => requests)).toBe(40);
+    expect(sum((row) => row.usage.cached_input_tokens)).toBe(38 * 40);
+    expect(data.map(({ cost }) => cost)).toEqual([null, null]);
+  });
+
   it('counts an agent for whoever asked the run that started it, without another request', async () => {
     const reach = await newAccount(store());
     const key = newId('apiKey');

@@ -47,42 +47,24 @@ export function startOfDay(day: number): number {
 export async function meter(
   sql: Knex.Transaction,
   spender: Spender,
-  { requests, calls = 1, model, usage, cost }: Metered,
+  metered: Metered,
   now: number,
 ): Promise<void> {
-  const cost_nanodollars = toNanodollars(cost) ?? 0;
   const client: keyof typeof slots = sql.client.config.client;
-  const place = {
-    organization_id: spender.organizationId,
-    day: dayOf(now),
-    slot: Math.floor(Math.random() * slots[client]),
-  };
-  await addToCounters(sql, spender, place, {
-    requests,
-    tokens: usage.input_tokens + usage.output_tokens,
-    cost_nanodollars,
-  });
-  await addToDays(sql, spender, place, {
-    model,
-    requests,
-    ...toUsage(usage),
-    cost_nanodollars,
-    unpriced_calls: cost === null ? calls : 0,
-  });
-}
-
-interface CounterPlace {
-  readonly organization_id: string;
-  readonly day: number;
-  readonly slot: number;
+  const place = { day: dayOf(now), slot: Math.floor(Math.random() * slots[client]) };
+  const row = dayRowOf(spender, metered, place);
+  await addToCounters(sql, spender, row);
+  await sql.raw(
+    addToDay,
+    dayColumns.map((column) => row[column]),
+  );
 }
 
 /** Of everybody whom it concerns, always in the same order: two transactions then never wait for each other. */
 async function addToCounters(
   sql: Knex.Transaction,
   spender: Spender,
-  { organization_id, day, slot }: CounterPlace,
-  added: { readonly requests: number; readonly tokens: number; readonly cost_nanodollars: number },
+  { organization_id, day, slot, requests, input_tokens, output_tokens, cost_nanodollars }: DayRow,
 ): Promise<void> {
   const { workspaceId, userId, apiKeyId } = spender;
   const ids = [organization_id, workspaceId, userId, ...(apiKeyId === null ? [] : [apiKeyId])];
@@ -97,7 +79,7 @@ async function addToCounters(
        tokens = usage_counters.tokens + excluded.tokens,
        cost_nanodollars = usage_counters.cost_nanodollars + excluded.cost_nanodollars`,
     [
-      ...[organization_id, day, slot, added.requests, added.tokens, added.cost_nanodollars],
+      ...[organization_id, day, slot, requests, input_tokens + output_tokens, cost_nanodollars],
       ...ids,
       ...[userId, organization_id],
     ],
@@ -112,26 +94,84 @@ const measures = [
   ...(['cost_nanodollars', 'unpriced_calls'] as const),
 ];
 const dayColumns = [...dayKey, ...measures];
-type DayRow = Readonly<Record<(typeof dayColumns)[number], string | number>>;
+interface DayRow extends Readonly<Record<(typeof measures)[number] | 'day' | 'slot', number>> {
+  readonly organization_id: string;
+  readonly workspace_id: string;
+  readonly user_id: string;
+  readonly api_key_id: string;
+  readonly model: string;
+}
+
+function dayRowOf(
+  { organizationId, workspaceId, userId, apiKeyId }: Spender,
+  { requests, calls = 1, model, usage, cost }: Metered,
+  place: Pick<DayRow, 'day' | 'slot'>,
+): DayRow {
+  return {
+    ...{ ...place, organization_id: organizationId, workspace_id: workspaceId },
+    ...{ user_id: userId, api_key_id: apiKeyId ?? '', model, requests },
+    ...toUsage(usage),
+    cost_nanodollars: toNanodollars(cost) ?? 0,
+    unpriced_calls: cost === null ? calls : 0,
+  };
+}
+
+const placeholders = `(${dayColumns.map(() => '?').join(', ')})`;
+
+function sums(table: string, columns: readonly string[]): string {
+  return columns.map((column) => `${column} = ${table}.${column} + excluded.${column}`).join(', ');
+}
 
 /** Written once: to put it together for each call would take longer than to carry it out. */
 const addToDay = `insert into usage_days (${dayColumns.join(', ')})
-  values (${dayColumns.map(() => '?').join(', ')})
-  on conflict (${dayKey.join(', ')}) do update set
-    ${measures.map((column) => `${column} = usage_days.${column} + excluded.${column}`).join(', ')}`;
+  values ${placeholders}
+  on conflict (${dayKey.join(', ')}) do update set ${sums('usage_days', measures)}`;
 
-async function addToDays(
-  sql: Knex.Transaction,
-  { workspaceId: workspace_id, userId: user_id, apiKeyId }: Spender,
-  place: CounterPlace,
-  added: Pick<DayRow, 'model' | (typeof measures)[number]>,
-): Promise<void> {
-  const row: DayRow = { ...place, workspace_id, user_id, api_key_id: apiKeyId ?? '', ...added };
-  await sql.raw(
-    addToDay,
-    dayColumns.map((column) => row[column]),
-  );
+/** One who has used something, and what. */
+export interface Spent {
+  readonly spender: Spender;
+  readonly metered: Metered;
 }
+
+/**
+ * For SQLite, where each statement is a turn of a thread: counts in one what `meter` counts in two, and is a transaction by
+ * itself. What does it belongs to its connection, and is made where that is new.
+ */
+export async function meterAlone(sql: Knex, all: readonly Spent[], now: number): Promise<void> {
+  const rows = all.map(({ spender, metered }) => dayRowOf(spender, metered, { day: dayOf(now), slot: 0 }));
+  const count = () =>
+    sql.raw(
+      `insert into counted (${dayColumns.join(', ')}) values ${rows.map(() => placeholders).join(', ')}`,
+      rows.flatMap((row) => dayColumns.map((column) => row[column])),
+    );
+  try {
+    await count();
+  } catch (error) {
+    if (!(error instanceof Error && error.message.includes('no such table: counted'))) throw error;
+    for (const statement of countingParts) await sql.raw(statement);
+    await count();
+  }
+}
+
+const countingParts = [
+  `create temp view if not exists counted (${dayColumns.join(', ')}) as
+    select ${dayColumns.map(() => 'null').join(', ')} where false`,
+  `create temp trigger if not exists count_each instead of insert on counted begin
+    insert into usage_counters (subject_id, organization_id, day, slot, requests, tokens, cost_nanodollars)
+      select subject_id, new.organization_id, new.day, new.slot, new.requests,
+        new.input_tokens + new.output_tokens, new.cost_nanodollars
+      from (select new.organization_id as subject_id union all select new.workspace_id union all select new.user_id
+        union all select new.api_key_id where new.api_key_id <> ''
+        union all select group_id from group_members
+          where user_id = new.user_id and organization_id = new.organization_id)
+      where true order by subject_id
+      on conflict (subject_id, day, organization_id, slot) do update set
+        ${sums('usage_counters', ['requests', 'tokens', 'cost_nanodollars'])};
+    insert into usage_days (${dayColumns.join(', ')})
+      values (${dayColumns.map((column) => `new.${column}`).join(', ')})
+      on conflict (${dayKey.join(', ')}) do update set ${sums('usage_days', measures)};
+  end`,
+];
 
 /** The groups of the organization that they are in. */
 export function groupsOf(sql: Knex, { userId, organizationId }: Spender): Knex.QueryBuilder {

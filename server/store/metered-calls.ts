@@ -4,7 +4,7 @@ import type { Message, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
 import { databaseLimits } from './database.ts';
-import { type Metered, meter, type Spender } from './meter.ts';
+import { type Metered, meter, meterAlone, type Spender, type Spent } from './meter.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { quotasOf } from './quota-use.ts';
@@ -77,7 +77,17 @@ const nothing: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens:
 export function meteredCallRepository({ database, clock }: StoreParts): MeteredCalls {
   const now = (): number => clock.now().getTime();
   const atWork = callsAtWork({ database, clock });
-  const storeAll = (all: readonly Work[]) =>
+  /** Most calls have nothing to store but what they used. */
+  const countAll = async (endings: readonly Ending[]): Promise<readonly null[]> => {
+    const spent = spentIn(endings);
+    if (spent.length > 0) await database.count((sql) => meterAlone(sql, spent, now()));
+    return endings.map(() => null);
+  };
+  const storeAll = (all: readonly Work[]): Promise<readonly (MeteredCall | null)[]> => {
+    const isSqlite = database.dialect === 'sqlite';
+    return isSqlite && all.every(countsOnly) ? countAll(all) : storeTogether(all);
+  };
+  const storeTogether = (all: readonly Work[]) =>
     database.writeCounts(async (sql, counted) => {
       const beginnings = all.filter((work): work is Beginning => !isEnding(work));
       if ((await endAll(sql, all.filter(isEnding))) || beginnings.length > 0) counted();
@@ -124,14 +134,9 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
   async function endAll(sql: Knex.Transaction, endings: readonly Ending[]): Promise<boolean> {
     const ids = endings.flatMap(({ call }) => call.id ?? []);
     if (ids.length > 0) await atWork.delete(sql, ids);
-    let counted = false;
-    for (const alike of Map.groupBy(endings, kindOf).values()) {
-      const [{ call }] = alike as [Ending, ...Ending[]]; // a group has one at least
-      const metered = sumOf(alike);
-      if (metered) await meter(sql, call.spender, metered, now());
-      counted ||= metered !== null;
-    }
-    return counted;
+    const all = spentIn(endings);
+    for (const { spender, metered } of all) await meter(sql, spender, metered, now());
+    return all.length > 0;
   }
 
   function beginUncounted(beginning: Beginning, spender: Spender): MeteredCall {
@@ -212,6 +217,19 @@ function kindOf({ call: { model, spender }, spent }: Ending): string {
   // What has no price is counted as that, and adds to no sum.
   const unpriced = spent?.cost === null;
   return JSON.stringify([organizationId, workspaceId, userId, apiKeyId, spent?.model ?? model, unpriced]);
+}
+
+function countsOnly(work: Work): work is Ending {
+  return isEnding(work) && work.call.id === null;
+}
+
+/** What is counted of them, all that is alike at once. */
+function spentIn(endings: readonly Ending[]): readonly Spent[] {
+  return [...Map.groupBy(endings, kindOf).values()].flatMap((alike) => {
+    const metered = sumOf(alike);
+    const [first] = alike;
+    return first && metered ? [{ spender: first.call.spender, metered }] : [];
+  });
 }
 
 /** Null where there is nothing to count. */

@@ -28,10 +28,11 @@ export function openSqlite(file: string, log: Log): Database {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   closeSync(openSync(file, 'a', 0o600));
   const writer = pool({ filename: file, setUp: `${pragmas} pragma busy_timeout = 0;`, max: 1 }, log);
-  lockAtBegin(writer);
+  const onceFree = lockQueue();
+  lockAtBegin(writer, onceFree);
   const reader = pool({ filename: file, setUp: `${pragmas} pragma query_only = on;`, max: readers }, log);
   const commits = commitCounter(file);
-  const database = databaseOf('sqlite', { reader, writer, unchanged: new Unchanged(commits) });
+  const database = databaseOf('sqlite', { reader, writer, unchanged: new Unchanged(commits), onceFree });
   return {
     ...database,
     close: async () => {
@@ -92,26 +93,14 @@ interface Transaction {
  * A transaction takes the write lock when it begins. With the plain BEGIN of knex, one that first reads and then
  * writes fails at once, without waiting, when another process has written in between.
  */
-function lockAtBegin(writer: Knex): void {
+function lockAtBegin(writer: Knex, onceFree: OnceFree): void {
   // The type of `client` in knex is `any`: this names the one method that is used.
   const client = writer.client as { transaction: (...given: unknown[]) => Transaction };
   const transaction = client.transaction.bind(client);
-  let refusedAt = Number.NEGATIVE_INFINITY;
-  const begin = async (action: () => Promise<unknown>): Promise<unknown> => {
-    const isLocked = performance.now() - refusedAt < lockTimeoutMs;
-    try {
-      const begun = await whileBusy(action, isLocked ? refusedTimeoutMs : lockTimeoutMs);
-      refusedAt = Number.NEGATIVE_INFINITY;
-      return begun;
-    } catch (error) {
-      if (!isLocked) refusedAt = performance.now();
-      throw error;
-    }
-  };
   client.transaction = (...given) =>
     Object.assign(transaction(...given), {
       begin(this: Transaction, connection: unknown) {
-        return begin(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
+        return onceFree(() => this.trxClient.query(connection, 'BEGIN IMMEDIATE;'));
       },
     });
 }
@@ -124,6 +113,24 @@ const lockRetryMs = 5;
  * twenty for minutes. For a while they only look whether the lock is free by now.
  */
 const refusedTimeoutMs = 100;
+
+/** Does what needs the lock of the writer, once it is free. */
+type OnceFree = (action: () => Promise<unknown>) => Promise<unknown>;
+
+function lockQueue(): OnceFree {
+  let refusedAt = Number.NEGATIVE_INFINITY;
+  return async (action) => {
+    const isLocked = performance.now() - refusedAt < lockTimeoutMs;
+    try {
+      const done = await whileBusy(action, isLocked ? refusedTimeoutMs : lockTimeoutMs);
+      refusedAt = Number.NEGATIVE_INFINITY;
+      return done;
+    } catch (error) {
+      if (!isLocked) refusedAt = performance.now();
+      throw error;
+    }
+  };
+}
 
 /** SQLite itself would wait within a thread, of which Node has four for everything: whoever is to end the wait may need it. */
 async function whileBusy(action: () => Promise<unknown>, timeoutMs = lockTimeoutMs): Promise<unknown> {
