@@ -31,6 +31,7 @@ describe('the list', () => {
       'bash',
       'fetch',
       'download',
+      'web_search',
       'memory_save',
     ]);
     expect(toolNamed(tools, 'view').inputSchema.required).toEqual(['file_path']);
