@@ -69,7 +69,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
   const ended = async () =>
     (await app.request('GET', `/api/v1/corpora/${corpus.id}/ingestion-jobs/${job.id}`, { token })).body
       .ended_at;
-  await vi.waitFor(async () => expect(await ended()).not.toBeNull(), { timeout: 15_000, interval: 20 });
+  await vi.waitFor(async () => expect(await ended()).not.toBeNull(), { timeout: 40_000, interval: 20 });
   const upload = await make('/api/v1/files/uploads', {
     ...{ filename: `${word}.bin`, size: 100, sha256: '0'.repeat(64) },
   });
@@ -114,7 +114,7 @@ async function jobRunOf(app: TestApp, { token }: Account, word: string): Promise
   const run = async () =>
     (await app.request('GET', `${url}/${made.body.id}/runs/${asked.body.id}`, { token })).body;
   await vi.waitFor(async () => expect((await run()).ended_at).not.toBeNull(), {
-    ...{ timeout: 15_000, interval: 20 },
+    ...{ timeout: 40_000, interval: 20 },
   });
   return run();
 }

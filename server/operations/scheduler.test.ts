@@ -54,7 +54,7 @@ async function runsOf(id: string, token = key): Promise<Json[]> {
 /** Waits until the latest run of the job is so. */
 async function untilRun(id: string, expected: object, token = key): Promise<Json> {
   await expect
-    .poll(async () => (await runsOf(id, token))[0], { timeout: 15_000, interval: 50 })
+    .poll(async () => (await runsOf(id, token))[0], { timeout: 40_000, interval: 50 })
     .toMatchObject(expected);
   return (await runsOf(id, token))[0];
 }
@@ -257,7 +257,7 @@ describe('a run that does not end', () => {
     const { run_id } = (await runsOf(job.id))[1];
     expect((await ask('DELETE', `${url}/${job.id}`)).status).toBe(204);
     const ended = async () => (await ask('GET', `/api/v1/runs/${run_id}`)).body.status;
-    await expect.poll(ended, { timeout: 15_000 }).toBe('interrupted');
+    await expect.poll(ended, { timeout: 40_000 }).toBe('interrupted');
   });
 });
 
@@ -326,7 +326,7 @@ describe('the rights of a job', () => {
     await ask('PATCH', `/api/v1/users/${owner.user.id}`, { status: 'suspended' }, app.operatorKey);
     skewMs += 3_605_000;
     await expect
-      .poll(async () => (await ask('GET', `${url}/${theirs.id}`)).body.pause_reason, { timeout: 15_000 })
+      .poll(async () => (await ask('GET', `${url}/${theirs.id}`)).body.pause_reason, { timeout: 40_000 })
       .toBe('owner_suspended');
   });
 
