@@ -28,6 +28,7 @@ test('every change of what a workspace or an organization owns names the role th
   const owned = new Set([
     ...['mcp_server', 'session', 'run', 'plan', 'agent', 'file', 'corpus', 'memory', 'job', 'organization'],
     'group',
+    'skill',
   ]);
   // The first makes one that nobody owns yet; the others look, although they are asked with a body.
   const lookers = [
@@ -119,6 +120,9 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   searchMemories: 'looks only',
   importMemories: 'what is there already is not doubled',
   purgeMemories: 'does the same again',
+  validateSkill: 'looks only',
+  enableSkill: 'does the same again',
+  disableSkill: 'does the same again',
 };
 
 function takesKey({ parameters = [] }: PlacedOperation['operation']): boolean {

@@ -27,6 +27,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'mcp-servers',
     'model-catalogs',
     'memory-search',
+    'skills',
     'knowledge',
     'scheduler',
     'embedder-choice',
@@ -39,6 +40,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'mcp-servers',
     'model-catalogs',
     'memory-search',
+    'skills',
     'knowledge',
     'scheduler',
     'embedder-choice',
@@ -57,6 +59,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'embedder-choice': ['knowledge', 'store', ...open],
   'model-catalogs': ['config', 'store', 'outbound', ...open],
   'memory-search': ['store', 'knowledge', ...open],
+  skills: ['store', 'runtime', 'outbound', ...open],
   mail: [],
   workspaces: ['log', 'problem'],
   'workspace-settings': ['config', ...open],
@@ -89,6 +92,7 @@ const faces = [
   'knowledge',
   'web-search',
   'scheduler',
+  'skills',
 ];
 
 /** Packages that belong to some parts alone. */

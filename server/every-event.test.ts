@@ -95,7 +95,8 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await held.until((event) => event.name === 'message');
   await first.kill9();
 
-  const client = clientOf(await startCrashing(folder, variables), first.key);
+  const second = await startCrashing(folder, variables);
+  const client = clientOf(second, first.key);
   const seen = new Set<string>();
   const resumed = await client.stream(`/api/v1/runs/${held.runId}/events`);
   await resumed.until(is('run_resumed'));
@@ -111,6 +112,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await ingestedDocuments(client);
   await finishedJob(client);
   await changedMcpServer(client);
+  await createdSkill(second.url, first.key);
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
 
@@ -148,6 +150,14 @@ const queries: readonly ((client: Client) => Promise<TestStream>)[] = [
     return client.stream(`/api/v1/runs/${run.id}/events`);
   },
 ];
+
+async function createdSkill(url: string, key: string): Promise<void> {
+  const body = new FormData();
+  body.append('scope', 'workspace');
+  body.append('file', new Blob(['---\nname: tidy\ndescription: Tidies up.\n---\n']), 'SKILL.md');
+  const headers = { authorization: `Bearer ${key}` };
+  expect((await fetch(`${url}/api/v1/skills`, { method: 'POST', body, headers })).status).toBe(201);
+}
 
 async function endedSession(client: Client): Promise<void> {
   const { body: session } = await client.post<Session>('/api/v1/sessions', { title: 'Soon gone' });

@@ -57,6 +57,7 @@ async function owned(): Promise<Json[]> {
     '/api/v1/mcp/servers',
     '/api/v1/scheduler/jobs',
     `/api/v1/scheduler/jobs/${ids.job_id}/runs`,
+    '/api/v1/skills',
     '/api/v1/corpora',
     `/api/v1/corpora/${ids.corpus_id}/documents`,
     `/api/v1/corpora/${ids.corpus_id}/ingestion-jobs`,

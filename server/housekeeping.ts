@@ -19,7 +19,10 @@ export function keepHouse(services: OpenServices, settings: Settings): { stop():
 }
 
 /** Each part for itself: what cannot be forgotten now does not keep the rest. */
-export async function forgetTheOld({ store, clock, log }: OpenServices, settings: Settings): Promise<void> {
+export async function forgetTheOld(
+  { store, skillBook, clock, log }: OpenServices,
+  settings: Settings,
+): Promise<void> {
   const now = clock.now();
   const hoursAgo = (hours: number) => new Date(now.getTime() - hours * hourMs);
   const daysAgo = (days: number) => hoursAgo(days * 24);
@@ -38,6 +41,7 @@ export async function forgetTheOld({ store, clock, log }: OpenServices, settings
     ingestion_jobs: () => store.ingestionJobs.prune(daysAgo(eventsDays)),
     job_runs: () => store.jobRuns.prune(daysAgo(jobRunsDays)),
     memories: () => store.memories.prune(now),
+    folders_of_skills: () => skillBook.sweep(now),
     files: () => store.files.expire(now),
     extracted_texts: () => store.extractedTexts.prune(daysAgo(1)),
     staged_passages: () => store.chunks.sweep(daysAgo(1)),

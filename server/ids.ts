@@ -19,6 +19,7 @@ const prefixes = {
   catalog: 'cat',
   plan: 'plan',
   memory: 'mem',
+  skill: 'skl',
   providerSetting: 'pset',
   mcpServer: 'mcps',
   file: 'file',

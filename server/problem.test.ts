@@ -215,6 +215,16 @@ function suspend(userId: string) {
 }
 
 /** Of five bytes. */
+async function formed(token: string, path: string, { file, ...fields }: Record<string, string>) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  form.append('file', new Blob([file ?? '']), 'file');
+  const response = await fetch(app.url + path, {
+    ...{ method: 'POST', body: form, headers: { authorization: `Bearer ${token}` } },
+  });
+  return { status: response.status, headers: response.headers, body: (await response.json()) as Json };
+}
+
 async function newFile(): Promise<string> {
   const form = new FormData();
   form.append('file', new Blob(['short']), 'short.txt');
@@ -424,6 +434,14 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     for (let count = 0; count < 50; count += 1) await make(`Key ${count}`);
     return make('one more');
   },
+  too_many_skills: async () => {
+    const { token } = await app.register('teacher');
+    const make = (name: string) =>
+      formed(token, '/api/v1/skills', { scope: 'user', file: `---\nname: ${name}\ndescription: x\n---\n` });
+    for (let count = 0; count < 50; count += 1) await make(`skill-${count}`);
+    return make('one-more');
+  },
+  skill_invalid: () => formed(ada.token, '/api/v1/skills', { scope: 'user', file: 'No front matter.' }),
   name_taken: async () => {
     const body = { organization_id: (await organizationOf(ada.token)).split('/').at(-1), name: 'Twins' };
     await ask('POST', '/api/v1/groups', { body });

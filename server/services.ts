@@ -24,6 +24,7 @@ import type {
 } from './provider-settings/provider-settings.ts';
 import type { Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
+import type { SkillBook } from './skills/skills.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
 import type { WebSearch } from './web-search/web-search.ts';
@@ -82,6 +83,7 @@ export interface Services {
   readonly webSearch: WebSearch<Reach>;
   readonly embedders: Embedders;
   readonly memorySearches: MemorySearches;
+  readonly skillBook: SkillBook;
   readonly passageSearch: PassageSearch<Reach>;
   readonly parsers: Parsers;
   readonly fileTexts: FileTexts;

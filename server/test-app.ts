@@ -136,12 +136,13 @@ export async function* readEvents({ body }: Response): AsyncGenerator<StreamedEv
 }
 
 function init(method: string, { token, body, headers }: RequestOptions): RequestInit {
-  const asItIs = typeof body === 'string' || body instanceof Uint8Array;
+  const asItIs = typeof body === 'string' || body instanceof Uint8Array || body instanceof FormData;
   return {
     method,
     headers: {
       ...(token && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
+      // The boundary is in the type that a form brings along.
+      ...(body !== undefined && !(body instanceof FormData) && { 'content-type': 'application/json' }),
       ...headers,
     },
     ...(body !== undefined && { body: asItIs ? body : JSON.stringify(body) }),

@@ -60,7 +60,12 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     source: { session_id: permission.session_id },
   });
   const jobRun = await jobRunOf(app, account, word);
-  const file = await fileOf(app, account, word);
+  const file = await sent(app, account, '/api/v1/files', { name: `${word}.txt`, text: `All about ${word}` });
+  const skill = await sent(app, account, '/api/v1/skills', {
+    name: 'SKILL.md',
+    text: `---\nname: ${word}\ndescription: All about ${word}.\n---\n`,
+    scope: 'user',
+  });
   const corpus = await make('/api/v1/corpora', { name: `Corpus ${word}` });
   const job = await make(`/api/v1/corpora/${corpus.id}/documents`, {
     texts: [{ title: word, text: `All about ${word}.` }],
@@ -91,6 +96,7 @@ export async function makeBelongings(app: TestApp, account: Account, word: strin
     server_id: mcpServer.id,
     job_id: jobRun.job_id,
     job_run_id: jobRun.id,
+    skill_id: skill.id,
     workspace_id: workspace.id,
     principal_id: user.id,
     plan_id: plan.id,
@@ -119,11 +125,17 @@ async function jobRunOf(app: TestApp, { token }: Account, word: string): Promise
   return run();
 }
 
-async function fileOf({ url }: TestApp, { token }: Account, word: string): Promise<Json> {
+async function sent(
+  { url }: TestApp,
+  { token }: Account,
+  path: string,
+  { name, text, scope }: { name: string; text: string; scope?: string },
+): Promise<Json> {
   const form = new FormData();
-  form.append('file', new Blob([`All about ${word}`]), `${word}.txt`);
+  if (scope !== undefined) form.append('scope', scope);
+  form.append('file', new Blob([text]), name);
   const headers = { authorization: `Bearer ${token}` };
-  const answer = await fetch(`${url}/api/v1/files`, { method: 'POST', headers, body: form });
+  const answer = await fetch(url + path, { method: 'POST', headers, body: form });
   if (answer.status !== 201) throw new Error(`the upload: ${await answer.text()}`);
   return answer.json();
 }
@@ -195,7 +207,17 @@ export function exampleOf({ path, method }: Pick<Route, 'path' | 'method'>): {
     .map(resolved)
     .filter(({ in: place, required }: Json) => place === 'header' && required);
   const others = needed.map(({ name, schema }) => [name, String(resolved(schema).examples[0])]);
-  return { body: example.value, headers: { 'content-type': media[0], ...Object.fromEntries(others) } };
+  const headers = Object.fromEntries(others);
+  if (media[0] === 'multipart/form-data') return { body: formOf(example.value), headers };
+  return { body: example.value, headers: { 'content-type': media[0], ...headers } };
+}
+
+/** The file last, as the contract wants it. */
+function formOf({ file, ...fields }: Json): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+  form.append('file', new Blob([file]), 'file');
+  return form;
 }
 
 /** The operation of the contract, its references unresolved. */

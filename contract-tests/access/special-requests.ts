@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { startMcp } from '../mcp/start-mcp.ts';
 import { signInRequests } from './sign-in-requests.ts';
 import type { RequestPlace, Special, SpecialRequest } from './special-request.ts';
+import { newSkillText } from './things.ts';
 
 const inWorkspace: Special = ({ ids }) => ({ body: { workspace_id: ids.workspace_id } });
 const ofWorkspace: Special = ({ ids }) => ({ query: { workspace_id: ids.workspace_id ?? '' } });
@@ -11,6 +12,7 @@ const defaultsOfWorkspace = ({ ids }: RequestPlace) => ({
   query: { scope: 'workspace', workspace_id: ids.workspace_id ?? '' },
 });
 const ofOrganization: Special = ({ ids }) => ({ query: { organization_id: ids.org_id ?? '' } });
+const ofSkill: Special = ({ ids }) => ({ body: { scope: 'workspace', workspace_id: ids.workspace_id } });
 const inSession: Special = ({ ids }) => ({ body: { session_id: ids.session_id } });
 
 export const specialRequests: Readonly<Record<string, Special>> = {
@@ -29,6 +31,13 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   // The same is kept once in a workspace.
   updateMemory: () => ({ body: { content: `Remember ${crypto.randomUUID()}.` } }),
   createJob: inWorkspace,
+  listSkills: ofWorkspace,
+  createSkill: ({ ids }) => ({
+    body: { scope: 'workspace', workspace_id: ids.workspace_id, file: newSkillText() },
+  }),
+  putSkill: ({ ids }) => ({ body: { file: newSkillText(ids.skill_name) } }),
+  enableSkill: ofSkill,
+  disableSkill: ofSkill,
   createUpload: inWorkspace,
   appendUpload: () => ({ headers: { 'Upload-Offset': '0' } }),
   createMemory: ({ ids }) => ({

@@ -46,6 +46,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/mcp/servers/{server_id}': newMcpServer,
   '/api/v1/scheduler/jobs/{job_id}': newJob,
   '/api/v1/scheduler/jobs/{job_id}/runs/{job_run_id}': newJobRun,
+  '/api/v1/skills/{skill_id}': newSkill,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/settings/providers/{setting_id}/models/{model_id}': newCustomModel,
@@ -77,7 +78,7 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
 let made = 0;
 
 /** What belongs to no organization. */
-const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id', 'model_id'];
+const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id', 'model_id', 'skill_name'];
 
 /** Makes what the path of an operation names; an operation without ids gets those of the organization. */
 export async function makeThing(
@@ -276,6 +277,20 @@ async function newWaitingJobRun(organization: Organization): Promise<Ids> {
   });
   const { data } = await client.POST('/api/v1/scheduler/jobs/{job_id}/run', { params: { path } });
   return { ...path, job_run_id: data.id };
+}
+
+/** The `SKILL.md` of a skill that nobody has yet. */
+export function newSkillText(name = `skill-${crypto.randomUUID()}`): string {
+  return `---\nname: ${name}\ndescription: Made for a test.\n---\nDo it well.\n`;
+}
+
+async function newSkill({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {
+  const name = `skill-${crypto.randomUUID()}`;
+  const { data } = await client.POST('/api/v1/skills', {
+    body: { scope: 'workspace', workspace_id, file: newSkillText(name) },
+    bodySerializer: formOf,
+  });
+  return { skill_id: data.id, skill_name: name };
 }
 
 async function newCorpus({ owner: { client }, workspaceId: workspace_id }: Organization): Promise<Ids> {

@@ -645,6 +645,36 @@ def purge_nobody(case):
         case.body = {"scope": "agent", "agent_slug": "nobody", "confirm": True}
 
 
+def skill_text(name):
+    return f"---\nname: {name}\ndescription: Made for the fuzzer.\n---\nDo it well.\n"
+
+
+def new_skill():
+    name = new_name("skill")
+    form = {"scope": (None, "user"), "file": ("SKILL.md", skill_text(name))}
+    headers = {"Authorization": f"Bearer {KEY}"}
+    response = http.post(f"{URL}/api/v1/skills", files=form, headers=headers, timeout=TIMEOUT)
+    response.raise_for_status()
+    return response.json()["id"]
+
+
+def point_at_skill(case):
+    case.path_parameters["skill_id"] = once("skill", new_skill)
+    for part in (case.query, case.body):
+        if isinstance(part, dict):
+            part.pop("workspace_id", None)
+
+
+def point_at_doomed_skill(case):
+    # Of one owner there are no more than fifty.
+    case.path_parameters["skill_id"] = new_skill()
+
+
+def make_own_skill(case):
+    if isinstance(case.body, dict):
+        case.body.pop("workspace_id", None)
+
+
 def new_corpus():
     return post("/api/v1/corpora", {"name": "Made for the fuzzer"}).json()["id"]
 
@@ -1268,6 +1298,15 @@ POINTERS = {
     "cancelJobRun": lambda case: case.path_parameters.update(new_job_run()),
     "importMemories": upload_to_own_workspace,
     "purgeMemories": purge_nobody,
+    "listSkills": list_in_default_workspace,
+    "createSkill": make_own_skill,
+    "getSkill": point_at_skill,
+    "putSkill": point_at_skill,
+    "deleteSkill": point_at_doomed_skill,
+    "getSkillContent": point_at_skill,
+    "listSkillFiles": point_at_skill,
+    "enableSkill": point_at_skill,
+    "disableSkill": point_at_skill,
     "listCorpora": list_in_default_workspace,
     "createCorpus": make_corpus,
     "getCorpus": point_at_corpus,
@@ -1378,6 +1417,7 @@ SPARED = {
     "deleteDocument": "document_id",
     "deleteMemory": "memory_id",
     "deleteJob": "job_id",
+    "deleteSkill": "skill_id",
     "deleteFile": "file_id",
     "deleteAgent": "agent_id",
     "deleteWorkspace": "workspace_id",
@@ -1546,7 +1586,7 @@ def mcp_server_is_not_right(case, response):
 
 def file_is_not_last(case, response):
     """In which order the parts of a form come, a schema cannot say."""
-    return operation_id(case) in ("uploadFile", "transcribeAudio", "importMemories") and b"send it last" in response.content
+    return operation_id(case) in ("uploadFile", "transcribeAudio", "importMemories", "createSkill", "validateSkill", "putSkill") and b"send it last" in response.content
 
 
 def is_no_range(case, response):
@@ -1628,6 +1668,9 @@ def is_declared(case, response):
         return status == 422 and response.json()["code"] == "file_unreadable"
     if name == "createUpload":
         return status == 413
+    # What a SKILL.md has to say, and what an archive may hold, its bytes tell.
+    if name in ("createSkill", "putSkill"):
+        return status == 422 and response.json()["code"] == "skill_invalid"
     # Which models there are, the contract cannot say.
     if name == "putDefaultModels":
         return status == 422 and response.json()["code"] == "model_unknown"

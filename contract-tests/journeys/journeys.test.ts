@@ -21,6 +21,7 @@ import { runJourneys } from './runs.ts';
 import { schedulerJourneys } from './scheduler.ts';
 import { sessionJourneys } from './sessions.ts';
 import { signInJourneys } from './sign-in.ts';
+import { skillJourneys } from './skills.ts';
 import { storageJourneys } from './storage.ts';
 import { systemJourneys } from './system.ts';
 import { openTarget, type Target } from './target.ts';
@@ -55,6 +56,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   memoryJourneys(target);
   mcpServerJourneys(target);
   schedulerJourneys(target);
+  skillJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

@@ -50,6 +50,7 @@ export const example = {
   mcpServer: 'mcps_01k9w6r3h2e7xv5q0c8m4b1tza',
   job: 'job_01k9w6r3h2e7xv5q0c8m4b1tza',
   jobRun: 'jbr_01k9w6r3h2e7xv5q0c8m4b1tza',
+  skill: 'skl_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',

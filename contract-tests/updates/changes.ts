@@ -38,6 +38,13 @@ const changes: Readonly<Record<string, Change>> = {
     (seen) => seen.content,
     (content) => ({ content }),
   ),
+  putSkill: {
+    marks: most,
+    add: ({ name, description }, mark) => ({
+      file: `---\nname: ${name}\ndescription: ${description} m${mark}\n---\nDo it well.\n`,
+    }),
+    found: (seen) => allOf(most).filter((mark) => String(seen.description).split(' ').includes(`m${mark}`)),
+  },
   updateFile: inText(
     (seen) => seen.filename,
     (filename) => ({ filename }),

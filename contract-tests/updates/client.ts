@@ -1,4 +1,5 @@
 /** Sends requests that were made from the contract, as one account: to tests that know no operation by name. */
+import { formOf } from '../access/wire.ts';
 
 export interface Answer {
   readonly status: number;
@@ -22,12 +23,17 @@ export function sender(url: string, token: string): Send {
       method,
       headers: {
         authorization: `Bearer ${token}`,
-        ...(body && { 'content-type': type }),
+        // The boundary is in the type that the form brings along.
+        ...(body && !isForm(type) && { 'content-type': type }),
         ...headers,
       },
-      ...(body && { body: JSON.stringify(body) }),
+      ...(body && { body: isForm(type) ? formOf(body) : JSON.stringify(body) }),
     });
     const text = await response.text();
     return { status: response.status, headers: response.headers, body: text === '' ? {} : JSON.parse(text) };
   };
+}
+
+function isForm(type: string): boolean {
+  return type === 'multipart/form-data';
 }

@@ -18,6 +18,7 @@ import { createOutbound, type Outbound, outboundSentence } from '../outbound/out
 import { createLoginFlows, createRuntime, type Runtime } from '../runtime/runtime.ts';
 import { schedules } from '../scheduler/scheduler.ts';
 import type { OpenServices } from '../services.ts';
+import { openSkillBook } from '../skills/skills.ts';
 import {
   anchorFile,
   openStore,
@@ -153,6 +154,8 @@ async function assemble(
     },
   });
   const searches = openSearches(input, store, () => runtime);
+  // Not `skills`: where this folder is that of the settings too, all that lies there is the operator's, and everybody's.
+  const skillBook = openSkillBook({ store, directory: join(settings.dataDirectory, 'kept-skills'), log });
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
     providers: first.providers,
@@ -180,6 +183,7 @@ async function assemble(
       recall: searches.memorySearches.recall,
       search: searches.memorySearches.findForRun,
     },
+    skills: skillBook,
     profiles: {
       find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
       list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),
@@ -255,6 +259,7 @@ async function assemble(
     ...knowledge,
     scheduler,
     schedules,
+    skillBook,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),

@@ -64,6 +64,8 @@ const everyScope: Readonly<Record<Scope, true>> = {
   'memories:write': true,
   'jobs:read': true,
   'jobs:write': true,
+  'skills:read': true,
+  'skills:write': true,
   'organizations:read': true,
   'organizations:write': true,
   'account:read': true,

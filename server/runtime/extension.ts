@@ -6,6 +6,8 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { LoginKeeper } from './mcp/login-keeper.ts';
 import type { OwnMcpServer, OwnMcpServers } from './mcp/own-servers.ts';
 import type { Sandbox, SandboxUnavailable } from './processes/sandbox.ts';
+import type { FoundSkill } from './skills/found-skill.ts';
+import type { SkillKeeper } from './skills/skill-keeper.ts';
 import type { Tool } from './tools/tool.ts';
 
 /** Where an extension is to work. */
@@ -14,6 +16,8 @@ export interface ExtensionPlace {
   readonly workspacePath: string;
   /** The MCP servers that count there for whoever asks, besides those of the settings. */
   readonly ownMcpServers?: readonly OwnMcpServer[];
+  /** For whom, and in which workspace; absent where nobody asks. */
+  readonly asker?: { readonly userId: string; readonly workspaceId: string } | undefined;
 }
 
 /** The settings as they count now. */
@@ -51,6 +55,8 @@ export interface ExtensionParts {
   readonly contextFiles: readonly string[];
   /** Folders with skills of the person or the operator. */
   readonly skillFolders: readonly string[];
+  /** Keeps skills of people, workspaces and organizations; without one there are files alone. */
+  readonly skillKeeper?: SkillKeeper | undefined;
   /** Fetches every URL that an extension is given or told. */
   readonly outbound: Outbound;
   readonly mcpLogins: LoginKeeper;
@@ -76,5 +82,7 @@ export interface Extension {
   /** Folders outside of the workspace that its tools may read without asking, and commands see. */
   readableFolders?(place: ExtensionPlace): readonly string[];
   states(place: ExtensionPlace): readonly ExtensionState[];
+  /** The skills that it finds, those that are off or broken among them. */
+  skills?(place: ExtensionPlace): Promise<readonly FoundSkill[]>;
   close(): Promise<void>;
 }

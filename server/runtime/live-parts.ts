@@ -21,6 +21,7 @@ import {
   withOwnModels,
 } from './providers/own-providers.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
+import type { SkillKeeper } from './skills/skill-keeper.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
 import type { FindSearchEngine } from './tools/search-engine.ts';
 import { prepareToolsets, type Toolset } from './toolset.ts';
@@ -85,6 +86,7 @@ export interface LivePartsOptions {
   /** See RuntimeOptions. */
   readonly contextFiles: readonly string[];
   readonly skillFolders: readonly string[];
+  readonly skillKeeper?: SkillKeeper | undefined;
   /** The guard of outgoing requests; one of its own if absent. */
   readonly outbound?: Outbound | undefined;
   readonly findSearchEngine: FindSearchEngine;
@@ -149,6 +151,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     mcp,
     placeOf: async (asker, workspacePath) => ({
       workspacePath,
+      asker: { userId: asker.userId, workspaceId: asker.workspaceId },
       ownMcpServers: await options.ownMcpServers.of(asker),
     }),
     refresh,

@@ -42,6 +42,9 @@ import {
   type StartedRun,
   workOnRuns,
 } from './runs/runs-at-work.ts';
+import type { FoundSkill, FoundSkillFile } from './skills/found-skill.ts';
+import type { SkillKeeper } from './skills/skill-keeper.ts';
+import { listSkillFolder } from './skills/skill-tool.ts';
 import { listTools } from './tool-listing.ts';
 import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
 import { planStepListing, planStepName } from './tools/plan-step.ts';
@@ -90,6 +93,9 @@ export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export { hasDied, nameOwner } from './runs/lease-owner.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
+export { checkSkillText } from './skills/check-skill.ts';
+export type { FoundSkill } from './skills/found-skill.ts';
+export type { KeptSkill, KeptSkills, SkillKeeper } from './skills/skill-keeper.ts';
 export type { FindPassages } from './tools/corpus-search.ts';
 export type { SpentByCall } from './transcript.ts';
 export type { WorkspaceTerms } from './workspace-terms.ts';
@@ -128,6 +134,8 @@ export interface RuntimeOptions {
   readonly memories?: MemoryKeeper;
   /** Folders with skills of the person or the operator; those of projects are found by their names. */
   readonly skillFolders?: readonly string[];
+  /** Keeps skills of people, workspaces and organizations; without one there are files alone. */
+  readonly skills?: SkillKeeper;
   /** The guard of outgoing requests; one of its own if absent. */
   readonly outbound?: Outbound;
   /** Where logins to remote MCP servers are kept; in memory if absent. */
@@ -212,6 +220,12 @@ export interface Runtime extends AskedModels {
   toolsIn(asker: Asker): Promise<readonly ToolListing[]>;
   /** MCP servers that somebody keeps: how they are, and what they offer. */
   readonly mcp: McpServersAtHand;
+  /** The skills that somebody's runs in a workspace find, those that are off or broken among them. */
+  skillsOf(asker: Asker): Promise<readonly FoundSkill[]>;
+  /** The files of such a skill. */
+  listSkillFolder(
+    folder: string,
+  ): Promise<{ readonly files: readonly FoundSkillFile[]; readonly truncated: boolean }>;
   /** Takes up the settings as they stand now, for what is listed; runs do so by themselves. */
   refresh(): Promise<void>;
   /** From now on many people share this runtime: see `shared`. The demonstration answers only when it is named. */
@@ -252,6 +266,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       providerSilenceMs: options.providerSilenceMs ?? 120_000,
       contextFiles: options.contextFiles ?? [],
       skillFolders: options.skillFolders ?? [],
+      skillKeeper: options.skills,
       outbound: options.outbound,
       findSearchEngine: options.findSearchEngine ?? (async () => null),
       log,
@@ -321,6 +336,14 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const tools = await listTools(now, await parts.placeOf(asker, workspacePath), config);
       const disabled = config.options?.disabled_tools ?? [];
       return [...tools, corpusSearchListing(disabled), planStepListing(disabled)];
+    },
+    listSkillFolder,
+    skillsOf: async (asker) => {
+      const { extensions } = await parts.refresh();
+      const { workspacePath } = await placeOf(asker.workspaceId);
+      const place = await parts.placeOf(asker, workspacePath);
+      const found = extensions.map((extension) => extension.skills?.(place) ?? []);
+      return (await Promise.all(found)).flat();
     },
     media: async (kind, choice, asker) => {
       const { config, media } = await parts.of(asker);

@@ -28,6 +28,7 @@ import type {
   Quota,
   Run,
   Session,
+  Skill,
   StoredFile,
   UsageEntry,
   Workspace,
@@ -62,6 +63,8 @@ export interface ExampleSeed {
   readonly jobRun: JobRun;
   /** As it is when it was cancelled. */
   readonly waitingJobRun: JobRun;
+  /** Of the same. */
+  readonly skill: Skill;
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;

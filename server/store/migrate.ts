@@ -30,6 +30,7 @@ import { embedders } from './migrations/0025-embedders.ts';
 import { memories } from './migrations/0026-memories.ts';
 import { fileUploads } from './migrations/0027-file-uploads.ts';
 import { scheduler } from './migrations/0028-scheduler.ts';
+import { skills } from './migrations/0029-skills.ts';
 import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
 import { chunkCells } from './migrations/0033-chunk-cells.ts';
@@ -65,6 +66,7 @@ const migrations: readonly Migration[] = [
     webSearch,
     mcpServers,
     scheduler,
+    skills,
   ],
 ];
 

@@ -79,7 +79,7 @@ async function countOf(sql: Knex, row: QuotaRow, active: Knex.QueryBuilder): Pro
 }
 
 /**
- * Those of files and memories, each as large as it is, what is reserved for uploads under way, what documents are made
+ * Those of files, memories and skills, each as large as it is, what is reserved for uploads under way, what documents are made
  * from that is no file, and what sessions keep of files: that belongs to their people, and to no API key.
  */
 async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<number> {
@@ -89,6 +89,7 @@ async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<numbe
   const sums = [
     { query: sql('files'), column: 'size' },
     { query: sql('memories'), column: 'size' },
+    { query: sql('skills'), column: 'size' },
     { query: uploads, column: 'size' },
     { query: resumable, column: 'size' },
     { query: documents, column: 'bytes' },

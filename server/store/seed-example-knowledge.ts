@@ -1,6 +1,7 @@
-/** Seeds what is known: files, corpora, documents and memories. */
+/** Seeds what is known: files, corpora, documents, memories and skills. */
+import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
-import type { Corpus, Document, IngestionJobWithItems, Memory } from '../contract/api.ts';
+import type { Corpus, Document, IngestionJobWithItems, Memory, Skill } from '../contract/api.ts';
 import type { Database } from './database.ts';
 import { at, type ExampleSeed, type Place } from './example-seed.ts';
 import { indexMemory } from './memory-index.ts';
@@ -137,4 +138,21 @@ export async function seedMemory(sql: Knex.Transaction, memory: Memory) {
     ...{ memory_id: memory.id, version, kind, content, tags, organization_id, author_id, created_at: at },
   });
   await indexMemory(sql, row);
+}
+
+export async function seedSkill(sql: Knex.Transaction, skill: Skill) {
+  const { id, scope, organization_id, workspace_id, name, description, digest, files, size } = skill;
+  await sql('skills').insert({
+    ...{ id, scope, organization_id, workspace_id, name, description, digest, files, size },
+    owner_key: workspace_id,
+    user_id: skill.created_by,
+    ...{ revision: 1, created_at: at, updated_at: at },
+  });
+  const content = Buffer.from(
+    `---\nname: ${name}\ndescription: ${description}\n---\nRead the commits first.\n`,
+  );
+  await sql('skill_files').insert({
+    ...{ skill_id: id, organization_id, path: 'SKILL.md', size, executable: false, content },
+    sha256: createHash('sha256').update(content).digest('hex'),
+  });
 }

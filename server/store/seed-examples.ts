@@ -7,7 +7,7 @@ import { meter } from './meter.ts';
 
 import { seedAccount, seedAuditEntry, seedOrganization, seedWorkspace } from './seed-example-accounts.ts';
 import { seedJobs } from './seed-example-jobs.ts';
-import { seedCorpus, seedMemory, seedStoredFile } from './seed-example-knowledge.ts';
+import { seedCorpus, seedMemory, seedSkill, seedStoredFile } from './seed-example-knowledge.ts';
 import { question, seedFile, seedMessage, seedRun, seedSession } from './seed-example-sessions.ts';
 
 /** Writes everything in one transaction. */
@@ -55,6 +55,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     await seedCorpus(sql, seed, organizationId);
     await seedMemory(sql, seed.memory);
     await seedJobs(sql, seed);
+    await seedSkill(sql, seed.skill);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     await seedMcpServer(sql, seed);

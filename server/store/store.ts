@@ -73,6 +73,7 @@ import { type SessionHistory, sessionHistory } from './session-history.ts';
 import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
+import { type Skills, skillRepository } from './skills.ts';
 import { openSqlite } from './sqlite.ts';
 import type { Storages } from './storage/storage.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
@@ -116,6 +117,8 @@ export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
+export type { SkillContent, SkillFileContent, StoredSkill } from './skill-rows.ts';
+export type { SkillsForRuns } from './skills.ts';
 export type { StorageMeans } from './storage/storages.ts';
 export type { NewAccount, TaggedUser, Users } from './users.ts';
 export {
@@ -188,6 +191,7 @@ export interface Store {
   readonly jobWork: JobWork;
   readonly memories: Memories;
   readonly runMemories: RunMemories;
+  readonly skills: Skills;
   readonly searches: Searches;
   readonly chunks: Chunks;
   readonly embedderSettings: EmbedderSettings;
@@ -364,6 +368,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     jobWork: jobWork(parts),
     memories: memoryRepository(parts),
     runMemories: runMemoryRepository(parts),
+    skills: skillRepository(parts),
     searches: searchRepository(parts),
     chunks,
     embedderSettings: embedderSettings(parts),

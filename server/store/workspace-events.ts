@@ -139,7 +139,7 @@ export async function tellWorkspace(
   now: number,
 ): Promise<void> {
   if (told.length === 0) return;
-  const stream = await takeNumbers(
+  const [stream] = await takeNumbers(
     sql,
     sql('workspaces')
       .where('id', workspaceId ?? sql('sessions').where({ id: sessionId }).select('workspace_id'))
@@ -181,11 +181,31 @@ export async function tellWorkspaces(
 /** An organization with more workspaces than that is told in the oldest of them. */
 const mostTold = 500;
 
+/** The same in each of some workspaces, whose rows are locked in one order. */
+export async function tellEach(
+  sql: Knex.Transaction,
+  places: Knex.QueryBuilder,
+  { type, event }: Told,
+  now: number,
+): Promise<void> {
+  const streams = await takeNumbers(sql, places.orderBy('id').select('id', 'organization_id'), 1);
+  const rows = streams.map(({ workspace_id, organization_id, last_event_id }) => ({
+    ...{ workspace_id, organization_id, type },
+    seq: Number(last_event_id),
+    session_id: noSession,
+    run_id: null,
+    run_event_id: null,
+    data: event ? JSON.stringify(event) : null,
+    created_at: now,
+  }));
+  await insertRows(sql, 'workspace_events', rows);
+}
+
 async function takeNumbers(
   sql: Knex.Transaction,
   place: Knex.QueryBuilder,
   count: number,
-): Promise<StreamRow | undefined> {
+): Promise<readonly StreamRow[]> {
   const answer: StreamRow[] | { rows: StreamRow[] } = await sql.raw(
     `insert into workspace_streams (workspace_id, organization_id, last_event_id, pruned_event_id)
      select id, organization_id, cast(? as bigint), 0 from (?) as place where true
@@ -195,7 +215,7 @@ async function takeNumbers(
     [count, place],
   );
   // One engine answers with rows, the other with an object around them.
-  return Array.isArray(answer) ? answer[0] : answer.rows[0];
+  return Array.isArray(answer) ? answer : answer.rows;
 }
 
 /** Forgets what was told before. Answers with how many events were looked at: fewer than `most` are the last. */

@@ -1,5 +1,5 @@
 /** Markdown files that begin with YAML between two lines of three dashes: skills and agent profiles. */
-import { isMap, isScalar, parseDocument } from 'yaml';
+import { type Document, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import type { z } from 'zod';
 
 export interface FrontMatter<Fields> {
@@ -14,12 +14,34 @@ const fenced = /^\uFEFF?---[ \t]*\r?\n(?<yaml>(?:[^\n]*\n)*?)---[ \t]*(?:\r?\n(?
 /** More is no front matter of anybody, and a few hundred of such files are read again at each step. */
 const mostCharacters = 8 * 1024;
 
-/** Throws an error whose message a person can act on. */
+/** One thing that is wrong, and the line of the file. */
+export interface FrontMatterFault {
+  readonly line: number;
+  readonly message: string;
+}
+
+/** Why there is no front matter to be had; its message says all of it in one sentence without its full stop. */
+export class FrontMatterError extends Error {
+  readonly faults: readonly FrontMatterFault[];
+  constructor(faults: readonly FrontMatterFault[]) {
+    super(faults.map(({ message }) => message).join('; '));
+    this.faults = faults;
+  }
+}
+
+/** Throws FrontMatterError, whose message a person can act on. */
 export function readFrontMatter<Fields>(text: string, rules: z.ZodType<Fields>): FrontMatter<Fields> {
   const { yaml, body = '' } = fenced.exec(text)?.groups ?? {};
-  if (yaml === undefined) throw new Error('it does not begin with front matter between two lines of ---');
-  const parsed = rules.safeParse(membersOf(yaml));
-  if (!parsed.success) throw new Error(faultOf(parsed.error));
+  if (yaml === undefined) throw broken('it does not begin with front matter between two lines of ---');
+  const { members, lineOf } = membersOf(yaml);
+  const parsed = rules.safeParse(members);
+  if (!parsed.success)
+    throw new FrontMatterError(
+      parsed.error.issues.map(({ path, message }) => ({
+        line: lineOf(path[0]),
+        message: [path.join('.'), message].filter(Boolean).join(': '),
+      })),
+    );
   return { fields: parsed.data, body: body.trim() };
 }
 
@@ -29,25 +51,45 @@ export function faultOf({ issues }: z.ZodError): string {
 }
 
 /** Anybody may have written it: what takes the parser more than a moment is refused. */
-function membersOf(yaml: string): object {
+function membersOf(yaml: string): { members: object; lineOf(name: unknown): number } {
   if (yaml.length > mostCharacters)
-    throw new Error(`its front matter is longer than ${mostCharacters / 1024} KiB`);
+    throw broken(`its front matter is longer than ${mostCharacters / 1024} KiB`);
   // The parser compares each key with each other one, and shows for each fault where it is: both take quadratic time.
-  const document = parseDocument(yaml, { strict: true, uniqueKeys: false, prettyErrors: false });
+  const lineCounter = new LineCounter();
+  const document = parseDocument(yaml, { strict: true, uniqueKeys: false, prettyErrors: false, lineCounter });
+  const lineAt = (offset: number) => lineCounter.linePos(offset).line + 1;
   const [error] = document.errors;
-  if (error) throw new Error(`its front matter is no YAML: ${error.message.split('\n')[0]}`);
-  refuseTwice(document.contents);
+  if (error)
+    throw broken(`its front matter is no YAML: ${error.message.split('\n')[0]}`, lineAt(error.pos[0]));
+  refuseTwice(document.contents, lineAt);
   // Aliases may multiply: a small file must not become a large object.
   const members: unknown = document.toJS({ maxAliasCount: 0 }) ?? {};
   if (typeof members !== 'object' || members === null || Array.isArray(members))
-    throw new Error('its front matter is a list or a word instead of members');
-  return members;
+    throw broken('its front matter is a list or a word instead of members');
+  return { members, lineOf: (name) => lineAt(offsetOf(document.contents, name)) };
 }
 
-function refuseTwice(contents: unknown): void {
+/** Where a member stands; the beginning where there is none of that name. */
+function offsetOf(contents: Document['contents'], name: unknown): number {
+  if (!isMap(contents)) return 0;
+  const found = contents.items.find(({ key }) => isScalar(key) && key.value === name)?.key;
+  return isScalar(found) ? (found.range?.[0] ?? 0) : 0;
+}
+
+function refuseTwice(contents: Document['contents'], lineAt: (offset: number) => number): void {
   if (!isMap(contents)) return;
   const seen = new Set<string>();
-  const names = contents.items.map(({ key }) => (isScalar(key) ? String(key.value) : ''));
-  const twice = names.find((name) => name !== '' && (seen.has(name) || !seen.add(name)));
-  if (twice !== undefined) throw new Error(`its front matter has ${twice.slice(0, 100)} twice`);
+  for (const { key } of contents.items) {
+    const name = isScalar(key) ? String(key.value) : '';
+    if (name !== '' && seen.has(name))
+      throw broken(
+        `its front matter has ${name.slice(0, 100)} twice`,
+        lineAt(isScalar(key) ? (key.range?.[0] ?? 0) : 0),
+      );
+    seen.add(name);
+  }
+}
+
+function broken(message: string, line = 1): FrontMatterError {
+  return new FrontMatterError([{ line, message }]);
 }

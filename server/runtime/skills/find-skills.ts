@@ -7,6 +7,7 @@ import { isThere } from '../guidance/presence.ts';
 import { liesWithin, projectFolders } from '../guidance/project-folders.ts';
 import { rememberLooks } from '../guidance/remembered-look.ts';
 import { type ParsedSkill, parseSkill, type ReadSkill, type Skill } from './skill.ts';
+import type { KeptSkill, KeptSkills } from './skill-keeper.ts';
 
 /** Where projects keep skills, as the tools of the field have it; in the working folder and in the repository's root. */
 const projectNames = ['.agents/skills', '.service/skills', '.claude/skills', '.cursor/skills'];
@@ -19,7 +20,7 @@ const builtIn: GuidancePlace = {
 };
 
 /** A skill longer than this would fill a model's context by itself. */
-const maxSkillBytes = 256 * 1024;
+export const maxSkillBytes = 256 * 1024;
 /** A folder of skills may be a link to a whole disk. */
 const maxFolders = 500;
 const maxDepth = 4;
@@ -32,6 +33,13 @@ export interface SkillPlaces {
   readonly personal: readonly string[];
   /** `options.skills_paths` */
   readonly named: readonly string[];
+  readonly kept: KeptSkills;
+}
+
+type SkillPlace = GuidancePlace & { readonly id?: string };
+
+function keptPlace({ id, folder }: KeptSkill): SkillPlace {
+  return { path: folder, within: folder, source: 'user', id };
 }
 
 /** Of two with one name the nearer to the project counts. A broken one never replaces a whole one. */
@@ -40,20 +48,23 @@ export async function findSkills({
   shared,
   personal,
   named,
+  kept,
 }: SkillPlaces): Promise<readonly ReadSkill[]> {
   const folders = await projectFolders(workspacePath, shared);
   const root = folders[0] ?? workspacePath;
-  const places = [
+  const places: readonly SkillPlace[] = [
     builtIn,
     ...personal.map(personalPlace),
     ...named.map((given) => namedPlace(given, workspacePath, root)),
     ...[...new Set([root, workspacePath])].flatMap((folder) =>
       projectNames.map((name) => projectPlace(join(folder, name), root)),
     ),
+    ...kept.skills.map(keptPlace),
   ];
   const skills = new Map<string, ReadSkill>();
   for (const place of places) {
-    for (const skill of await skillsBelow(place)) {
+    for (const found of await skillsBelow(place)) {
+      const skill = place.id === undefined ? found : { ...found, id: place.id };
       const known = skills.get(skill.name);
       if (known && isWhole(known) && !isWhole(skill)) continue;
       skills.set(skill.name, skill);

@@ -1,9 +1,10 @@
 /** The tool that loads a skill: its instructions, and which files lie beside it. */
-import { readdir } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { defineTool, success } from '../tools/define-tool.ts';
 import { type Tool, ToolInputError } from '../tools/tool.ts';
+import type { FoundSkillFile } from './found-skill.ts';
 import type { Skill } from './skill.ts';
 
 /** The names told of a skill's files; a model can list the rest. */
@@ -36,8 +37,21 @@ export function skillTool(skills: readonly Skill[]): Tool {
   });
 }
 
+/** All of its files, its instructions among them; `truncated` where there are more than anybody is told of. */
+export async function listSkillFolder(
+  folder: string,
+): Promise<{ readonly files: readonly FoundSkillFile[]; readonly truncated: boolean }> {
+  const paths = ['SKILL.md', ...(await filesOf(folder))];
+  const told = paths.slice(0, maxFiles + 1);
+  const looks = told.map(async (path) => {
+    const found = await lstat(join(folder, path)).catch(() => null);
+    return found?.isFile() ? [{ path, size: found.size, executable: (found.mode & 0o111) !== 0 }] : [];
+  });
+  return { files: (await Promise.all(looks)).flat(), truncated: paths.length > told.length };
+}
+
 async function render({ name, folder, body }: Skill): Promise<string> {
-  const files = await filesOf(folder);
+  const files = bounded(await filesOf(folder));
   const list = files.length === 0 ? '' : `\n\nFiles beside it:\n${files.join('\n')}`;
   return `The skill ${name}; its folder is ${folder}, from which its relative paths are taken.\n\n${body}${list}`;
 }
@@ -55,5 +69,9 @@ async function filesOf(folder: string): Promise<readonly string[]> {
       else if (entry.isFile() && path !== join(folder, 'SKILL.md')) files.push(relative(folder, path));
     }
   }
+  return files;
+}
+
+function bounded(files: readonly string[]): readonly string[] {
   return files.length <= maxFiles ? files : [...files.slice(0, maxFiles), '(and more: list the folder)'];
 }

@@ -12,27 +12,34 @@ export interface Skill {
   readonly description: string;
   /** The real path of its folder. */
   readonly folder: string;
+  /** The whole file. */
+  readonly text: string;
   /** The instructions, without the front matter. */
   readonly body: string;
   /** Whether a model may load it by itself. */
   readonly forModels: boolean;
   readonly source: GuidanceSource;
+  /** Of one that is kept. */
+  readonly id?: string;
 }
 
 /** A file that is meant as a skill, and why it is none. */
 interface BrokenSkill {
   readonly name: string;
   readonly failed: string;
+  /** As far as it could be read. */
+  readonly text?: string;
   readonly source: GuidanceSource;
+  readonly id?: string;
 }
 
 export type ReadSkill = Skill | BrokenSkill;
 
 /** What a file says by itself. */
-export type ParsedSkill = Omit<Skill, 'source'> | Omit<BrokenSkill, 'source'>;
+export type ParsedSkill = Omit<Skill, 'source' | 'id'> | Omit<BrokenSkill, 'source' | 'id'>;
 
 /** The front matter, as the open format of skills has it. What it does not name is left alone. */
-const rules = z.object({
+export const skillRules = z.object({
   name: z
     .string()
     .max(64, 'has more than 64 characters')
@@ -53,14 +60,15 @@ const rules = z.object({
 export function parseSkill(file: GuidanceFile, folder: string): ParsedSkill {
   const name = basename(folder);
   if ('failed' in file) return { name, failed: file.failed };
-  if (file.cut) return { name, failed: 'SKILL.md is too long; put details into files beside it' };
+  const { text } = file;
+  if (file.cut) return { name, failed: 'SKILL.md is too long; put details into files beside it', text };
   try {
-    const { fields, body } = readFrontMatter(file.text, rules);
+    const { fields, body } = readFrontMatter(text, skillRules);
     if (fields.name !== name)
       throw new Error(`its name is ${fields.name}, but its folder is ${name}: they have to be the same`);
     const forModels = fields['disable-model-invocation'] !== true;
-    return { name, description: fields.description, folder, body, forModels };
+    return { name, description: fields.description, folder, text, body, forModels };
   } catch (error) {
-    return { name, failed: error instanceof Error ? error.message : String(error) };
+    return { name, failed: error instanceof Error ? error.message : String(error), text };
   }
 }

@@ -2,46 +2,99 @@
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { findSkills, isWhole } from './find-skills.ts';
+import type { FoundSkill } from './found-skill.ts';
 import type { ReadSkill, Skill } from './skill.ts';
+import type { KeptSkills } from './skill-keeper.ts';
 import { skillTool } from './skill-tool.ts';
 
 /** More than these nobody chooses from. */
 const maxListed = 200;
 
+/** What a look has found for one person in one workspace. */
+interface Look {
+  readonly skills: readonly ReadSkill[];
+  readonly disabled: KeptSkills['disabled'];
+}
+
+/** More looks than these are not remembered; whoever was forgotten has theirs again with the next step. */
+const mostLooks = 1000;
+
+const nothingKept: KeptSkills = { skills: [], disabled: new Map() };
+
 /** Builds the extension. It looks anew each time: a skill that is put there counts from the next step on. */
-export function createSkills({ first, skillFolders }: ExtensionParts): Extension {
+export function createSkills({ first, skillFolders, skillKeeper }: ExtensionParts): Extension {
   let { config, shared } = first;
-  const seen = new Map<string, readonly ReadSkill[]>();
-  const disabled = () => config.options?.disabled_skills ?? [];
-  const find = async ({ workspacePath }: ExtensionPlace) => {
+  const looks = new Map<string, Look>();
+  const offBySettings = () => config.options?.disabled_skills ?? [];
+  const look = async (place: ExtensionPlace): Promise<Look> => {
     const named = config.options?.skills_paths ?? [];
-    const skills = await findSkills({ workspacePath, shared, personal: skillFolders, named });
-    seen.set(workspacePath, skills);
-    return skills;
+    const { workspacePath, asker } = place;
+    const kept = asker && skillKeeper ? await skillKeeper.forRuns(asker) : nothingKept;
+    const skills = await findSkills({ workspacePath, shared, personal: skillFolders, named, kept });
+    const found = { skills, disabled: kept.disabled };
+    remember(looks, keyOf(place), found);
+    return found;
   };
-  const usable = (skills: readonly ReadSkill[]): readonly Skill[] =>
-    skills.filter(isWhole).filter(({ name, forModels }) => forModels && !disabled().includes(name));
+  const lookedAt = (place: ExtensionPlace) => looks.get(keyOf(place)) ?? { skills: [], disabled: new Map() };
+  const disabledBy = (name: string, { disabled }: Look) =>
+    offBySettings().includes(name) ? ('settings' as const) : (disabled.get(name) ?? null);
+  const usable = (found: Look): readonly Skill[] =>
+    found.skills
+      .filter(isWhole)
+      .filter(({ name, forModels }) => forModels && disabledBy(name, found) === null);
   return {
     name: 'skills',
     async apply(settings) {
       ({ config, shared } = settings);
     },
     async tools(place) {
-      const skills = usable(await find(place));
+      const skills = usable(await look(place));
       return skills.length > 0 ? [skillTool(skills)] : [];
     },
     async instructions(place) {
-      return render(usable(await find(place)).slice(0, maxListed));
+      return render(usable(await look(place)).slice(0, maxListed));
     },
-    readableFolders({ workspacePath }) {
-      const folders = usable(seen.get(workspacePath) ?? []).map(({ folder }) => folder);
-      return folders.filter((folder) => !liesWithin(workspacePath, folder));
+    readableFolders(place) {
+      const folders = usable(lookedAt(place)).map(({ folder }) => folder);
+      return folders.filter((folder) => !liesWithin(place.workspacePath, folder));
     },
-    states: ({ workspacePath }) => (seen.get(workspacePath) ?? []).map((skill) => stateOf(skill, disabled())),
+    states(place) {
+      const found = lookedAt(place);
+      return found.skills.map((skill) => stateOf(skill, disabledBy(skill.name, found)));
+    },
+    async skills(place) {
+      const found = await look(place);
+      return found.skills.map((skill) => listed(skill, disabledBy(skill.name, found)));
+    },
     async close() {
-      seen.clear();
+      looks.clear();
     },
   };
+}
+
+/** Two people in one folder may have different skills. */
+function keyOf({ workspacePath, asker }: ExtensionPlace): string {
+  return JSON.stringify([workspacePath, asker?.userId, asker?.workspaceId]);
+}
+
+function remember(looks: Map<string, Look>, key: string, found: Look): void {
+  looks.delete(key);
+  looks.set(key, found);
+  const [oldest] = looks.keys();
+  if (oldest !== undefined && looks.size > mostLooks) looks.delete(oldest);
+}
+
+function listed(skill: ReadSkill, disabledBy: FoundSkill['disabledBy']): FoundSkill {
+  const { name, source, id = null } = skill;
+  const common = { name, source, id, disabledBy };
+  if (!isWhole(skill))
+    return {
+      ...{ ...common, description: null, folder: null, forModels: false },
+      failed: skill.failed,
+      text: skill.text ?? null,
+    };
+  const { description, folder, text, forModels } = skill;
+  return { ...common, description, folder, text, failed: null, forModels };
 }
 
 function render(skills: readonly Skill[]): string {
@@ -50,11 +103,18 @@ function render(skills: readonly Skill[]): string {
   return ['Skills you can load with the tool skill, each before work of its kind:', ...lines].join('\n');
 }
 
-function stateOf(skill: ReadSkill, disabled: readonly string[]): ExtensionState {
+const reasons = {
+  settings: 'options.disabled_skills names it',
+  organization: 'the organization has disabled it',
+  workspace: 'the workspace has disabled it',
+  user: 'you have disabled it',
+} as const;
+
+function stateOf(skill: ReadSkill, disabledBy: FoundSkill['disabledBy']): ExtensionState {
   const { name, source } = skill;
   const off = (detail: string) => ({ name, source, state: 'disabled', detail }) as const;
   if (!isWhole(skill)) return { name, source, state: 'failed', detail: skill.failed };
-  if (disabled.includes(name)) return off('options.disabled_skills names it');
+  if (disabledBy !== null) return off(reasons[disabledBy]);
   if (!skill.forModels) return off('only people may use it');
   return { name, source, state: 'ready', detail: null };
 }

@@ -56,6 +56,7 @@ export function readNeed(
   need: { action: 'read' | 'list'; folder: string; file?: string; params: Record<string, unknown> },
   { readableFolders }: ToolContext,
 ): PermissionNeed | null {
+  if (isLent(rules, path, readableFolders)) return null;
   refuseHidden(rules, path);
   if (path.inside || readableFolders.some((folder) => liesWithin(folder, path.real))) return null;
   refuseOutside(rules, path);
@@ -66,6 +67,16 @@ export function readNeed(
   const description = `${verb} ${path.real}, outside the workspace`;
   const { action, folder, params, file } = need;
   return { action, description, path: folder, params, ...(file !== undefined && { file }) };
+}
+
+/** Whether it lies in a folder that the service keeps among its own so that its tools may read it: what is nearer counts. */
+function isLent(
+  { hiddenPaths = [] }: PathRules,
+  { real }: ResolvedPath,
+  readable: readonly string[],
+): boolean {
+  const lent = readable.filter((folder) => hiddenPaths.some((hidden) => liesWithin(hidden, folder)));
+  return lent.some((folder) => liesWithin(folder, real));
 }
 
 /** Refuses what the rules forbid to change. */

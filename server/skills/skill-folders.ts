@@ -1,0 +1,120 @@
+/** Lays the files of skills out where runs can read them: each state of a skill in a folder of its own that never changes. */
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Log } from '../log.ts';
+import type { SkillFileContent } from '../store/store.ts';
+
+/** What is to lie in a folder. */
+export interface LaidOutSkill {
+  readonly name: string;
+  readonly digest: string;
+  files(): Promise<readonly SkillFileContent[]>;
+}
+
+export interface SkillFolders {
+  /** The real path of the folder, which is whole when this resolves. */
+  lay(skill: LaidOutSkill): Promise<string>;
+  /** Removes what has not been laid for a day and what nobody has any more; answers with how many. */
+  sweep(now: Date, isNeeded: (digest: string) => Promise<boolean>): Promise<number>;
+}
+
+const unfinished = '.unfinished-';
+const dayMs = 86_400_000;
+
+/** Commands run as other users, who may read each skill but not list which there are. */
+const passable = 0o711;
+const readable = 0o755;
+
+export function createSkillFolders(directory: string, log: Log): SkillFolders {
+  const laid = new Map<string, Promise<string>>();
+  return {
+    lay({ name, digest, files }) {
+      const path = join(directory, digest, name);
+      const laying = laid.get(path) ?? lay(directory, digest, name, files);
+      laid.set(path, laying);
+      // What went wrong is tried again by whoever asks next; what is there may be swept by somebody else.
+      const forget = () => void laid.delete(path);
+      laying.then(forget, forget);
+      return laying;
+    },
+    sweep: (now, isNeeded) => sweep(directory, now, isNeeded, log),
+  };
+}
+
+/** Under another name first: whoever finds the folder finds all of it, also after a kill in between. */
+async function lay(
+  directory: string,
+  digest: string,
+  name: string,
+  files: LaidOutSkill['files'],
+): Promise<string> {
+  const place = join(directory, digest);
+  if (await isThere(join(place, name))) return realpath(join(place, name));
+  await mkdir(directory, { recursive: true });
+  await chmod(directory, passable);
+  const draft = join(directory, `${unfinished}${randomUUID()}`);
+  try {
+    for (const { path, content, executable } of await files())
+      await writeOut(join(draft, name), path, content, executable);
+    await rename(draft, place).catch(unlessThere);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+  return realpath(join(place, name));
+}
+
+async function writeOut(
+  folder: string,
+  path: string,
+  content: Uint8Array,
+  executable: boolean,
+): Promise<void> {
+  const file = join(folder, path);
+  await mkdir(dirname(file), { recursive: true, mode: readable });
+  await writeFile(file, content, { flag: 'wx' });
+  // Past the mask of the process: no name of a skill is secret to the commands of those who have it.
+  await chmod(file, executable ? 0o555 : 0o444);
+  for (let at = dirname(file); at.length >= dirname(folder).length; at = dirname(at))
+    await chmod(at, readable);
+}
+
+/** Another process was faster, with the same files. */
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false;
+      throw error;
+    },
+  );
+}
+
+async function sweep(
+  directory: string,
+  now: Date,
+  isNeeded: (digest: string) => Promise<boolean>,
+  log: Log,
+): Promise<number> {
+  const names = await readdir(directory).catch(() => []);
+  let swept = 0;
+  for (const name of names) {
+    const path = join(directory, name);
+    try {
+      if (now.getTime() - (await stat(path)).mtimeMs < dayMs) continue;
+      if (!name.startsWith(unfinished) && (await isNeeded(name))) continue;
+      await rm(path, { recursive: true, force: true });
+      swept += 1;
+    } catch (error) {
+      log.error(
+        { err: error, path },
+        'the folder of a skill could not be removed; the next hour tries again',
+      );
+    }
+  }
+  return swept;
+}

@@ -1,0 +1,48 @@
+/** Skills that lie in no folder of a project: checked when they come in, and laid out for the runs that have them. */
+import type { Log } from '../log.ts';
+import type { KeptSkill, KeptSkills, SkillKeeper } from '../runtime/runtime.ts';
+import type { SkillsForRuns, Store, StoredSkill } from '../store/store.ts';
+import { type CheckedSkill, checkUpload } from './check-skill.ts';
+import { createSkillFolders } from './skill-folders.ts';
+
+export interface SkillBook extends SkillKeeper {
+  /** All that is wrong with the text of a SKILL.md or a zip archive, or the skill that it is. */
+  check(bytes: Uint8Array): CheckedSkill;
+  /** Removes what was laid out and nobody has any more; answers with how many. */
+  sweep(now: Date): Promise<number>;
+}
+
+export interface SkillBookParts {
+  readonly store: Pick<Store, 'skills'>;
+  /** Where skills are laid out. */
+  readonly directory: string;
+  readonly log: Log;
+}
+
+export function openSkillBook({ store, directory, log }: SkillBookParts): SkillBook {
+  const folders = createSkillFolders(directory, log);
+  // What has not changed is asked for at each step, and lies where it lay.
+  const laidOut = new WeakMap<object, Promise<KeptSkills>>();
+  const lay = async ({ id, name, digest }: StoredSkill): Promise<KeptSkill[]> => {
+    try {
+      return [{ id, folder: await folders.lay({ name, digest, files: () => store.skills.files(id) }) }];
+    } catch (error) {
+      log.error({ err: error, skill: id }, 'a skill could not be laid out: runs do without it');
+      return [];
+    }
+  };
+  const layAll = async ({ skills, disabled }: SkillsForRuns): Promise<KeptSkills> => ({
+    skills: (await Promise.all(skills.map(lay))).flat(),
+    disabled,
+  });
+  return {
+    check: checkUpload,
+    async forRuns(asker) {
+      const counting = await store.skills.forRuns(asker);
+      const laying = laidOut.get(counting) ?? layAll(counting);
+      laidOut.set(counting, laying);
+      return laying;
+    },
+    sweep: (now) => folders.sweep(now, (digest) => store.skills.hasDigest(digest)),
+  };
+}
