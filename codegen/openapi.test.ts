@@ -271,5 +271,5 @@ const namedByReference: Readonly<Record<string, string>> = {
 const familiesOfReference = [
   ...['sessions', 'sessions/{session_id}', 'auth', 'users', 'groups', 'organizations', 'workspaces'],
   ...['settings/providers', 'settings/embedder', 'settings/storage', 'files', 'corpora', 'memories'],
-  ...['plans', 'scheduler/jobs', 'mcp', 'web/search', 'audit/logs', 'quotas'],
+  ...['plans', 'scheduler/jobs', 'skills', 'mcp', 'web/search', 'audit/logs', 'quotas'],
 ].map((family) => `/api/v1/${family}`);
