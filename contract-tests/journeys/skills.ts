@@ -36,14 +36,15 @@ export function skillJourneys(target: () => Target): void {
       }),
     );
     expect(again).toMatchObject({ status: 409, code: 'name_taken' });
-    const broken = await refusal(
-      client.POST('/api/v1/skills', {
-        body: { scope: 'workspace', file: 'No front matter.' },
-        bodySerializer: formOf,
-        ...preferring(422),
-      }),
-    );
-    expect(broken).toMatchObject({ status: 422, code: 'skill_invalid' });
+    await liveOnly(async () => {
+      const broken = await refusal(
+        client.POST('/api/v1/skills', {
+          body: { scope: 'workspace', file: 'No front matter.' },
+          bodySerializer: formOf,
+        }),
+      );
+      expect(broken).toMatchObject({ status: 422, code: 'skill_invalid' });
+    });
 
     const read = await client.GET(url, { params: { path } });
     const header = { 'If-Match': read.response.headers.get('ETag') ?? '' };
