@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { routes } from './contract/routes.ts';
 import { type Account, type Json, type TestApp, testApp } from './test-app.ts';
-import { type Belongings, exampleOf, makeBelongings, missingId, pathWith } from './test-belongings.ts';
+import { type Belongings, makeBelongings, missingId, pathWith, sentExampleOf } from './test-belongings.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -28,7 +28,7 @@ test.each(withIds.map(({ operationId, ...route }) => [operationId, route] as con
   async (_, { method, path }) => {
     const before = await owned();
     const ask = (filled: string) =>
-      app.request(method.toUpperCase(), filled, { token: mallory.token, ...exampleOf({ path, method }) });
+      app.request(method.toUpperCase(), filled, { token: mallory.token, ...sentExampleOf({ path, method }) });
     const foreign = await ask(pathWith(ids, path));
     const missing = await ask(pathWith(ids, path, missingId));
     expect(foreign.status).toBe(404);

@@ -207,9 +207,14 @@ export function exampleOf({ path, method }: Pick<Route, 'path' | 'method'>): {
     .map(resolved)
     .filter(({ in: place, required }: Json) => place === 'header' && required);
   const others = needed.map(({ name, schema }) => [name, String(resolved(schema).examples[0])]);
-  const headers = Object.fromEntries(others);
-  if (media[0] === 'multipart/form-data') return { body: formOf(example.value), headers };
-  return { body: example.value, headers: { 'content-type': media[0], ...headers } };
+  return { body: example.value, headers: { 'content-type': media[0], ...Object.fromEntries(others) } };
+}
+
+/** The same as it is sent: a form as a form. */
+export function sentExampleOf(route: Pick<Route, 'path' | 'method'>): ReturnType<typeof exampleOf> {
+  const { body, headers: { 'content-type': type, ...headers } = {} } = exampleOf(route);
+  if (type === 'multipart/form-data') return { body: formOf(body), headers };
+  return exampleOf(route);
 }
 
 /** The file last, as the contract wants it. */

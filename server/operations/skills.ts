@@ -15,8 +15,10 @@ import { quotaNotice } from './quota-notice.ts';
 import { type ListedSkill, listedSkills, type SkillPlace } from './skill-listing.ts';
 
 export const listSkills: Handler<'listSkills'> = async ({ principal, query }, services) => {
-  const { limit, source, scope, enabled } = query;
-  const after = query.cursor === undefined ? '' : positionIn(query.cursor);
+  const { limit, cursor, ...filters } = query;
+  const { source, scope, enabled } = filters;
+  const { skills } = services.store;
+  const after = cursor === undefined ? '' : skills.positionIn(principal, filters, cursor);
   const place = await placeOf(principal, query.workspace_id, services);
   const all = (await listedSkills(principal, place, services))
     .map(({ skill }) => skill)
@@ -27,7 +29,8 @@ export const listSkills: Handler<'listSkills'> = async ({ principal, query }, se
     .sort((a, b) => (positionOf(a) < positionOf(b) ? -1 : 1));
   const data = all.slice(0, limit);
   const last = data.at(-1);
-  const next_cursor = last && all.length > limit ? cursorOf(positionOf(last)) : null;
+  const next_cursor =
+    last && all.length > limit ? skills.cursorAfter(principal, filters, positionOf(last)) : null;
   return { status: 200, body: { data, next_cursor } };
 };
 
@@ -215,17 +218,4 @@ function tagOf({ skill, rowTag }: ListedSkill): string {
 /** By name, and where several have one by id. */
 function positionOf({ name, id }: Skill): string {
   return `${name} ${id}`;
-}
-
-function cursorOf(position: string): string {
-  return Buffer.from(`skill:${position}`).toString('base64url');
-}
-
-function positionIn(cursor: string): string {
-  const position = /^skill:(.+ skl_[0-9a-z]{26})$/s.exec(Buffer.from(cursor, 'base64url').toString())?.[1];
-  if (position !== undefined && cursorOf(position) === cursor) return position;
-  throw new Problem(
-    'invalid_cursor',
-    'This cursor does not belong to the list of skills; begin again without it.',
-  );
 }

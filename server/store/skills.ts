@@ -68,6 +68,10 @@ export interface Skills {
   switch(reach: Reach, owner: NamedSkillOwner, name: string, enabled: boolean): Promise<void>;
   /** That the person may work in the workspace has been checked. */
   forRuns(asker: { readonly userId: string; readonly workspaceId: string }): Promise<SkillsForRuns>;
+  /** The cursor that goes on after a position, for whoever asks for the same list with the same filters. */
+  cursorAfter(reach: Reach, filters: object, position: string): string;
+  /** The position in such a cursor. Throws `invalid_cursor`. */
+  positionIn(reach: Reach, filters: object, cursor: string): string;
   /** Whether any skill has these files. */
   hasDigest(digest: string): Promise<boolean>;
 }
@@ -78,7 +82,7 @@ const mostOfOneOwner = 50;
 /** From the farthest to the nearest. */
 const scopes: readonly SkillScope[] = ['organization', 'workspace', 'user'];
 
-export function skillRepository({ database, clock }: StoreParts): Skills {
+export function skillRepository({ database, clock, cursors }: StoreParts): Skills {
   const now = (): number => clock.now().getTime();
   return {
     create: (reach, named, content, apiKeyId) =>
@@ -149,11 +153,17 @@ export function skillRepository({ database, clock }: StoreParts): Skills {
       ({ userId, workspaceId }) => `${userId} ${workspaceId}`,
       ({ userId, workspaceId }) => database.read('installation', (sql) => forRuns(sql, userId, workspaceId)),
     ),
+    cursorAfter: (reach, filters, position) => cursors.encode(bindingOf(reach, filters), [position]),
+    positionIn: (reach, filters, cursor) => String(cursors.decode(bindingOf(reach, filters), cursor)[0]),
     hasDigest: (digest) =>
       database.read('installation', async (sql) =>
         Boolean(await sql('skills').where({ digest }).first('id')),
       ),
   };
+}
+
+function bindingOf({ userId }: Reach, filters: object) {
+  return ['skills', userId, filters];
 }
 
 async function forRuns(sql: Knex, userId: string, workspaceId: string): Promise<SkillsForRuns> {
