@@ -577,26 +577,26 @@ def point_at_doomed_memory(case):
     case.path_parameters["memory_id"] = new_memory()
 
 
-def new_job(**more):
+def new_scheduled_job(**more):
     body = {"name": "Made for the fuzzer", "prompt": "Hello", "model": MODEL, "cron": "0 0 29 2 *", **more}
     return post("/api/v1/scheduler/jobs", body).json()["id"]
 
 
 def new_job_run():
-    job_id = new_job()
+    job_id = new_scheduled_job()
     return {"job_id": job_id, "job_run_id": post(f"/api/v1/scheduler/jobs/{job_id}/run", None).json()["id"]}
 
 
 def point_at_job_of_scheduler(case):
-    case.path_parameters["job_id"] = once("job", new_job)
+    case.path_parameters["job_id"] = once("scheduled_job", new_scheduled_job)
 
 
 def point_at_doomed_job_of_scheduler(case):
-    case.path_parameters["job_id"] = new_job()
+    case.path_parameters["job_id"] = new_scheduled_job()
 
 
 def point_at_paused_job(case):
-    job_id = new_job()
+    job_id = new_scheduled_job()
     post(f"/api/v1/scheduler/jobs/{job_id}/pause", None)
     case.path_parameters["job_id"] = job_id
 
@@ -1365,6 +1365,7 @@ POINTERS = {
     "getStorage": lambda case: act_as(case, OPERATOR_KEY),
     "updateStorage": change_limits_of_storage,
     "testStorage": lambda case: act_as(case, OPERATOR_KEY),
+    "getSchedulerStatus": lambda case: act_as(case, OPERATOR_KEY),
     "getWebSearchSettings": lambda case: act_as(case, OPERATOR_KEY),
     "updateWebSearchSettings": change_results_of_web_search,
     "getEmbedder": lambda case: act_as(case, OPERATOR_KEY),

@@ -1,6 +1,14 @@
 /** Jobs: agent runs at set times, and what became of each of them. */
 import type { Job, JobCreate, JobUpdate } from '../contract/api.ts';
-import type { Handler, Principal, Services, StoredJob } from '../handler.ts';
+import {
+  etagWith,
+  type Handler,
+  isCurrent,
+  type Principal,
+  rowTags,
+  type Services,
+  type StoredJob,
+} from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { asker, askerIn } from './asked-session.ts';
 import { quotaNotice } from './quota-notice.ts';
@@ -14,8 +22,8 @@ export const createJob: Handler<'createJob'> = async ({ principal, body }, servi
   const workspaceId = body.workspace_id ?? (await services.store.workspaces.defaultOf(principal))?.id;
   await checkNames(principal, workspaceId, body, services);
   const job = await services.store.jobs.create(principal, body, jobAsker(principal, services));
-  const headers = { Location: placeOf(job), ETag: job.etag, ...quotaNotice(job.notices) };
-  return { status: 201, headers, body: shown(job, services) };
+  const answer = answerWith(job, services);
+  return { status: 201, ...answer, headers: { ...answer.headers, Location: placeOf(job) } };
 };
 
 export const previewSchedule: Handler<'previewSchedule'> = async ({ body }, { schedules, clock }) => {
@@ -31,10 +39,13 @@ export const getSchedulerStatus: Handler<'getSchedulerStatus'> = async (_call, {
   body: await store.jobRuns.status(),
 });
 
-export const getJob: Handler<'getJob'> = async ({ principal, path }, services) => {
+export const getJob: Handler<'getJob'> = async ({ principal, path, headers }, services) => {
   const job = await services.store.jobs.find(principal, path.job_id);
   if (!job) throw missing('job');
-  return { status: 200, headers: { ETag: job.etag }, body: shown(job, services) };
+  const answer = answerWith(job, services);
+  if (isCurrent(headers['If-None-Match'], answer.headers.ETag))
+    return { status: 304, headers: answer.headers };
+  return { status: 200, ...answer };
 };
 
 export const updateJob: Handler<'updateJob'> = async ({ principal, path, headers, body }, services) => {
@@ -43,33 +54,25 @@ export const updateJob: Handler<'updateJob'> = async ({ principal, path, headers
   if (!found) throw missing('job');
   await checkNames(principal, found.row.workspace_id, body, services);
   const by = jobAsker(principal, services);
-  const job = await store.jobs.update(principal, path.job_id, body, by, headers['If-Match']);
+  const job = await store.jobs.update(principal, path.job_id, body, by, rowTags(headers['If-Match']));
   scheduler.wake();
-  return {
-    status: 200,
-    headers: { ETag: job.etag, ...quotaNotice(job.notices) },
-    body: shown(job, services),
-  };
+  return { status: 200, ...answerWith(job, services) };
 };
 
 export const deleteJob: Handler<'deleteJob'> = async ({ principal, path, headers }, { store, runtime }) => {
-  const stopped = await store.jobs.delete(principal, path.job_id, headers['If-Match']);
+  const stopped = await store.jobs.delete(principal, path.job_id, rowTags(headers['If-Match']));
   for (const runId of stopped) runtime.wake(runId);
   return { status: 204 };
 };
 
 export const pauseJob: Handler<'pauseJob'> = async ({ principal, path }, services) => {
   const job = await services.store.jobs.pause(principal, path.job_id);
-  return { status: 200, headers: { ETag: job.etag }, body: shown(job, services) };
+  return { status: 200, ...answerWith(job, services) };
 };
 
 export const resumeJob: Handler<'resumeJob'> = async ({ principal, path }, services) => {
   const job = await services.store.jobs.resume(principal, path.job_id, jobAsker(principal, services));
-  return {
-    status: 200,
-    headers: { ETag: job.etag, ...quotaNotice(job.notices) },
-    body: shown(job, services),
-  };
+  return { status: 200, ...answerWith(job, services) };
 };
 
 export const runJobNow: Handler<'runJobNow'> = async ({ principal, path }, { store, scheduler }) => {
@@ -101,6 +104,14 @@ export const cancelJobRun: Handler<'cancelJobRun'> = async ({ principal, path },
 function shown({ job, row }: StoredJob, { schedules, clock }: Services): Job {
   const times = row.status === 'active' ? schedules.times(row, clock.now().getTime(), 3) : [];
   return { ...job, next_runs: times.map((time) => new Date(time).toISOString()) };
+}
+
+/** What it shows besides its row follows from the moment, and from its runs. */
+function answerWith(stored: StoredJob & { readonly notices?: readonly string[] }, services: Services) {
+  const body = shown(stored, services);
+  const { runs_begun, session_id, next_runs, last_run } = body;
+  const ETag = etagWith(stored.etag, [runs_begun, session_id, next_runs, last_run]);
+  return { headers: { ETag, ...quotaNotice(stored.notices ?? []) }, body };
 }
 
 function jobAsker(principal: Principal, { schedules }: Services) {
