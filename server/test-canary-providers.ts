@@ -40,8 +40,9 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
 /** MCP servers that do not speak the protocol: what they are sent and told is kept, and told to nobody else. */
 export async function keepMcpServers(stage: Stage, token: string, url: string): Promise<void> {
   const place = '/api/v1/mcp/servers';
+  // Without a credential it would ask for a login.
   const headers = (when: string) => ({
-    'X-Secret': stage.secrets.make(`a header of an MCP server, ${when}`),
+    Authorization: stage.secrets.make(`a header of an MCP server, ${when}`),
   });
   const env = (when: string) => ({ SECRET: stage.secrets.make(`a variable of an MCP server, ${when}`) });
   const remote = {

@@ -14,10 +14,14 @@ export interface TestServer {
 }
 
 /** Starts it in a home of its own; its settings are those of the scripted model, if any. */
-export async function startTestServer(settings: object = {}): Promise<TestServer> {
+export async function startTestServer(
+  settings: object = {},
+  variables: Readonly<Record<string, string>> = {},
+): Promise<TestServer> {
   const home = testHome();
   home.write('.config/service/service.json', settings);
-  const server = home.start(['serve', '--port', '0', '--data-dir', `${home.home}/data`]);
+  const words = ['serve', '--port', '0', '--data-dir', `${home.home}/data`];
+  const server = home.start(words, { variables });
   const find = (pattern: RegExp) => pattern.exec(server.stdout())?.[0] ?? '';
   await server.until(() => /sk-[\w-]{43,}\s/.test(server.stdout()) && server.stdout().includes('http://'));
   const url = find(/http:\/\/127\.0\.0\.1:\d+/);

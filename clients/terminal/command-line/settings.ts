@@ -130,9 +130,14 @@ export function addListings(program: Command): void {
   withExample(
     mcp
       .command('list')
-      .description('List the MCP servers that the settings name.')
+      .description('List the MCP servers that the settings name; with --server those that are kept there.')
       .addOption(jsonOption())
-      .action(async (options) => (await import('../commands/mcp.ts')).listMcpServers(options)),
+      .addOption(serverOption())
+      .action(async (options) =>
+        isOnServer(options)
+          ? (await import('../commands/mcp-kept.ts')).listKeptMcp(options)
+          : (await import('../commands/mcp.ts')).listMcpServers(options),
+      ),
     'service mcp list',
   );
   addMcp(mcp);
@@ -148,6 +153,11 @@ export function addListings(program: Command): void {
   );
 }
 
+/** Whether what a server keeps is meant, and not what the settings here say. */
+function isOnServer(options: { readonly server?: string }): options is { readonly server: string } {
+  return options.server !== undefined;
+}
+
 function addMcp(mcp: Command): void {
   withExample(
     mcp
@@ -155,8 +165,11 @@ function addMcp(mcp: Command): void {
       .description('Connect to an MCP server as an agent does, and say what it offers.')
       .argument('<name>', 'its name in the settings')
       .addOption(jsonOption())
+      .addOption(serverOption())
       .action(async (name: string, options) =>
-        (await import('../commands/mcp-servers.ts')).testMcpServer(name, options),
+        isOnServer(options)
+          ? (await import('../commands/mcp-kept.ts')).testKeptMcp(name, options)
+          : (await import('../commands/mcp-servers.ts')).testMcpServer(name, options),
       ),
     'service mcp test issues',
   );
@@ -165,7 +178,12 @@ function addMcp(mcp: Command): void {
       .command('login')
       .description('Log in to a remote MCP server, in a browser.')
       .argument('<name>', 'its name in the settings')
-      .action(async (name: string) => (await import('../commands/mcp-login.ts')).logInToMcp(name)),
+      .addOption(serverOption())
+      .action(async (name: string, options) =>
+        isOnServer(options)
+          ? (await import('../commands/mcp-kept.ts')).logInToKeptMcp(name, options)
+          : (await import('../commands/mcp-login.ts')).logInToMcp(name),
+      ),
     'service mcp login issues',
   );
   withExample(
@@ -173,7 +191,12 @@ function addMcp(mcp: Command): void {
       .command('logout')
       .description('Forget the login to a remote MCP server.')
       .argument('<name>', 'its name in the settings')
-      .action(async (name: string) => (await import('../commands/mcp-login.ts')).logOutOfMcp(name)),
+      .addOption(serverOption())
+      .action(async (name: string, options) =>
+        isOnServer(options)
+          ? (await import('../commands/mcp-kept.ts')).logOutOfKeptMcp(name, options)
+          : (await import('../commands/mcp-login.ts')).logOutOfMcp(name),
+      ),
     'service mcp logout issues',
   );
   withExample(

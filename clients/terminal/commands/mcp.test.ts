@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
 import { type TestHome, testHome } from '../test-command.ts';
+import { startTestServer } from '../test-server.ts';
 
 test('a server is connected to, and what it offers is printed', async () => {
   const home = withMcp({ everything: { ...overStdio('everything'), disabled_tools: ['echo'] } });
@@ -97,3 +98,33 @@ function withMcp(mcp: object): TestHome {
   home.write('.config/service/service.json', { mcp });
   return home;
 }
+
+test('with `--server` those that are kept there are listed, tried, and logged in to', async () => {
+  const server = await startTestServer({}, { SERVICE_OUTBOUND_ALLOW: '127.0.0.1' });
+  const guarded = await startOauthServer();
+  const headers = { authorization: `Bearer ${server.operatorKey}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ scope: 'user', name: 'guarded', type: 'http', url: guarded.url });
+  const made = await fetch(`${server.url}/api/v1/mcp/servers`, { method: 'POST', headers, body });
+  expect(made.status).toBe(201);
+  const home = testHome();
+  const mcp = (...words: string[]) =>
+    home.service(['mcp', ...words, '--server', server.url], {
+      variables: { SERVICE_API_KEY: server.operatorKey },
+    });
+  expect(await mcp('list')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^guarded\tuser\thttp\t/m),
+  });
+  expect(await mcp('test', 'guarded')).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('service mcp login guarded --server'),
+  });
+  const { stderr } = await mcp('login', 'guarded');
+  const page = /^http\S+$/m.exec(stderr)?.[0] ?? '';
+  // As a browser does, to the end.
+  expect((await fetch(page)).url).toBe(`${server.url}/mcp/connected`);
+  expect(await mcp('test', 'guarded')).toMatchObject({ code: 0, stdout: 'guarded: guarded 0, 1 tool\n' });
+  expect((await mcp('logout', 'guarded')).code).toBe(0);
+  expect((await mcp('test', 'guarded')).code).toBe(4);
+  expect(await mcp('test', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('guarded') });
+});

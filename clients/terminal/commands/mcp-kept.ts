@@ -1,0 +1,94 @@
+/** `service mcp list`, `test`, `login` and `logout` with `--server`: the MCP servers that a server keeps. */
+import type { ServiceClient } from '@service/client';
+import type { McpServer } from '@service/client/api';
+import { openBrowser } from '../browser.ts';
+import { withService } from '../connection.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { type Column, counted, notice, print, printable, printJson, printTable } from '../output.ts';
+
+export interface OnServer {
+  readonly server: string;
+  readonly json?: boolean;
+}
+
+/** Those that count for whoever is logged in there, and those that the same name of a nearer one covers. */
+export async function listKeptMcp({ server, json = false }: OnServer): Promise<void> {
+  const servers = await withService(server, keptServers);
+  if (servers.length === 0 && !json) notice('Nobody keeps an MCP server for you on this server.');
+  printTable(servers, columns, { json });
+}
+
+export async function testKeptMcp(name: string, { server, json = false }: OnServer): Promise<void> {
+  const found = await withService(server, async (client) => {
+    const path = { server_id: (await named(client, name)).id };
+    return (await client.POST('/api/v1/mcp/servers/{server_id}/test', { params: { path } })).data;
+  });
+  if (json) printJson({ name, ...found });
+  else if (found.ok)
+    print(
+      printable(
+        `${name}: ${found.server ?? 'a server without a name'}, ${counted(found.tool_count ?? 0, 'tool')}`,
+      ),
+    );
+  if (found.error === null) return;
+  const hint =
+    found.error.code === 'login_needed' ? ` Log in with: service mcp login ${name} --server ${server}` : '';
+  throw new CommandFailure(
+    `The MCP server ${name} cannot be used: ${found.error.message}.${hint}`,
+    exitCodes.unreachable,
+  );
+}
+
+/** The browser comes back to the server, which keeps the login. */
+export async function logInToKeptMcp(name: string, { server }: OnServer): Promise<void> {
+  const { authorize_url } = await withService(server, async (client) => {
+    const path = { server_id: (await named(client, name)).id };
+    return (await client.POST('/api/v1/mcp/servers/{server_id}/oauth/start', { params: { path } })).data;
+  });
+  notice(`Open this page to log in to ${name}; it says when you are:\n${authorize_url}`);
+  openBrowser(authorize_url);
+}
+
+export async function logOutOfKeptMcp(name: string, { server }: OnServer): Promise<void> {
+  await withService(server, async (client) => {
+    const path = { server_id: (await named(client, name)).id };
+    await client.DELETE('/api/v1/mcp/servers/{server_id}/oauth', { params: { path } });
+  });
+  notice(`The login to ${name} is forgotten there.`);
+}
+
+const columns: readonly Column<McpServer>[] = [
+  { title: 'name', value: ({ name }) => name, style: 'bold' },
+  { title: 'scope', value: ({ scope }) => scope },
+  { title: 'type', value: ({ type }) => type },
+  { title: 'command or url', value: ({ url, command, args }) => url ?? [command ?? '', ...args].join(' ') },
+  { title: 'state', value: ({ state }) => state },
+  { title: 'why', value: ({ detail }) => detail ?? '', style: 'dim' },
+];
+
+async function keptServers(client: ServiceClient): Promise<readonly McpServer[]> {
+  const servers: McpServer[] = [];
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const query = { limit: 100, ...(cursor && { cursor }) };
+    const { data } = await client.GET('/api/v1/mcp/servers', { params: { query } });
+    servers.push(...data.data);
+    cursor = data.next_cursor;
+  }
+  return servers;
+}
+
+const nearest: readonly McpServer['scope'][] = ['user', 'workspace', 'organization', 'installation'];
+
+/** Of several with one name the one that counts. */
+async function named(client: ServiceClient, name: string): Promise<McpServer> {
+  const servers = await keptServers(client);
+  const [found] = servers
+    .filter((one) => one.name === name)
+    .sort((a, b) => nearest.indexOf(a.scope) - nearest.indexOf(b.scope));
+  if (found) return found;
+  const names = [...new Set(servers.map((one) => one.name))].join(', ') || 'none';
+  throw new CommandFailure(
+    `This server keeps no MCP server ${name} for you; there are: ${names}.`,
+    exitCodes.usage,
+  );
+}
