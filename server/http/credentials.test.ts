@@ -71,6 +71,7 @@ describe('where keys have a header of their own', () => {
 
 /** What asks for no credential; a new one is thought about before it stands here. */
 const everybodys = [
+  'completeMcpOauth',
   'completeOidcLogin',
   'getAuthConfig',
   'getConfigSchema',
@@ -78,10 +79,9 @@ const everybodys = [
   'getDocs',
   'getHealth',
   'getInvitationPage',
+  'getMcpConnectedPage',
   'getOpenapiJson',
   'getOpenapiYaml',
-  'completeMcpOauth',
-  'getMcpConnectedPage',
   'getPasswordResetPage',
   'getPrometheusMetrics',
   'getReadiness',
