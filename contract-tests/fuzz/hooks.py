@@ -649,8 +649,8 @@ def skill_text(name):
     return f"---\nname: {name}\ndescription: Made for the fuzzer.\n---\nDo it well.\n"
 
 
-def new_skill():
-    name = new_name("skill")
+def new_skill(name=None):
+    name = name or new_name("skill")
     form = {"scope": (None, "user"), "file": ("SKILL.md", skill_text(name))}
     headers = {"Authorization": f"Bearer {KEY}"}
     response = http.post(f"{URL}/api/v1/skills", files=form, headers=headers, timeout=TIMEOUT)
@@ -665,6 +665,16 @@ def point_at_skill(case):
             part.pop("workspace_id", None)
 
 
+def replace_skill(case):
+    # A skill keeps its name, and what it says has a form: chance would find neither.
+    case.path_parameters["skill_id"] = once("replaced skill", lambda: new_skill("fuzz-replaced"))
+    if isinstance(case.body, dict) and "file" in case.body and is_valid(case):
+        case.body = {**case.body, "file": skill_text("fuzz-replaced")}
+    # On the wire every file is bytes: what refuses it is what they say, and not that somebody was faster.
+    if not is_valid(case) and case.headers:
+        case.headers.pop("If-Match", None)
+
+
 def point_at_doomed_skill(case):
     # Of one owner there are no more than fifty.
     case.path_parameters["skill_id"] = new_skill()
@@ -673,6 +683,9 @@ def point_at_doomed_skill(case):
 def make_own_skill(case):
     if isinstance(case.body, dict):
         case.body.pop("workspace_id", None)
+        # The file is to come last.
+        if "file" in case.body:
+            case.body["file"] = case.body.pop("file")
 
 
 def new_corpus():
@@ -1301,7 +1314,7 @@ POINTERS = {
     "listSkills": list_in_default_workspace,
     "createSkill": make_own_skill,
     "getSkill": point_at_skill,
-    "putSkill": point_at_skill,
+    "putSkill": replace_skill,
     "deleteSkill": point_at_doomed_skill,
     "getSkillContent": point_at_skill,
     "listSkillFiles": point_at_skill,
@@ -1586,8 +1599,12 @@ def mcp_server_is_not_right(case, response):
 
 
 def file_is_not_last(case, response):
-    """In which order the parts of a form come, a schema cannot say."""
-    return operation_id(case) in ("uploadFile", "transcribeAudio", "importMemories", "createSkill", "validateSkill", "putSkill") and b"send it last" in response.content
+    """In which order the parts of a form come, a schema cannot say: what follows the file counts as absent."""
+    name = operation_id(case)
+    if name == "createSkill" and b"body/scope: is required" in response.content:
+        return True
+    forms = ("uploadFile", "transcribeAudio", "importMemories", "createSkill", "validateSkill", "putSkill")
+    return name in forms and b"send it last" in response.content
 
 
 def is_no_range(case, response):

@@ -17,6 +17,7 @@ beforeAll(async () => {
     config: {
       providers: { scripted: scriptedProvider(upstream, 'scripted-1') },
       options: { disabled_skills: ['service-hooks'] },
+      permissions: { allowed_tools: ['bash'] },
     },
     settings: { outboundAllow: ['127.0.0.1'] },
   });
@@ -253,6 +254,26 @@ test('runs are offered the skills of their person, and load one with the files b
   expect(results[2]).toContain('belongs to the service itself');
   const grace = await app.register(`grace${people}`);
   expect(await told('Hello', grace.token)).not.toContain('tidy');
+});
+
+test('a script of a skill runs in the sandbox, where nobody can change it, and no other skill is seen', async () => {
+  const other = await create('other');
+  const file = zipOf({
+    'SKILL.md': markdown('tidy'),
+    'run.sh': { content: '#!/bin/sh\necho out of the skill\n', mode: 0o100755 },
+  });
+  await create('tidy', { file });
+  await switchTo('disable', other.id, { scope: 'user' });
+  const [loaded = ''] = await toolResults([{ name: 'skill', arguments: { name: 'tidy' } }]);
+  const folder = /its folder is (\S+),/.exec(loaded)?.[1] ?? '';
+  const command = `${folder}/run.sh; echo x > ${folder}/run.sh; rm -rf ${folder}; ls ${folder}/../.. | wc -l`;
+  const [output = ''] = await toolResults([{ name: 'bash', arguments: { command } }]);
+  expect(output).toContain('out of the skill');
+  expect(output).toMatch(/Read-only file system|Permission denied/);
+  // Of all that are kept, the sandbox has the folder of this one alone.
+  expect(output).toMatch(/^1$/m);
+  const [again = ''] = await toolResults([{ name: 'bash', arguments: { command: `${folder}/run.sh` } }]);
+  expect(again).toContain('out of the skill');
 });
 
 test('the nearest of one name counts, and the others say which', async () => {
