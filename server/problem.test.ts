@@ -699,9 +699,9 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
     sessionsFail(new Problem('storage_test_failed', 'The storage cannot be used: NoSuchBucket.')),
   mcp_server_failed: async () => {
     const body = { scope: 'user', name: 'nobody', type: 'http', url: 'http://127.0.0.1:9/mcp' };
-    const made = await bare.request('POST', '/api/v1/mcp/servers', { token: bare.operatorKey, body });
+    const made = await tight.request('POST', '/api/v1/mcp/servers', { token: tight.operatorKey, body });
     const path = `/api/v1/mcp/servers/${made.body.id}/tools`;
-    return bare.request('GET', path, { token: bare.operatorKey });
+    return tight.request('GET', path, { token: tight.operatorKey });
   },
   oidc_provider_failed: () => bare.request('GET', '/api/v1/auth/oidc/gone/authorize'),
   no_provider_configured: () => query({ prompt: 'x' }, bare, bare.operatorKey),
