@@ -21,7 +21,7 @@ const wanted = process.argv[3]?.split(',') ?? ['sqlite', 'postgresql'];
 const questions = 100;
 /** Of the questions, those whose answers are held against comparing everything. */
 const compared = 40;
-const passagesOfDocument = 250;
+const passagesOfDocument = 100;
 const wordsOfPassage = 120;
 const modes: readonly SearchMode[] = ['keyword', 'vector', 'hybrid'];
 const identity = 'bench';
