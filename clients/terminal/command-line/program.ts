@@ -9,6 +9,7 @@ import { addMemories } from './memories.ts';
 import { addPlans } from './plans.ts';
 import { addLogin, addServer } from './servers.ts';
 import { addConfig, addListings, addTrust } from './settings.ts';
+import { addSkills } from './skills.ts';
 import { addHelp, addUpkeep } from './upkeep.ts';
 import { addWebSearch } from './web-search.ts';
 
@@ -36,6 +37,7 @@ export function buildProgram(): Command {
   addPlans(program);
   addCorpora(program);
   addMemories(program);
+  addSkills(program);
   addWebSearch(program);
   addJobs(program);
   program.commandsGroup('Settings:');

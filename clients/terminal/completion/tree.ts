@@ -57,7 +57,9 @@ function sourceOf(place: Option | Argument, { parent }: Command): Source {
       return 'keys';
     case 'value':
       return 'values';
+    case 'file':
     case 'files':
+    case 'path':
     case 'revoke':
       return 'files';
     case 'cwd':
