@@ -7,6 +7,7 @@ const alone = [
   'config/merge.test.ts',
   'http/bodies.test.ts',
   'identity/passwords.test.ts',
+  'operations/storage.test.ts',
   'runtime/hooks/hooks-command.test.ts',
   'runtime/lsp/*.test.ts',
   'runtime/mcp/hostile-servers.test.ts',

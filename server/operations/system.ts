@@ -9,11 +9,11 @@ import { referencePage } from './reference-page.ts';
 export const getHealth: Handler<'getHealth'> = async () => ({ status: 200, body: { status: 'ok' } });
 
 export const getReadiness: Handler<'getReadiness'> = async (_call, services) => {
-  await services.runtime.refresh();
-  const { capabilities, draining, store } = services;
+  const { capabilities, draining, runtime, store } = services;
   if (draining()) throw new Problem('draining', 'The server is stopping; another one may take the work.');
+  // First: what the others read waits as long as any query where the database is silent.
   await store.ping();
-  await store.pingStorage();
+  await Promise.all([runtime.refresh(), store.pingStorage()]);
   const { mode, database, sandboxUnavailable, providers, off } = capabilities;
   const sandbox = sandboxUnavailable === null;
   return {
