@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { createApp, createHttpServer, createMetrics, type HttpServer } from './app.ts';
-import { type LocalProject, openServices } from './assembly/assembly.ts';
+import { type LocalProject, openServices, type ServicesInput } from './assembly/assembly.ts';
 import type { Clock } from './clock.ts';
 import {
   isLoopback,
@@ -41,6 +41,8 @@ export interface StartOptions {
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly log?: Log;
   readonly clock?: Clock;
+  /** How the names of what is asked outside become addresses; the system's way if absent. */
+  readonly resolver?: ServicesInput['resolver'];
   /** The folder that the command which starts this server works in. */
   readonly project?: LocalProject;
 }
@@ -65,6 +67,7 @@ export async function startServer(
     log,
     tracing,
     ...(options.clock && { clock: options.clock }),
+    ...(options.resolver && { resolver: options.resolver }),
     ...(options.project && { project: options.project }),
     draining: () => state.draining,
     listensAt: () => state.url,

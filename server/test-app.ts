@@ -8,6 +8,7 @@ import { readServerSettings, type ServerSettings } from './config/config.ts';
 import type { ClientConfig } from './contract/config.ts';
 import { createLog, type Log } from './log.ts';
 import { startServer } from './main.ts';
+import type { Resolver } from './outbound/outbound.ts';
 import type { OpenServices } from './services.ts';
 
 /**
@@ -23,6 +24,7 @@ export interface TestAppOptions {
   readonly settings?: Partial<ServerSettings>;
   readonly environment?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
+  readonly resolver?: Resolver;
   readonly log?: Log;
 }
 
@@ -92,6 +94,7 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
       environment: options.environment ?? {},
       log: options.log ?? createLog('silent'),
       ...(options.clock && { clock: options.clock }),
+      ...(options.resolver && { resolver: options.resolver }),
     },
   );
   const { firstCredential } = server;

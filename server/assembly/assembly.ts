@@ -41,7 +41,7 @@ import { openProviders } from './providers.ts';
 import { showQueues } from './queue-metrics.ts';
 import { beginJobs } from './scheduler.ts';
 
-export type { LocalProject } from './input.ts';
+export type { LocalProject, ServicesInput } from './input.ts';
 
 /** As many agent profiles of an organization as a model is told of. */
 const mostProfiles = 50;
@@ -95,7 +95,10 @@ async function assemble(
   const masterKeys = followMasterKey(masterKey);
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
-  const outbound = createOutbound({ shared: () => mode === 'multi', allow: settings.outboundAllow });
+  const outbound = createOutbound({
+    ...{ shared: () => mode === 'multi', allow: settings.outboundAllow },
+    ...(input.resolver && { resolver: input.resolver }),
+  });
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   let discovered =
     mode === 'single' ? await discoverLocalProviders(outbound.fetchFor('operator'), discoveryMs) : [];

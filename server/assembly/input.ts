@@ -2,6 +2,7 @@
 import type { Clock } from '../clock.ts';
 import type { ResolvedSettings, ServerSettings } from '../config/config.ts';
 import type { Log } from '../log.ts';
+import type { Resolver } from '../outbound/outbound.ts';
 import type { LoginKeeper } from '../runtime/runtime.ts';
 import type { Metrics } from '../services.ts';
 import type { Tracing } from '../tracing.ts';
@@ -16,6 +17,8 @@ export interface ServicesInput {
   /** Nobody is told of anything if absent. */
   readonly tracing?: Tracing;
   readonly clock?: Clock;
+  /** How the names of what is asked outside become addresses; the system's way if absent. */
+  readonly resolver?: Resolver;
   readonly draining: () => boolean;
   /** Where this process listens, once it does. */
   readonly listensAt: () => string;

@@ -99,8 +99,10 @@ class KeptLoginOf implements Login {
       } catch (error) {
         throw loginFailureOf(error);
       } finally {
-        this.#current = flow.kept;
-        await writeLogin(this.#keeper, this.#url, flow.kept);
+        // A server that names another place to log in at for a moment must not cost the client that is known at the first.
+        const changed = flow.kept.tokens !== kept.tokens;
+        this.#current = changed ? flow.kept : kept;
+        if (changed) await writeLogin(this.#keeper, this.#url, flow.kept);
       }
     });
   }

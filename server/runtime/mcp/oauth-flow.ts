@@ -8,7 +8,7 @@ import type {
   StoredOAuthTokens,
 } from '@modelcontextprotocol/client';
 import type { OauthSettings } from './entry.ts';
-import { LoginNeeded } from './failure.ts';
+import { LoginNeeded, McpFailure } from './failure.ts';
 
 /** What is kept of a login. */
 export interface KeptLogin {
@@ -111,7 +111,7 @@ export class OauthFlow implements OAuthClientProvider {
   }
 
   redirectToAuthorization(url: URL): void {
-    if (!this.#interaction) throw new LoginNeeded('it asks for a login');
+    if (!this.#interaction) throw this.#unrenewed();
     this.#interaction.send(url);
   }
 
@@ -142,6 +142,12 @@ export class OauthFlow implements OAuthClientProvider {
   prepareTokenRequest(scope?: string): URLSearchParams | undefined {
     if (!this.#byItself) return undefined;
     return new URLSearchParams({ grant_type: 'client_credentials', ...(scope && { scope }) });
+  }
+
+  /** Where nobody has refused the refresh token, a person who logged in again would have done so for nothing. */
+  #unrenewed(): McpFailure {
+    if (this.#kept.tokens?.refresh_token === undefined) return new LoginNeeded('it asks for a login');
+    return new McpFailure('its login cannot be renewed now: the authorization server cannot be used');
   }
 
   /** Whether no person takes part. */

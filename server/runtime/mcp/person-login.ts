@@ -102,7 +102,7 @@ export function createLoginFlows(outbound: Outbound): LoginFlows {
     },
     async takeBack(text) {
       const { tokens, client, revocation } = JSON.parse(text) as KeptLogin & { readonly revocation?: string }; // as `finish` wrote it
-      if (revocation === undefined || !tokens) return false;
+      if (revocation === undefined || !tokens || !isSafe(revocation)) return false;
       const fetch = outbound.fetchFor('stranger', { maxBytes: 64 * 1024, totalMs: limitMs });
       const given = [
         { token: tokens.refresh_token, token_type_hint: 'refresh_token' },
@@ -121,6 +121,13 @@ export function createLoginFlows(outbound: Outbound): LoginFlows {
       return taken;
     },
   };
+}
+
+/** As for the endpoint of tokens: what stands in the clear, others could read on the way. */
+function isSafe(endpoint: string): boolean {
+  if (!URL.canParse(endpoint)) return false;
+  const { protocol, hostname } = new URL(endpoint);
+  return protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname);
 }
 
 function settingsOf({ clientId, clientSecret, scope }: GivenClient) {

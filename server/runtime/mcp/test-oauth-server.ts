@@ -8,6 +8,19 @@ export interface OauthServer {
   readonly origin: string;
   /** The address of the MCP server. */
   readonly url: string;
+  /** What it says of itself in place of the truth: as the MCP server, and as the authorization server. */
+  readonly claims: { resource: object; authorization: object; challenge: string | null };
+  /** Waited for before a request is worked on, and before it is answered. */
+  readonly pauses: {
+    before: (asked: OauthServer['asked'][number]) => unknown;
+    after: OauthServer['pauses']['before'];
+  };
+  /** Everything that it was asked: where, with which credential, and what. */
+  readonly asked: {
+    readonly path: string;
+    readonly authorization: string | undefined;
+    readonly body: string;
+  }[];
   /** What was asked of the token endpoint, in its order. */
   readonly grants: URLSearchParams[];
   /** The tokens that were taken back (RFC 7009). */
@@ -34,6 +47,9 @@ export async function startOauthServer(): Promise<OauthServer> {
   });
   const address = server.address();
   const origin = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
+  const claims: OauthServer['claims'] = { resource: {}, authorization: {}, challenge: null };
+  const pauses: OauthServer['pauses'] = { before: () => undefined, after: () => undefined };
+  const asked: OauthServer['asked'] = [];
   const grants: URLSearchParams[] = [];
   const clients = new Set(['known']);
   const codes = new Map<string, Code>();
@@ -44,15 +60,22 @@ export async function startOauthServer(): Promise<OauthServer> {
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', origin);
     const body = await bodyOf(request);
+    const heard = { path: url.pathname, authorization: request.headers.authorization, body };
+    asked.push(heard);
+    await pauses.before(heard);
     const answer = answers[url.pathname] ?? (() => refused('not_found', 404));
     const { status, body: said, headers = {} } = answer({ request, url, body });
+    await pauses.after(heard);
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
     response.end(said === null ? '' : JSON.stringify(said));
   }
 
   const resource = () => ({
     status: 200,
-    body: { resource: `${origin}/mcp`, authorization_servers: [origin], scopes_supported: ['use'] },
+    body: {
+      ...{ resource: `${origin}/mcp`, authorization_servers: [origin], scopes_supported: ['use'] },
+      ...claims.resource,
+    },
   });
 
   const answers: Readonly<Record<string, (asked: Asked) => Answer>> = {
@@ -70,6 +93,7 @@ export async function startOauthServer(): Promise<OauthServer> {
         code_challenge_methods_supported: ['S256'],
         grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials'],
         token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
+        ...claims.authorization,
       },
     }),
     '/register': ({ body }) => {
@@ -96,7 +120,8 @@ export async function startOauthServer(): Promise<OauthServer> {
     '/mcp': ({ request, body }) => {
       const sent = request.headers.authorization?.replace('Bearer ', '') ?? '';
       if (accessTokens.has(sent)) return speak(request, body);
-      const challenge = `Bearer resource_metadata="${origin}/.well-known/oauth-protected-resource"`;
+      const metadata = claims.challenge ?? `${origin}/.well-known/oauth-protected-resource`;
+      const challenge = `Bearer resource_metadata="${metadata}"`;
       return { status: 401, body: {}, headers: { 'www-authenticate': challenge } };
     },
   };
@@ -105,15 +130,15 @@ export async function startOauthServer(): Promise<OauthServer> {
     grants.push(asked);
     const grant = asked.get('grant_type');
     if (grant === 'client_credentials') {
-      const basic = Buffer.from(
-        request.headers.authorization?.slice('Basic '.length) ?? '',
-        'base64',
-      ).toString();
+      const basic = basicOf(request);
       return basic === 'known:its%20secret' || basic === 'known:its secret'
         ? given(false)
         : refused('invalid_client');
     }
-    if (!clients.has(asked.get('client_id') ?? '')) return refused('invalid_client');
+    const [client = ''] = asked.has('client_id')
+      ? [asked.get('client_id') ?? '']
+      : basicOf(request).split(':');
+    if (!clients.has(client)) return refused('invalid_client');
     // Good for one use each.
     if (grant === 'refresh_token')
       return refreshTokens.delete(asked.get('refresh_token') ?? '') ? given(true) : refused('invalid_grant');
@@ -141,6 +166,9 @@ export async function startOauthServer(): Promise<OauthServer> {
   return {
     origin,
     url: `${origin}/mcp`,
+    claims,
+    pauses,
+    asked,
     grants,
     takenBack,
     clients: () => clients.size - 1,
@@ -165,6 +193,11 @@ interface Answer {
 
 function refused(error: string, status = 400): Answer {
   return { status, body: { error } };
+}
+
+/** The name and the password of a client, with a colon between. */
+function basicOf({ headers }: IncomingMessage): string {
+  return Buffer.from(headers.authorization?.slice('Basic '.length) ?? '', 'base64').toString();
 }
 
 /** One tool over streamable HTTP, without a session or a stream. */
