@@ -1,9 +1,12 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { readServerSettings } from '../../../server/config/config.ts';
 import { makePdf } from '../../../server/knowledge/parsing/test-documents.ts';
+import { startPostgres } from '../../../server/store/test-postgres.ts';
+import { hasS3, startS3 } from '../../../server/store/test-s3.ts';
 import { findProgram } from '../search-path.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
@@ -133,4 +136,37 @@ test('a folder goes to a remote server, too', async () => {
   expect(added.stdout).toBe('handbook: 3 documents, 3 passages (3 read now)\n');
   const found = await onServer('corpora', 'search', 'handbook', 'Which', 'trains?', '--limit', '1');
   expect(found.stdout).toMatch(/^\[1\] travel\.pdf › Travel \(page 1\)\n[\s\S]*second class\.\n$/);
+});
+
+test.skipIf(!hasS3)('two settings take all of it to PostgreSQL and S3', async () => {
+  await using stack = new AsyncDisposableStack();
+  const database = stack.adopt(await startPostgres(), async (one) => await one?.stop());
+  const bucket = stack.adopt(await startS3(), (one) => one.stop());
+  const home = testHome();
+  const masterKey = join(home.home, 'master.key');
+  writeFileSync(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+  const server = await startTestServer(
+    {},
+    {
+      ...withModel.variables,
+      DATABASE_URL: database?.url ?? expect.fail('There is no PostgreSQL in .venv: make python installs it.'),
+      STORAGE_URL: bucket.url,
+      SERVICE_MASTER_KEY_FILE: masterKey,
+    },
+  );
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const onServer = (...words: string[]) => home.service([...words, '--server', server.url], { variables });
+  const folder = writeHandbook(home);
+  expect((await onServer('corpora', 'add', folder)).stdout).toBe(
+    'handbook: 3 documents, 3 passages (3 read now)\n',
+  );
+  // The picture too, whose document has failed.
+  expect(await bucket.stored()).toHaveLength(4);
+  const asked = await onServer(
+    ...['run', '--model', 'demo:demo-1', '--corpus', 'handbook'],
+    'How long may I stay away from work?',
+  );
+  expect(asked.stdout).toContain(
+    '“# Holidays\n\nEverybody has 30 days of vacation a year.” [1] holidays.md › Holidays (line 1)\n',
+  );
 });
