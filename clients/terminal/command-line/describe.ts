@@ -18,10 +18,10 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON, for programs');
 }
 
-/** Names a remote server. */
+/** Names a remote server; the variable does so for all commands of a shell. */
 export function serverOption(): Option {
   return new Option(
     '--server <url>',
     'a server that you are logged in to, instead of the one inside this process',
-  );
+  ).env('SERVICE_SERVER');
 }

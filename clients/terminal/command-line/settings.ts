@@ -1,6 +1,7 @@
 /** Settings on the command line: trust in them, what they say, and what they amount to. */
 import { type Command, Option } from 'commander';
 import { jsonOption, serverOption, withExample } from './describe.ts';
+import { addMcpKept } from './mcp-kept.ts';
 
 /** `trust`. */
 export function addTrust(program: Command): void {
@@ -125,7 +126,10 @@ export function addListings(program: Command): void {
       .action(async (options) => (await import('../commands/providers.ts')).listProviders(options)),
     'service providers',
   );
-  const mcp = program.command('mcp').helpCommand(false).description('MCP servers of the settings.');
+  const mcp = program
+    .command('mcp')
+    .helpCommand(false)
+    .description('MCP servers of the settings, or with --server those that are kept there.');
   withExample(mcp, 'service mcp list');
   withExample(
     mcp
@@ -141,6 +145,7 @@ export function addListings(program: Command): void {
     'service mcp list',
   );
   addMcp(mcp);
+  addMcpKept(mcp);
   const lsp = program.command('lsp').helpCommand(false).description('Language servers of the settings.');
   withExample(lsp, 'service lsp list');
   withExample(

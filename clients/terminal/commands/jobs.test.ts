@@ -36,7 +36,7 @@ test('a job is previewed, made, run, looked at, paused, resumed and deleted', as
   const shown = (await jobs('show', end)).stdout;
   expect(shown).toContain(job.id);
   expect(shown).toMatch(
-    /active, 0 run\n {2}0 2 \* \* 1-5 Europe\/Berlin\n( {2}next .*\n){3} {2}last .*: completed/,
+    /active, 0 runs at its times\n {2}0 2 \* \* 1-5 Europe\/Berlin\n( {2}next .*\n){3} {2}last .*: completed/,
   );
   expect((await jobs('pause', end)).stdout).toBe(`Paused ${job.id}\n`);
   expect((await jobs('list', '--status', 'paused')).stdout).toContain(job.id);
@@ -48,6 +48,12 @@ test('a job is previewed, made, run, looked at, paused, resumed and deleted', as
     stderr: expect.stringContaining('There is no job'),
   });
 }, 120_000);
+
+test('the server of all commands of a shell is named by a variable', async () => {
+  const variables = { SERVICE_SERVER: 'http://127.0.0.1:9', SERVICE_API_KEY: 'sk-x' };
+  const listed = await testHome().service(['jobs', 'list'], { variables });
+  expect(listed).toMatchObject({ code: 4, stderr: expect.stringContaining('http://127.0.0.1:9') });
+});
 
 test('without a server there is nobody who would run it at night', async () => {
   const alone = await testHome().service(['jobs', 'list']);

@@ -98,7 +98,9 @@ const runColumns: readonly Column<JobRun>[] = [
 
 function stateOf({ status, pause_reason, runs_begun, max_runs }: Job): string {
   const why = pause_reason === null ? '' : ` (${pause_reason})`;
-  return `${status}${why}, ${runs_begun}${max_runs === null ? '' : ` of ${max_runs}`} run`;
+  const most = max_runs === null ? '' : ` of ${max_runs}`;
+  // Those on request do not count.
+  return `${status}${why}, ${runs_begun}${most} run${runs_begun === 1 && most === '' ? '' : 's'} at its times`;
 }
 
 export function scheduleOf({ cron, interval_s, run_at, timezone }: Job): string {

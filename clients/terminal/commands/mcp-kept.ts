@@ -11,10 +11,20 @@ export interface OnServer {
   readonly json?: boolean;
 }
 
+/** What only a server keeps; here they stand in files. */
+export function requireServer(server: string | undefined, name: string): string {
+  if (server !== undefined) return server;
+  throw new CommandFailure(
+    `This is for what a server keeps: name it with --server. Here MCP servers stand in service.json, as after: service config set --global mcp.${name} '{"type": "http", "url": "https://mcp.example.com/mcp"}'`,
+    exitCodes.usage,
+  );
+}
+
 /** Those that count for whoever is logged in there, and those that the same name of a nearer one covers. */
 export async function listKeptMcp({ server, json = false }: OnServer): Promise<void> {
   const servers = await withService(server, keptServers);
-  if (servers.length === 0 && !json) notice('Nobody keeps an MCP server for you on this server.');
+  if (servers.length === 0 && !json)
+    notice('Nobody keeps an MCP server for you on this server. service mcp add NAME URL adds one.');
   printTable(servers, columns, { json });
 }
 
@@ -80,10 +90,14 @@ async function keptServers(client: ServiceClient): Promise<readonly McpServer[]>
 const nearest: readonly McpServer['scope'][] = ['user', 'workspace', 'organization', 'installation'];
 
 /** Of several with one name the one that counts. */
-async function named(client: ServiceClient, name: string): Promise<McpServer> {
+export async function named(
+  client: ServiceClient,
+  name: string,
+  scope?: McpServer['scope'],
+): Promise<McpServer> {
   const servers = await keptServers(client);
   const [found] = servers
-    .filter((one) => one.name === name)
+    .filter((one) => one.name === name && (scope === undefined || one.scope === scope))
     .sort((a, b) => nearest.indexOf(a.scope) - nearest.indexOf(b.scope));
   if (found) return found;
   const names = [...new Set(servers.map((one) => one.name))].join(', ') || 'none';

@@ -99,18 +99,53 @@ function withMcp(mcp: object): TestHome {
   return home;
 }
 
-test('with `--server` those that are kept there are listed, tried, and logged in to', async () => {
+test('with `--server` those that are kept there are added, listed, tried, logged in to, and removed', async () => {
   const server = await startTestServer({}, { SERVICE_OUTBOUND_ALLOW: '127.0.0.1' });
   const guarded = await startOauthServer();
-  const headers = { authorization: `Bearer ${server.operatorKey}`, 'content-type': 'application/json' };
-  const body = JSON.stringify({ scope: 'user', name: 'guarded', type: 'http', url: guarded.url });
-  const made = await fetch(`${server.url}/api/v1/mcp/servers`, { method: 'POST', headers, body });
-  expect(made.status).toBe(201);
   const home = testHome();
-  const mcp = (...words: string[]) =>
-    home.service(['mcp', ...words, '--server', server.url], {
+  const mcp = (step: string, ...words: string[]) =>
+    home.service(['mcp', step, '--server', server.url, ...words], {
       variables: { SERVICE_API_KEY: server.operatorKey },
     });
+  const { url } = await listening('streamableHttp');
+  const line = 'Authorization: Bearer x';
+  expect(await mcp('add', 'everything', url, '--scope', 'workspace', '--header', line)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(
+      /^Added everything for all runs of the workspace \(mcps_\w+\)\neverything: mcp-servers\/everything [\d.]+, \d+ tools\n$/,
+    ),
+  });
+  const program = ['--env', 'A=1=2', '--', 'no-such-command-anywhere', '-y'];
+  expect(await mcp('add', 'broken', ...program)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^Added broken for your own runs \(mcps_\w+\)\n$/),
+    stderr: expect.stringContaining('The MCP server broken cannot be used: '),
+  });
+  const kept = JSON.parse((await mcp('list', '--json')).stdout) as { name: string }[];
+  expect(kept.find(({ name }) => name === 'everything')).toMatchObject({ header_names: ['Authorization'] });
+  expect(kept.find(({ name }) => name === 'broken')).toMatchObject({
+    ...{ type: 'stdio', command: 'no-such-command-anywhere', args: ['-y'], env_names: ['A'] },
+  });
+  const refused = await mcp('add', 'x', url, '--header', 'secret');
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--header takes a name') });
+  expect(refused.stderr).not.toContain('secret');
+  expect(await mcp('remove', 'broken')).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
+  expect((await mcp('remove', 'broken', '--yes')).stdout).toMatch(/^Removed broken \(mcps_\w+\)\n$/);
+  expect(await mcp('remove', 'broken', '--yes')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('no MCP server broken'),
+  });
+  const here = await home.service(['mcp', 'add', 'issues', url]);
+  expect(here).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('service config set --global mcp.issues'),
+  });
+
+  const added = await mcp('add', 'guarded', guarded.url);
+  expect(added).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('service mcp login guarded --server'),
+  });
   expect(await mcp('list')).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^guarded\tuser\thttp\t/m),

@@ -165,7 +165,7 @@ export async function examineTemplates({ loaded, environment }: SettledScene): P
 }
 
 /** Variables that only the command reads; the server knows the others. */
-const ownVariables = ['SERVICE_API_KEY'];
+const ownVariables = ['SERVICE_API_KEY', 'SERVICE_SERVER'];
 
 /** SERVICE_* variables: spelt wrong, or set to what nobody understands. */
 export async function examineVariables({ environment }: Scene): Promise<Finding[]> {

@@ -1,0 +1,81 @@
+/** `service mcp add` and `remove`: the MCP servers that a server keeps, for a person, a workspace, an organization or all. */
+import type { McpServer, McpServerCreate } from '@service/client/api';
+import { askYesNo, canAsk } from '../ask.ts';
+import { withService } from '../connection.ts';
+import { CommandFailure, exitCodes } from '../failures.ts';
+import { notice, print, printable } from '../output.ts';
+import { named, requireServer, testKeptMcp } from './mcp-kept.ts';
+
+interface Where {
+  readonly server?: string;
+  readonly scope?: McpServer['scope'];
+}
+
+interface Wishes extends Where {
+  readonly type?: 'http' | 'sse';
+  readonly header?: readonly string[];
+  readonly env?: readonly string[];
+}
+
+/** It is tried at once; one that cannot be used yet, for want of a login perhaps, is kept all the same. */
+export async function addKeptMcp(
+  name: string,
+  [target = '', ...args]: readonly string[],
+  { server, scope = 'user', type = 'http', header, env }: Wishes,
+): Promise<void> {
+  const url = requireServer(server, name);
+  const isRemote = /^https?:\/\//i.test(target);
+  const body: McpServerCreate = {
+    ...{ scope, name },
+    ...(isRemote ? { type, url: target } : { type: 'stdio', command: target, args }),
+    ...(header && { headers: pairsIn('--header', header, ':') }),
+    ...(env && { env: pairsIn('--env', env, '=') }),
+  };
+  const { data } = await withService(url, (client) => client.POST('/api/v1/mcp/servers', { body }));
+  print(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`);
+  await testKeptMcp(name, { server: url }).catch((error: unknown) => {
+    if (!(error instanceof CommandFailure)) throw error;
+    notice(error.message);
+  });
+}
+
+/** After a question. */
+export async function removeKeptMcp(
+  name: string,
+  { server, scope, yes }: Where & { readonly yes?: boolean },
+): Promise<void> {
+  const url = requireServer(server, name);
+  if (!yes && !canAsk())
+    throw new CommandFailure(
+      'There is no terminal to ask at: --yes removes without asking.',
+      exitCodes.usage,
+    );
+  await withService(url, async (client) => {
+    const { id: server_id, scope: its } = await named(client, name, scope);
+    const sure = yes || (await askYesNo(`Remove ${printable(name)} from ${forWhom(its)}, with its secrets?`));
+    if (!sure) return notice('Nothing was removed.');
+    const params = { path: { server_id } };
+    const { response } = await client.GET('/api/v1/mcp/servers/{server_id}', { params });
+    const header = { 'If-Match': response.headers.get('ETag') ?? '' };
+    await client.DELETE('/api/v1/mcp/servers/{server_id}', { params: { ...params, header } });
+    print(`Removed ${name} (${server_id})`);
+  });
+}
+
+/** Whose runs have it, in words. */
+function forWhom(scope: McpServer['scope']): string {
+  if (scope === 'user') return 'your own runs';
+  return scope === 'installation' ? 'all runs' : `all runs of the ${scope}`;
+}
+
+function pairsIn(option: string, lines: readonly string[], sign: ':' | '='): Record<string, string> {
+  return Object.fromEntries(
+    lines.map((line) => {
+      const at = line.indexOf(sign);
+      if (at > 0) return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+      // What was given may be a secret: it is not repeated.
+      const example = sign === ':' ? '"Authorization: Bearer …"' : 'TOKEN=…';
+      throw new CommandFailure(`${option} takes a name and a value, as ${example}.`, exitCodes.usage);
+    }),
+  );
+}
