@@ -54,6 +54,8 @@ export interface Account {
 export interface TestApp {
   readonly url: string;
   readonly services: OpenServices;
+  /** Where its database and its files lie. */
+  readonly dataDirectory: string;
   /** The key of the operator that the first start made. */
   readonly operatorKey: string;
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
@@ -105,6 +107,7 @@ export async function testApp(options: TestAppOptions = {}): Promise<TestApp> {
   return {
     url: server.url,
     services: server.services,
+    dataDirectory: folder,
     operatorKey: firstCredential?.kind === 'operator' ? firstCredential.apiKey : '',
     request,
     stream,

@@ -1,11 +1,15 @@
-/** MCP servers over REST that lead elsewhere, where many share a server: no address that anybody names opens the network inside, and no credential goes along. */
+/** MCP servers over REST that lead elsewhere, where many share a server: no address that anybody names opens the network inside, no credential goes along, and processes are the operator's and see nothing. */
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { answerMcp } from '../../contract-tests/mcp/answers.ts';
 import { type OauthServer, startOauthServer } from '../runtime/mcp/test-oauth-server.ts';
-import { type Account, type Answer, coded, type TestApp, testApp } from '../test-app.ts';
+import { detectSandbox } from '../runtime/processes/sandbox.ts';
+import { type Account, type Answer, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 /** What stands for the internet, and what for the network of the server. */
 const [outside, inside] = ['127.0.0.1', '127.0.0.2'] as const;
@@ -13,6 +17,7 @@ const servers = '/api/v1/mcp/servers';
 
 let app: TestApp;
 let ada: Account;
+let grace: Account;
 /** What a name leads to, look-up by look-up; the last of them stays. */
 const names = new Map<string, string[]>();
 
@@ -23,7 +28,7 @@ beforeAll(async () => {
     return [{ address, family: 4 }];
   };
   app = await testApp({ resolver, settings: { mode: 'multi', outboundAllow: [outside] } });
-  ada = await app.register('ada');
+  [ada, grace] = [await app.register('ada'), await app.register('grace')];
 });
 afterAll(() => app.close());
 beforeEach(() => names.clear());
@@ -259,3 +264,111 @@ describe('what a server says about logins', () => {
     expect(open.asked).toEqual([]);
   });
 });
+
+/** A shell that speaks the protocol, since the sandbox shows the programs of the system alone. What it finds it says as the name of its server. */
+const program = (found: string) => `
+  sleep 98.7654321 & (setsid sleep 98.7654321 &)
+  n=0
+  while read -r line; do
+    case "$line" in
+      *'"method":"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"'"$( (${found}) | tr '\\n' ' ' )"'","version":"0"}}' ;;
+      *'"method":"tools/list"'*) result='{"tools":[{"name":"act","inputSchema":{"type":"object"}}]}' ;;
+      *) continue ;;
+    esac
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\\n' "$n" "$result"
+    n=$((n+1))
+  done`;
+
+/** The arguments of every process of this machine. */
+function processes(): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        return [readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ')];
+      } catch {
+        return []; // It has just ended.
+      }
+    });
+}
+
+const sandbox = await detectSandbox();
+describe.skipIf('unavailable' in sandbox)('a process that the operator names', () => {
+  const asOperator = (method: string, place: string, body?: object) =>
+    app.request(method, place, {
+      token: app.operatorKey,
+      headers: method === 'PATCH' ? mergePatch : {},
+      ...(body && { body }),
+    });
+  const left = () => processes().filter((one) => one.startsWith('sleep 98.7654321')).length;
+  const body = (found: string) => ({
+    ...{ scope: 'installation', name: 'shell', type: 'stdio', command: '/bin/sh' },
+    ...{ args: ['-c', program(found)], env: { TOKEN: 'canary-of-the-process' } },
+  });
+
+  /** Removed at the end of the test, where it is still there. */
+  async function started(found: string) {
+    const made = await asOperator('POST', servers, body(found));
+    expect(coded(made)).toEqual([201, null]);
+    const one = `${servers}/${made.body.id}`;
+    onTestFinished(async () => {
+      await asOperator('DELETE', one);
+    });
+    return { one, made: made.body };
+  }
+
+  test('sees one workspace and what it was given: no data, no variables and no network of the server', async () => {
+    const { dataDirectory } = app;
+    const found = [
+      'echo $(env | grep -v "^_" | cut -d= -f1 | sort) .',
+      'test $(printf %s "$TOKEN" | wc -c) = 21 && echo has it .',
+      `test -e ${dataDirectory}/service.db || echo no data .`,
+      'grep -c : /proc/net/dev',
+    ];
+    const { one, made } = await started(found.join('; '));
+    const tried = await send('POST', `${one}/test`);
+    expect(tried.body).toMatchObject({ ok: true, tool_count: 1 });
+    expect(tried.body.server).toMatch(/has it . no data . 1 0$/);
+    expect(tried.body.server).not.toMatch(/SERVICE|NODE|VITEST/);
+    expect(JSON.stringify([made, tried.body])).not.toContain('canary');
+    const raw = await Promise.all(
+      ['service.db', 'service.db-wal'].map((name) => bytesOf(dataDirectory, name)),
+    );
+    expect(Buffer.concat(raw).includes('canary-of-the-process')).toBe(false);
+    await expect.poll(left, { timeout: 5000 }).toBe(0);
+  });
+
+  test.each([
+    ['a change', (one: string) => asOperator('PATCH', one, { env: { TOKEN: 'another' } })],
+    ['a new connection', (one: string) => asOperator('POST', `${one}/reconnect`)],
+    ['its switch', (one: string) => asOperator('PATCH', one, { disabled: true })],
+    ['its removal', (one: string) => asOperator('DELETE', one)],
+  ])('ends with all that it has started by %s', async (_by, end) => {
+    const { one } = await started('echo shell');
+    const tools = (token: string) => app.request('GET', `${one}/tools`, { token });
+    // Each workspace has a process of its own.
+    for (const { token } of [ada, grace]) expect((await tools(token)).status).toBe(200);
+    expect(left()).toBe(4);
+    expect(processes().filter((line) => line.includes('canary-of-the-process'))).toEqual([]);
+    await end(one);
+    await expect.poll(left, { timeout: 5000 }).toBe(0);
+  });
+
+  test('is named by nobody else, by no detour', async () => {
+    const one = await make(`http://${outside}:9/mcp`);
+    const change = (patch: object) =>
+      app.request('PATCH', one, { token: ada.token, headers: mergePatch, body: patch });
+    for (const patch of [
+      { command: '/bin/sh' },
+      { type: 'stdio', command: '/bin/sh' },
+      { url: null, command: '/bin/sh', args: ['-c', 'id'] },
+      { env: { LD_PRELOAD: '/tmp/x.so' } },
+    ])
+      expect([patch, (await change(patch)).status]).toEqual([patch, 400]);
+    expect((await send('GET', one)).body).toMatchObject({ type: 'http', command: null });
+  });
+});
+
+async function bytesOf(folder: string, name: string): Promise<Buffer> {
+  return await readFile(join(folder, name));
+}

@@ -50,20 +50,23 @@ interface Running {
   readonly server: ConnectedServer;
 }
 
-/** More connections to servers that somebody keeps are not held by one process. */
-const mostOwnConnections = 500;
-const lookMs = 3000;
+/** How many connections to servers that somebody keeps one process holds, and how often it looks after them. */
+export const ownBounds = { most: 500, lookMs: 3000 };
 
 const full = 'this server has as many connections to MCP servers as it may; try again later';
 const ownHint = 'log in to it with startMcpOauth';
 
 /** Starts nothing yet. */
-export function createMcp(parts: ExtensionParts, times: ServerTimes = serverTimes): Mcp {
+export function createMcp(
+  parts: ExtensionParts,
+  times: ServerTimes = serverTimes,
+  bounds: typeof ownBounds = ownBounds,
+): Mcp {
   let settings = parts.first;
   const running = new Map<string, Running>();
   let closed = false;
   const { marks } = parts.ownMcpServers;
-  const own = new OwnConnections({ marks, log: parts.log, most: mostOwnConnections, lookMs });
+  const own = new OwnConnections({ marks, log: parts.log, ...bounds });
 
   const entries = (): [string, McpServer][] =>
     Object.entries(settings.config.mcp ?? {}).filter(([, entry]) => !entry.disabled);

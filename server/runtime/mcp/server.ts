@@ -65,6 +65,7 @@ interface Call {
 export class ConnectedServer {
   readonly #parts: ServerParts;
   readonly #calls = new Set<Call>();
+  #requests = 0;
   readonly #end = new AbortController();
   #entry: McpServer;
   #link: Link | null = null;
@@ -93,9 +94,9 @@ export class ConnectedServer {
     this.#entry = entry;
   }
 
-  /** Whether a call is at work. */
+  /** Whether somebody waits for its answer. */
   get busy(): boolean {
-    return this.#calls.size > 0;
+    return this.#calls.size + this.#requests > 0;
   }
 
   /** What it offers; null while it is not connected. */
@@ -185,10 +186,15 @@ export class ConnectedServer {
     ) => Promise<Answer>,
     signal: AbortSignal,
   ): Promise<Answer> {
-    return await this.#ask(
-      (client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }),
-      isSessionGone,
-    );
+    this.#requests += 1;
+    try {
+      return await this.#ask(
+        (client) => ask(client, { signal, timeout: timeoutMs(this.#entry) }),
+        isSessionGone,
+      );
+    } finally {
+      this.#requests -= 1;
+    }
   }
 
   async close(): Promise<void> {
@@ -343,7 +349,7 @@ export class ConnectedServer {
   #keepAwake(): void {
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {
-      if (this.#calls.size > 0) return this.#keepAwake();
+      if (this.busy) return this.#keepAwake();
       void this.#drop(this.#link);
     }, this.#parts.times.idleMs).unref();
   }
