@@ -121,6 +121,8 @@ const noKeyNeeded: Readonly<Record<string, string>> = {
   importMemories: 'what is there already is not doubled',
   purgeMemories: 'does the same again',
   validateSkill: 'looks only',
+  applySkillRepository: 'what was applied is proposed no more',
+  syncSkillRepository: 'one that is at work goes on',
   enableSkill: 'does the same again',
   disableSkill: 'does the same again',
 };

@@ -15,7 +15,13 @@ import { routes } from './contract/routes.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import type { Json } from './test-app.ts';
-import { keepMcpServers, keepProviders, keepSearchEngine, keepStorage } from './test-canary-providers.ts';
+import {
+  keepMcpServers,
+  keepProviders,
+  keepSearchEngine,
+  keepSkillRepository,
+  keepStorage,
+} from './test-canary-providers.ts';
 import { signIn, throughProvider } from './test-canary-sign-in.ts';
 import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
@@ -186,6 +192,7 @@ async function ask(stage: Stage): Promise<void> {
   await keepMcpServers(stage, token, upstream.url);
   await keepStorage(stage, token, upstream.url);
   await keepSearchEngine(stage, token, upstream.url);
+  await keepSkillRepository(stage, token, upstream.url);
 
   const me = await send(stage, 'GET', '/api/v1/users/me', { token });
   const { default_workspace_id, organization_id } = me.body.memberships[0];

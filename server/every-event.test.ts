@@ -113,6 +113,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await finishedJob(client);
   await changedMcpServer(client);
   await createdSkill(second.url, first.key);
+  await client.post('/api/v1/skills/repositories', { url: 'https://git.example.com/house/skills.git' });
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
 

@@ -20,6 +20,7 @@ const prefixes = {
   plan: 'plan',
   memory: 'mem',
   skill: 'skl',
+  skillRepository: 'skr',
   providerSetting: 'pset',
   mcpServer: 'mcps',
   file: 'file',

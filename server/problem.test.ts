@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { TOTP } from 'otpauth';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openIdVariables } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { createApp, createHttpServer } from './app.ts';
@@ -415,6 +415,13 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   },
   last_owner: async () => ask('DELETE', `${await organizationOf(ada.token)}/members/${ada.user.id}`),
   already_member: async () => invited({ email: ada.email }),
+  skill_repository_conflict: async () => {
+    const path = '/api/v1/skills/repositories';
+    const token = bare.operatorKey;
+    const { body } = await bare.request('POST', path, { token, body: { url: 'https://git.example.com/x' } });
+    const commit = '0'.repeat(40);
+    return bare.request('POST', `${path}/${body.id}/apply`, { token, body: { commit } });
+  },
   already_invited: async () => {
     await invited({ email: 'grace@example.com' });
     return invited({ email: 'grace@example.com' });
@@ -685,6 +692,15 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
   },
   media_not_configured: () => ask('POST', '/api/v1/media/images', { body: { prompt: 'x' } }),
   web_search_not_configured: () => ask('POST', '/api/v1/web/search', { body: { query: 'x' } }),
+  git_missing: async () => {
+    const path = '/api/v1/skills/repositories';
+    const token = bare.operatorKey;
+    const { body } = await bare.request('POST', path, { token, body: { url: 'https://git.example.com/y' } });
+    vi.stubEnv('PATH', '/nowhere');
+    const answer = await bare.request('POST', `${path}/${body.id}/sync`, { token });
+    vi.unstubAllEnvs();
+    return answer;
+  },
   web_search_failed: () => searching(500),
   web_search_refused: () => searching(403),
   web_search_rate_limited: () => searching(429),

@@ -24,7 +24,7 @@ import type {
 } from './provider-settings/provider-settings.ts';
 import type { Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
-import type { SkillBook } from './skills/skills.ts';
+import type { SkillBook, SkillRepositoryBook } from './skills/skills.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
 import type { WebSearch } from './web-search/web-search.ts';
@@ -84,6 +84,7 @@ export interface Services {
   readonly embedders: Embedders;
   readonly memorySearches: MemorySearches;
   readonly skillBook: SkillBook;
+  readonly skillRepositories: SkillRepositoryBook;
   readonly passageSearch: PassageSearch<Reach>;
   readonly parsers: Parsers;
   readonly fileTexts: FileTexts;

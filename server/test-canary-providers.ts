@@ -1,5 +1,5 @@
 /** The part of the canary test about provider settings: keys and headers that are kept, changed, used and read back. */
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { startMcp } from '../contract-tests/mcp/start-mcp.ts';
 import { mergePatch } from './test-app.ts';
 import { confide, given, type Stage, send } from './test-canary-stage.ts';
@@ -126,6 +126,24 @@ export async function keepStorage(stage: Stage, token: string, endpoint: string)
   expect((await send(stage, 'POST', `${place}/test`, { token })).body.code).toBe('storage_test_failed');
   const back = await send(stage, 'PATCH', place, { token, body: { backend: 'fs' }, headers });
   expect(back.status).toBe(200);
+}
+
+/** A server that is none of git's: what was sent to it is told to nobody else. */
+export async function keepSkillRepository(stage: Stage, token: string, place: string): Promise<void> {
+  const path = '/api/v1/skills/repositories';
+  const body = { url: `${place}/house/skills.git`, token: stage.secrets.make('the token of a repository') };
+  const made = await send(stage, 'POST', path, { token, body });
+  expect(made.body).toMatchObject({ has_token: true });
+  const url = `${path}/${made.body.id}`;
+  const other = { token: stage.secrets.make('another token of a repository') };
+  const changed = await send(stage, 'PATCH', url, { token, body: other, headers: mergePatch });
+  expect(changed.body).toMatchObject({ has_token: true });
+  stage.sent.add('addSkillRepository token').add('updateSkillRepository token');
+  expect((await send(stage, 'POST', `${url}/sync`, { token })).status).toBe(202);
+  await vi.waitFor(
+    async () => expect((await send(stage, 'GET', url, { token })).body.state).toBe('failed'),
+    10_000,
+  );
 }
 
 /** An engine that refuses the key: what was sent is told to nobody else. */

@@ -62,6 +62,12 @@ const guard = { hooks: { pre_tool_use: [{ matcher: '^bash$', command: './guard.s
 
 export const states: Readonly<Record<string, (server: ExampleServer) => Promise<ExampleRequest>>> = {
   createPasswordResetLink: asOperator,
+  addSkillRepository: asOperator,
+  getSkillRepository: asOperator,
+  updateSkillRepository: asOperator,
+  getSkillRepositoryProposal: asOperator,
+  applySkillRepository: asOperator,
+  syncSkillRepository: asOperator,
   /** Without secrets the example would lose those that it shows. */
   async updateProviderSetting(server) {
     const { id, extra_header_names } = answerOf<ProviderSetting>('getProviderSetting');

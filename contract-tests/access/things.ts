@@ -47,6 +47,7 @@ const things: Readonly<Record<string, Make>> = {
   '/api/v1/scheduler/jobs/{job_id}': newJob,
   '/api/v1/scheduler/jobs/{job_id}/runs/{job_run_id}': newJobRun,
   '/api/v1/skills/{skill_id}': newSkill,
+  '/api/v1/skills/repositories/{repository_id}': newSkillRepository,
   '/api/v1/plans/{plan_id}': newPlan,
   '/api/v1/settings/providers/{setting_id}': newProviderSetting,
   '/api/v1/settings/providers/{setting_id}/models/{model_id}': newCustomModel,
@@ -78,7 +79,14 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
 let made = 0;
 
 /** What belongs to no organization. */
-const nobodys: readonly string[] = ['subject_type', 'provider', 'catalog_id', 'model_id', 'skill_name'];
+const nobodys: readonly string[] = [
+  'subject_type',
+  'provider',
+  'catalog_id',
+  'model_id',
+  'skill_name',
+  'repository_id',
+];
 
 /** Makes what the path of an operation names; an operation without ids gets those of the organization. */
 export async function makeThing(
@@ -397,6 +405,11 @@ async function newQuota(organization: Organization): Promise<Ids> {
 async function newCatalog({ operator }: Organization): Promise<Ids> {
   const body = { name: `Catalogue ${made}`, models: [] };
   return { catalog_id: (await operator.POST('/api/v1/settings/providers/catalogs', { body })).data.id };
+}
+
+async function newSkillRepository({ operator }: Organization): Promise<Ids> {
+  const body = { url: 'https://git.example.com/house/skills.git' };
+  return { repository_id: (await operator.POST('/api/v1/skills/repositories', { body })).data.id };
 }
 
 async function newestEntry({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {

@@ -680,6 +680,37 @@ def point_at_doomed_skill(case):
     case.path_parameters["skill_id"] = new_skill()
 
 
+def new_skill_repository():
+    body = {"url": "https://git.example.com/fuzz/skills.git", "name": new_name("repository")}
+    return post("/api/v1/skills/repositories", body, OPERATOR_KEY).json()["id"]
+
+
+def point_at_skill_repository(case):
+    act_as(case, OPERATOR_KEY)
+    case.path_parameters["repository_id"] = once("skill repository", new_skill_repository)
+    case.headers.pop("If-Match", None)
+    name_a_git_server(case)
+
+
+def point_at_doomed_skill_repository(case):
+    # There are no more than fifty.
+    act_as(case, OPERATOR_KEY)
+    case.path_parameters["repository_id"] = new_skill_repository()
+    case.headers.pop("If-Match", None)
+
+
+def add_skill_repository(case):
+    act_as(case, OPERATOR_KEY)
+    name_a_git_server(case)
+
+
+def name_a_git_server(case):
+    """The contract cannot say which URLs git is asked by; nor is a token sent to another server than it was given for."""
+    if isinstance(case.body, dict) and is_valid(case):
+        if "url" in case.body:
+            case.body["url"] = "https://git.example.com/fuzz/skills.git"
+
+
 def make_own_skill(case):
     if isinstance(case.body, dict):
         case.body.pop("workspace_id", None)
@@ -1318,6 +1349,13 @@ POINTERS = {
     "listSkillFiles": point_at_skill,
     "enableSkill": point_at_skill,
     "disableSkill": point_at_skill,
+    "addSkillRepository": add_skill_repository,
+    "getSkillRepository": point_at_skill_repository,
+    "updateSkillRepository": point_at_skill_repository,
+    "getSkillRepositoryProposal": point_at_skill_repository,
+    "applySkillRepository": point_at_skill_repository,
+    "syncSkillRepository": point_at_skill_repository,
+    "removeSkillRepository": point_at_doomed_skill_repository,
     "listCorpora": list_in_default_workspace,
     "createCorpus": make_corpus,
     "getCorpus": point_at_corpus,
@@ -1430,6 +1468,7 @@ SPARED = {
     "deleteMemory": "memory_id",
     "deleteJob": "job_id",
     "deleteSkill": "skill_id",
+    "removeSkillRepository": "repository_id",
     "deleteFile": "file_id",
     "deleteAgent": "agent_id",
     "deleteWorkspace": "workspace_id",
@@ -1699,6 +1738,9 @@ def is_declared(case, response):
     # What a SKILL.md has to say, and what an archive may hold, its bytes tell.
     if name in ("createSkill", "putSkill"):
         return status == 422 and response.json()["code"] == "skill_invalid"
+    # There are no more than fifty of them, and what one proposes only a git server knows.
+    if name in ("addSkillRepository", "applySkillRepository"):
+        return status == 409
     # Which models there are, the contract cannot say.
     if name == "putDefaultModels":
         return status == 422 and response.json()["code"] == "model_unknown"

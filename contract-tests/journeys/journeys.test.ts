@@ -21,6 +21,7 @@ import { runJourneys } from './runs.ts';
 import { schedulerJourneys } from './scheduler.ts';
 import { sessionJourneys } from './sessions.ts';
 import { signInJourneys } from './sign-in.ts';
+import { skillRepositoryJourneys } from './skill-repositories.ts';
 import { skillJourneys } from './skills.ts';
 import { storageJourneys } from './storage.ts';
 import { systemJourneys } from './system.ts';
@@ -57,6 +58,7 @@ describe.each(['mock', 'live'] as const)('against the %s server', (kind) => {
   mcpServerJourneys(target);
   schedulerJourneys(target);
   skillJourneys(target);
+  skillRepositoryJourneys(target);
   providerSettingJourneys(target);
   auditJourneys(target);
   workspaceJourneys(target);

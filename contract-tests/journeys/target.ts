@@ -51,6 +51,7 @@ export const example = {
   job: 'job_01k9w6r3h2e7xv5q0c8m4b1tza',
   jobRun: 'jbr_01k9w6r3h2e7xv5q0c8m4b1tza',
   skill: 'skl_01k9w6r3h2e7xv5q0c8m4b1tza',
+  skillRepository: 'skr_01k9w6r3h2e7xv5q0c8m4b1tza',
   providerSetting: 'pset_01k9w6r3h2e7xv5q0c8m4b1tza',
   plan: 'plan_01k9w6r3h2e7xv5q0c8m4b1tza',
   catalog: 'cat_01k9w6r3h2e7xv5q0c8m4b1tza',

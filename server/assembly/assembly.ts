@@ -40,6 +40,7 @@ import { foldersOf, followGlobalSettings, guidanceOf, placesOf } from './places.
 import { openProviders } from './providers.ts';
 import { showQueues } from './queue-metrics.ts';
 import { beginJobs } from './scheduler.ts';
+import { beginSkillRepositories } from './skill-repositories.ts';
 
 export type { LocalProject, ServicesInput } from './input.ts';
 
@@ -159,6 +160,7 @@ async function assemble(
   const searches = openSearches(input, store, () => runtime);
   // Not `skills`: where this folder is that of the settings too, all that lies there is the operator's, and everybody's.
   const skillBook = openSkillBook({ store, directory: join(settings.dataDirectory, 'kept-skills'), log });
+  const skillRepositories = beginSkillRepositories(input, { store, outbound, sealing, clock });
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
     providers: first.providers,
@@ -263,6 +265,7 @@ async function assemble(
     scheduler,
     schedules,
     skillBook,
+    skillRepositories,
     clock,
     masterKeyPath: masterKey.path,
     providerOrigins: new Map(first.providers.map(({ id, origin }) => [id, origin])),
@@ -276,6 +279,7 @@ async function assemble(
     async close() {
       followed.close();
       await scheduler.stop();
+      await skillRepositories.stop();
       await knowledge.ingestion.stop();
       await knowledge.fileTexts.close();
       await knowledge.parsers.close();

@@ -43,13 +43,13 @@ interface NewestStep {
 
 /** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
 const newestStep: NewestStep = {
-  name: 'skills',
-  tables: ['skill_switches', 'skill_files', 'skills'],
+  name: 'skill-repositories',
+  tables: ['repository_skill_files', 'repository_skills', 'skill_repositories'],
   columns: {},
 };
 
 /** A table that is there once the newest migration was done. */
-export const newestTable = 'skills';
+export const newestTable = 'skill_repositories';
 
 /** Leaves the database as the program before the last step would have. */
 export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {

@@ -35,6 +35,7 @@ import * as quotas from './quotas.ts';
 import * as runs from './runs.ts';
 import * as scheduler from './scheduler.ts';
 import * as sessions from './sessions.ts';
+import * as skillRepositories from './skill-repositories.ts';
 import * as skills from './skills.ts';
 import * as storage from './storage.ts';
 import * as system from './system.ts';
@@ -80,6 +81,7 @@ const families = {
   runs,
   scheduler,
   sessions,
+  'skill-repositories': skillRepositories,
   skills,
   storage,
   system,

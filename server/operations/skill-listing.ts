@@ -1,4 +1,4 @@
-/** What a person's runs in a workspace have of skills, joined with what the store knows of those that were created. */
+/** What a person's runs in a workspace have of skills, joined with what the store knows of those that are kept. */
 import { createHash } from 'node:crypto';
 import type { Skill } from '../contract/api.ts';
 import type { Principal, Services } from '../handler.ts';
@@ -25,7 +25,7 @@ type Found = Awaited<ReturnType<Services['runtime']['skillsOf']>>[number];
 type Stored = Awaited<ReturnType<Services['store']['skills']['forRuns']>>['skills'][number];
 type KeptFile = Awaited<ReturnType<Services['store']['skills']['files']>>[number];
 
-/** Those that count, and of the others those that were created through the API. */
+/** Those that count, and of the others those that are kept in the database. */
 export async function listedSkills(
   principal: Principal,
   { id: workspaceId }: SkillPlace,
@@ -76,7 +76,7 @@ function ofRow(
     id: row.id,
     name: row.name,
     description: row.description,
-    source: 'user',
+    source: row.source,
     scope: row.scope,
     organization_id: row.organizationId,
     workspace_id: row.workspaceId,

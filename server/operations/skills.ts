@@ -47,8 +47,10 @@ export const createSkill: Handler<'createSkill'> = async ({ principal, body }, s
 export const validateSkill: Handler<'validateSkill'> = async ({ body }, services) => {
   const { skill, name, description, files, size, faults } = await checked(body.file, services);
   const digest = skill?.digest ?? null;
-  const errors = faults.map(shownFault);
-  return { status: 200, body: { valid: skill !== null, name, description, files, size, digest, errors } };
+  return {
+    status: 200,
+    body: { valid: skill !== null, name, description, files, size, digest, errors: [...faults] },
+  };
 };
 
 export const getSkill: Handler<'getSkill'> = async ({ principal, path, query, headers }, services) => {
@@ -127,7 +129,7 @@ async function found(
   services: Services,
 ): Promise<ListedSkill> {
   const stored = workspaceId === undefined ? await services.store.skills.find(principal, id) : null;
-  const elsewhere = stored && (stored.workspaceId ?? workspaceIn(principal, stored.organizationId));
+  const elsewhere = stored && (stored.workspaceId ?? workspaceIn(principal, stored.organizationId ?? ''));
   const place = await placeOf(principal, workspaceId ?? elsewhere ?? undefined, services);
   const one = (await listedSkills(principal, place, services)).find(({ skill }) => skill.id === id);
   if (!one) throw new Problem('not_found', 'No skill has this id there, or it is not yours.');
@@ -188,22 +190,9 @@ function renamed(before: string, now: string): Problem {
   });
 }
 
-/** Names that nobody can read are shown as they can be sent. */
-function shownFault({ path, line, code, message }: SkillFault): SkillFault {
-  return { path: path === null ? null : plain(path), line, code, message: plain(message) };
-}
-
-function sentenceOf(fault: SkillFault): string {
-  const { path, line, message } = shownFault(fault);
+function sentenceOf({ path, line, message }: SkillFault): string {
   const place = [path, line === null ? null : `line ${line}`].filter((part) => part !== null).join(', ');
   return place === '' ? message : `${place}: ${message}`;
-}
-
-function plain(text: string): string {
-  return text
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}')
-    .toWellFormed()
-    .slice(0, 500);
 }
 
 function keyOf({ credential, credentialId }: Principal): string | null {

@@ -42,11 +42,12 @@ function commonFolder(entries: readonly SkillEntry[]): string | null {
 }
 
 /** The folder is the one they lie in; null where that has no name of its own. */
-function checkSkill(entries: readonly SkillEntry[], folder: string | null): CheckedSkill {
+export function checkSkill(entries: readonly SkillEntry[], folder: string | null): CheckedSkill {
   const text = entries.find(({ path }) => path === instructions);
   const checked = text && checkSkillText(text.content);
   const named = checked && 'name' in checked ? checked : null;
-  const faults = [...fileFaults(entries), ...textFaults(checked?.faults), ...nameFaults(named?.name, folder)];
+  const sizes = entries.map(({ path, content }) => ({ path, size: content.length }));
+  const faults = [...fileFaults(sizes), ...textFaults(checked?.faults), ...nameFaults(named?.name, folder)];
   const files = entries
     .map(({ path, executable, content }) => ({ path, executable, content, sha256: sha256Of(content) }))
     .sort(byPath);

@@ -47,20 +47,22 @@ function pathFault(path: string): string | null {
   return null;
 }
 
-/** All that is wrong with the files as such. */
-export function fileFaults(entries: readonly SkillEntry[]): SkillFault[] {
+/** All that is wrong with the files as such, which needs not to have been read for it. */
+export function fileFaults(
+  entries: readonly { readonly path: string; readonly size: number }[],
+): SkillFault[] {
   const faults: SkillFault[] = [];
   const add = (path: string | null, code: string, message: string) =>
     faults.push({ path, line: null, code, message });
   if (entries.length > mostFiles) add(null, 'too_many_files', `there are more than ${mostFiles} files`);
-  const total = entries.reduce((sum, { content }) => sum + content.length, 0);
+  const total = entries.reduce((sum, { size }) => sum + size, 0);
   if (total > mostBytes) add(null, 'too_large', `the files have more than ${mostBytes} bytes together`);
   const seen = new Set<string>();
   const folders = new Set(entries.flatMap(({ path }) => foldersOf(sameName(path))));
-  for (const { path, content } of entries) {
+  for (const { path, size } of entries) {
     const fault = pathFault(path);
     if (fault !== null) add(path, 'path', fault);
-    if (content.length > mostFileBytes) add(path, 'too_large', `has more than ${mostFileBytes} bytes`);
+    if (size > mostFileBytes) add(path, 'too_large', `has more than ${mostFileBytes} bytes`);
     const name = sameName(path);
     if (seen.has(name) || folders.has(name)) add(path, 'path', 'has the name of another file or folder');
     seen.add(name);

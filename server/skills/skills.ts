@@ -3,7 +3,14 @@ import type { Log } from '../log.ts';
 import type { KeptSkill, KeptSkills, SkillKeeper } from '../runtime/runtime.ts';
 import type { SkillsForRuns, Store, StoredSkill } from '../store/store.ts';
 import { type CheckedSkill, checkUpload } from './check-skill.ts';
+import { shownFault } from './shown-fault.ts';
 import { createSkillFolders } from './skill-folders.ts';
+
+export {
+  openSkillRepositories,
+  repositoryLimits,
+  type SkillRepositoryBook,
+} from './skill-repositories.ts';
 
 export interface SkillBook extends SkillKeeper {
   /** All that is wrong with the text of a SKILL.md or a zip archive, or the skill that it is. */
@@ -36,7 +43,10 @@ export function openSkillBook({ store, directory, log }: SkillBookParts): SkillB
     disabled,
   });
   return {
-    check: checkUpload,
+    check(bytes) {
+      const checked = checkUpload(bytes);
+      return { ...checked, faults: checked.faults.map(shownFault) };
+    },
     async forRuns(asker) {
       const counting = await store.skills.forRuns(asker);
       const laying = laidOut.get(counting) ?? layAll(counting);

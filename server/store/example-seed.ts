@@ -29,6 +29,8 @@ import type {
   Run,
   Session,
   Skill,
+  SkillRepository,
+  SkillRepositoryProposal,
   StoredFile,
   UsageEntry,
   Workspace,
@@ -65,6 +67,9 @@ export interface ExampleSeed {
   readonly waitingJobRun: JobRun;
   /** Of the same. */
   readonly skill: Skill;
+  readonly skillRepository: SkillRepository;
+  /** Of that. */
+  readonly skillProposal: SkillRepositoryProposal;
   readonly plans: readonly Plan[];
   /** Of the organization, with a key that nobody has. */
   readonly providerSetting: ProviderSetting;

@@ -34,6 +34,7 @@ import { skills } from './migrations/0029-skills.ts';
 import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
 import { chunkCells } from './migrations/0033-chunk-cells.ts';
+import { skillRepositories } from './migrations/0034-skill-repositories.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -67,6 +68,7 @@ const migrations: readonly Migration[] = [
     mcpServers,
     scheduler,
     skills,
+    skillRepositories,
   ],
 ];
 

@@ -33,6 +33,7 @@ export const sealedColumns: readonly Column[] = [
   { table: 'mcp_servers', column: 'secrets', key: ['id'] },
   { table: 'storage_places', column: 'sealed_credentials', key: ['place'] },
   { table: 'web_search_settings', column: 'sealed_api_key', key: ['id'] },
+  { table: 'skill_repositories', column: 'sealed_token', key: ['id'] },
   { table: 'kept_requests', column: 'reply', key: ['principal_id', 'idempotency_key'] },
 ];
 

@@ -1,4 +1,4 @@
-/** Seeds what is known: files, corpora, documents, memories and skills. */
+/** Seeds what is known: files, corpora, documents, memories, skills and their repositories. */
 import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 import type { Corpus, Document, IngestionJobWithItems, Memory, Skill } from '../contract/api.ts';
@@ -155,4 +155,28 @@ export async function seedSkill(sql: Knex.Transaction, skill: Skill) {
     ...{ skill_id: id, organization_id, path: 'SKILL.md', size, executable: false, content },
     sha256: createHash('sha256').update(content).digest('hex'),
   });
+}
+
+/** As a sync would have found what it proposes. */
+export async function seedSkillRepository(sql: Knex.Transaction, seed: ExampleSeed): Promise<void> {
+  const { me, skillRepository, skillProposal } = seed;
+  const { has_token: _token, skills: _skills, synced_at: _synced, ...columns } = skillRepository;
+  const found = skillProposal.skills.map(({ name, path, description, digest, errors, files }) => {
+    const size = files.reduce((sum, file) => sum + (file.size ?? 0), 0);
+    return { name, path, description, digest, files: files.length, size, faults: errors };
+  });
+  await sql('skill_repositories').insert({
+    ...columns,
+    proposal: JSON.stringify({ skills: found, skipped: skillProposal.skipped }),
+    ...{ asked_by: me.id, claims: 0, revision: 1, synced_at: at, created_at: at, updated_at: at },
+  });
+  for (const { digest, files } of skillProposal.skills)
+    for (const { path, executable, diff } of files) {
+      // All of it was added: what stands behind the plus signs is the file.
+      const lines = (diff ?? '').split('\n').slice(3).filter(Boolean);
+      const content = Buffer.from(lines.map((line) => `${line.slice(1)}\n`).join(''));
+      const sha256 = createHash('sha256').update(content).digest('hex');
+      const file = { path, sha256, executable, size: content.length, content };
+      await sql('repository_skill_files').insert({ repository_id: skillRepository.id, digest, ...file });
+    }
 }

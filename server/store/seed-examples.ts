@@ -7,7 +7,13 @@ import { meter } from './meter.ts';
 
 import { seedAccount, seedAuditEntry, seedOrganization, seedWorkspace } from './seed-example-accounts.ts';
 import { seedJobs } from './seed-example-jobs.ts';
-import { seedCorpus, seedMemory, seedSkill, seedStoredFile } from './seed-example-knowledge.ts';
+import {
+  seedCorpus,
+  seedMemory,
+  seedSkill,
+  seedSkillRepository,
+  seedStoredFile,
+} from './seed-example-knowledge.ts';
 import { question, seedFile, seedMessage, seedRun, seedSession } from './seed-example-sessions.ts';
 
 /** Writes everything in one transaction. */
@@ -56,6 +62,7 @@ export async function seedExamples(database: Database, seed: ExampleSeed): Promi
     await seedMemory(sql, seed.memory);
     await seedJobs(sql, seed);
     await seedSkill(sql, seed.skill);
+    await seedSkillRepository(sql, seed);
     await seedQuota(sql, seed, place);
     await seedProviderSetting(sql, seed);
     await seedMcpServer(sql, seed);

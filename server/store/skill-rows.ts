@@ -1,24 +1,26 @@
 /** Rows of skills: whose they are, who reaches them, and what is told of them. */
 import type { Knex } from 'knex';
-import type { SkillScope } from '../contract/api.ts';
+import type { SkillReach, SkillScope } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { etagOf } from './etag.ts';
 import { notFound, type Reach, requireRole, within } from './reach.ts';
 import { timestamp } from './timestamps.ts';
 import { findDefaultWorkspace, findWorkspace } from './workspaces.ts';
 
-/** A skill that was created through the API. */
+/** A skill that is kept in the database: created through the API, or applied from a git repository. */
 export interface StoredSkill {
   readonly id: string;
-  readonly scope: SkillScope;
-  readonly organizationId: string;
+  readonly source: 'user' | 'repository';
+  readonly scope: SkillReach;
+  /** Null for those of repositories, which the installation has. */
+  readonly organizationId: string | null;
   readonly workspaceId: string | null;
   readonly name: string;
   readonly description: string;
   readonly digest: string;
   readonly files: number;
   readonly size: number;
-  readonly createdBy: string;
+  readonly createdBy: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly etag: string;
@@ -145,6 +147,7 @@ export function skillsWithin<Query extends Knex.QueryBuilder>(query: Query, reac
 export function toStoredSkill(row: SkillRow): StoredSkill {
   return {
     id: row.id,
+    source: 'user',
     scope: row.scope,
     organizationId: row.organization_id,
     workspaceId: row.workspace_id,

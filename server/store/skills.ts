@@ -5,13 +5,14 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
-import { requireMatch } from './etag.ts';
+import { etagOfContent, requireMatch } from './etag.ts';
 import { insertRows } from './insert-rows.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
 import { notFound, type Reach } from './reach.ts';
 import { remembered } from './remembered.ts';
 import { tellSkillsChanged } from './skill-events.ts';
+import type { RepositorySkillRow } from './skill-repository-rows.ts';
 import {
   findSkillOwner,
   type NamedSkillOwner,
@@ -27,6 +28,7 @@ import {
   toldSkill,
   toStoredSkill,
 } from './skill-rows.ts';
+import { timestamp } from './timestamps.ts';
 
 /** A change that was made, and what soft limits have to say of it. */
 export interface WrittenSkill {
@@ -36,7 +38,7 @@ export interface WrittenSkill {
 
 /** What counts for somebody's runs in a workspace. */
 export interface SkillsForRuns {
-  /** Those of the organization first, then the workspace's, then the person's own. */
+  /** Those of git repositories first, then the organization's, the workspace's, and the person's own. */
   readonly skills: readonly StoredSkill[];
   /** Each disabled name, with the farthest scope that says so. */
   readonly disabled: ReadonlyMap<string, SkillScope>;
@@ -133,7 +135,7 @@ export function skillRepository({ database, clock, cursors }: StoreParts): Skill
     files: (skill_id) =>
       database.read('installation', async (sql) => {
         const rows = await sql<SkillFileRow>('skill_files').where({ skill_id }).orderBy('path');
-        return rows.map(toFile);
+        return (rows.length > 0 ? rows : await repositoryFiles(sql, skill_id)).map(toFile);
       }),
     switch: (reach, named, name, enabled) =>
       database.write('installation', async (sql) => {
@@ -157,7 +159,10 @@ export function skillRepository({ database, clock, cursors }: StoreParts): Skill
     positionIn: (reach, filters, cursor) => String(cursors.decode(bindingOf(reach, filters), cursor)[0]),
     hasDigest: (digest) =>
       database.read('installation', async (sql) =>
-        Boolean(await sql('skills').where({ digest }).first('id')),
+        Boolean(
+          (await sql('skills').where({ digest }).first('id')) ??
+            (await sql('repository_skills').where({ digest }).first('id')),
+        ),
       ),
   };
 }
@@ -176,9 +181,40 @@ async function forRuns(sql: Knex, userId: string, workspaceId: string): Promise<
   const off = await sql<SkillOwner & { name: string }>('skill_switches').whereIn('owner_key', keys);
   const disabled = off.sort(byScope).reverse();
   return {
-    skills: rows.sort(byScope).map(toStoredSkill),
+    skills: [...(await repositorySkills(sql)), ...rows.sort(byScope).map(toStoredSkill)],
     disabled: new Map(disabled.map(({ name, scope }) => [name, scope])),
   };
+}
+
+/** Of two repositories with one name the older counts, so that no new one takes its place. */
+async function repositorySkills(sql: Knex): Promise<StoredSkill[]> {
+  const rows: RepositorySkillRow[] = await sql('repository_skills as skill')
+    .join('skill_repositories as repository', 'repository.id', 'skill.repository_id')
+    .orderBy([
+      { column: 'repository.created_at', order: 'desc' },
+      { column: 'repository.id', order: 'desc' },
+      { column: 'skill.name' },
+    ])
+    .select('skill.*');
+  return rows.map((row) => ({
+    ...{ id: row.id, source: 'repository', scope: 'installation', organizationId: null, workspaceId: null },
+    ...{ name: row.name, description: row.description, digest: row.digest, files: row.files },
+    size: Number(row.size),
+    createdBy: null,
+    createdAt: timestamp(row.created_at),
+    updatedAt: timestamp(row.updated_at),
+    etag: etagOfContent([row.id, row.digest]),
+  }));
+}
+
+function repositoryFiles(sql: Knex, skillId: string): Promise<SkillFileRow[]> {
+  return sql('repository_skill_files as file')
+    .join('repository_skills as skill', (join) =>
+      join.on('skill.repository_id', 'file.repository_id').andOn('skill.digest', 'file.digest'),
+    )
+    .where('skill.id', skillId)
+    .orderBy('file.path')
+    .select('file.*');
 }
 
 async function changeable(

@@ -73,6 +73,7 @@ import { type SessionHistory, sessionHistory } from './session-history.ts';
 import { type SessionImports, sessionImports } from './session-imports.ts';
 import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
+import { type SkillRepositories, skillRepositoryStore } from './skill-repositories.ts';
 import { type Skills, skillRepository } from './skills.ts';
 import { openSqlite } from './sqlite.ts';
 import type { Storages } from './storage/storage.ts';
@@ -117,6 +118,13 @@ export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
+export type { ClaimedSync, SkillProposal } from './skill-repositories.ts';
+export type {
+  FoundRepository,
+  FoundRepositorySkill,
+  SkillRepositoryContent,
+  TaggedSkillRepository,
+} from './skill-repository-rows.ts';
 export type { SkillContent, SkillFileContent, StoredSkill } from './skill-rows.ts';
 export type { SkillsForRuns } from './skills.ts';
 export type { StorageMeans } from './storage/storages.ts';
@@ -192,6 +200,7 @@ export interface Store {
   readonly memories: Memories;
   readonly runMemories: RunMemories;
   readonly skills: Skills;
+  readonly skillRepositories: SkillRepositories;
   readonly searches: Searches;
   readonly chunks: Chunks;
   readonly embedderSettings: EmbedderSettings;
@@ -369,6 +378,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     memories: memoryRepository(parts),
     runMemories: runMemoryRepository(parts),
     skills: skillRepository(parts),
+    skillRepositories: skillRepositoryStore(parts),
     searches: searchRepository(parts),
     chunks,
     embedderSettings: embedderSettings(parts),

@@ -275,8 +275,8 @@ function assertSeparate(workspacePath: string): void {
     throw new Error(`${workspacePath} cannot be a workspace: it is a folder of the system`);
 }
 
-/** Data rather than address space: runtimes reserve much more than they use. */
-function limitingPrefix(limits: SandboxLimits): readonly string[] {
+/** The words in front of a command that bound it. Data rather than address space: runtimes reserve much more than they use. */
+export function limitingPrefix(limits: Omit<SandboxLimits, 'temporaryBytes'>): readonly string[] {
   const prlimit = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) =>
     lstatSync(path, { throwIfNoEntry: false }),
   );
