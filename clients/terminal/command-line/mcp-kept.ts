@@ -15,13 +15,16 @@ export function addMcpKept(mcp: Command): void {
       )
       .addOption(scopeOption('for whose runs; user if absent'))
       .addOption(new Option('--type <type>', 'how a remote one is spoken to').choices(['http', 'sse']))
-      .option('--header <line...>', 'sent with every request, as "Authorization: Bearer …"')
-      .option('--env <pair...>', 'a variable for the command, as TOKEN=…')
+      .option(
+        '--header <line...>',
+        'sent with every request, as "X-Team: red"; by its name alone it is asked for, or read from standard input',
+      )
+      .option('--env <pair...>', 'a variable for the command, as LEVEL=info, or by its name alone')
       .addOption(serverOption())
       .action(async (name: string, target: string[], options) =>
         (await import('../commands/mcp-making.ts')).addKeptMcp(name, target, options),
       ),
-    'service mcp add issues https://mcp.example.com/mcp --server https://agents.example.com',
+    'service mcp add issues https://mcp.example.com/mcp --header Authorization --server https://agents.example.com',
   );
   withExample(
     mcp

@@ -1,6 +1,5 @@
 /** `service login` and `service logout`: whom remote servers take this person for. */
 
-import { text as readAll } from 'node:stream/consumers';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import type { LoginRequest } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
@@ -11,8 +10,9 @@ import { assertKey, loginOf } from '../logins/credentials.ts';
 import { logInByCode } from '../logins/device-login.ts';
 import { type Login, type Logins, openLogins } from '../logins/logins.ts';
 import { serverOrigin } from '../logins/server-address.ts';
-import { displayPath, isTerminal, notice, print, printable } from '../output.ts';
+import { displayPath, notice, print, printable } from '../output.ts';
 import { currentPlaces } from '../places.ts';
+import { isTyped, secretsOf } from '../secrets.ts';
 import { failureOf } from '../service-failures.ts';
 
 /** How to log in. */
@@ -104,24 +104,6 @@ async function withKey(origin: string): Promise<Proved> {
     },
   );
   return { login: { kind: 'api_key', key }, name };
-}
-
-/**
- * One secret after the other: from the terminal, unseen; else from the lines of standard input. Never from the command
- * line, which others can read.
- */
-function secretsOf(): (question: string, what: string) => Promise<string> {
-  let lines: string[] | undefined;
-  return async (question, what) => {
-    if (!isTyped()) lines ??= (await readAll(process.stdin)).split(/\r?\n/);
-    const line = lines ? lines.shift() : await askLine(question, { hidden: true });
-    if (line) return line;
-    throw new CommandFailure(`There is no ${what} on standard input.`, exitCodes.usage);
-  };
-}
-
-function isTyped(): boolean {
-  return isTerminal(process.stderr) && process.stdin.isTTY;
 }
 
 function clientOf(baseUrl: string, token?: string): ServiceClient {

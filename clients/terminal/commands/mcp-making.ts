@@ -4,6 +4,7 @@ import { askYesNo, canAsk } from '../ask.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { notice, print, printable } from '../output.ts';
+import { secretsOf } from '../secrets.ts';
 import { named, requireServer, testKeptMcp } from './mcp-kept.ts';
 
 interface Where {
@@ -25,11 +26,12 @@ export async function addKeptMcp(
 ): Promise<void> {
   const url = requireServer(server, name);
   const isRemote = /^https?:\/\//i.test(target);
+  const secrets = secretsOf();
   const body: McpServerCreate = {
     ...{ scope, name },
     ...(isRemote ? { type, url: target } : { type: 'stdio', command: target, args }),
-    ...(header && { headers: pairsIn('--header', header, ':') }),
-    ...(env && { env: pairsIn('--env', env, '=') }),
+    ...(header && { headers: await pairsIn(header, ':', secrets) }),
+    ...(env && { env: await pairsIn(env, '=', secrets) }),
   };
   const { data } = await withService(url, (client) => client.POST('/api/v1/mcp/servers', { body }));
   print(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`);
@@ -68,14 +70,17 @@ function forWhom(scope: McpServer['scope']): string {
   return scope === 'installation' ? 'all runs' : `all runs of the ${scope}`;
 }
 
-function pairsIn(option: string, lines: readonly string[], sign: ':' | '='): Record<string, string> {
-  return Object.fromEntries(
-    lines.map((line) => {
-      const at = line.indexOf(sign);
-      if (at > 0) return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-      // What was given may be a secret: it is not repeated.
-      const example = sign === ':' ? '"Authorization: Bearer …"' : 'TOKEN=…';
-      throw new CommandFailure(`${option} takes a name and a value, as ${example}.`, exitCodes.usage);
-    }),
-  );
+/** Values that stand beside the names, and those that are read because they do not: others see the command line. */
+async function pairsIn(
+  lines: readonly string[],
+  sign: ':' | '=',
+  secrets: ReturnType<typeof secretsOf>,
+): Promise<Record<string, string>> {
+  const pairs: Record<string, string> = {};
+  for (const line of lines) {
+    const [name = '', ...rest] = line.split(sign);
+    pairs[name.trim()] =
+      rest.length > 0 ? rest.join(sign).trim() : await secrets(`${name}: `, `value of ${name}`);
+  }
+  return pairs;
 }

@@ -126,9 +126,26 @@ test('with `--server` those that are kept there are added, listed, tried, logged
   expect(kept.find(({ name }) => name === 'broken')).toMatchObject({
     ...{ type: 'stdio', command: 'no-such-command-anywhere', args: ['-y'], env_names: ['A'] },
   });
-  const refused = await mcp('add', 'x', url, '--header', 'secret');
-  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--header takes a name') });
-  expect(refused.stderr).not.toContain('secret');
+  // A secret is read, and stands in no list of processes.
+  const secret = [
+    'mcp',
+    'add',
+    '--server',
+    server.url,
+    'secret',
+    url,
+    '--header',
+    'Authorization',
+    'X-Team: a:b',
+  ];
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  expect(await home.service(secret, { variables, input: 'Bearer from-input\n' })).toMatchObject({ code: 0 });
+  const [made] = JSON.parse((await mcp('list', '--json')).stdout) as { header_names: string[] }[];
+  expect(made?.header_names.toSorted()).toEqual(['Authorization', 'X-Team']);
+  expect(await home.service(secret, { variables })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('There is no value of Authorization on standard input'),
+  });
   expect(await mcp('remove', 'broken')).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
   expect((await mcp('remove', 'broken', '--yes')).stdout).toMatch(/^Removed broken \(mcps_\w+\)\n$/);
   expect(await mcp('remove', 'broken', '--yes')).toMatchObject({
