@@ -30,7 +30,9 @@ export function failureOfRun(words: string): CommandFailure {
 
 function failureOfRefusal({ status, code, detail, requestId }: ServiceError): CommandFailure {
   const refused = status === 401 || code === 'unrecognized_answer';
-  const reference = status >= 500 && requestId ? ` Request ${requestId} has more in the log.` : '';
+  // What is not set (501) is no fault, and the log has nothing about it.
+  const isFault = status >= 500 && status !== 501;
+  const reference = isFault && requestId ? ` Request ${requestId} has more in the log.` : '';
   const sentence = `${withRemedy(code, detail)}${reference}`;
   return new CommandFailure(sentence, refused ? exitCodes.unreachable : exitCodes.failed);
 }

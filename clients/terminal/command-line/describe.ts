@@ -20,8 +20,10 @@ export function jsonOption(): Option {
 
 /** Names a remote server; the variable does so for all commands of a shell. */
 export function serverOption(): Option {
-  return new Option(
+  const option = new Option(
     '--server <url>',
     'a server that you are logged in to, instead of the one inside this process',
-  ).env('SERVICE_SERVER');
+  );
+  // As with all variables, an empty one is none.
+  return process.env.SERVICE_SERVER === '' ? option : option.env('SERVICE_SERVER');
 }

@@ -1,10 +1,11 @@
 /** `service mcp list`, `test`, `login` and `logout` with `--server`: the MCP servers that a server keeps. */
 import type { ServiceClient } from '@service/client';
-import type { McpServer } from '@service/client/api';
+import type { McpServer, McpTool } from '@service/client/api';
+import { paginate } from '@service/client/pagination';
 import { openBrowser } from '../browser.ts';
 import { withService } from '../connection.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
-import { type Column, counted, notice, print, printable, printJson, printTable } from '../output.ts';
+import { brief, type Column, counted, notice, print, printable, printJson, printTable } from '../output.ts';
 
 export interface OnServer {
   readonly server: string;
@@ -28,18 +29,25 @@ export async function listKeptMcp({ server, json = false }: OnServer): Promise<v
   printTable(servers, columns, { json });
 }
 
-export async function testKeptMcp(name: string, { server, json = false }: OnServer): Promise<void> {
-  const found = await withService(server, async (client) => {
+/** Where it is brief, only how many tools there are, and not each with the name that permission rules know it by. */
+export async function testKeptMcp(
+  name: string,
+  { server, json = false, isBrief = false }: OnServer & { readonly isBrief?: boolean },
+): Promise<void> {
+  const { found, tools } = await withService(server, async (client) => {
     const path = { server_id: (await named(client, name)).id };
-    return (await client.POST('/api/v1/mcp/servers/{server_id}/test', { params: { path } })).data;
+    const { data } = await client.POST('/api/v1/mcp/servers/{server_id}/test', { params: { path } });
+    const mayList = data.ok && !isBrief;
+    return { found: data, tools: mayList ? await Array.fromAsync(toolsOf(client, path)) : [] };
   });
-  if (json) printJson({ name, ...found });
+  if (json) printJson({ name, ...found, tools });
   else if (found.ok)
     print(
       printable(
         `${name}: ${found.server ?? 'a server without a name'}, ${counted(found.tool_count ?? 0, 'tool')}`,
       ),
     );
+  if (!json && tools.length > 0) printTable(tools, toolColumns);
   if (found.error === null) return;
   const hint =
     found.error.code === 'login_needed' ? ` Log in with: service mcp login ${name} --server ${server}` : '';
@@ -48,6 +56,18 @@ export async function testKeptMcp(name: string, { server, json = false }: OnServ
     exitCodes.unreachable,
   );
 }
+
+function toolsOf(client: ServiceClient, path: { readonly server_id: string }): AsyncGenerator<McpTool> {
+  return paginate((page) =>
+    client.GET('/api/v1/mcp/servers/{server_id}/tools', { params: { path, query: { ...page, limit: 100 } } }),
+  );
+}
+
+const toolColumns: readonly Column<McpTool>[] = [
+  { title: 'tool', value: ({ name }) => name, style: 'bold' },
+  { title: 'state', value: ({ enabled }) => (enabled ? 'enabled' : 'disabled') },
+  { title: 'description', value: ({ description }) => brief(description, 80), style: 'dim' },
+];
 
 /** The browser comes back to the server, which keeps the login. */
 export async function logInToKeptMcp(name: string, { server }: OnServer): Promise<void> {
@@ -77,14 +97,9 @@ const columns: readonly Column<McpServer>[] = [
 ];
 
 async function keptServers(client: ServiceClient): Promise<readonly McpServer[]> {
-  const servers: McpServer[] = [];
-  for (let cursor: string | null | undefined; cursor !== null; ) {
-    const query = { limit: 100, ...(cursor && { cursor }) };
-    const { data } = await client.GET('/api/v1/mcp/servers', { params: { query } });
-    servers.push(...data.data);
-    cursor = data.next_cursor;
-  }
-  return servers;
+  return await Array.fromAsync(
+    paginate((page) => client.GET('/api/v1/mcp/servers', { params: { query: { ...page, limit: 100 } } })),
+  );
 }
 
 const nearest: readonly McpServer['scope'][] = ['user', 'workspace', 'organization', 'installation'];

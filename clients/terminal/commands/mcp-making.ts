@@ -35,7 +35,7 @@ export async function addKeptMcp(
   };
   const { data } = await withService(url, (client) => client.POST('/api/v1/mcp/servers', { body }));
   print(`Added ${data.name} for ${forWhom(data.scope)} (${data.id})`);
-  await testKeptMcp(name, { server: url }).catch((error: unknown) => {
+  await testKeptMcp(name, { server: url, isBrief: true }).catch((error: unknown) => {
     if (!(error instanceof CommandFailure)) throw error;
     notice(error.message);
   });

@@ -175,7 +175,10 @@ test('with `--server` those that are kept there are added, listed, tried, logged
   const page = /^http\S+$/m.exec(stderr)?.[0] ?? '';
   // As a browser does, to the end.
   expect((await fetch(page)).url).toBe(`${server.url}/mcp/connected`);
-  expect(await mcp('test', 'guarded')).toMatchObject({ code: 0, stdout: 'guarded: guarded 0, 1 tool\n' });
+  expect(await mcp('test', 'guarded')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^guarded: guarded 0, 1 tool\nmcp_guarded_act\tenabled\t.*\n$/),
+  });
   expect((await mcp('logout', 'guarded')).code).toBe(0);
   expect((await mcp('test', 'guarded')).code).toBe(4);
   expect(await mcp('test', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('guarded') });
