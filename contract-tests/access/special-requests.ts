@@ -38,6 +38,7 @@ export const specialRequests: Readonly<Record<string, Special>> = {
   putSkill: ({ ids }) => ({ body: { file: newSkillText(ids.skill_name) } }),
   enableSkill: ofSkill,
   disableSkill: ofSkill,
+  applySkillRepository: ({ ids }) => ({ body: { commit: ids.commit } }),
   createUpload: inWorkspace,
   appendUpload: () => ({ headers: { 'Upload-Offset': '0' } }),
   createMemory: ({ ids }) => ({

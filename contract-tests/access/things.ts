@@ -1,7 +1,8 @@
 /** What the ids of a path name: each made anew by the owner of an organization, in its workspace. */
-
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type RunEvent, streamQuery } from '@service/client/stream';
 import type { ContractOperation } from '../contract.ts';
+import { startGitServer, type TestRepository } from '../git/start-git.ts';
 import { startMcp, type TestMcpServer } from '../mcp/start-mcp.ts';
 import { newWorkspace, type Organization, password } from './people.ts';
 import { formOf } from './wire.ts';
@@ -63,6 +64,8 @@ const thingsOfOperations: Readonly<Record<string, Make>> = {
   retryIngestionJob: cancelledIngestion,
   resumeJob: newPausedJob,
   cancelJobRun: newWaitingJobRun,
+  getSkillRepositoryProposal: fetchedSkillRepository,
+  applySkillRepository: fetchedSkillRepository,
   testProviderSetting: newSettingOfNobody,
   refreshProviderModels: newSettingOfNobody,
   completeUpload: newWholeUpload,
@@ -86,6 +89,7 @@ const nobodys: readonly string[] = [
   'model_id',
   'skill_name',
   'repository_id',
+  'commit',
 ];
 
 /** Makes what the path of an operation names; an operation without ids gets those of the organization. */
@@ -410,6 +414,30 @@ async function newCatalog({ operator }: Organization): Promise<Ids> {
 async function newSkillRepository({ operator }: Organization): Promise<Ids> {
   const body = { url: 'https://git.example.com/house/skills.git' };
   return { repository_id: (await operator.POST('/api/v1/skills/repositories', { body })).data.id };
+}
+
+let house: Promise<TestRepository> | null = null;
+
+async function houseOfSkills(): Promise<TestRepository> {
+  const made = await (await startGitServer()).make('house');
+  await made.commit({ 'tidy/SKILL.md': newSkillText('tidy') });
+  return made;
+}
+
+/** One that proposes something. */
+async function fetchedSkillRepository({ operator }: Organization): Promise<Ids> {
+  house ??= houseOfSkills();
+  const { url } = await house;
+  const place = '/api/v1/skills/repositories/{repository_id}';
+  const repository_id = (await operator.POST('/api/v1/skills/repositories', { body: { url } })).data.id;
+  const params = { path: { repository_id } };
+  await operator.POST(`${place}/sync`, { params });
+  for (;;) {
+    const { data } = await operator.GET(place, { params });
+    if (data.state === 'failed') throw new Error(`The skills of the house were not fetched: ${data.error}`);
+    if (data.proposed_commit !== null) return { repository_id, commit: data.proposed_commit };
+    await sleep(50);
+  }
 }
 
 async function newestEntry({ owner: { client }, id: organization_id }: Organization): Promise<Ids> {

@@ -2,13 +2,17 @@
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import {
+  startGitServer,
+  type TestGitServer,
+  type TestRepository,
+} from '../../contract-tests/git/start-git.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { createOutbound } from '../outbound/outbound.ts';
 import { findGit } from '../skills/git-process.ts';
 import { openRelay } from '../skills/git-relay.ts';
 import { withCommit } from '../skills/git-repository.ts';
 import { type Account, coded, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
-import { startGitServer, type TestGitServer, type TestRepository } from '../test-git-server.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
 let upstream: Upstream;

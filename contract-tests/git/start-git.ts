@@ -1,5 +1,6 @@
-/** A real git server on this machine for tests, and repositories made with real git. */
+// A real git server for tests, with repositories made by git itself: it listens in their process, and goes with it.
 import { execFileSync, spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -34,6 +35,8 @@ const committer = { GIT_COMMITTER_NAME: 'Ada', GIT_COMMITTER_EMAIL: 'ada@example
 
 export async function startGitServer(): Promise<TestGitServer> {
   const folder = await mkdtemp(join(tmpdir(), 'service-git-'));
+  // Of whoever does not stop it.
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   const started: TestGitServer = {
     url: '',
     authorizations: [],
@@ -42,14 +45,14 @@ export async function startGitServer(): Promise<TestGitServer> {
     async stop() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-      await rm(folder, { recursive: true });
+      await rm(folder, { recursive: true, force: true });
     },
   };
   const server = createServer((request, response) => {
     started.authorizations.push(request.headers.authorization);
     if (started.answer?.(request, response)) return;
     serve(folder, request, response);
-  });
+  }).unref();
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo; // it listens on TCP
   return Object.assign(started, { url: `http://127.0.0.1:${port}` });
@@ -71,7 +74,7 @@ function serve(folder: string, request: IncomingMessage, response: ServerRespons
     GIT_PROTOCOL: String(request.headers['git-protocol'] ?? ''),
     REMOTE_ADDR: '127.0.0.1',
   };
-  const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const backend = spawn('git', ['http-backend'], { env, stdio: ['pipe', 'pipe', 'ignore'] });
   backend.stdin.on('error', () => undefined);
   request.pipe(backend.stdin);
   const pieces: Buffer[] = [];
