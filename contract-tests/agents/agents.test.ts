@@ -63,18 +63,35 @@ describe.each([
       expect(await answered()).toEqual(['read', 'edit', 'report']);
     });
 
-    test('tries again where the provider breaks off or is overloaded', async () => {
+    // At the first piece, in a thought, in a text, before the call of a tool.
+    test.each([
+      ['breaks off at its first piece', { kind: 'cut', after_chunks: 0 }],
+      ...[1, 2, 3, 5, 7].map(
+        (count) => [`breaks off after ${count} pieces`, { kind: 'cut', after_chunks: count }] as const,
+      ),
+      ['is overloaded', { kind: 'status', status: 529, retry_after: '1' }],
+    ] as const)('tries again where the provider %s', async (_how, fail) => {
       const [read, ...rest] = script(agent);
-      const failing = [
-        { ...read, name: 'cut', times: 1, fail: { kind: 'cut', after_chunks: 5 } },
-        { ...read, name: 'busy', times: 1, fail: { kind: 'status', status: 529, retry_after: '1' } },
-      ];
-      await live.upstream.script([...failing, ...script(agent).slice(0, 1), ...rest]);
+      await live.upstream.script([{ ...read, name: 'broken', times: 1, fail }, { ...read }, ...rest]);
       const { printed, file: after } = await begin(agent, model);
       expect(printed).toContain('It adds now');
       expect(after).toContain('return a + b');
-      expect(await answered()).toEqual(['cut', 'busy', 'read', 'edit', 'report']);
+      expect(await answered()).toEqual(['broken', 'read', 'edit', 'report']);
     });
+
+    // Each goes on in a way of its own from what it has: with half a call, or a request to resume.
+    test.each([8, 9, 10])(
+      'goes on where the provider breaks off in a call, after %i pieces',
+      async (after_chunks) => {
+        const [read] = script(agent);
+        const broken = { ...read, name: 'broken', times: 1, fail: { kind: 'cut', after_chunks } };
+        await live.upstream.script([broken, { name: 'on', reply: { text: 'I go on.' } }]);
+        const { exitCode, printed } = await begin(agent, model);
+        expect(printed).toContain('I go on.');
+        expect(exitCode).toBe(0);
+        expect((await answered()).filter((rule) => rule === 'broken')).toHaveLength(1);
+      },
+    );
   });
 });
 
