@@ -52,7 +52,8 @@ numbers = itertools.count(1)
 
 def post(path, body, token=KEY, **options):
     response = http.post(URL + path, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT, **options)
-    response.raise_for_status()
+    if response.status_code >= 400:
+        raise requests.HTTPError(f"{response.status_code} for {path}: {response.text}", response=response)
     return response
 
 
@@ -118,6 +119,11 @@ def waiting_run(prompt, question, token=KEY):
 
 def register(**more):
     return new_account(**more)["access_token"]
+
+
+def lasting_account():
+    """A key of somebody new: their token would end before the fuzzer does."""
+    return post("/api/v1/auth/api-keys", {"name": "Made for the fuzzer"}, register()).json()["key"]
 
 
 def new_account(**more):
@@ -239,7 +245,7 @@ def point_at_waiting_session(case):
 
 def point_at_permission_request(case):
     """Asks as somebody else: what is allowed for a whole workspace is never asked again in it."""
-    token = once("asker", register)
+    token = once("asker", lasting_account)
     request = run_asking_permission(token)
     case.path_parameters.update(session_id=request["session_id"], request_id=request["id"])
     case.headers["Authorization"] = f"Bearer {token}"
@@ -309,7 +315,7 @@ def point_at_doomed_agent(case):
 def new_provider_setting():
     # Disabled, so that no query of the fuzzer goes there.
     body = {**GATEWAY, "scope": "user", "name": new_name("gateway"), "disable": True}
-    token = once("owner of settings", register)
+    token = once("owner of settings", lasting_account)
     return post("/api/v1/settings/providers", body, token).json()["id"]
 
 
@@ -335,7 +341,7 @@ def point_at_custom_model(case):
     """One beside those that the setting cannot do without."""
     point_at_provider_setting(case)
     path = f"/api/v1/settings/providers/{case.path_parameters['setting_id']}/models/of-the-fuzzer"
-    headers = {"Authorization": f"Bearer {once('owner of settings', register)}"}
+    headers = {"Authorization": f"Bearer {once('owner of settings', lasting_account)}"}
     http.put(URL + path, json={}, headers=headers, timeout=TIMEOUT).raise_for_status()
     case.path_parameters["model_id"] = "of-the-fuzzer"
     case.headers.pop("If-Match", None)
@@ -346,12 +352,12 @@ def choose_known_models(case):
     case.query = {name: value for name, value in (case.query or {}).items() if name not in ("scope", "workspace_id", "organization_id")}
     if isinstance(case.body, dict):
         case.body = {name: value and "scripted:scripted-1" for name, value in case.body.items()}
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def point_at_provider_setting(case):
     case.path_parameters["setting_id"] = once("provider setting", new_provider_setting)
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def change_provider_setting(case):
@@ -400,10 +406,10 @@ def try_provider_that_answers(case):
     def make():
         base_url = urljoin(once("token server", start_token_server), "/v1")
         body = {**GATEWAY, "scope": "user", "name": new_name("gateway"), "disable": True, "base_url": base_url}
-        return post("/api/v1/settings/providers", body, once("owner of settings", register)).json()["id"]
+        return post("/api/v1/settings/providers", body, once("owner of settings", lasting_account)).json()["id"]
 
     case.path_parameters["setting_id"] = once("provider that answers", make)
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def come_back_to_connect(case):
@@ -414,13 +420,13 @@ def come_back_to_connect(case):
         "token_url": once("token server", start_token_server),
     }
     path = f"/api/v1/settings/providers/{case.path_parameters['setting_id']}/oauth/start"
-    begun = post(path, {"flow": "code", "client": client}, once("owner of settings", register)).json()
+    begun = post(path, {"flow": "code", "client": client}, once("owner of settings", lasting_account)).json()
     case.body = {"state": begun["state"], "code": "of-the-fuzzer"}
 
 
 def point_at_doomed_provider_setting(case):
     case.path_parameters["setting_id"] = new_provider_setting()
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 class McpServer(BaseHTTPRequestHandler):
@@ -475,7 +481,7 @@ def start_mcp_server():
 def new_mcp_server(**more):
     url = once("MCP server that listens", start_mcp_server)
     body = {"scope": "user", "name": new_name("mcp"), "type": "http", "url": url, **more}
-    return post("/api/v1/mcp/servers", body, once("owner of settings", register)).json()["id"]
+    return post("/api/v1/mcp/servers", body, once("owner of settings", lasting_account)).json()["id"]
 
 
 # What of a server only the whole of it can be right or wrong about, and what the operator alone may say.
@@ -494,27 +500,27 @@ def point_at_mcp_server(case):
     if case.query:
         case.query = {name: value for name, value in case.query.items() if name not in ("workspace_id", "cursor")}
     case.path_parameters["server_id"] = once("MCP server", new_mcp_server)
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def change_mcp_server(case):
     body = {name: value for name, value in case.body.items() if name not in MCP_PARTS}
     case.body = {**body, "disabled": True, "name": new_name("mcp")}
     case.path_parameters["server_id"] = once("MCP server to change", new_mcp_server)
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def come_back_to_mcp_server(case):
     """The person has refused: an attempt that there is, without a token."""
     path = f"/api/v1/mcp/servers/{once('MCP server', new_mcp_server)}/oauth/start"
-    begun = post(path, {}, once("owner of settings", register)).json()
+    begun = post(path, {}, once("owner of settings", lasting_account)).json()
     state = parse_qs(urlsplit(begun["authorize_url"]).query)["state"][0]
     case.query = {"state": state, "error": "access_denied"}
 
 
 def point_at_doomed_mcp_server(case):
     case.path_parameters["server_id"] = new_mcp_server(disabled=True)
-    act_as(case, once("owner of settings", register))
+    act_as(case, once("owner of settings", lasting_account))
 
 
 def new_file():
