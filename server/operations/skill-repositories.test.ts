@@ -534,6 +534,7 @@ test('a name that leads to a private place by then is not asked', async () => {
   const parts = {
     program: findGit() ?? 'git',
     directory: scratch(),
+    owner: 'test',
     fetch: outbound.fetchFor('account', { headersMs: 2000 }),
     signal: AbortSignal.timeout(20_000),
   };

@@ -64,10 +64,15 @@ export function findGit(): string | null {
   return findExecutable('git');
 }
 
+/** Whose scratch folder it is: what a dead process has left can be removed. */
+export function ownerOfScratch(name: string): string {
+  return decodeURIComponent(name.split('~', 1)[0] ?? '');
+}
+
 /** Throws where the folder cannot be made. */
-export async function openGit(program: string, directory: string): Promise<Git> {
+export async function openGit(program: string, directory: string, owner: string): Promise<Git> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const folder = await mkdtemp(join(directory, 'fetch-'));
+  const folder = await mkdtemp(join(directory, `${encodeURIComponent(owner)}~`));
   const repository = join(folder, 'repository.git');
   const env = {
     PATH: process.env.PATH ?? '/usr/bin:/bin',

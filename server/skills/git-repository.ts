@@ -33,6 +33,8 @@ export interface GitParts {
   readonly program: string;
   /** Where scratch folders are made. */
   readonly directory: string;
+  /** Names this process. */
+  readonly owner: string;
   readonly fetch: OutboundFetch;
   readonly signal: AbortSignal;
 }
@@ -46,10 +48,10 @@ const fetched = 'refs/service/fetched';
 /** What `use` makes of the commit. Nothing is left on disk. Throws `RepositoryFault`. */
 export async function withCommit<T>(
   wanted: WantedCommit,
-  { program, directory, fetch, signal }: GitParts,
+  { program, directory, owner, fetch, signal }: GitParts,
   use: (commit: FetchedCommit) => Promise<T>,
 ): Promise<T> {
-  const git = await openGit(program, directory);
+  const git = await openGit(program, directory, owner);
   try {
     await plainly(git, ['init', '--quiet', '--bare', '--template='], signal);
     const commit = await fetchCommit(git, wanted, fetch, signal);

@@ -20,7 +20,7 @@ import type {
   Store,
   TaggedSkillRepository,
 } from '../store/store.ts';
-import { findGit } from './git-process.ts';
+import { findGit, ownerOfScratch } from './git-process.ts';
 import { mostPackBytes, withCommit } from './git-repository.ts';
 import { shownProposal } from './proposed-skills.ts';
 import { RepositoryFault } from './repository-fault.ts';
@@ -75,11 +75,11 @@ export const repositoryLimits: OutboundLimits = {
 const syncMs = 180_000;
 /** How often a process looks for what others were asked for or have left. */
 const lookEveryMs = 5_000;
-/** What a killed process has left in a scratch folder. */
+/** Where nobody can tell whether the process of a scratch folder is dead. */
 const leftoverMs = 3_600_000;
 
 export function openSkillRepositories(parts: SkillRepositoryParts): SkillRepositoryBook {
-  const { store, clock, log, lease, directory } = parts;
+  const { store, clock, log, lease } = parts;
   const records = store.skillRepositories;
   const ending = new AbortController();
   let looking: Promise<void> = Promise.resolve();
@@ -123,7 +123,7 @@ export function openSkillRepositories(parts: SkillRepositoryParts): SkillReposit
       return shownProposal(id, proposal);
     },
     start() {
-      void sweep(directory, log);
+      void sweep(parts);
       look();
       timer = setInterval(look, lookEveryMs).unref();
     },
@@ -235,7 +235,7 @@ async function keepClaim(
 }
 
 async function foundIn(
-  { sealing, fetch, directory, log }: SkillRepositoryParts,
+  { sealing, fetch, directory, owner, log }: SkillRepositoryParts,
   claimed: ClaimedSync,
   signal: AbortSignal,
 ): Promise<FoundRepository | { readonly error: string }> {
@@ -247,7 +247,7 @@ async function foundIn(
       claimed.sealed_token === null ? null : sealing.open(claimed.sealed_token, rowOf(id)).toString();
     const url = claimed.url.replace(/\/+$/, '');
     const wanted = { url, ref, subfolder, username, token, pinnedCommit: claimed.pinned_commit };
-    const git = { program, directory, fetch, signal };
+    const git = { program, directory, owner, fetch, signal };
     return await withCommit(wanted, git, (commit) => skillsIn(commit, subfolder));
   } catch (error) {
     if (error instanceof RepositoryFault) return { error: error.message };
@@ -257,12 +257,13 @@ async function foundIn(
   }
 }
 
-async function sweep(directory: string, log: Log): Promise<void> {
+async function sweep({ directory, hasDied, log }: SkillRepositoryParts): Promise<void> {
   const names = await readdir(directory).catch(() => []);
   for (const name of names) {
     const path = join(directory, name);
     try {
-      if (Date.now() - (await stat(path)).mtimeMs < leftoverMs) continue;
+      const isOld = Date.now() - (await stat(path)).mtimeMs >= leftoverMs;
+      if (!isOld && !hasDied(ownerOfScratch(name))) continue;
       await rm(path, { recursive: true, force: true });
     } catch (error) {
       log.error({ err: error, path }, 'what a killed process has fetched could not be removed');
