@@ -11,7 +11,7 @@ const limitMs = 4000;
 
 /** The programs that tools are better with. */
 const helpful = [
-  { name: 'git', without: 'nobody can tell what the agent changed' },
+  { name: 'git', without: 'nobody can tell what the agent changed, and no server fetches skills' },
   { name: 'rg', without: 'searches are slower', install: 'ripgrep' },
 ] as const;
 
