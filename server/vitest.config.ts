@@ -18,9 +18,11 @@ const alone = [
   'store/storage/*.test.ts',
 ];
 
-/** Whatever stands in these folders and is not named above. */
-const together =
-  '{config,http,identity,knowledge,operations,outbound,provider-settings,runtime,store}/**/*.test.ts';
+/** They start the program, as those beside it do. */
+const programs = 'maintenance/**/*.test.ts';
+
+/** Whatever stands in a folder and is not named above: a new folder is not forgotten. */
+const together = '*/**/*.test.ts';
 
 const common = {
   // What hangs is found all the same; on a machine that is busy with other things, what takes a second may take thirty.
@@ -37,10 +39,16 @@ export default defineConfig({
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
     maxWorkers: 2,
     projects: [
-      { test: { ...common, name: 'alone', include: ['*.test.ts', 'maintenance/**/*.test.ts', ...alone] } },
+      { test: { ...common, name: 'alone', include: ['*.test.ts', programs, ...alone] } },
       {
         // To import the server takes longer than most of these files: they share what a worker has imported.
-        test: { ...common, name: 'together', include: [together], exclude: alone, isolate: false },
+        test: {
+          ...common,
+          name: 'together',
+          include: [together],
+          exclude: ['**/node_modules/**', programs, ...alone],
+          isolate: false,
+        },
       },
     ],
   },

@@ -17,7 +17,7 @@ export function previewTimes(terms: ScheduleTerms, after: number): ScheduledTime
     times.push({
       at: new Date(at).toISOString(),
       local: localTime(at, timezone),
-      note: noteOn(before, at, timezone),
+      note: noteOn(before, at, timezone, schedule.shows(at)),
     });
     before = at;
   }
@@ -25,10 +25,11 @@ export function previewTimes(terms: ScheduleTerms, after: number): ScheduledTime
 }
 
 /** Two changes between two times, as from one year to the next, are nothing to be told of. */
-function noteOn(before: number, at: number, timezone: string): string | null {
+function noteOn(before: number, at: number, timezone: string, isShown: boolean): string | null {
   const change = offsetAt(at, timezone) - offsetAt(before, timezone);
   const notes = [
     ...(change === 0 ? [] : [changeNote(before, at, change, timezone)]),
+    ...(isShown ? [] : ['They leave out a time of the pattern, which comes right after.']),
     ...(comesTwice(at, timezone) ? ['The clocks show this time twice on that day.'] : []),
   ];
   return notes.length === 0 ? null : notes.join(' ');

@@ -60,6 +60,56 @@ describe('cron in a time zone', () => {
       ['2027-04-02T14:45Z', '2027-04-03T14:45Z', '2027-04-04T15:15Z'],
     ],
     [
+      'with seconds, too: Berlin leaves it out',
+      ...(['30 30 2 * * *', 'Europe/Berlin', '2027-03-27T00:00Z'] as const),
+      ['2027-03-27T01:30:30.000Z', '2027-03-28T01:00Z', '2027-03-29T00:30:30.000Z'],
+    ],
+    [
+      'with seconds, too: Berlin shows it twice',
+      ...(['30 30 2 * * *', 'Europe/Berlin', '2027-10-30T00:00Z'] as const),
+      ['2027-10-30T00:30:30.000Z', '2027-10-31T00:30:30.000Z', '2027-11-01T01:30:30.000Z'],
+    ],
+    [
+      'with seconds, too: New York leaves it out',
+      ...(['15 30 2 * * *', 'America/New_York', '2027-03-13T00:00Z'] as const),
+      ['2027-03-13T07:30:15.000Z', '2027-03-14T07:00Z', '2027-03-15T06:30:15.000Z'],
+    ],
+    [
+      'with seconds, too: New York shows it twice',
+      ...(['15 30 1 * * *', 'America/New_York', '2027-11-06T00:00Z'] as const),
+      ['2027-11-06T05:30:15.000Z', '2027-11-07T05:30:15.000Z', '2027-11-08T06:30:15.000Z'],
+    ],
+    [
+      'with seconds, too: Lord Howe leaves it out',
+      ...(['45 15 2 * * *', 'Australia/Lord_Howe', '2027-10-01T00:00Z'] as const),
+      ['2027-10-01T15:45:45.000Z', '2027-10-02T15:30Z', '2027-10-03T15:15:45.000Z'],
+    ],
+    [
+      'with seconds, too: Lord Howe shows it twice',
+      ...(['45 45 1 * * *', 'Australia/Lord_Howe', '2027-04-02T00:00Z'] as const),
+      ['2027-04-02T14:45:45.000Z', '2027-04-03T14:45:45.000Z', '2027-04-04T15:15:45.000Z'],
+    ],
+    [
+      'one of two times of a day that the clocks leave out is not lost',
+      ...(['30 2,14 * * *', 'Europe/Berlin', '2027-03-28T00:00Z'] as const),
+      ['2027-03-28T01:00Z', '2027-03-28T12:30Z', '2027-03-29T00:30Z'],
+    ],
+    [
+      'one of two times of a day that the clocks show twice comes once',
+      ...(['30 2,14 * * *', 'Europe/Berlin', '2027-10-31T00:00Z'] as const),
+      ['2027-10-31T00:30Z', '2027-10-31T13:30Z', '2027-11-01T01:30Z'],
+    ],
+    [
+      'several that are left out come once, together',
+      ...(['0,30 1-2 * * *', 'America/New_York', '2027-03-14T05:00Z'] as const),
+      ['2027-03-14T06:00Z', '2027-03-14T06:30Z', '2027-03-14T07:00Z', '2027-03-15T05:00Z'],
+    ],
+    [
+      'what comes every twenty minutes goes by the clocks of Lord Howe, in both half hours',
+      ...(['*/20 * * * *', 'Australia/Lord_Howe', '2027-04-03T14:30Z'] as const),
+      ['2027-04-03T14:40Z', '2027-04-03T15:10Z', '2027-04-03T15:30Z', '2027-04-03T15:50Z'],
+    ],
+    [
       'Kolkata has no daylight saving',
       ...(['30 2 * * *', 'Asia/Kolkata', '2027-03-26T12:00Z'] as const),
       ['2027-03-26T21:00Z', '2027-03-27T21:00Z'],
@@ -177,6 +227,59 @@ describe('what has become due', () => {
   });
 });
 
+describe.each([
+  ['Europe/Berlin', '2027-03-28T01:00Z', '2027-10-31T01:00Z'],
+  ['America/New_York', '2027-03-14T07:00Z', '2027-11-07T06:00Z'],
+  ['Australia/Lord_Howe', '2027-10-02T15:30Z', '2027-04-03T15:00Z'],
+])('where the clocks of %s change', (timezone, ...changes) => {
+  test.each(changes)('at %s intervals and what happens once follow time that passes', (change) => {
+    const moment = Date.parse(change);
+    const every = scheduleOf({ ...nothing, timezone, interval_s: 900, anchor_at: moment - 1_800_000 });
+    const found = [];
+    for (let last: number | null = moment - 1_800_000; last !== null && found.length < 5; ) {
+      last = every.after(last);
+      found.push(((last ?? 0) - moment) / minute);
+    }
+    expect(found).toEqual([-15, 0, 15, 30, 45]);
+    const once = { ...nothing, timezone, run_at: moment };
+    expect([scheduleOf(once).after(moment - 1), scheduleOf(once).after(moment)]).toEqual([moment, null]);
+  });
+
+  test.each(changes)('at %s each time of a job is due once, however often a process looks', (change) => {
+    const moment = Date.parse(change);
+    const daily = { ...job, interval_s: null, cron: '15,45 1,2 * * *', timezone };
+    const due: number[] = [];
+    let next = nextTime(daily, moment - 86_400_000)?.at ?? Number.NaN;
+    // A clock that is set, every ten minutes of three days.
+    for (let now = moment - 86_400_000; now < moment + 2 * 86_400_000; now += 10 * minute) {
+      const slots = slotsUntil(daily, next, now);
+      due.push(...slots.due.map((slot) => slot.at));
+      next = slots.next?.at ?? Number.NaN;
+    }
+    expect(new Set(due).size).toBe(due.length);
+    const walls = due.map((time) => new Date(time).toLocaleString('sv', { timeZone: timezone }));
+    expect(new Set(walls).size).toBe(walls.length);
+    // Four a day; in spring those that are left out come as one.
+    expect(due.length).toBeGreaterThanOrEqual(10);
+    expect(due.length).toBeLessThanOrEqual(13);
+  });
+});
+
+test.each([
+  ['30 2 * * *', 'America/New_York', '2027-03-13T12:00Z', /forward by 60 minutes.*They leave out a time/],
+  [
+    '15 15 2 * * *',
+    'Australia/Lord_Howe',
+    '2027-10-02T12:00Z',
+    /forward by 30 minutes.*They leave out a time/,
+  ],
+  ['30 1 * * *', 'America/New_York', '2027-11-06T12:00Z', /show this time twice/],
+  ['45 1 * * *', 'Australia/Lord_Howe', '2027-04-02T20:00Z', /show this time twice/],
+  ['0 4 * * *', 'Europe/Berlin', '2027-03-27T12:00Z', /forward by 60 minutes[^.]*\.$/],
+])('the preview of %s in %s after %s says what the clocks do', (cron, timezone, after, note) => {
+  expect(previewTimes({ ...nothing, cron, timezone }, Date.parse(after))[0]?.note).toMatch(note);
+});
+
 test('a preview says what daylight saving has to do with its times', () => {
   const terms = { ...nothing, cron: '30 2 * * *', timezone: 'Europe/Berlin' };
   const spring = previewTimes(terms, Date.parse('2027-03-27T12:00Z'));
@@ -184,7 +287,7 @@ test('a preview says what daylight saving has to do with its times', () => {
   expect(spring[0]).toEqual({
     at: '2027-03-28T01:00:00.000Z',
     local: '2027-03-28T03:00:00+02:00',
-    note: 'Clocks go forward by 60 minutes before it: 2027-03-28T01:59:59+01:00 is followed by 2027-03-28T03:00:00+02:00.',
+    note: 'Clocks go forward by 60 minutes before it: 2027-03-28T01:59:59+01:00 is followed by 2027-03-28T03:00:00+02:00. They leave out a time of the pattern, which comes right after.',
   });
   expect(spring[1]?.note).toBeNull();
   const autumn = previewTimes(terms, Date.parse('2027-10-30T12:00Z'));

@@ -15,6 +15,8 @@ export interface ScheduleTerms {
 export interface Schedule {
   /** The first time after this one; null where there is none. */
   after(instant: number): number | null;
+  /** Whether the clocks show what was asked for; where they leave that out, a time comes at another one. */
+  shows(instant: number): boolean;
 }
 
 /** Nobody wants an agent run more often, least of all by a slip in a pattern. */
@@ -28,12 +30,13 @@ export function scheduleOf(terms: ScheduleTerms): Schedule {
   requireTimezone(terms.timezone);
   if (cron !== null) return cronSchedule(cron, terms.timezone);
   if (interval_s !== null) return intervalSchedule(interval_s * 1000, anchor_at);
-  return { after: (instant) => (run_at !== null && run_at > instant ? run_at : null) };
+  return { after: (instant) => (run_at !== null && run_at > instant ? run_at : null), shows: () => true };
 }
 
 function intervalSchedule(intervalMs: number, anchor: number): Schedule {
   return {
     after: (instant) => anchor + Math.max(1, Math.floor((instant - anchor) / intervalMs) + 1) * intervalMs,
+    shows: () => true,
   };
 }
 
@@ -42,14 +45,18 @@ function cronSchedule(pattern: string, timezone: string): Schedule {
   if (fields !== 5 && fields !== 6)
     throw refusal('/cron', `It has ${fields} fields; write five, or six with seconds first.`, 'cron');
   const cron = read(pattern, timezone);
-  const schedule = { after: (instant: number) => cron.nextRun(new Date(instant))?.getTime() ?? null };
+  const schedule = {
+    after: (instant: number) => cron.nextRun(new Date(instant))?.getTime() ?? null,
+    shows: (instant: number) => cron.match(new Date(instant)),
+  };
   if (fields === 6) requireSpacing(schedule);
   return schedule;
 }
 
 function read(pattern: string, timezone: string): Cron {
   try {
-    return new Cron(pattern, { timezone, paused: true });
+    // Otherwise `30 2,14 * * *` would lose a time in spring, and come twice in autumn.
+    return new Cron(pattern, { timezone, paused: true, fixedTimeRule: 'no-wildcard' });
   } catch (error) {
     // Its messages say which field is wrong, after its own name.
     const why = error instanceof Error ? error.message.replace(/^\w+: /, '') : 'It cannot be read.';

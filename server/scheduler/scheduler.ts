@@ -128,12 +128,17 @@ async function settle<Claimed extends ClaimedJobRun>(
     log.error({ err: error, ...about(claimed) }, 'a run of a job could not begin');
     return records.fail(claimed, internal);
   }
-  if (passing.includes(error.code)) return records.giveBack(claimed, new Date(now().getTime() + pauseMs));
+  if (isPassing(error)) return records.giveBack(claimed, new Date(now().getTime() + pauseMs));
   log.info({ ...about(claimed), code: error.code }, 'a run of a job could not begin');
   return records.fail(claimed, { code: error.code, message: error.message });
 }
 
 const passing: readonly ProblemCode[] = ['draining', 'overloaded', 'queue_full', 'database_unavailable'];
+
+/** Nothing is wrong with the run but the moment: other runs of the same people are in its way. */
+function isPassing({ code, quota }: Problem): boolean {
+  return passing.includes(code) || quota?.resource === 'concurrent_runs';
+}
 
 const internal = {
   code: 'internal_error',

@@ -4,7 +4,7 @@ import type { JobPauseReason, PermissionRule, RunError } from '../contract/api.t
 import { recordAudit } from './audit.ts';
 import { askToStop, insertJobRun } from './job-queue.ts';
 import { auditOfJob, type JobRow, type JobRunRow, tellFinished, tellJob } from './job-rows.ts';
-import { endAttempt } from './job-run-ends.ts';
+import { endAttempt, mayPass } from './job-run-ends.ts';
 import { claimable } from './job-runs.ts';
 import { pauseJob, stamp } from './jobs.ts';
 import type { StoreParts } from './parts.ts';
@@ -242,7 +242,7 @@ async function failStart(
   now: number,
 ): Promise<void> {
   const attempt = { ...row, attempts: row.attempts + 1, error: JSON.stringify(error) };
-  await endAttempt(sql, job, attempt, { status: 'failed', mayPass: true }, now);
+  await endAttempt(sql, job, attempt, { status: 'failed', mayPass: mayPass(error) }, now);
 }
 
 async function bury(
