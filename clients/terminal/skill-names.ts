@@ -60,5 +60,7 @@ function ambiguous(given: string, found: readonly Skill[]): string {
 function notAdded(given: string, { source }: Skill, scope: SkillScope | undefined): string {
   if (scope !== undefined) return `Nobody has added a skill ${given} with the scope ${scope}.`;
   if (source === 'builtin') return `${given} comes with the service: service skills disable hides it.`;
+  if (source === 'repository')
+    return `${given} comes from a repository: change it there, or hide it with service skills disable.`;
   return `${given} lies in a folder: change it there, or hide it with service skills disable.`;
 }

@@ -1,6 +1,7 @@
 /** Skills on the command line. */
 import { type Command, Option } from 'commander';
 import { jsonOption, serverOption, withExample } from './describe.ts';
+import { addSkillRepositories } from './skill-repositories.ts';
 
 const nameMeaning = 'its name, or the id where several have the name';
 const placeMeaning = 'a folder with a SKILL.md, a SKILL.md, or a zip archive';
@@ -15,6 +16,7 @@ export function addSkills(program: Command): void {
   addReading(skills);
   addMaking(skills);
   addSteering(skills);
+  addSkillRepositories(skills);
 }
 
 /** `skills list` and `skills show`. */

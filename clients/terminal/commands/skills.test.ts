@@ -1,18 +1,20 @@
-/** `service skills`: looked at, added from folders, files and archives, replaced, hidden and removed on a server; listed here. */
+/** `service skills`: looked at, added from folders, files and archives, replaced, hidden and removed on a server, repositories among them; listed here. */
 import { chmodSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { zipSync } from 'fflate';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { startGitServer } from '../../../contract-tests/git/start-git.ts';
 import { launcher, testHome } from '../test-command.ts';
+import type { Ended } from '../test-process.ts';
 import { startTestServer } from '../test-server.ts';
-import { openTestTerminal } from '../test-terminal.ts';
+import { openTestTerminal, type TestTerminal } from '../test-terminal.ts';
 
 function skillText(name: string, description = 'Writes release notes.'): string {
   return `---\nname: ${name}\ndescription: ${description}\n---\nRead the commits first.\n`;
 }
 
 test('on a server skills are added, shown, replaced, hidden and removed', async () => {
-  const server = await startTestServer();
+  const server = await startTestServer({}, { SERVICE_OUTBOUND_ALLOW: '127.0.0.1' });
   const home = testHome();
   const variables = { SERVICE_API_KEY: server.operatorKey };
   const there = (words: readonly string[]) => ['skills', ...words, '--server', server.url];
@@ -90,7 +92,62 @@ test('on a server skills are added, shown, replaced, hidden and removed', async 
     code: 0,
     stderr: expect.stringContaining('not offered it all the same: disabled (organization)'),
   });
+
+  await lookAndApply(skills, open);
 }, 120_000);
+
+/** A repository of skills from its first look to its removal, with a real git server. */
+async function lookAndApply(
+  skills: (...words: string[]) => Promise<Ended>,
+  open: (...words: string[]) => Promise<TestTerminal>,
+): Promise<void> {
+  const git = await startGitServer();
+  onTestFinished(() => git.stop());
+  const { url, commit } = await git.make('house');
+  const first = await commit({
+    'notes/SKILL.md': skillText('notes'),
+    'notes/run.sh': '#!/bin/sh\n',
+    'broken/SKILL.md': '---\nname: broken one\n---\n',
+  });
+  const repositories = (...words: string[]) => skills('repositories', ...words);
+  const added = await repositories('add', url, '--name', 'house');
+  expect(added).toMatchObject({ code: 0, stderr: expect.stringContaining('repositories apply "house"') });
+  expect(added.stdout).toMatch(
+    /^Added house \(skr_\w+\)\nhouse at \w{7}; nothing of it is used\n! broken is invalid, and left out\n {2}error: SKILL\.md:2: /,
+  );
+  expect(added.stdout).toMatch(/\n {4}\+Read the commits first\.\n {2}\+ run\.sh {2}10 bytes, a program\n/);
+  expect(await repositories('apply', 'house')).toMatchObject({ code: 2, stdout: '' });
+  const other = await repositories('apply', 'house', '--commit', '1234567');
+  expect(other).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(first) });
+  expect((await repositories('apply', 'house', '--commit', first.slice(0, 12))).stdout).toBe(
+    `1 skill of house at ${first.slice(0, 7)} is used\n`,
+  );
+  expect((await skills('list')).stdout).toMatch(/^notes\trepository\t/m);
+  const same = await repositories('sync', 'house');
+  expect(same).toMatchObject({ code: 0, stdout: expect.stringContaining('1 skill unchanged'), stderr: '' });
+
+  const second = await commit({ 'notes/SKILL.md': skillText('notes', 'Evil \u001b[2J') });
+  const synced = JSON.parse((await repositories('sync', 'house', '--json')).stdout);
+  expect(synced).toMatchObject({ state: 'proposed', proposal: { commit: second, applied_commit: first } });
+  const applying = await open('repositories', 'apply', 'house');
+  const asked = await applying.shows('Use these skills of house for all runs? [y/N]');
+  expect(asked).toContain('- run.sh');
+  expect(asked).toContain('Evil \\e[2J');
+  await applying.press('Enter');
+  expect(await applying.end()).toMatchObject({ screen: expect.stringContaining('Nothing was changed.') });
+  git.answer = (_request, response) => {
+    response.writeHead(500).end();
+    return true;
+  };
+  const failed = await repositories('sync', 'house');
+  expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('house was not fetched: ') });
+  const shown = await repositories('show', 'house');
+  expect(shown.stdout).toBe(`house (${url}): nothing new, ${first.slice(0, 7)} is used\n`);
+  expect(shown.stderr).toContain('the last sync failed');
+  expect((await repositories('list')).stdout).toMatch(/^house\tfailed\t\w{7}\t1\thttp.*\tskr_/);
+  expect((await repositories('remove', 'house', '--yes')).stdout).toMatch(/^Removed house \(skr_\w+\)\n$/);
+  expect((await repositories('list')).stderr).toContain('There is no repository of skills');
+}
 
 test('what is wrong is said with file and line, here too, and nothing is kept', async () => {
   const home = testHome();

@@ -1,0 +1,59 @@
+/** What a repository of skills proposes, for a person to read before anything of it is used. */
+import type { SkillFault, SkillRepositoryProposal } from '@service/client/api';
+import { counted, paint, printable, type Style } from './output.ts';
+
+type ProposedSkill = SkillRepositoryProposal['skills'][number];
+type ProposedFile = ProposedSkill['files'][number];
+
+const looks: Readonly<Record<ProposedSkill['change'], readonly [string, Style]>> = {
+  added: ['+', 'green'],
+  changed: ['~', 'yellow'],
+  removed: ['-', 'red'],
+  unchanged: ['=', 'dim'],
+  invalid: ['!', 'red'],
+};
+
+/** Each skill that would change with the differences of its files, and what is left out. */
+export function describeProposal({ skills, skipped }: SkillRepositoryProposal): string {
+  const unchanged = skills.filter(({ change }) => change === 'unchanged').length;
+  return [
+    ...skills.filter(({ change }) => change !== 'unchanged').flatMap(linesOf),
+    ...(unchanged > 0 ? [paint('dim', `${counted(unchanged, 'skill')} unchanged`)] : []),
+    ...skipped.map((fault) => paint('dim', `left out: ${sentenceOf(fault)}`)),
+  ].join('\n');
+}
+
+function linesOf({ name, change, description, errors, files }: ProposedSkill): string[] {
+  const [sign, style] = looks[change];
+  const about = description === null ? '' : `  ${printable(description)}`;
+  return [
+    `${paint(style, `${sign} ${printable(name)}`)} ${change === 'invalid' ? 'is invalid, and left out' : change}`,
+    ...(change === 'removed' || about === '' ? [] : [about]),
+    ...errors.map((fault) => `  ${paint('red', 'error:')} ${sentenceOf(fault)}`),
+    ...files.flatMap(linesOfFile),
+  ];
+}
+
+function linesOfFile({ path, change, size, executable, diff }: ProposedFile): string[] {
+  const [sign, style] = looks[change];
+  const facts = [...(size === null ? [] : [`${size} bytes`]), ...(executable ? ['a program'] : [])].join(
+    ', ',
+  );
+  // The first two lines name the file once more.
+  const changes = diff?.trimEnd().split('\n').slice(2) ?? [];
+  return [
+    `  ${paint(style, `${sign} ${printable(path)}`)}  ${facts}`.trimEnd(),
+    ...changes.map((line) => `    ${painted(printable(line, { lines: true }))}`),
+  ];
+}
+
+function painted(line: string): string {
+  if (line.startsWith('+')) return paint('green', line);
+  if (line.startsWith('-')) return paint('red', line);
+  return line.startsWith('@@') ? paint('cyan', line) : line;
+}
+
+function sentenceOf({ path, line, message }: SkillFault): string {
+  const place = path === null ? '' : `${path}${line === null ? '' : `:${line}`}: `;
+  return printable(`${place}${message}`);
+}
