@@ -37,7 +37,7 @@ const cases = [
 ] as const;
 
 test('what a body names by chance may be missing, and never what a link has made', async () => {
-  const names = ['URL', 'KEY', 'KEY_ID', 'OPERATOR_KEY', 'EMAIL', 'PASSWORD', 'MODEL'];
+  const names = ['URL', 'KEY', 'KEY_ID', 'OPERATOR_KEY', 'EMAIL', 'PASSWORD', 'MODEL', 'GIT_URL'];
   const variables = Object.fromEntries(names.map((name) => [`FUZZ_${name}`, 'unused']));
   const { stdout } = await promisify(execFile)(
     python,

@@ -2,6 +2,7 @@
 import { createServiceClient } from '@service/client';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { operations } from '../contract.ts';
+import { startGitServer, type TestGitServer, type TestRepository } from '../git/start-git.ts';
 import { newDatabase } from '../new-database.ts';
 import { type OpenId, openIdVariables, startOpenId } from '../openid/start-openid.ts';
 import { type Server, startServer } from '../start-server.ts';
@@ -24,6 +25,9 @@ const postgres = process.env.FUZZ_ON === 'postgres' ? inject('postgresUrl') : nu
 
 let upstream: Upstream;
 let openid: OpenId;
+let git: TestGitServer;
+/** A repository of skills. */
+let house: TestRepository;
 const servers: Server[] = [];
 let results: readonly FuzzResult[];
 let failures: FuzzResult['report']['failures'];
@@ -34,6 +38,9 @@ beforeAll(async () => {
   upstream = await startUpstream();
   openid = await startOpenId();
   await openid.person({ sub: 'fuzz', email: 'fuzz@corp.example', email_verified: true });
+  git = await startGitServer();
+  house = await git.make('house');
+  await house.commit({ 'tidy/SKILL.md': '---\nname: tidy\ndescription: Tidies up.\n---\nDo it well.\n' });
   results = await Promise.all(shares.map(fuzz));
   failures = results.flatMap(({ report }) => report.failures);
   console.log(shareOfSuccesses());
@@ -43,6 +50,7 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const server of servers) await server.stop();
   await openid?.stop();
+  await git?.stop();
   await upstream?.stop();
 });
 
@@ -59,7 +67,7 @@ async function fuzz(share: FuzzShare): Promise<FuzzResult> {
     },
   });
   servers.push(server);
-  return runFuzzer(server, share);
+  return runFuzzer(server, house.url, share);
 }
 
 describe.each(operations)('$operationId', ({ operationId, label, successStatuses }) => {

@@ -33,6 +33,7 @@ OPERATOR_KEY = os.environ["FUZZ_OPERATOR_KEY"]
 EMAIL = os.environ["FUZZ_EMAIL"]
 PASSWORD = os.environ["FUZZ_PASSWORD"]
 MODEL = os.environ["FUZZ_MODEL"]
+GIT_URL = os.environ["FUZZ_GIT_URL"]
 STATUSES_FILE = os.environ["FUZZ_STATUSES_FILE"]
 
 # As schemathesis.toml has it for the cases.
@@ -686,9 +687,53 @@ def point_at_doomed_skill(case):
     case.path_parameters["skill_id"] = new_skill()
 
 
-def new_skill_repository():
-    body = {"url": "https://git.example.com/fuzz/skills.git", "name": new_name("repository")}
-    return post("/api/v1/skills/repositories", body, OPERATOR_KEY).json()["id"]
+REPOSITORIES = "/api/v1/skills/repositories"
+
+
+def new_skill_repository(url="https://git.example.com/fuzz/skills.git"):
+    make_room_for_repositories()
+    return post(REPOSITORIES, {"url": url, "name": new_name("repository")}, OPERATOR_KEY).json()["id"]
+
+
+def make_room_for_repositories():
+    """There are no more than fifty, and each case that adds one leaves it."""
+    headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
+    there = http.get(f"{URL}{REPOSITORIES}?limit=100", headers=headers, timeout=TIMEOUT).json()["data"]
+    if len(there) < 40:
+        return
+    needed = [kept.get("skill repository"), kept.get("proposing repository")]
+    for one in there:
+        if one["id"] not in needed:
+            http.delete(f"{URL}{REPOSITORIES}/{one['id']}", headers=headers, timeout=TIMEOUT)
+
+
+def proposing_repository():
+    """One that was fetched from a real git server, and what it proposes."""
+    made = new_skill_repository(GIT_URL)
+    post(f"{REPOSITORIES}/{made}/sync", None, OPERATOR_KEY)
+    headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
+    for _ in range(400):
+        one = http.get(f"{URL}{REPOSITORIES}/{made}", headers=headers, timeout=TIMEOUT).json()
+        if one["state"] != "syncing":
+            break
+        time.sleep(0.05)
+    if one["proposed_commit"] is None:
+        raise RuntimeError(f"The repository {made} proposes nothing: {one}")
+    return made, one["proposed_commit"]
+
+
+def point_at_proposal(case):
+    act_as(case, OPERATOR_KEY)
+    case.path_parameters["repository_id"] = once("proposing repository", lambda: proposing_repository()[0])
+
+
+def apply_proposal(case):
+    """What was applied is proposed no more: a few succeed, and the others are told so."""
+    act_as(case, OPERATOR_KEY)
+    if is_valid(case) and isinstance(case.body, dict) and next(once("applications", lambda: iter(range(3))), None) is not None:
+        case.path_parameters["repository_id"], case.body["commit"] = proposing_repository()
+    else:
+        case.path_parameters["repository_id"] = once("skill repository", new_skill_repository)
 
 
 def point_at_skill_repository(case):
@@ -707,14 +752,14 @@ def point_at_doomed_skill_repository(case):
 
 def add_skill_repository(case):
     act_as(case, OPERATOR_KEY)
+    make_room_for_repositories()
     name_a_git_server(case)
 
 
 def name_a_git_server(case):
     """The contract cannot say which URLs git is asked by; nor is a token sent to another server than it was given for."""
-    if isinstance(case.body, dict) and is_valid(case):
-        if "url" in case.body:
-            case.body["url"] = "https://git.example.com/fuzz/skills.git"
+    if isinstance(case.body, dict) and is_valid(case) and "url" in case.body:
+        case.body["url"] = "https://git.example.com/fuzz/skills.git"
 
 
 def make_own_skill(case):
@@ -1358,8 +1403,8 @@ POINTERS = {
     "addSkillRepository": add_skill_repository,
     "getSkillRepository": point_at_skill_repository,
     "updateSkillRepository": point_at_skill_repository,
-    "getSkillRepositoryProposal": point_at_skill_repository,
-    "applySkillRepository": point_at_skill_repository,
+    "getSkillRepositoryProposal": point_at_proposal,
+    "applySkillRepository": apply_proposal,
     "syncSkillRepository": point_at_skill_repository,
     "removeSkillRepository": point_at_doomed_skill_repository,
     "listCorpora": list_in_default_workspace,

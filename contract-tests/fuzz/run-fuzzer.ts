@@ -41,6 +41,7 @@ const account = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
 export async function runFuzzer(
   { url, operatorKey }: { readonly url: string; readonly operatorKey: string },
+  gitUrl: string,
   { phases, operationIds }: FuzzShare,
 ): Promise<FuzzResult> {
   const folder = await mkdtemp(join(tmpdir(), 'service-fuzz-'));
@@ -62,6 +63,7 @@ export async function runFuzzer(
         ...process.env,
         ...(await credentials(url)),
         FUZZ_OPERATOR_KEY: operatorKey,
+        FUZZ_GIT_URL: gitUrl,
         FUZZ_STATUSES_FILE: statuses,
       },
     },

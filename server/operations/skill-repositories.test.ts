@@ -231,6 +231,12 @@ test('an agent loads the skill of a repository, and its script is asked about as
   expect(ran).not.toContain('polished');
   expect(ran).toMatch(/denied|not allowed|nobody/i);
   await upstream.script([{ reply: { text: 'Done.' } }]);
+  const { token } = ada;
+  const [session] = (await app.request('GET', '/api/v1/sessions?limit=1', { token })).body.data;
+  const { body } = await app.request('GET', `/api/v1/sessions/${session.id}/inspect`, { token });
+  expect(body.extensions).toContainEqual(
+    expect.objectContaining({ extension: 'skills', name: 'polish', source: 'repository', state: 'ready' }),
+  );
 });
 
 test('people have disabled a name of it as any other, and what they create themselves counts before it', async () => {

@@ -37,7 +37,7 @@ export type ExpandSetting = <Value>(value: Value, pointer: string, signal?: Abor
 export interface ExtensionState {
   readonly name: string;
   /** Whose a skill or a context file is; absent for a server, which the settings name. */
-  readonly source?: 'builtin' | 'user' | 'project';
+  readonly source?: 'builtin' | 'user' | 'project' | 'repository';
   readonly state: 'disabled' | 'idle' | 'starting' | 'ready' | 'failed';
   /** Why it failed or is off, in a sentence; null where there is nothing to say. */
   readonly detail: string | null;

@@ -30,9 +30,10 @@ export function openSkillBook({ store, directory, log }: SkillBookParts): SkillB
   const folders = createSkillFolders(directory, log);
   // What has not changed is asked for at each step, and lies where it lay.
   const laidOut = new WeakMap<object, Promise<KeptSkills>>();
-  const lay = async ({ id, name, digest }: StoredSkill): Promise<KeptSkill[]> => {
+  const lay = async ({ id, name, digest, source }: StoredSkill): Promise<KeptSkill[]> => {
     try {
-      return [{ id, folder: await folders.lay({ name, digest, files: () => store.skills.files(id) }) }];
+      const folder = await folders.lay({ name, digest, files: () => store.skills.files(id) });
+      return [{ id, source, folder }];
     } catch (error) {
       log.error({ err: error, skill: id }, 'a skill could not be laid out: runs do without it');
       return [];

@@ -38,8 +38,8 @@ export interface SkillPlaces {
 
 type SkillPlace = GuidancePlace & { readonly id?: string };
 
-function keptPlace({ id, folder }: KeptSkill): SkillPlace {
-  return { path: folder, within: folder, source: 'user', id };
+function keptPlace({ id, folder, source }: KeptSkill): SkillPlace {
+  return { path: folder, within: folder, source, id };
 }
 
 /** Of two with one name the nearer to the project counts. A broken one never replaces a whole one. */

@@ -5,7 +5,7 @@ export interface FoundSkill {
   readonly name: string;
   /** Null where it is broken. */
   readonly description: string | null;
-  readonly source: 'builtin' | 'user' | 'project';
+  readonly source: 'builtin' | 'user' | 'project' | 'repository';
   /** Of one that is kept; null for what lies in a folder that somebody else writes. */
   readonly id: string | null;
   /** The real path of its folder; null where it is broken. */

@@ -5,6 +5,8 @@ export interface KeptSkill {
   readonly id: string;
   /** The real path of its folder, which bears its name; nothing but the keeper writes there. */
   readonly folder: string;
+  /** Whether somebody has created it here, or it was taken from a git repository. */
+  readonly source: 'user' | 'repository';
 }
 
 /** Who has disabled a name. */
