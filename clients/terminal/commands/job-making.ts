@@ -82,10 +82,19 @@ function scheduleIn({ cron, every, at, timezone }: When) {
     );
   return {
     timezone: timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
-    ...(cron !== undefined && { cron }),
+    ...(cron !== undefined && { cron: patternOf(cron) }),
     ...(every !== undefined && { interval_s: secondsOf('--every', every) }),
     ...(at !== undefined && { run_at: momentOf(at) }),
   };
+}
+
+/** What is in the fields the server says. */
+function patternOf(cron: string): string {
+  if ([5, 6].includes(cron.trim().split(/\s+/).length)) return cron;
+  throw new CommandFailure(
+    `--cron takes five fields, as "0 2 * * 1-5" for two o'clock from Monday to Friday, and not ${JSON.stringify(cron)}.`,
+    exitCodes.usage,
+  );
 }
 
 /** `tool`, or `tool:pattern`. */

@@ -13,6 +13,8 @@ test('a job is previewed, made, run, looked at, paused, resumed and deleted', as
   const preview = await jobs('preview', '--cron', '30 2 * * *', '--timezone', 'Europe/Berlin');
   expect(preview.stdout.trimEnd().split('\n')).toHaveLength(10);
   expect(await jobs('preview')).toMatchObject({ code: 2, stderr: expect.stringContaining('--cron') });
+  const daily = await jobs('preview', '--cron', '@daily');
+  expect(daily).toMatchObject({ code: 2, stderr: expect.stringContaining('--cron takes five fields') });
 
   const when = ['--cron', '0 2 * * 1-5', '--timezone', 'Europe/Berlin', '--model', 'demo:demo-1'];
   const rules = ['--allow', 'write', 'bash:git log *', '--retries', '2', '--timeout', '90m'];

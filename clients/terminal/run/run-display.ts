@@ -67,7 +67,7 @@ export function createRunDisplay(progress: Progress): RunDisplay {
     endThought();
     switch (event.type) {
       case 'run_queued':
-        return busy('Waiting for the run before this one');
+        return busy('Waiting for its turn');
       case 'run_started':
         return busy(`Waiting for ${printable(event.model)}`);
       case 'step_finished':

@@ -104,7 +104,7 @@ async function refuseUnasked(log: EventLog, { id, name }: ToolUse): Promise<Tool
     data: { type: 'permission_resolved', request_id: null, tool_call_id: id, decision: 'deny' },
   });
   return refusal(
-    `Permission denied. The tool ${name} needs a person's permission, and nobody can be asked in this kind of query; use a streamed query, or a rule that allows the tool.`,
+    `Permission denied. The tool ${name} needs a person's permission, and nobody can be asked here: a rule has to allow it (of a job, its permission_rules), or the query has to be streamed.`,
   );
 }
 
