@@ -53,7 +53,11 @@ async function begin(
     ...(preferred !== null && { preferredModel: preferred }),
     permissionMode: claimed.permissionMode,
     ...(principal.key && {
-      request: { limits: null, summary: null, key: { rules: principal.key.permissionRules } },
+      request: {
+        limits: null,
+        summary: null,
+        key: { rules: principal.key.permissionRules, bound: principal.workspaceId !== undefined },
+      },
     }),
     onUnanswered: 'deny',
     occurrence: occurrenceOf(claimed, session.id !== claimed.sessionId),

@@ -32,7 +32,11 @@ export interface McpServers {
   /** Everything but its secrets. */
   show(stored: StoredServer, view: ServerView): McpServer;
   /** What counts for somebody in a workspace: of each name the nearest. */
-  of(asker: { readonly userId: string; readonly workspaceId: string }): Promise<readonly OpenedServer[]>;
+  of(asker: {
+    readonly userId: string;
+    readonly workspaceId: string;
+    readonly bound?: boolean | undefined;
+  }): Promise<readonly OpenedServer[]>;
   marks(held: readonly Pick<OpenedServer, 'id' | 'userId'>[]): Promise<readonly (string | null)[]>;
 }
 
@@ -46,9 +50,9 @@ export function createMcpServers(parts: McpServersParts): McpServers {
       return openServer(parts, { ...stored, loggedInAt }, userId);
     },
     show: showServer,
-    async of({ userId, workspaceId }) {
+    async of({ userId, workspaceId, bound = false }) {
       const nearest = new Map<string, StoredServer>();
-      for (const stored of await records.forRuns({ userId, workspaceId }))
+      for (const stored of await records.forRuns({ userId, workspaceId, bound }))
         if (!nearest.has(stored.name)) nearest.set(stored.name, stored);
       return [...nearest.values()].map((stored) => openServer(parts, stored, userId));
     },

@@ -4,7 +4,11 @@ import type { KeptLogins, Sealing, StoredServer } from './stored.ts';
 
 export interface McpServersParts {
   readonly records: {
-    forRuns(who: { readonly userId: string; readonly workspaceId: string }): Promise<readonly StoredServer[]>;
+    forRuns(who: {
+      readonly userId: string;
+      readonly workspaceId: string;
+      readonly bound: boolean;
+    }): Promise<readonly StoredServer[]>;
     connections(
       ids: readonly string[],
     ): Promise<

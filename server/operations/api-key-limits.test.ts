@@ -1,5 +1,6 @@
 /** What limits an API key besides its scopes, over HTTP: addresses, a workspace, rules, a rate; and a new secret. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startMcp } from '../../contract-tests/mcp/start-mcp.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import {
   type Account,
@@ -38,7 +39,8 @@ async function newKey(body = {}, token = ada.token) {
 beforeAll(async () => {
   upstream = await startUpstream();
   const scripted = scriptedProvider(upstream, 'm');
-  app = await testApp({ config: { providers: { scripted } }, clock: { now: () => now } });
+  const settings = { outboundAllow: ['127.0.0.1'] };
+  app = await testApp({ config: { providers: { scripted } }, clock: { now: () => now }, settings });
   ada = await app.register('ada');
   workspaceId = (await whoAmI(ada.token)).body.memberships[0].default_workspace_id;
 });
@@ -299,4 +301,57 @@ test('what is done with a key is told: requests, from where, tokens and cost', a
   expect(body.usage).toEqual({ requests: 4, tokens: input_tokens + output_tokens, cost: 0 });
   expect(input_tokens).toBe(7);
   expect(body.last_used_ip).toMatch(/^(127\.0\.0\.1|::1)$/);
+});
+
+test('what is one’s own stays out of the runs of a key that is bound to a workspace: skills, MCP servers, providers', async () => {
+  // Whoever logged in above may have a new secret by now.
+  const { email, password } = ada;
+  const { body: login } = await post('/api/v1/auth/login', '', { email, password });
+  const token = login.access_token;
+  const tracker = await startMcp();
+  const form = new FormData();
+  form.append('scope', 'user');
+  form.append('file', new Blob(['---\nname: own-skill\ndescription: Mine alone.\n---\nDo it.\n']), 'skill');
+  const made = [
+    await post('/api/v1/skills', token, form),
+    await post('/api/v1/mcp/servers', token, { scope: 'user', name: 'mine', type: 'http', url: tracker.url }),
+    await post('/api/v1/settings/providers', token, {
+      ...{ scope: 'user', provider_id: 'mine', name: 'Mine', type: 'openai-compat', api_key: 'k' },
+      ...{ base_url: `${upstream.url}/v1`, models: [{ id: 'big' }] },
+    }),
+  ];
+  expect(made.map(({ status }) => status)).toEqual([201, 201, 201]);
+  const [bound, whole] = [await newKey({ workspace_id: workspaceId }, token), await newKey({}, token)];
+
+  const told = async ({ key }: { readonly key: string }, ask: () => Promise<unknown>) => {
+    await upstream.script([{ reply: { text: 'Done.' } }]);
+    await ask();
+    const sent = JSON.stringify(await upstream.requests());
+    const tools = await app.request('GET', '/api/v1/tools?limit=100', { token: key });
+    const estimate = await post('/api/v1/query/estimate', key, { prompt: 'x', model: 'mine:big' });
+    return {
+      ...{ skill: sent.includes('own-skill'), tool: sent.includes('mcp_mine_list_issues') },
+      listed: tools.body.data.some(({ name }: Json) => name === 'mcp_mine_list_issues'),
+      model: estimate.status,
+    };
+  };
+  const query = (key: string) => () => post('/api/v1/query', key, { prompt: 'x', model: 'scripted:m' });
+  const job = (key: string) => async () => {
+    const body = { name: 'x', prompt: 'x', cron: '0 0 29 2 *', model: 'scripted:m' };
+    const url = `/api/v1/scheduler/jobs/${(await post('/api/v1/scheduler/jobs', key, body)).body.id}`;
+    await post(`${url}/run`, key);
+    const ended = async () => (await app.request('GET', url, { token: key })).body.last_run?.status;
+    await expect.poll(ended).toBe('completed');
+  };
+  const [all, none] = [
+    { skill: true, tool: true, listed: true, model: 200 },
+    { skill: false, tool: false, listed: false, model: 404 },
+  ];
+  for (const work of [query, job]) {
+    expect(await told(whole, work(whole.key))).toEqual(all);
+    expect(await told(bound, work(bound.key))).toEqual(none);
+  }
+  const body = { scope: 'user', name: 'other', type: 'http', url: tracker.url };
+  expect(coded(await post('/api/v1/mcp/servers', bound.key, body))).toEqual([403, 'role_required']);
+  await tracker.stop();
 });

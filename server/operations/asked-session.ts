@@ -16,8 +16,8 @@ export function asker(principal: Principal): Pick<Query, 'userId' | 'apiKeyId'> 
 }
 
 /** Whose providers count for what they do in a workspace. */
-export function askerIn({ userId }: Principal, workspaceId: string): Asker {
-  return { userId, workspaceId };
+export function askerIn({ userId, workspaceId: boundTo }: Principal, workspaceId: string): Asker {
+  return { userId, workspaceId, bound: boundTo !== undefined };
 }
 
 /** A call that belongs to no session belongs to the workspace of the key, or to the default one of their organization. */
@@ -60,11 +60,12 @@ type Request = NonNullable<Query['request']>;
 
 /** What is asked for besides the prompt, with what the API key says that it is asked with. */
 export function askedWith(
-  { key }: Principal,
+  { key, workspaceId }: Principal,
   request: Partial<Omit<Request, 'key'>> = {},
 ): Pick<Query, 'request'> {
   const asked = { limits: null, summary: null, ...request };
-  if (key && key.permissionRules.length > 0)
-    return { request: { ...asked, key: { rules: key.permissionRules } } };
+  const bound = workspaceId !== undefined;
+  if (key && (bound || key.permissionRules.length > 0))
+    return { request: { ...asked, key: { rules: key.permissionRules, bound } } };
   return Object.values(asked).some(Boolean) ? { request: asked } : {};
 }

@@ -2,7 +2,7 @@
 import type { Session } from '../contract/api.ts';
 import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { askedSession } from './asked-session.ts';
+import { askedSession, askedWith } from './asked-session.ts';
 import { followWorkspace } from './workspace-stream.ts';
 
 export const listQueuedPrompts: Handler<'listQueuedPrompts'> = async (
@@ -55,6 +55,7 @@ export const inspectSession: Handler<'inspectSession'> = async (call, services) 
         session: askedSession(session),
         userId: principal.userId,
         ...(principal.credential === 'api_key' && { apiKeyId: principal.credentialId }),
+        ...askedWith(principal),
       },
       signal,
     ),

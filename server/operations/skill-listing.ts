@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Skill } from '../contract/api.ts';
 import type { Principal, Services } from '../handler.ts';
+import { askerIn } from './asked-session.ts';
 
 export interface SkillPlace {
   readonly id: string;
@@ -31,18 +32,14 @@ export async function listedSkills(
   { id: workspaceId }: SkillPlace,
   { runtime, store }: Services,
 ): Promise<readonly ListedSkill[]> {
-  const asker = { userId: principal.userId, workspaceId };
-  const [found, { skills, disabled }] = await Promise.all([
+  const asker = askerIn(principal, workspaceId);
+  const [counting, { skills, disabled }] = await Promise.all([
     runtime.skillsOf(asker),
     store.skills.forRuns(asker),
   ]);
-  // A credential that is bound to a workspace reaches nothing else of its person.
-  const seen = skills.filter(({ scope }) => scope !== 'user' || principal.workspaceId === undefined);
-  const hidden = new Set(skills.filter((skill) => !seen.includes(skill)).map(({ id }) => id));
-  const stored = new Map(seen.map((skill) => [skill.id, skill]));
-  const counting = found.filter(({ id }) => id === null || !hidden.has(id));
+  const stored = new Map(skills.map((skill) => [skill.id, skill]));
   const counted = new Map(counting.map((skill) => [skill.name, skill]));
-  const others = seen.filter(({ name, id }) => counted.get(name)?.id !== id);
+  const others = skills.filter(({ name, id }) => counted.get(name)?.id !== id);
   const files = (id: string) => ({ files: () => store.skills.files(id) });
   return [
     ...counting.map((skill): ListedSkill => {

@@ -17,7 +17,9 @@ export interface ExtensionPlace {
   /** The MCP servers that count there for whoever asks, besides those of the settings. */
   readonly ownMcpServers?: readonly OwnMcpServer[];
   /** For whom, and in which workspace; absent where nobody asks. */
-  readonly asker?: { readonly userId: string; readonly workspaceId: string } | undefined;
+  readonly asker?:
+    | { readonly userId: string; readonly workspaceId: string; readonly bound?: boolean | undefined }
+    | undefined;
 }
 
 /** The settings as they count now. */

@@ -45,7 +45,7 @@ export interface InspectionParts {
 
 /** Starts no run and stores nothing; servers are started that a step would start. */
 export async function inspectSession(
-  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>,
+  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
   given: InspectionParts,
   signal: AbortSignal,
 ): Promise<Inspection> {
@@ -53,7 +53,10 @@ export async function inspectSession(
   const { workspacePath } = await given.placeOf(session.workspaceId);
   const now = await given.parts.refresh();
   const { workspaceId } = session;
-  const place = await given.parts.placeOf({ userId: asked.userId, workspaceId }, workspacePath);
+  const place = await given.parts.placeOf(
+    { userId: asked.userId, workspaceId, bound: asked.request?.key?.bound },
+    workspacePath,
+  );
   const [scope, stored, all] = await Promise.all([
     openUnlessRefused(asked, given.openScope, signal),
     given.transcript.readMessages(session.id),
@@ -80,7 +83,7 @@ export async function inspectSession(
 
 /** As a query of a person would be opened. */
 async function openUnlessRefused(
-  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>,
+  asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
   openScope: OpenScope,
   signal: AbortSignal,
 ): Promise<RunScope | Problem> {

@@ -151,7 +151,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     mcp,
     placeOf: async (asker, workspacePath) => ({
       workspacePath,
-      asker: { userId: asker.userId, workspaceId: asker.workspaceId },
+      asker: { userId: asker.userId, workspaceId: asker.workspaceId, bound: asker.bound },
       ownMcpServers: await options.ownMcpServers.of(asker),
     }),
     refresh,

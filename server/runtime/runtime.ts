@@ -186,7 +186,10 @@ export interface Runtime extends AskedModels {
   /** What the agent of the session has to do, as it stood at the end of the run or stands now. */
   todos(sessionId: string, runId?: string): Promise<readonly Todo[]>;
   /** What a session's agent has at hand here, and what would fill its model's window. */
-  inspect(asked: Pick<Query, 'session' | 'userId' | 'apiKeyId'>, signal: AbortSignal): Promise<Inspection>;
+  inspect(
+    asked: Pick<Query, 'session' | 'userId' | 'apiKeyId' | 'request'>,
+    signal: AbortSignal,
+  ): Promise<Inspection>;
   /** Ends what sessions that are gone have left at work in the background of this process. */
   forgetSessions(sessionIds: readonly string[]): Promise<void>;
   /** Tells that the store has news for the run: an answer, an interrupt. */

@@ -55,8 +55,11 @@ export interface RunRequest {
   readonly limits: QueryLimits | null;
   /** To sum the session up instead of answering, heeding what the person wishes. */
   readonly summary: { readonly wishes: string | null } | null;
-  /** The API key that it was begun with: its rules count beside those of the session. */
-  readonly key?: { readonly rules: readonly PermissionRule[] } | null;
+  /**
+   * The API key that it was begun with: its rules count beside those of the session, and where it is bound to the
+   * workspace, nothing of its person's own does.
+   */
+  readonly key?: { readonly rules: readonly PermissionRule[]; readonly bound?: boolean } | null;
   /** The provider setting that is to be used before all others, wherever the run goes on. */
   readonly providerSettingId?: string | undefined;
   /** What it was given out of a corpus when it was asked, and goes on with wherever it goes on. */

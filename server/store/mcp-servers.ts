@@ -90,6 +90,8 @@ export interface McpServers {
   forRuns(who: {
     readonly userId: string;
     readonly workspaceId: string;
+    /** Whether they ask with a credential that is bound to the workspace: their own servers do not count then. */
+    readonly bound: boolean;
   }): Promise<readonly StoredMcpServer[]>;
   /** For the server's own work: the `connection` of those that are still there, and when people have logged in to them. */
   connections(ids: readonly string[]): Promise<ReadonlyMap<string, ServerConnections>>;
@@ -196,7 +198,7 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
     forRuns: remembered(
       database,
       JSON.stringify,
-      ({ userId, workspaceId }: { readonly userId: string; readonly workspaceId: string }) =>
+      ({ userId, workspaceId, bound }: Parameters<McpServers['forRuns']>[0]) =>
         database.read('installation', async (sql) => {
           const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
           const rows: (McpServerRow & { connected_at: number | null })[] = await sql('mcp_servers')
@@ -204,7 +206,7 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
               join.on('server_id', 'mcp_servers.id').andOnVal('mcp_logins.user_id', userId),
             )
             .select('mcp_servers.*', 'mcp_logins.connected_at')
-            .whereIn('owner_id', [userId, workspaceId, installation])
+            .whereIn('owner_id', [...(bound ? [] : [userId]), workspaceId, installation])
             .orWhere('owner_id', organization);
           return rows.sort(byPrecedence).map((row) => ({ ...toStored(row), loggedInAt: row.connected_at }));
         }),
@@ -257,6 +259,11 @@ type OwnedRow = Pick<McpServerRow, 'scope' | 'organization_id' | 'workspace_id'>
 
 /** What is one's own needs no role. */
 function allow(reach: Reach, { scope, organization_id, workspace_id }: OwnedRow): void {
+  if (scope === 'user' && reach.workspaceId !== undefined)
+    throw new Problem(
+      'role_required',
+      'This API key is bound to a workspace, and servers of the scope user are its person’s alone; use one that is not.',
+    );
   if (scope === 'user') return;
   if (scope !== 'installation') requireRole(reach, { organization_id: organization_id ?? '', workspace_id });
   else if (!reach.operator && reach.needs === 'admin')

@@ -94,6 +94,8 @@ export interface ProviderSettings {
 interface AskerOfSettings {
   readonly userId: string;
   readonly workspaceId: string;
+  /** Whether they ask with a credential that is bound to the workspace: their own settings do not count then. */
+  readonly bound?: boolean | undefined;
   /** The one that comes before all others. That it is theirs to use has been checked, too. */
   readonly providerSettingId?: string | undefined;
 }
@@ -184,7 +186,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
     forRuns: remembered(
       database,
       JSON.stringify,
-      ({ userId, workspaceId, providerSettingId }: AskerOfSettings) =>
+      ({ userId, workspaceId, bound, providerSettingId }: AskerOfSettings) =>
         database.read('installation', async (sql) => {
           const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');
           const rows: (ProviderSettingRow & { discovered_mark: string | null })[] = await sql(
@@ -192,7 +194,7 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
           )
             .leftJoin('provider_models', 'provider_models.setting_id', 'provider_settings.id')
             .select('provider_settings.*', 'provider_models.mark as discovered_mark')
-            .whereIn('owner_id', [userId, workspaceId])
+            .whereIn('owner_id', bound ? [workspaceId] : [userId, workspaceId])
             .orWhere('owner_id', organization)
             .orWhere({ id: providerSettingId ?? '' });
           const wanted = ({ id }: ProviderSettingRow) => Number(id === providerSettingId);

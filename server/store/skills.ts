@@ -69,7 +69,11 @@ export interface Skills {
   /** Disables a name in one scope, or takes that back. Throws `not_found` or `role_required`. */
   switch(reach: Reach, owner: NamedSkillOwner, name: string, enabled: boolean): Promise<void>;
   /** That the person may work in the workspace has been checked. */
-  forRuns(asker: { readonly userId: string; readonly workspaceId: string }): Promise<SkillsForRuns>;
+  forRuns(asker: {
+    readonly userId: string;
+    readonly workspaceId: string;
+    readonly bound?: boolean | undefined;
+  }): Promise<SkillsForRuns>;
   /** The cursor that goes on after a position, for whoever asks for the same list with the same filters. */
   cursorAfter(reach: Reach, filters: object, position: string): string;
   /** The position in such a cursor. Throws `invalid_cursor`. */
@@ -152,8 +156,9 @@ export function skillRepository({ database, clock, cursors }: StoreParts): Skill
       }),
     forRuns: remembered(
       database,
-      ({ userId, workspaceId }) => `${userId} ${workspaceId}`,
-      ({ userId, workspaceId }) => database.read('installation', (sql) => forRuns(sql, userId, workspaceId)),
+      ({ userId, workspaceId, bound = false }) => `${userId} ${workspaceId} ${bound}`,
+      ({ userId, workspaceId, bound = false }) =>
+        database.read('installation', (sql) => forRuns(sql, userId, workspaceId, bound)),
     ),
     cursorAfter: (reach, filters, position) => cursors.encode(bindingOf(reach, filters), [position]),
     positionIn: (reach, filters, cursor) => String(cursors.decode(bindingOf(reach, filters), cursor)[0]),
@@ -171,11 +176,17 @@ function bindingOf({ userId }: Reach, filters: object) {
   return ['skills', userId, filters];
 }
 
-async function forRuns(sql: Knex, userId: string, workspaceId: string): Promise<SkillsForRuns> {
+async function forRuns(
+  sql: Knex,
+  userId: string,
+  workspaceId: string,
+  bound: boolean,
+): Promise<SkillsForRuns> {
   const workspace = await sql('workspaces').where({ id: workspaceId }).first('organization_id');
   if (!workspace) return { skills: [], disabled: new Map() };
   const owners = ownerIn(workspace.organization_id, workspaceId, userId);
-  const keys = Object.values(owners).map(({ owner_key }) => owner_key);
+  const counting = Object.values(owners).filter(({ scope }) => scope !== 'user' || !bound);
+  const keys = counting.map(({ owner_key }) => owner_key);
   const byScope = (a: SkillOwner, b: SkillOwner) => scopes.indexOf(a.scope) - scopes.indexOf(b.scope);
   const rows = await sql<SkillRow>('skills').whereIn('owner_key', keys);
   const off = await sql<SkillOwner & { name: string }>('skill_switches').whereIn('owner_key', keys);

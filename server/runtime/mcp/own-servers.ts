@@ -22,7 +22,11 @@ export type HeldServer = Pick<OwnMcpServer, 'id' | 'userId'>;
 
 export interface OwnMcpServers {
   /** One of each name, that which counts. */
-  of(asker: { readonly userId: string; readonly workspaceId: string }): Promise<readonly OwnMcpServer[]>;
+  of(asker: {
+    readonly userId: string;
+    readonly workspaceId: string;
+    readonly bound?: boolean | undefined;
+  }): Promise<readonly OwnMcpServer[]>;
   /** The marks as they are now, in the order of the servers; null for one that is gone. */
   marks(held: readonly HeldServer[]): Promise<readonly (string | null)[]>;
 }

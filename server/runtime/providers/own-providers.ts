@@ -7,6 +7,8 @@ import type { ProviderDefinition } from './provider-definition.ts';
 export interface Asker {
   readonly userId: string;
   readonly workspaceId: string;
+  /** Whether they ask with a credential that is bound to the workspace: what is their own does not count then. */
+  readonly bound?: boolean | undefined;
   /** The setting that the caller wants to be used before all others. */
   readonly providerSettingId?: string | undefined;
 }

@@ -88,7 +88,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       return await parts.of(asker);
     } catch (error) {
       if (asker.providerSettingId === undefined || !(error instanceof Problem)) throw error;
-      return parts.of({ userId: asker.userId, workspaceId: asker.workspaceId });
+      return parts.of({ ...asker, providerSettingId: undefined });
     }
   }
 
@@ -97,7 +97,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const { workspaceId } = session;
     const place = await given.placeOf(workspaceId);
     const { userId, request } = query;
-    const asker = { userId, workspaceId, providerSettingId: request?.providerSettingId };
+    const { providerSettingId, key } = request ?? {};
+    const asker = { userId, workspaceId, bound: key?.bound, providerSettingId };
     const { providers, toolset, extensions, chosen, ofPerson } = await parts.of(asker);
     const settings = async () => chosen(await given.settingsOf(workspaceId, (await parts.refresh()).config));
     const [config, terms] = await Promise.all([settings(), given.termsOf(workspaceId)]);

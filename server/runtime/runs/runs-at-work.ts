@@ -288,6 +288,6 @@ function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMes
 }
 
 /** Whose providers a run may use. */
-function askerOf({ agents: { userId, workspaceId, providerSettingId } }: RunScope): Asker {
-  return { userId, workspaceId, providerSettingId };
+function askerOf({ agents: { userId, workspaceId, key, providerSettingId } }: RunScope): Asker {
+  return { userId, workspaceId, bound: key?.bound, providerSettingId };
 }

@@ -22,5 +22,9 @@ export interface KeptSkills {
 
 export interface SkillKeeper {
   /** Asked at each step: the folders are there when it resolves. */
-  forRuns(asker: { readonly userId: string; readonly workspaceId: string }): Promise<KeptSkills>;
+  forRuns(asker: {
+    readonly userId: string;
+    readonly workspaceId: string;
+    readonly bound?: boolean | undefined;
+  }): Promise<KeptSkills>;
 }

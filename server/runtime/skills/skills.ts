@@ -74,7 +74,7 @@ export function createSkills({ first, skillFolders, skillKeeper }: ExtensionPart
 
 /** Two people in one folder may have different skills. */
 function keyOf({ workspacePath, asker }: ExtensionPlace): string {
-  return JSON.stringify([workspacePath, asker?.userId, asker?.workspaceId]);
+  return JSON.stringify([workspacePath, asker?.userId, asker?.workspaceId, asker?.bound]);
 }
 
 function remember(looks: Map<string, Look>, key: string, found: Look): void {
