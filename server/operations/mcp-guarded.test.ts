@@ -348,7 +348,7 @@ describe.skipIf('unavailable' in sandbox)('a process that the operator names', (
     const tools = (token: string) => app.request('GET', `${one}/tools`, { token });
     // Each workspace has a process of its own.
     for (const { token } of [ada, grace]) expect((await tools(token)).status).toBe(200);
-    expect(left()).toBe(4);
+    await expect.poll(left, { timeout: 5000 }).toBe(4);
     expect(processes().filter((line) => line.includes('canary-of-the-process'))).toEqual([]);
     await end(one);
     await expect.poll(left, { timeout: 5000 }).toBe(0);
