@@ -168,6 +168,18 @@ test('an open object would be found wherever it hides', () => {
   expect([...open]).toEqual(['hidden/oneOf/0/items']);
 });
 
+test('no text that /api/v1 takes as JSON may hold NUL, which no database keeps', () => {
+  const loose = new Set<string>();
+  for (const place of operations.filter(({ path }) => path.startsWith('/api/v1/')))
+    for (const { media, type } of requestsOf(place))
+      if (type.includes('json'))
+        findLooseTexts(media.schema, String(place.operation.operationId), loose, new Set());
+  // What another server has exported is read as it stands there: its texts are those of answers.
+  expect([...loose].filter((name) => !/\/(Text|Reasoning|ToolUse|ToolResult)\//.test(name)).sort()).toEqual(
+    [],
+  );
+});
+
 test('no extension of the contract holds a reference, which only some readers would follow', () => {
   expect(extensionsOf(contract).filter((value) => JSON.stringify(value).includes('"$ref"'))).toEqual([]);
   expect(extensionsOf(contract).length).toBeGreaterThan(30);
@@ -215,6 +227,23 @@ function findOpen(written: Schema, at: string, open: Set<string>, seen: Set<Sche
   if (([schema.type].flat().includes('object') || schema.properties) && !closed) open.add(name);
   for (const [keyword, value] of Object.entries(schema))
     for (const [part, child] of partsOf(keyword, value)) findOpen(child, `${name}/${part}`, open, seen);
+}
+
+/** Collects the texts whose schema lets NUL pass. A format, and what the bytes of a file are, are judged elsewhere. */
+function findLooseTexts(written: Schema, at: string, loose: Set<string>, seen: Set<Schema>): void {
+  const schema = resolve(contract, written);
+  if (seen.has(schema)) return;
+  seen.add(schema);
+  const name = typeof written.$ref === 'string' ? written.$ref : at;
+  const { type, pattern = '' } = schema;
+  const isBounded = ['enum', 'const', 'format', 'contentMediaType'].some((keyword) => keyword in schema);
+  const takesNul = ['\0', 'a\0b', 'https://a\0', '/a\0'].some((text) =>
+    new RegExp(String(pattern), 'u').test(text),
+  );
+  if ([type].flat().includes('string') && !isBounded && takesNul) loose.add(name);
+  for (const [keyword, value] of Object.entries(schema))
+    for (const [part, child] of partsOf(keyword, value))
+      findLooseTexts(child, `${name}/${part}`, loose, seen);
 }
 
 const holdOne = 'items contentSchema contains not if then else additionalProperties'.split(' ');
