@@ -21,6 +21,7 @@ import {
   keepSearchEngine,
   keepSkillRepository,
   keepStorage,
+  timeout,
 } from './test-canary-providers.ts';
 import { signIn, throughProvider } from './test-canary-sign-in.ts';
 import { ada, admin, confide, given, type Stage, send, tokensOf } from './test-canary-stage.ts';
@@ -132,8 +133,8 @@ async function onPostgres(folder: string, secrets: Secrets) {
 /** Settings in which each place for a secret has one, whatever places the schema comes to have. */
 function settingsWithSecrets(origin: string, secrets: Secrets): Record<string, Json> {
   const provider = { type: 'openai-compat', base_url: `${upstream.url}/v1`, models: [{ id: 'scripted-1' }] };
-  const child = (file: string) => ({ command: '/bin/sh', args: ['-c', `env > ${file}; sleep 60`] });
-  const remote = { type: 'http', url: `${upstream.url}/mcp`, oauth_grant: 'client_credentials' };
+  const child = (file: string) => ({ command: '/bin/sh', args: ['-c', `env > ${file}; sleep 60`], timeout });
+  const remote = { type: 'http', url: `${upstream.url}/mcp`, oauth_grant: 'client_credentials', timeout };
   const settings: Record<string, Json> = {
     providers: { used: { ...provider }, renewed: { ...provider, oauth: renewal() } },
     mcp: { child: child('mcp.txt'), remote: { ...remote } },

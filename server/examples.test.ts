@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
@@ -181,6 +182,7 @@ let upstream: Upstream;
 let ada: string | undefined;
 
 beforeAll(async () => {
+  await untilFarFromMidnight();
   folder = await mkdtemp(join(tmpdir(), 'service-examples-'));
   openid = await startOpenId();
   upstream = await startUpstream();
@@ -204,7 +206,14 @@ beforeAll(async () => {
   await withDatabase((database) => seedPerson(database, answerOf<Account>('getUser'), null));
   const body = { refresh_token: refreshTokens.used };
   ({ access_token: ada } = await exampleServer().ask('POST', '/api/v1/auth/refresh', { body }));
-});
+}, 180_000);
+
+/** Usage is told by days of UTC: a test over midnight would see two. */
+async function untilFarFromMidnight(): Promise<void> {
+  const day = 86_400_000;
+  const left = day - (systemClock.now().getTime() % day);
+  if (left < 120_000) await delay(left);
+}
 
 afterAll(async () => {
   await server?.stop();

@@ -37,6 +37,9 @@ export async function keepProviders(stage: Stage, token: string, baseUrl: string
   expect((await send(stage, 'PATCH', one, { token, body: broken, headers: mergePatch })).status).toBe(400);
 }
 
+/** For how many seconds an MCP server is waited for that will never answer. */
+export const timeout = 3;
+
 /** MCP servers that do not speak the protocol: what they are sent and told is kept, and told to nobody else. */
 export async function keepMcpServers(stage: Stage, token: string, url: string): Promise<void> {
   const place = '/api/v1/mcp/servers';
@@ -51,8 +54,16 @@ export async function keepMcpServers(stage: Stage, token: string, url: string): 
     type: 'http',
     url: `${url}/mcp`,
     headers: headers('first'),
+    timeout,
   };
-  const local = { scope: 'installation', name: 'local', type: 'stdio', command: 'cat', env: env('first') };
+  const local = {
+    scope: 'installation',
+    name: 'local',
+    type: 'stdio',
+    command: 'cat',
+    env: env('first'),
+    timeout,
+  };
   const begun = [
     {
       made: await confide(stage, ['createMcpServer', 'headers.*'], remote, { token }),
