@@ -6,10 +6,11 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import knex from 'knex';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import type { TokenPair, User } from './contract/api.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import { clientOf, textOf } from './test-client.ts';
+import { newDatabase } from './test-database.ts';
 
 const person = { email: 'ada@example.com', password: 'correct-horse-battery' };
 
@@ -258,6 +259,19 @@ test('a database of a newer version is left alone, and the message says what to 
   expect(stderr).toContain('written by a newer version of service');
   expect(stderr).not.toMatch(/\n\s+at /);
 });
+
+test.skipIf(inject('postgresUrl') === null)(
+  'PostgreSQL without a master key is refused before anything is changed in it',
+  async () => {
+    const url = await newDatabase();
+    const refused = await runToEnd({ folder: await temporaryFolder(), variables: { DATABASE_URL: url } });
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('SERVICE_MASTER_KEY_FILE') });
+    const sql = knex({ client: 'pg', connection: url });
+    const tables = await sql('pg_tables').where({ schemaname: 'public' }).pluck('tablename');
+    await sql.destroy();
+    expect(tables).toEqual([]);
+  },
+);
 
 test('a data directory that cannot be written is told of in one sentence', async () => {
   const folder = await temporaryFolder();

@@ -9,6 +9,7 @@ import {
   createSealing,
   followMasterKey,
   loadMasterKey,
+  type MasterKey,
   type Sealing,
 } from '../identity/identity.ts';
 import { createMail } from '../mail.ts';
@@ -21,6 +22,7 @@ import type { OpenServices } from '../services.ts';
 import { openSkillBook } from '../skills/skills.ts';
 import {
   anchorFile,
+  dialectOf,
   openStore,
   type Reach,
   readAnchors,
@@ -63,6 +65,9 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
   const followed = input.project?.settings ?? (await followGlobalSettings(input));
   await mkdir(settings.dataDirectory, { recursive: true, mode: 0o700 });
   const databaseUrl = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
+  const dataDirectory = input.project?.keyDirectory ?? settings.dataDirectory;
+  // Whoever has no key yet meets a database that nothing was changed in.
+  const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: dialectOf(databaseUrl) });
   const means = Promise.withResolvers<StorageMeans>();
   const store = await openStore(databaseUrl, {
     clock,
@@ -76,7 +81,8 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
     backups: settings.migrationBackup ? join(settings.dataDirectory, 'backups') : undefined,
   });
   try {
-    return await assemble(input, followed, { store, reachStorage: means.resolve }, clock);
+    const begun = { store, masterKey, dataDirectory, reachStorage: means.resolve };
+    return await assemble(input, followed, begun, clock);
   } catch (error) {
     followed.close();
     await store.close();
@@ -84,15 +90,23 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
   }
 }
 
+/** What was opened before all else. */
+interface Beginnings {
+  readonly store: Store;
+  readonly masterKey: MasterKey;
+  /** Of the key and of what lies beside it: a project's is not the server's. */
+  readonly dataDirectory: string;
+  /** Says how buckets are reached, once that is known. */
+  reachStorage(means: StorageMeans): void;
+}
+
 async function assemble(
   input: ServicesInput,
   followed: FollowedSettings,
-  { store, reachStorage }: { readonly store: Store; reachStorage(means: StorageMeans): void },
+  { store, masterKey, dataDirectory, reachStorage }: Beginnings,
   clock: Clock,
 ): Promise<OpenServices> {
   const { settings, log, project, tracing = noTracing } = input;
-  const dataDirectory = project?.keyDirectory ?? settings.dataDirectory;
-  const masterKey = await loadMasterKey({ ...settings, dataDirectory, database: store.dialect });
   const masterKeys = followMasterKey(masterKey);
   let mode =
     settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);

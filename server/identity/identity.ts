@@ -45,7 +45,13 @@ import { createSecondFactors } from './second-factor.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 export type { FirstCredential, FirstStart } from './bootstrap.ts';
-export { beginRotation, endRotation, followMasterKey, loadMasterKey } from './master-key.ts';
+export {
+  beginRotation,
+  endRotation,
+  followMasterKey,
+  loadMasterKey,
+  type MasterKey,
+} from './master-key.ts';
 export type { Mailer } from './notices.ts';
 export type { Principal } from './principal.ts';
 export type { Origin } from './records.ts';

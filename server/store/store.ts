@@ -252,10 +252,15 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
 
 const pingTimeoutMs = 2000;
 
+/** Which kind of database an address is of; throws for any other. */
+export function dialectOf(url: string): Dialect {
+  if (url.startsWith('sqlite:')) return 'sqlite';
+  if (/^postgres(ql)?:\/\//.test(url)) return 'postgresql';
+  throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+}
+
 async function openMigrated(url: string, options: StoreOptions): Promise<Database> {
-  if (url.startsWith('sqlite:')) return openMigratedSqlite(url.slice('sqlite:'.length), options);
-  if (!/^postgres(ql)?:\/\//.test(url))
-    throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+  if (dialectOf(url) === 'sqlite') return openMigratedSqlite(url.slice('sqlite:'.length), options);
   const { migrationUrl, log } = options;
   return openMigratedPostgres({
     url,
