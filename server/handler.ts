@@ -21,6 +21,7 @@ export type {
   Principal,
   Profile,
   Query,
+  Reranker,
   Services,
   SpentByCall,
   StartedRun,

@@ -1,6 +1,6 @@
 /** Searches memories by words, and by meaning too where there is an embedder, which reads then what it has not read. */
 import type { Memory, MemorySearch, MemorySearchResult } from './contract/api.ts';
-import type { Embedders, EmbeddingPayer } from './knowledge/knowledge.ts';
+import type { Embedders, EmbeddingPayer, Reranker } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { Problem } from './problem.ts';
 import type {
@@ -14,7 +14,13 @@ import type {
 } from './store/store.ts';
 
 export interface MemorySearches {
-  find(reach: Reach, search: MemorySearch, signal: AbortSignal): Promise<MemorySearchResult>;
+  /** Throws Problem where the caller may not rerank. */
+  find(
+    reach: Reach,
+    search: Omit<MemorySearch, 'rerank'>,
+    signal: AbortSignal,
+    reranker?: Reranker,
+  ): Promise<MemorySearchResult>;
   /** With the rights that the run has by now. Throws Problem where it has none. */
   findForRun(run: RememberingRun, search: AgentSearch, signal: AbortSignal): Promise<MemorySearchResult>;
   /** What may matter to the prompt of a run, by words alone where meaning is not known in time. */
@@ -51,16 +57,21 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
   const { embedders, payers, log } = parts;
   const { memories, runMemories } = parts.store;
   return {
-    find: (reach, search, signal) =>
-      answer(
+    async find(reach, search, signal, reranker) {
+      const { query, top_k = 10 } = search;
+      const wide = { ...search, top_k: Math.max(top_k, reranker?.candidates ?? 0) };
+      const found = await answer(
         {
-          query: search.query,
+          query,
           payer: payers.caller(reach),
           unread: (embedder, most) => memories.withoutVector(reach, embedder, most),
-          find: (meaning) => memories.search(reach, search, meaning),
+          find: (meaning) => memories.search(reach, wide, meaning),
         },
         signal,
-      ),
+      );
+      const told = reranker ? await reranked(reranker, query, found, signal) : found;
+      return { ...told, data: told.data.slice(0, top_k) };
+    },
     findForRun: (run, search, signal) =>
       answer(
         {
@@ -128,6 +139,18 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
     const found = await asked.find(meaning);
     return { ...found, notice: unread.length > mostEmbedded ? someUnread : null };
   }
+}
+
+async function reranked(
+  reranker: Reranker,
+  query: string,
+  before: MemorySearchResult,
+  signal: AbortSignal,
+): Promise<MemorySearchResult> {
+  const candidates = before.data.slice(0, reranker.candidates);
+  const { found, notice } = await reranker.order(query, candidates, ({ memory }) => memory.content, signal);
+  if (found) return { ...before, data: [...found] };
+  return { ...before, notice: before.notice === null ? notice : `${before.notice} ${notice}` };
 }
 
 async function byWords(asked: Asked, reason: string): Promise<MemorySearchResult> {

@@ -681,6 +681,8 @@ const provocations: Readonly<Record<ProblemCode, Provocation>> = {
       body: { provider: 'nobody', model: 'none' },
       headers: { ...mergePatch, 'if-match': '*' },
     }),
+  reranker_unsuited: () =>
+    ask('POST', '/api/v1/memories/search', { body: { query: 'x', rerank: { model: 'demo:demo-1' } } }),
   file_unreadable: async () => {
     const form = new FormData();
     form.append('file', new Blob(['%PDF-1.7 broken']), 'a.pdf');

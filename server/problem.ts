@@ -86,6 +86,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   broken_export: { status: 422, title: 'The export is broken.' },
   model_unknown: { status: 422, title: 'There is no such model to choose.' },
   embedder_unsuited: { status: 422, title: 'That cannot embed.' },
+  reranker_unsuited: { status: 422, title: 'That cannot rerank.' },
   skill_invalid: { status: 422, title: 'The file is no skill.' },
   file_unreadable: { status: 422, title: 'The file cannot be read.' },
   precondition_required: { status: 428, title: 'If-Match is required.' },

@@ -1,6 +1,7 @@
 /** What a handler is given: the parts of the server, and what they are called. */
 import type { Clock } from './clock.ts';
 import type { Diagnostic, ProviderCandidate, ServerSettings } from './config/config.ts';
+import type { Rerank } from './contract/api.ts';
 import type { EmbedderChoice } from './embedder-choice.ts';
 import type { Identity } from './identity/identity.ts';
 import type {
@@ -10,6 +11,7 @@ import type {
   Parsers,
   PassageSearch,
   Reindexing,
+  Reranker,
 } from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import type { Mail } from './mail.ts';
@@ -22,7 +24,7 @@ import type {
   ProviderOauths,
   ProviderSettings,
 } from './provider-settings/provider-settings.ts';
-import type { Runtime } from './runtime/runtime.ts';
+import type { Asker, Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
 import type { SkillBook, SkillRepositoryBook } from './skills/skills.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
@@ -32,6 +34,7 @@ import type { WorkspaceSettings } from './workspace-settings/workspace-settings.
 import type { WorkspaceFolders } from './workspaces.ts';
 
 export type { FirstCredential, Origin, Principal } from './identity/identity.ts';
+export type { Reranker } from './knowledge/knowledge.ts';
 export type {
   AnswerTerms,
   AskedModels,
@@ -86,6 +89,8 @@ export interface Services {
   readonly skillBook: SkillBook;
   readonly skillRepositories: SkillRepositoryBook;
   readonly passageSearch: PassageSearch<Reach>;
+  /** Throws Problem where there is no such model for whoever asks. */
+  readonly openReranker: (rerank: Rerank, who: RerankingCaller) => Promise<Reranker>;
   readonly parsers: Parsers;
   readonly fileTexts: FileTexts;
   readonly ingestion: Ingestion;
@@ -107,6 +112,14 @@ export interface Services {
   readonly auditAnchors: () => Promise<readonly Anchor[]>;
   /** Whether the server is stopping: no new runs, readiness 503. */
   readonly draining: () => boolean;
+}
+
+/** Whose providers a search is reranked by, and who pays. */
+export interface RerankingCaller {
+  readonly reach: Reach;
+  /** The key that they ask with. */
+  readonly apiKeyId: string | null;
+  readonly asker: Asker;
 }
 
 /** What this server can do on this machine, and what is off. */

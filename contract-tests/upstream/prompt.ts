@@ -19,7 +19,7 @@ export const mediaTasks = ['image', 'speech', 'transcription'] as const;
 export type MediaTask = (typeof mediaTasks)[number];
 
 /** Whatever is no answer in words. */
-export const tasks = [...mediaTasks, 'embedding'] as const;
+export const tasks = [...mediaTasks, 'embedding', 'rerank'] as const;
 
 /** One item of the conversation, reduced to who said it and its text. */
 export interface Entry {

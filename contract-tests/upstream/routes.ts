@@ -15,6 +15,7 @@ import {
 import { gemini, vertexGemini } from './gemini.ts';
 import { geminiInteractions } from './gemini-interactions.ts';
 import { azureMedia, openAiMedia, openAiTask } from './openai-media.ts';
+import { rerank } from './rerank.ts';
 
 /** `models` is asked for all of them where `id` is empty. */
 export type Ask =
@@ -37,6 +38,7 @@ export function routeOf(url: URL, headers: IncomingHttpHeaders, responses: Diale
   if (path.startsWith('/openai/') && path.endsWith('/embeddings'))
     return { dialect: azureEmbeddings, ask: azureAsk(url) };
   if (path === '/v1/embeddings') return { dialect: openAiEmbeddings, ask: { kind: 'answer', place: null } };
+  if (path === '/v1/rerank') return { dialect: rerank, ask: { kind: 'answer', place: null } };
   const embedding = embeddingMethods.find((method) => path.endsWith(`:${method}`));
   if (embedding) return googleEmbedding(url, embedding);
   if (path.startsWith('/openai/'))

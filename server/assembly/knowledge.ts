@@ -6,6 +6,7 @@ import {
   createFileTexts,
   createParsers,
   createPassageSearch,
+  createReranker,
   type Embedders,
   type EmbeddingPayer,
   type PassageSearch,
@@ -15,6 +16,7 @@ import {
 import { createMemorySearches } from '../memory-search.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { type FindPassages, hasDied, nameOwner, type Runtime } from '../runtime/runtime.ts';
+import type { Services } from '../services.ts';
 import type { Reach, Spender, Store } from '../store/store.ts';
 import type { ServicesInput } from './input.ts';
 import { leaseOf } from './lease.ts';
@@ -22,11 +24,11 @@ import { leaseOf } from './lease.ts';
 /** What an address may answer that a document is made from. */
 const documentLimits = { maxBytes: 32 * 1024 * 1024, headersMs: 20_000, totalMs: 60_000 };
 
-/** The parts that runs find passages and memories by; `runtime` is asked when a provider embeds, not before. */
+/** The parts that runs find passages and memories by; `runtime` is asked when a provider embeds or reranks, not before. */
 export function openSearches(
   { settings, log }: ServicesInput,
   store: Store,
-  runtime: () => Pick<Runtime, 'embedding'>,
+  runtime: () => Pick<Runtime, 'embedding' | 'reranking'>,
 ) {
   const embedders = createEmbedders({
     modelsDirectory: settings.modelsDirectory,
@@ -49,7 +51,14 @@ export function openSearches(
     person: (userId: string) => personPays(store, userId),
   };
   const memorySearches = createMemorySearches({ store, embedders, payers, log });
-  return { embedders, passageSearch, memorySearches };
+  const openReranker: Services['openReranker'] = async ({ model, candidates = 50 }, who) =>
+    createReranker({
+      model: await runtime().reranking(model, who.asker),
+      candidates,
+      payer: callerPays(store, who.reach, who.apiKeyId),
+      failed: (error) => log.error({ err: error }, 'a search could not be reranked'),
+    });
+  return { embedders, passageSearch, memorySearches, openReranker };
 }
 
 /** The parts that work in the background from now on, until they are closed. */
@@ -112,11 +121,11 @@ function personPays(store: Store, userId: string): EmbeddingPayer {
   return { begin: async (model) => callerPays(store, await reachOf(store, userId)).begin(model) };
 }
 
-/** Whoever asks pays for the vector of the question. */
-function callerPays({ meteredCalls }: Store, reach: Reach): EmbeddingPayer {
+/** Whoever asks pays for the vector of the question, and for the order of what was found. */
+function callerPays({ meteredCalls }: Store, reach: Reach, apiKeyId: string | null = null): EmbeddingPayer {
   return {
     async begin(model) {
-      const call = await meteredCalls.begin(reach, model, null);
+      const call = await meteredCalls.begin(reach, model, apiKeyId);
       return { spent: (spent) => meteredCalls.finish(call, spent), end: () => meteredCalls.end(call) };
     },
   };

@@ -13,4 +13,5 @@ export { createFileTexts, type FileTexts } from './file-texts.ts';
 export { type Ingestion, startIngestion } from './ingestion.ts';
 export { createParsers, type Parsers } from './parsing/parsers.ts';
 export { type Reindexing, startReindexing } from './reindexing.ts';
+export { createReranker, type Reranker } from './reranker.ts';
 export { createPassageSearch, type PassageSearch } from './search.ts';

@@ -1,7 +1,7 @@
 /** An embedder that asks a model of a provider: in batches, patiently, and with vectors that are all alike. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Problem } from '../problem.ts';
 import type { Embedder, EmbeddingPayer, EmbeddingSpent } from './embedder.ts';
+import { patiently } from './patience.ts';
 
 /** A model of a provider, as the operator has chosen it. */
 export type ProviderChoice = {
@@ -32,15 +32,6 @@ export type ProviderEmbedderOptions = {
   readonly pauseMs?: number | undefined;
 };
 
-/** What a moment may mend. */
-const passing: ReadonlySet<string> = new Set([
-  'provider_rate_limited',
-  'provider_timeout',
-  'provider_failed',
-]);
-
-const mostTries = 4;
-
 export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedder {
   const { choice, batchSize, model, payer, pauseMs = 500 } = options;
   const { identity, dimensions } = choice;
@@ -54,18 +45,6 @@ export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedd
     }
   };
 
-  const patiently = async (texts: readonly string[], signal: AbortSignal) => {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await once(texts, signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        if (tries === mostTries || !(error instanceof Problem && passing.has(error.code))) throw error;
-        await sleep(pauseMs * 3 ** (tries - 1), undefined, { signal });
-      }
-    }
-  };
-
   return {
     identity,
     dimensions,
@@ -75,7 +54,8 @@ export function createProviderEmbedder(options: ProviderEmbedderOptions): Embedd
         signal.throwIfAborted();
         // Vendors refuse texts without anything in them.
         const batch = texts.slice(from, from + batchSize).map((text) => text || ' ');
-        for (const numbers of await patiently(batch, signal)) vectors.push(normalized(numbers, choice));
+        const answer = await patiently(() => once(batch, signal), { mostTries: 4, pauseMs }, signal);
+        for (const numbers of answer) vectors.push(normalized(numbers, choice));
       }
       return vectors;
     },

@@ -1,6 +1,7 @@
 /** Answers a question with passages: by their words, by their meaning, or by both, each with where it stands. */
 import type { CorpusSearchAnswer, PassageHit, SearchMode } from '../contract/api.ts';
-import type { Embedder, EmbedderAtHand } from './embedder.ts';
+import { type Embedder, type EmbedderAtHand, embeddedText } from './embedder.ts';
+import type { Reranker } from './reranker.ts';
 
 /** A passage by its number, the best first. */
 export type RankedPassage = { readonly number: number; readonly score: number };
@@ -47,10 +48,12 @@ export type Question = SearchPlace & {
   readonly mode: SearchMode;
   readonly topK: number;
   readonly minScore?: number | undefined;
+  /** Puts what was found into another order. */
+  readonly reranker?: Reranker | undefined;
 };
 
 export type PassageSearch<Caller> = {
-  /** Throws what the store throws; an embedder that fails is told in the notice. */
+  /** Throws what the store throws, and where the caller may not rerank; models that fail are told in the notice. */
   search(caller: Caller, question: Question, signal: AbortSignal): Promise<CorpusSearchAnswer>;
 };
 
@@ -71,12 +74,30 @@ export function createPassageSearch<Caller>(parts: SearchParts<Caller>): Passage
       const asked = await vectorOf(parts, caller, question, signal);
       const { words, vectors, mode, notice } = await rankings(parts.index, caller, question, asked);
       const ranked = mode === 'hybrid' ? fused(words, vectors) : mode === 'vector' ? vectors : words;
-      const least = question.minScore ?? Number.NEGATIVE_INFINITY;
-      const best = ranked.filter(({ score }) => score >= least).slice(0, question.topK);
-      const data = await readHits(parts.index, caller, best, { words, vectors });
-      return { data, mode, notice };
+      const read = (best: readonly RankedPassage[]) =>
+        readHits(parts.index, caller, best, { words, vectors });
+      const { reranker, topK } = question;
+      if (!reranker) return { data: await read(bestOf(ranked, question)), mode, notice };
+      const hits = await read(ranked.slice(0, reranker.candidates));
+      const reranked = await reranker.order(question.query, hits, textOf, signal);
+      if (reranked.found) return { data: bestOf(reranked.found, question), mode, notice };
+      // What the model's scores were to be held against says nothing about these.
+      const data = await read(ranked.slice(0, topK));
+      return { data, mode, notice: notice === null ? reranked.notice : `${notice} ${reranked.notice}` };
     },
   };
+}
+
+function bestOf<Found extends { readonly score: number }>(
+  found: readonly Found[],
+  { minScore = Number.NEGATIVE_INFINITY, topK }: Question,
+): Found[] {
+  return found.filter(({ score }) => score >= minScore).slice(0, topK);
+}
+
+/** As it was embedded. */
+function textOf({ text, citation: { headings } }: PassageHit): string {
+  return embeddedText({ headings, text });
 }
 
 interface Rankings {

@@ -1,7 +1,8 @@
 /** Searching corpora, and the passages that searches find. */
-import type { ChunkPage, Citation, CorpusSearchAnswer, SearchMode } from '../contract/api.ts';
+import type { ChunkPage, Citation, CorpusSearchAnswer, Rerank, SearchMode } from '../contract/api.ts';
 import type { Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedReranker } from './asked-reranker.ts';
 
 export const searchCorpus: Handler<'searchCorpus'> = async (call, services) => {
   const { principal, path, body, signal } = call;
@@ -40,12 +41,13 @@ const usualHits = 10;
 
 async function answerFrom(
   corpusIds: readonly string[],
-  { query, mode = 'hybrid', top_k: topK = usualHits, min_score: minScore, filter }: AskedSearch,
+  { query, mode = 'hybrid', top_k: topK = usualHits, min_score: minScore, filter, rerank }: AskedSearch,
   { principal, signal }: Caller,
-  { passageSearch }: Pick<Services, 'passageSearch'>,
+  services: Pick<Services, 'passageSearch' | 'store' | 'openReranker'>,
 ): Promise<CorpusSearchAnswer> {
-  const question = { corpusIds, query, mode, topK, minScore, filter };
-  return passageSearch.search(principal, question, signal);
+  const reranker = await askedReranker(principal, rerank, services);
+  const question = { corpusIds, query, mode, topK, minScore, filter, reranker };
+  return services.passageSearch.search(principal, question, signal);
 }
 
 interface AskedSearch {
@@ -54,6 +56,7 @@ interface AskedSearch {
   readonly top_k?: number;
   readonly min_score?: number;
   readonly filter?: Record<string, string>;
+  readonly rerank?: Rerank;
 }
 
 function citationOf(stands: Omit<Citation, 'headings'> & { readonly headings: readonly string[] }) {

@@ -2,6 +2,7 @@
 import type { Memory, MemoryCreate } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { askedReranker } from './asked-reranker.ts';
 import { askerIn } from './asked-session.ts';
 import { importLines } from './memory-lines.ts';
 import { quotaNotice } from './quota-notice.ts';
@@ -19,10 +20,11 @@ export const createMemory: Handler<'createMemory'> = async ({ principal, body },
   return { status: 201, headers, body: memory };
 };
 
-export const searchMemories: Handler<'searchMemories'> = async (
-  { principal, body, signal },
-  { memorySearches },
-) => ({ status: 200, body: await memorySearches.find(principal, body, signal) });
+export const searchMemories: Handler<'searchMemories'> = async ({ principal, body, signal }, services) => {
+  const { rerank, ...search } = body;
+  const reranker = await askedReranker(principal, rerank, services);
+  return { status: 200, body: await services.memorySearches.find(principal, search, signal, reranker) };
+};
 
 export const getMemory: Handler<'getMemory'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.memories.find(principal, path.memory_id);

@@ -21,6 +21,7 @@ import {
   withOwnModels,
 } from './providers/own-providers.ts';
 import { createProviders, type ProviderDefinition, type Providers } from './providers/providers.ts';
+import { createRerankings, type Rerankings } from './providers/reranking.ts';
 import type { SkillKeeper } from './skills/skill-keeper.ts';
 import { createJobs, type Jobs } from './tools/jobs.ts';
 import type { FindSearchEngine } from './tools/search-engine.ts';
@@ -41,6 +42,7 @@ export interface Parts {
   readonly providers: Providers;
   readonly media: Media;
   readonly embeddings: Embeddings;
+  readonly rerankings: Rerankings;
   readonly toolset: Toolset;
   readonly extensions: readonly Extension[];
 }
@@ -120,6 +122,7 @@ export async function createLiveParts(first: RuntimeSettings, options: LiveParts
     shared,
     media: createMedia(reached()),
     embeddings: createEmbeddings(reached()),
+    rerankings: createRerankings(reached()),
     providers: createProviders({
       // The definitions come from the settings of the installation, or of the program that embeds this.
       ...reached(),
@@ -187,9 +190,10 @@ function withOwn(
   const providers = parts.providers.with(own, current);
   const media = parts.media.with(own);
   const embeddings = parts.embeddings.with(own);
+  const rerankings = parts.rerankings.with(own);
   const { ofPerson } = own.models;
-  const changed = { config: chosen(parts.config), chosen, wanted, ofPerson, providers, media, embeddings };
-  return { ...parts, ...changed };
+  const changed = { config: chosen(parts.config), chosen, wanted, ofPerson };
+  return { ...parts, ...changed, providers, media, embeddings, rerankings };
 }
 
 /** The model that queries mean which name none. */

@@ -27,6 +27,7 @@ import { type CompletionRequest, estimateInput } from './models/completion.ts';
 import type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
 import { estimateRun } from './models/estimate.ts';
 import type { MediaChoice, MediaKind, MediaModels } from './models/media.ts';
+import type { RerankingModel } from './models/reranking.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
@@ -211,6 +212,11 @@ export interface Runtime extends AskedModels {
    * Problem embedder_unsuited, or what keeps the setting from being used.
    */
   embedding(choice: EmbeddingChoice): Promise<EmbeddingModel>;
+  /**
+   * A model that somebody may ask to put texts into order, by a name like that of a query's model. Throws Problem
+   * model_not_found or reranker_unsuited, among others.
+   */
+  reranking(name: string, asker: Asker): Promise<RerankingModel>;
   /** The ids of the model providers, the default one first. */
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
@@ -362,6 +368,10 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
         ? await parts.of(kept)
         : { ...(await parts.refresh()), wanted: undefined };
       return embeddings.find({ ...choice, provider: wanted ?? choice.provider });
+    },
+    reranking: async (name, asker) => {
+      const { providers, rerankings } = await parts.of(asker);
+      return rerankings.find(providers.resolve(name));
     },
     mcp: mcpServersAtHand(parts.mcp, async (workspaceId) => {
       const { workspacePath } = await placeOf(workspaceId);

@@ -48,7 +48,10 @@ export function chatCompletions(connection: LanguageCall, write: WriteBody): Ans
   };
 }
 
-function headersOf({ apiKey, headers }: LanguageCall): Record<string, string> {
+export function headersOf({
+  apiKey,
+  headers,
+}: Pick<LanguageCall, 'apiKey' | 'headers'>): Record<string, string> {
   return {
     'content-type': 'application/json',
     ...(apiKey && { authorization: `Bearer ${apiKey}` }),
