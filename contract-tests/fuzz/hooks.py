@@ -848,6 +848,17 @@ def point_at_cancelled_job(case):
 
 def search_real_corpora(case):
     case.body = {**case.body, "corpus_ids": [corpus()]}
+    rerank_by_real_model(case)
+
+
+def search_real_corpus(case):
+    point_at_corpus(case)
+    rerank_by_real_model(case)
+
+
+def rerank_by_real_model(case):
+    if "rerank" in case.body:
+        case.body = {**case.body, "rerank": {**case.body["rerank"], "model": MODEL}}
 
 
 def new_workspace():
@@ -1373,6 +1384,7 @@ POINTERS = {
     "updateAgent": point_at_agent,
     "deleteAgent": point_at_doomed_agent,
     "createMemory": name_owner_of_memory,
+    "searchMemories": rerank_by_real_model,
     "getMemory": point_at_memory,
     "updateMemory": keep_memory,
     "deleteMemory": point_at_doomed_memory,
@@ -1425,7 +1437,7 @@ POINTERS = {
     "getIngestionJob": point_at_job,
     "cancelIngestionJob": point_at_doomed_job,
     "retryIngestionJob": point_at_cancelled_job,
-    "searchCorpus": point_at_corpus,
+    "searchCorpus": search_real_corpus,
     "searchCorpora": search_real_corpora,
     "uploadFile": upload_to_own_workspace,
     "createUpload": begin_small_upload,

@@ -44,7 +44,15 @@ export function corpusJourneys(target: () => Target): void {
       body: { ...body, corpus_ids: [path.corpus_id] },
     });
     expectShape('CorpusSearchAnswer', together);
+    const rerank = { model: 'scripted:reader-1', candidates: 10 };
+    const { data: reranked } = await client.POST(`${url}/search`, {
+      params: { path },
+      body: { ...body, rerank },
+    });
+    expectShape('CorpusSearchAnswer', reranked);
     await liveOnly(() => {
+      // One of its three words.
+      expect(reranked).toMatchObject({ notice: null, data: [{ ...found.data[0], score: 1 / 3 }] });
       expect(chunks.data.map(({ text }) => text).join('')).toContain('30 days');
       expect(found.data[0]).toMatchObject({ document_id: inCorpus.document_id, corpus_id: path.corpus_id });
       expect(together.data.map(({ chunk_id }) => chunk_id)).toEqual(

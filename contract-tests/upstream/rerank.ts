@@ -30,8 +30,8 @@ function readRequest(body: unknown): Call {
       ],
     },
     whole: ({ text, usage }) =>
-      // Whatever the script says instead: others have answers of their own.
-      text === ''
+      // Whatever the script says instead, where that is JSON: others have answers of their own.
+      !/^[[{]/.test(text)
         ? {
             model,
             results: resultsOf(query, documents).slice(0, top_n),

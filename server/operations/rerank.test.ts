@@ -244,21 +244,21 @@ describe.each(databases)('on %s', (database) => {
   test('what it uses counts for the caller and their key, and a used up quota is refused', async () => {
     await upstream.script([embedding, own]);
     const made = await send('POST', '/auth/api-keys', { name: 'asks', scopes: ['corpora:read', 'query'] });
-    const key = { token: made.body.key };
-    const usageOf = async (name: string): Promise<Json> => {
-      const { body } = await send('GET', '/usage?group_by=key');
-      return body.data.find((row: Json) => JSON.stringify(row).includes(name));
-    };
-    expect((await reranked({}, {}, key)).body.notice).toBeNull();
-    expect(await usageOf(made.body.id)).toMatchObject({ usage: { input_tokens: 9 } });
-    const models = (await send('GET', '/usage?group_by=model')).body.data;
-    expect(JSON.stringify(models)).toContain('local:ranks');
-    const limits = { requests: { day: { hard: 1 } } };
-    const quota = `/api/v1/quotas/user/${people.owner.user.id}`;
-    const set = { token: app.operatorKey, body: { limits } };
-    expect((await app.request('PUT', quota, set)).status).toBe(200);
-    expect(coded(await reranked({}, {}, key))).toEqual([429, 'quota_exceeded']);
-    await app.request('DELETE', quota, { token: app.operatorKey, headers: { 'if-match': '*' } });
+    const { key: token, api_key } = made.body;
+    const quota = { limits: { requests: { month: { hard: 1 } } } };
+    expect((await send('PUT', `/quotas/api_key/${api_key.id}`, quota)).status).toBe(200);
+    expect((await reranked({}, {}, { token })).body.notice).toBeNull();
+    expect(coded(await reranked({}, {}, { token }))).toEqual([429, 'quota_exceeded']);
+    expect((await search({}, { token })).status).toBe(200);
+    const byKey = (await send('GET', '/usage?group_by=key')).body.data;
+    expect(byKey).toContainEqual(
+      expect.objectContaining({
+        ...{ api_key_id: api_key.id, requests: 1 },
+        usage: { input_tokens: 9, output_tokens: 0, cached_input_tokens: 0 },
+      }),
+    );
+    const byModel = (await send('GET', '/usage?group_by=model')).body.data;
+    expect(byModel).toContainEqual(expect.objectContaining({ model: 'local:ranks' }));
   });
 
   test('memories are put into order as well', async () => {

@@ -1,6 +1,6 @@
 /** Documents on the command line: corpora, what is added to them, and what is found in them. */
 import type { Command } from 'commander';
-import { jsonOption, serverOption, withExample } from './describe.ts';
+import { jsonOption, rerankOption, serverOption, withExample } from './describe.ts';
 
 const corpusMeaning = 'its name, or the id or enough of its end';
 
@@ -38,10 +38,13 @@ export function addCorpora(program: Command): void {
   withExample(
     corpora
       .command('search')
-      .description('Print the passages that answer a question, without asking a model.')
+      .description(
+        'Print the passages that answer a question; no model is asked but one that --rerank names.',
+      )
       .argument('<corpus>', corpusMeaning)
       .argument('<question...>', 'a question, or words to look for')
       .option('-n, --limit <number>', 'how many', '5')
+      .addOption(rerankOption())
       .addOption(jsonOption())
       .addOption(serverOption())
       .action(async (corpus: string, question: string[], options) =>

@@ -18,6 +18,14 @@ export function jsonOption(): Option {
   return new Option('--json', 'print JSON, for programs');
 }
 
+/** For searches. */
+export function rerankOption(): Option {
+  return new Option(
+    '--rerank <model>',
+    'have this model put what is found into order, as <provider>:<model id>',
+  );
+}
+
 /** Names a remote server; the variable does so for all commands of a shell. */
 export function serverOption(): Option {
   const option = new Option(

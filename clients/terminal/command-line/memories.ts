@@ -1,6 +1,6 @@
 /** Memories on the command line. */
 import { type Command, Option } from 'commander';
-import { jsonOption, serverOption, withExample } from './describe.ts';
+import { jsonOption, rerankOption, serverOption, withExample } from './describe.ts';
 
 const scopes = ['user', 'workspace', 'session', 'agent'];
 const kinds = ['fact', 'preference', 'instruction', 'episode'];
@@ -32,6 +32,7 @@ function addReading(memories: Command): void {
     named(memories.command('search').description('Find what is remembered by its words and its meaning.'))
       .argument('<question...>', 'words, or a question')
       .option('-n, --limit <number>', 'how many', '10')
+      .addOption(rerankOption())
       .addOption(jsonOption())
       .addOption(serverOption())
       .action(async (question: string[], options) =>

@@ -104,7 +104,11 @@ test('what has changed is read anew and takes the place of what was there; the r
 test('without the model documents are found by their words, which is said; cited numbers are explained', async () => {
   const home = testHome();
   const folder = writeHandbook(home);
-  await withScriptedModel(home, [{ reply: { text: 'Thirty days [1].' } }]);
+  const scores = JSON.stringify({ results: [{ index: 0, relevance_score: 0.875 }] });
+  await withScriptedModel(home, [
+    { when: { task: 'rerank' }, reply: { text: scores } },
+    { reply: { text: 'Thirty days [1].' } },
+  ]);
   const variables = { SERVICE_MODELS_DIR: join(home.home, 'none') };
   const added = await home.service(['corpora', 'add', folder], { variables });
   expect(added.code).toBe(0);
@@ -114,6 +118,11 @@ test('without the model documents are found by their words, which is said; cited
   });
   expect(asked).toMatchObject({ code: 0, stdout: 'Thirty days [1].\n' });
   expect(asked.stderr).toContain('\n[1] holidays.md › Holidays (line 1)\n');
+  const search = ['corpora', 'search', 'handbook', 'days', 'of', 'vacation', '--rerank', 'scripted:reader'];
+  const ordered = await home.service([...search, '--json'], { variables });
+  expect(JSON.parse(ordered.stdout)).toMatchObject([{ score: 0.875 }]);
+  const refused = await home.service(search.with(-1, 'nobody:reader'), { variables });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('nobody:reader') });
   // Once the model is there, what was added before is found by its meaning, too.
   const again = await home.service(['corpora', 'add', folder, '--json'], withModel);
   expect(JSON.parse(again.stdout)).toMatchObject({

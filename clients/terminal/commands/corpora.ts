@@ -60,9 +60,13 @@ const columnsForPeople: readonly Column<Corpus>[] = [
 export async function searchCorpus(
   given: string,
   question: readonly string[],
-  options: Where & { readonly limit: string; readonly json?: boolean },
+  options: Where & { readonly limit: string; readonly rerank?: string; readonly json?: boolean },
 ): Promise<void> {
-  const body = { query: question.join(' '), top_k: readLimit(options.limit) };
+  const { rerank: model } = options;
+  const body = {
+    ...{ query: question.join(' '), top_k: readLimit(options.limit) },
+    ...(model !== undefined && { rerank: { model } }),
+  };
   const { data, notice: said } = await withCorpus(options.server, given, async (client, { id }) => {
     const params = { path: { corpus_id: id } };
     return (await client.POST('/api/v1/corpora/{corpus_id}/search', { params, body })).data;

@@ -59,7 +59,7 @@ export async function listMemories(options: Asked & MemoryOptions): Promise<void
 /** What shares words with the question, or means the like, the best first. */
 export async function searchMemories(
   words: readonly string[],
-  options: Asked & MemoryOptions,
+  options: Asked & MemoryOptions & { readonly rerank?: string },
 ): Promise<void> {
   const query = words.join(' ').trim();
   if (query === '') throw new CommandFailure('The question is empty.', exitCodes.usage);
@@ -69,7 +69,8 @@ export async function searchMemories(
     async (client) => {
       const { scope, kind, tag: _tag, ...names } = await filtersOf(client, options);
       const narrowed = { ...(scope && { scopes: [scope] }), ...(kind && { kinds: [kind] }), ...names };
-      const body = { query, top_k, ...narrowed };
+      const { rerank: model } = options;
+      const body = { query, top_k, ...narrowed, ...(model !== undefined && { rerank: { model } }) };
       return (await client.POST('/api/v1/memories/search', { body })).data;
     },
     () => ({ data: [], mode: 'keyword', notice: null }),
