@@ -43,12 +43,13 @@ function readRequest(body: unknown): Call {
 }
 
 function resultsOf(query: string, documents: readonly string[]) {
-  const wanted = wordsIn(query);
+  const wanted = [...wordsIn(query)];
   return documents
-    .map((document, index) => ({
-      index,
-      relevance_score: wanted.intersection(wordsIn(document)).size / Math.max(wanted.size, 1),
-    }))
+    .map((document, index) => {
+      const words = wordsIn(document);
+      const shared = wanted.filter((word) => words.has(word));
+      return { index, relevance_score: shared.length / Math.max(wanted.length, 1) };
+    })
     .sort((left, right) => right.relevance_score - left.relevance_score);
 }
 

@@ -51,22 +51,31 @@ test('it puts texts into order by the words they share with a question, or as th
     const headers = { authorization: 'Bearer k', 'content-type': 'application/json' };
     const sent = { method: 'POST', headers, body: JSON.stringify(body) };
     const answer = await fetch(`${upstream.url}/v1/rerank`, sent);
-    return { status: answer.status, ...(await answer.json()) };
+    return { status: answer.status, body: await answer.json() };
   };
   await upstream.script([{ when: { task: 'rerank' }, reply: { text: 'no JSON', usage: { input: 5 } } }]);
   expect(await rerank({ top_n: 2 })).toEqual({
-    ...{ status: 200, model: 'r', usage: { total_tokens: 5 } },
-    results: [
-      { index: 2, relevance_score: 1 },
-      { index: 1, relevance_score: 0.5 },
-    ],
+    status: 200,
+    body: {
+      ...{ model: 'r', usage: { total_tokens: 5 } },
+      results: [
+        { index: 2, relevance_score: 1 },
+        { index: 1, relevance_score: 0.5 },
+      ],
+    },
   });
-  expect(await rerank({ documents: [] })).toMatchObject({ status: 400, error: { param: 'documents' } });
-  expect(await rerank({ texts: [] })).toMatchObject({ status: 400, error: { code: 'unknown_parameter' } });
+  expect(await rerank({ documents: [] })).toMatchObject({
+    status: 400,
+    body: { error: { param: 'documents' } },
+  });
+  expect(await rerank({ texts: [] })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'unknown_parameter' } },
+  });
   await upstream.script([
     { when: { task: 'rerank', last_user: 'Blue', system: 'red' }, reply: { text: '{"results":[]}' } },
   ]);
-  expect(await rerank()).toEqual({ status: 200, results: [] });
+  expect(await rerank()).toEqual({ status: 200, body: { results: [] } });
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)('it ends cleanly on %s, with an answer hanging', async (signal) => {
