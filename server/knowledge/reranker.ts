@@ -33,18 +33,21 @@ export type RerankerOptions = {
   readonly model: ScoringModel;
   readonly candidates: number;
   readonly payer: EmbeddingPayer;
+  /** How long it may take, however often it is asked; 30 s if absent. */
+  readonly limitMs?: number;
   /** Is told why the model has failed, of which the caller reads a sentence. */
   failed(error: unknown): void;
 };
 
 /** Nobody waits longer for an order that the search can do without. */
-const mostMs = 30_000;
+const usualLimitMs = 30_000;
 const patience = { mostTries: 2, pauseMs: 500 };
 
 /** What keeps the caller from asking at all is no fault of the model. */
 const refusals: ReadonlySet<string> = new Set(['quota_exceeded', 'role_required', 'not_found']);
 
-export function createReranker({ model, candidates, payer, failed }: RerankerOptions): Reranker {
+export function createReranker(options: RerankerOptions): Reranker {
+  const { model, candidates, payer, failed, limitMs = usualLimitMs } = options;
   const once = async (request: Parameters<ScoringModel['ask']>[0], signal: AbortSignal) => {
     const call = await payer.begin(model.name);
     try {
@@ -58,7 +61,7 @@ export function createReranker({ model, candidates, payer, failed }: RerankerOpt
     candidates,
     async order(query, found, textOf, signal) {
       if (found.length === 0) return { found, notice: null };
-      const limit = AbortSignal.timeout(mostMs);
+      const limit = AbortSignal.timeout(limitMs);
       const either = AbortSignal.any([signal, limit]);
       // Vendors refuse texts without anything in them.
       const request = { query, texts: found.map((one) => textOf(one) || ' ') };
@@ -70,17 +73,18 @@ export function createReranker({ model, candidates, payer, failed }: RerankerOpt
         signal.throwIfAborted();
         if (error instanceof Problem && refusals.has(error.code)) throw error;
         failed(error);
-        return { found: null, notice: noticeOf(error, limit.aborted) };
+        return { found: null, notice: noticeOf(error, limit.aborted ? limitMs : null) };
       }
     },
   };
 }
 
-function noticeOf(error: unknown, late: boolean): string {
-  const reason = late
-    ? `The model took longer than ${mostMs / 1000} s.`
-    : error instanceof Problem
-      ? error.message
-      : 'The model failed; try again in a moment.';
+function noticeOf(error: unknown, passedMs: number | null): string {
+  const reason =
+    passedMs !== null
+      ? `The model took longer than ${passedMs / 1000} s.`
+      : error instanceof Problem
+        ? error.message
+        : 'The model failed; try again in a moment.';
   return `Not reranked, and in the order of the search. ${reason}`;
 }

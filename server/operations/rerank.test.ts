@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { createReranker } from '../knowledge/knowledge.ts';
 import {
   type Account,
   type Answer,
@@ -210,6 +211,28 @@ describe.each(databases)('on %s', (database) => {
     const { body } = await reranked();
     expect(body.notice).toBeNull();
     expect(body.data[0].document_title).toBe(before[3]);
+  });
+
+  test('a model that says nothing is left when its time is over, and when nobody waits any more', async () => {
+    await upstream.script([embedding, { when: { task: 'rerank' }, fail: { kind: 'hang' } }]);
+    const asker = { userId: people.owner.user.id, workspaceId: people.workspaceId };
+    const failures: unknown[] = [];
+    const reranker = createReranker({
+      ...{ model: await app.services.runtime.reranking('local:ranks', asker), candidates: 5, limitMs: 300 },
+      payer: { begin: async () => ({ spent: async () => undefined, end: async () => undefined }) },
+      failed: (error) => failures.push(error),
+    });
+    const order = (signal: AbortSignal) =>
+      reranker.order('water', [{ text: 'Water.', score: 1 }], ({ text }) => text, signal);
+    expect(await order(new AbortController().signal)).toEqual({
+      found: null,
+      notice: 'Not reranked, and in the order of the search. The model took longer than 0.3 s.',
+    });
+    expect(failures).toHaveLength(1);
+    await expect(order(AbortSignal.timeout(50))).rejects.toThrow(/timeout/);
+    await vi.waitFor(async () =>
+      expect((await asked()).map(({ outcome }) => outcome)).toEqual(['aborted', 'aborted']),
+    );
   });
 
   test('a model that cannot, is not there or is somebody else’s is refused', async () => {

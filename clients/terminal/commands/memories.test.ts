@@ -1,6 +1,7 @@
 /** `service memories`: from one project to another, on a server, and at a terminal. */
 import { expect, test } from 'vitest';
 import { launcher, testHome } from '../test-command.ts';
+import { withScriptedModel } from '../test-model.ts';
 import { startTestServer } from '../test-server.ts';
 import { openTestTerminal } from '../test-terminal.ts';
 
@@ -23,6 +24,10 @@ test('what is remembered in a project is listed, found and forgotten', async () 
   expect(found.stdout.trimEnd().split('\t')).toEqual([
     ...[tabs.id, 'workspace', 'instruction', tabs.updated_at, 'style code', 'Use tabs.'],
   ]);
+  const scores = JSON.stringify({ results: [{ index: 0, relevance_score: -0.5 }] });
+  await withScriptedModel(home, [{ when: { task: 'rerank' }, reply: { text: scores } }]);
+  const ordered = await memories('search', 'tabs', '--rerank', 'scripted:reader', '--json');
+  expect(JSON.parse(ordered.stdout).data).toMatchObject([{ score: -0.5 }]);
   expect(await memories('forget', tabs.id.slice(-8), '--yes')).toMatchObject({
     code: 0,
     stdout: `Forgot ${tabs.id}\n`,
