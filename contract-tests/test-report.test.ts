@@ -17,11 +17,13 @@ const file = (status: string, ...tests: [status: string, fullName: string][]) =>
 });
 const report = (...testResults: VitestReport['testResults'][number][]): VitestReport => ({ testResults });
 
+const cost = { seconds: 1, cpuSeconds: 2 };
+
 test('passed, failed and skipped tests are counted, the latter two by name', () => {
   const tests = file('failed', ['passed', 'one'], ['failed', 'two'], ['pending', 'three'], ['todo', 'four']);
-  expect(readVitestPart('server', 1, report(tests), 1)).toEqual({
+  expect(readVitestPart('server', cost, report(tests), 1)).toEqual({
     name: 'server',
-    seconds: 1,
+    ...cost,
     passed: 1,
     failed: ['a.test.ts: two'],
     skipped: ['a.test.ts: three', 'a.test.ts: four'],
@@ -29,46 +31,53 @@ test('passed, failed and skipped tests are counted, the latter two by name', () 
 });
 
 test('a file that cannot be read counts as a failure', () => {
-  expect(readVitestPart('server', 1, report(file('failed')), 1).failed).toEqual([
+  expect(readVitestPart('server', cost, report(file('failed')), 1).failed).toEqual([
     'a.test.ts: failed outside of its tests',
   ]);
 });
 
 test('a file whose preparation failed counts as a failure beside its skipped tests', () => {
-  const part = readVitestPart('server', 1, report(file('failed', ['skipped', 'one'])), 1);
+  const part = readVitestPart('server', cost, report(file('failed', ['skipped', 'one'])), 1);
   expect([part.failed.length, part.skipped]).toEqual([1, ['a.test.ts: one']]);
 });
 
 test('a run without a report counts as a failure, even where it claims success', () => {
-  expect(readVitestPart('server', 1, null, 1).failed).toHaveLength(1);
-  expect(readVitestPart('server', 1, null, 0).failed).toHaveLength(1);
+  expect(readVitestPart('server', cost, null, 1).failed).toHaveLength(1);
+  expect(readVitestPart('server', cost, null, 0).failed).toHaveLength(1);
 });
 
 test('a run that ends badly without a failed test counts as a failure', () => {
   const passed = report(file('passed', ['passed', 'one']));
-  expect(readVitestPart('server', 1, passed, 1).failed).toEqual(['server: the run ended with 1']);
-  expect(readVitestPart('server', 1, passed, null).failed).toEqual(['server: the run ended with a signal']);
+  expect(readVitestPart('server', cost, passed, 1).failed).toEqual(['server: the run ended with 1']);
+  expect(readVitestPart('server', cost, passed, null).failed).toEqual([
+    'server: the run ended with a signal',
+  ]);
 });
 
 test('a part that is one program is one test', () => {
-  expect(readWholePart('check', 1, 0)).toMatchObject({ passed: 1, failed: [] });
-  expect(readWholePart('check', 1, 2)).toMatchObject({ passed: 0, failed: ['check: ended with 2'] });
+  expect(readWholePart('check', cost, 0)).toMatchObject({ passed: 1, failed: [] });
+  expect(readWholePart('check', cost, 2)).toMatchObject({ passed: 0, failed: ['check: ended with 2'] });
 });
 
 test('the summary ends with the one line that others read', () => {
   const text = summarise([
-    readWholePart('check', 12.34, 0),
-    readVitestPart('server', 5, report(file('failed', ['failed', 'two'], ['pending', 'three'])), 1),
+    readWholePart('check', { seconds: 12.34, cpuSeconds: 20 }, 0),
+    readVitestPart(
+      'server',
+      { seconds: 5, cpuSeconds: null },
+      report(file('failed', ['failed', 'two'], ['pending', 'three'])),
+      1,
+    ),
   ]);
   expect(text.split('\n').at(-1)).toBe('1 passed, 1 failed, 1 skipped');
   expect(text).toContain('failed: a.test.ts: two');
   expect(text).toContain('skipped: a.test.ts: three');
-  expect(text).toMatch(/check +12\.3 +1 +0 +0/);
+  expect(text).toMatch(/check +12\.3 +20\.0 +1 +0 +0\n.*server +5\.0 +- +0 +1 +1/);
 });
 
 test('a round of all tests is read off its summary', () => {
   const summary = (exitCode: number) =>
-    readRound(`a line\n${summarise([readWholePart('check', 1, exitCode)])}\n`, exitCode);
+    readRound(`a line\n${summarise([readWholePart('check', cost, exitCode)])}\n`, exitCode);
   expect(summary(0)).toEqual({ counts: '1 passed, 0 failed, 0 skipped', failed: [] });
   expect(summary(2)).toEqual({
     counts: '0 passed, 1 failed, 0 skipped',

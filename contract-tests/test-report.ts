@@ -1,9 +1,15 @@
 /** Reads what the parts of a test run gave, and words it: counts, what was skipped, seconds. */
 
-/** What one part gave. */
-export interface PartResult {
-  readonly name: string;
+/** What one part took. */
+export interface Cost {
   readonly seconds: number;
+  /** Of the processors, by all of its processes; null where the system does not count them. */
+  readonly cpuSeconds: number | null;
+}
+
+/** What one part gave. */
+export interface PartResult extends Cost {
+  readonly name: string;
   readonly passed: number;
   readonly failed: readonly string[];
   readonly skipped: readonly string[];
@@ -22,7 +28,7 @@ export interface VitestReport {
 /** Counts the tests of a report. Null stands for a report that was never written: the run itself broke. */
 export function readVitestPart(
   name: string,
-  seconds: number,
+  cost: Cost,
   report: VitestReport | null,
   exitCode: number | null,
 ): PartResult {
@@ -42,7 +48,7 @@ export function readVitestPart(
   const passed = titles('passed');
   return {
     name,
-    seconds,
+    ...cost,
     passed: passed.length,
     failed,
     skipped: tests.map(({ title }) => title).filter(isNeither(passed, failed)),
@@ -62,12 +68,12 @@ function isNeither(...lists: readonly (readonly string[])[]): (title: string) =>
 }
 
 /** A part that is one program: it passes or fails as a whole. */
-export function readWholePart(name: string, seconds: number, exitCode: number | null): PartResult {
+export function readWholePart(name: string, cost: Cost, exitCode: number | null): PartResult {
   const failed = exitCode === 0 ? [] : [`${name}: ended with ${exitCode ?? 'a signal'}`];
-  return { name, seconds, passed: exitCode === 0 ? 1 : 0, failed, skipped: [] };
+  return { name, ...cost, passed: exitCode === 0 ? 1 : 0, failed, skipped: [] };
 }
 
-/** The end of a test run: what failed, what was skipped, the seconds of each part, and the one last line. */
+/** The end of a test run: what failed, what was skipped, what each part took, and the one last line. */
 export function summarise(parts: readonly PartResult[]): string {
   const failed = parts.flatMap((part) => part.failed);
   const skipped = parts.flatMap((part) => part.skipped);
@@ -110,9 +116,13 @@ function table(parts: readonly PartResult[]): string[] {
   const row = (name: string, ...cells: (string | number)[]) =>
     name.padEnd(width) + cells.map((cell) => String(cell).padStart(9)).join('');
   return [
-    row('part', 'seconds', 'passed', 'failed', 'skipped'),
-    ...parts.map(({ name, seconds, passed, failed, skipped }) =>
-      row(name, seconds.toFixed(1), passed, failed.length, skipped.length),
+    row('part', 'seconds', 'CPU', 'passed', 'failed', 'skipped'),
+    ...parts.map(({ name, seconds, cpuSeconds, passed, failed, skipped }) =>
+      row(
+        name,
+        ...[seconds.toFixed(1), cpuSeconds?.toFixed(1) ?? '-'],
+        ...[passed, failed.length, skipped.length],
+      ),
     ),
   ];
 }
