@@ -54,7 +54,7 @@ export async function insertAgentSession(
     tool_limits: JSON.stringify(agent.toolLimits),
   };
   await sql('sessions').insert(row);
-  await tellNewSession(sql, row, now);
+  tellNewSession(sql, row, now);
 }
 
 /** As it was given when it was started; null for the session of a person. */

@@ -5,6 +5,7 @@ import { newId } from '../ids.ts';
 import { type AuditContent, type AuditHead, hashOfEntry } from './audit-chain.ts';
 import { type AuditValues, maskedChange, plainText } from './audit-values.ts';
 import type { Database } from './database.ts';
+import { LastWrites } from './last-writes.ts';
 import type { Origin } from './reach.ts';
 
 /** Who acts. A `Reach` fits; without a user it is somebody unknown, or with no origin either, the server itself. */
@@ -34,34 +35,17 @@ interface Pending {
   readonly record: AuditRecord;
 }
 
-const pending = new WeakMap<Knex.Transaction, Pending[]>();
+/** The one row that all recorders share is locked at the end of what they do. */
+const records = new LastWrites<Pending>();
 
-/**
- * Records what the transaction does. It is written when the work of the transaction is done and only if all of it
- * succeeds, so that the one row that all recorders share is locked last, and briefly.
- */
+/** Records what the transaction does; only if all of it succeeds. */
 export function recordAudit(sql: Knex.Transaction, actor: AuditActor, record: AuditRecord): void {
-  const entries = pending.get(sql);
-  if (!entries) throw new Error('recordAudit needs the transaction that database.write has given');
-  entries.push({ actor, record });
+  records.add(sql, { actor, record });
 }
 
 /** The same database, whose transactions write what they have recorded before they end. */
 export function writesAudit(database: Database, clock: Clock): Database {
-  const recording =
-    <T>(work: (sql: Knex.Transaction) => Promise<T>) =>
-    async (sql: Knex.Transaction): Promise<T> => {
-      const entries: Pending[] = [];
-      pending.set(sql, entries);
-      const result = await work(sql);
-      if (entries.length > 0) await append(sql, entries, clock.now().getTime());
-      return result;
-    };
-  return {
-    ...database,
-    write: (scope, work) => database.write(scope, recording(work)),
-    writeOfRun: (work) => database.writeOfRun(recording(work)),
-  };
+  return records.over(database, (sql, entries) => append(sql, entries, clock.now().getTime()));
 }
 
 /** The organization that somebody has belonged to the longest: its admins see what they do with their own account. */

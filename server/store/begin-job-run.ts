@@ -51,7 +51,7 @@ async function insertJobSession(
   };
   await sql('sessions').insert(row);
   await indexTitle(sql, row);
-  await tellNewSession(sql, row, now);
+  tellNewSession(sql, row, now);
 }
 
 export async function startJobRun(
@@ -76,5 +76,10 @@ export async function startJobRun(
     ...{ job_id: job.id, job_run_id: row.id, occurrence: timestamp(row.occurrence), attempt: attempts },
     ...{ session_id, run_id },
   } as const;
-  await tellWorkspace(sql, { sessionId: session_id }, [{ type: event.type, runId: run_id, event }], now);
+  tellWorkspace(
+    sql,
+    { workspaceId: job.workspace_id, sessionId: session_id },
+    [{ type: event.type, runId: run_id, event }],
+    now,
+  );
 }

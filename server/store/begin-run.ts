@@ -75,8 +75,10 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   };
   await saveSession(sql, session, changes, now);
   const place = { sessionId: session.id, before: Number(session.kept_bytes ?? 0) };
+  // What was used is counted before quotas are held, as everywhere.
+  const counted = await countRequest(sql, run, now);
   const kept = bringsFiles(messages) ? await refuseKept(sql, spenderOf(run), place, now) : [];
-  return { run, warnings: [...kept, ...(await countRequest(sql, run, now))] };
+  return { run, warnings: [...kept, ...counted] };
 }
 
 async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Promise<string | null> {

@@ -69,12 +69,7 @@ export async function applyChange(
   await insertMessages(sql, { ...run }, written, now);
   const last_event_id = await insertEvents(sql, run, events, now);
   if (end)
-    await tellWorkspace(
-      sql,
-      { sessionId: session.id, workspaceId: session.workspace_id },
-      [toldEnd(end)],
-      now,
-    );
+    tellWorkspace(sql, { sessionId: session.id, workspaceId: session.workspace_id }, [toldEnd(end)], now);
   await sql<RunRow>('runs')
     .where({ id: run.id })
     .update({

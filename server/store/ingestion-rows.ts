@@ -103,7 +103,7 @@ export async function countItems(
   const tells = ended || now - Number(row.told_at) >= tellEachMs;
   if (tells) next.told_at = now;
   await sql<JobRow>('ingestion_jobs').where({ id: jobId }).update(next);
-  if (tells) await tellOf(sql, next, ended ? 'ingestion_ended' : 'ingestion_progress', now);
+  if (tells) tellOf(sql, next, ended ? 'ingestion_ended' : 'ingestion_progress', now);
   return next;
 }
 
@@ -115,15 +115,10 @@ function endOf({ completed, failed, cancelled }: JobRow): IngestionJob['status']
 
 type IngestionEventType = Extract<WorkspaceEvent['event']['type'], `ingestion_${string}`>;
 
-async function tellOf(
-  sql: Knex.Transaction,
-  row: JobRow,
-  type: IngestionEventType,
-  now: number,
-): Promise<void> {
+function tellOf(sql: Knex.Transaction, row: JobRow, type: IngestionEventType, now: number): void {
   const { corpus_id, status, progress } = toJob(row);
   const event = { type, ingestion_id: row.id, corpus_id, status, progress };
-  await tellWorkspace(sql, { sessionId: null, workspaceId: row.workspace_id }, [{ type, event }], now);
+  tellWorkspace(sql, { sessionId: null, workspaceId: row.workspace_id }, [{ type, event }], now);
 }
 
 /**

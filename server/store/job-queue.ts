@@ -50,7 +50,7 @@ export async function insertJobRun(
     ended_at: reason === null ? null : now,
   };
   await sql<JobRunRow>('job_runs').insert(row);
-  if (reason !== null) await tellFinished(sql, job.workspace_id, row, { status: 'skipped' }, now);
+  if (reason !== null) tellFinished(sql, job.workspace_id, row, { status: 'skipped' }, now);
   return row;
 }
 
@@ -102,7 +102,7 @@ export async function endWaiting(
     .where({ id: row.id })
     .whereIn('status', ['queued', 'starting'])
     .update({ status, reason, worker: null, ended_at: now });
-  if (changed === 1) await tellFinished(sql, workspace_id, ended, { status }, now);
+  if (changed === 1) tellFinished(sql, workspace_id, ended, { status }, now);
   return ended;
 }
 

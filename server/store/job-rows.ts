@@ -183,29 +183,24 @@ export function attemptsOf({ earlier_attempts }: JobRunRow): JobRunAttempt[] {
 
 type EventOf<Type extends string> = Extract<WorkspaceEvent['event'], { readonly type: Type }>;
 
-export async function tellJob(
+export function tellJob(
   sql: Knex.Transaction,
   { id, workspace_id, status, pause_reason }: JobRow,
   change: EventOf<'job_changed'>['change'],
   now: number,
-): Promise<void> {
+): void {
   const event = { type: 'job_changed', job_id: id, change, status, pause_reason } as const;
-  await tellWorkspace(
-    sql,
-    { sessionId: null, workspaceId: workspace_id },
-    [{ type: event.type, event }],
-    now,
-  );
+  tellWorkspace(sql, { sessionId: null, workspaceId: workspace_id }, [{ type: event.type, event }], now);
 }
 
 /** What was told of one run of a job; `ended` names how, also of an attempt that another one follows. */
-export async function tellFinished(
+export function tellFinished(
   sql: Knex.Transaction,
   workspaceId: string,
   row: JobRunRow,
   ended: Pick<EventOf<'job_run_finished'>, 'status'> & { readonly retryAt?: number },
   now: number,
-): Promise<void> {
+): void {
   const { id, job_id, occurrence, attempts, reason, error, session_id, run_id } = row;
   const event = {
     type: 'job_run_finished',
@@ -215,7 +210,7 @@ export async function tellFinished(
     retry_at: nullableTimestamp(ended.retryAt ?? null),
   } as const;
   const told = [{ type: event.type, event, ...(run_id !== null && { runId: run_id }) }];
-  await tellWorkspace(sql, { sessionId: session_id, workspaceId }, told, now);
+  tellWorkspace(sql, { sessionId: session_id, workspaceId }, told, now);
 }
 
 export function auditOfJob<Verb extends string>({ id, organization_id }: JobRow, verb: Verb) {

@@ -84,7 +84,7 @@ export async function endAttempt(
   const earlier_attempts = JSON.stringify([...attemptsOf(row), attempt]);
   const waiting = { ...free, status: 'queued', due_at, earlier_attempts, run_id: null } as const;
   await sql<JobRunRow>('job_runs').where({ id: row.id }).update(waiting);
-  await tellFinished(sql, job.workspace_id, row, { status: attempt.status, retryAt: due_at }, now);
+  tellFinished(sql, job.workspace_id, row, { status: attempt.status, retryAt: due_at }, now);
 }
 
 /** A provider that said when it wants to be asked again is not asked before, as far as that is soon. */

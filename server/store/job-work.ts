@@ -103,7 +103,7 @@ export function jobWork({ database, clock }: StoreParts): JobWork {
         const { job, row } = await held(sql, claimed);
         const ended = { status: 'skipped', reason, worker: null, ended_at: now() } as const;
         await sql<JobRunRow>('job_runs').where({ id: row.id }).update(ended);
-        await tellFinished(sql, job.workspace_id, { ...row, ...ended }, { status: 'skipped' }, now());
+        tellFinished(sql, job.workspace_id, { ...row, ...ended }, { status: 'skipped' }, now());
         if (job.status !== 'active') return;
         await pauseJob(sql, job, reason, now());
         recordAudit(sql, { userId: null }, { ...auditOfJob(job, 'pause'), after: { pause_reason: reason } });
@@ -158,7 +158,7 @@ async function advance(sql: Knex.Transaction, slotsUntil: SlotsUntil, now: numbe
   else {
     const completed = { ...columns, status: 'completed', ...stamp(job, now) } as const;
     await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update(completed);
-    await tellJob(sql, { ...job, ...completed }, 'completed', now);
+    tellJob(sql, { ...job, ...completed }, 'completed', now);
   }
   return true;
 }

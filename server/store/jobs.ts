@@ -111,7 +111,7 @@ export function jobRepository({ database, clock, cursors }: StoreParts): Jobs {
         for (const run of open) await askToStop(sql, run, 'requested');
         await sql<JobRow>('scheduled_jobs').where({ id }).delete();
         recordAudit(sql, reach, { ...auditOfJob(row, 'delete'), before: told(row) });
-        await tellJob(sql, row, 'deleted', now());
+        tellJob(sql, row, 'deleted', now());
         return open.flatMap(({ run_id }) => (run_id === null ? [] : [run_id]));
       }),
     pause: (reach, id) =>
@@ -157,7 +157,7 @@ export async function pauseJob(
   };
   await sql<JobRow>('scheduled_jobs').where({ id: row.id }).update(paused);
   await endOpen(sql, row, 'job_paused', now);
-  await tellJob(sql, paused, 'paused', now);
+  tellJob(sql, paused, 'paused', now);
   return paused;
 }
 
@@ -176,7 +176,7 @@ async function changed(
     apiKeyId: row.api_key_id,
   };
   const warnings = takesPlace ? refuseExceeded(await quotaStateWithJob(sql, spender, now), now) : [];
-  await tellJob(sql, row, change, now);
+  tellJob(sql, row, change, now);
   const notices = warnings.map(({ message }) => message);
   return { ...(await storedJob(sql, row)), notices };
 }

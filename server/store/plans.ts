@@ -357,18 +357,23 @@ async function savePlan(
     .update({ ...changes, ...marks });
   const saved = { ...row, ...changes, ...marks };
   // What an agent writes is told by its run.
-  if (changes.run_id == null) await tellPlan(sql, saved, now);
+  if (changes.run_id == null) tellPlan(sql, saved, now);
   return saved;
 }
 
-async function tellPlan(
+function tellPlan(
   sql: Knex.Transaction,
   { id, session_id, version, status, ...row }: PlanRow,
   now: number,
-): Promise<void> {
+): void {
   const steps = readSteps(row).map(({ id, status }) => ({ id, status }));
   const event = { type: 'plan_changed', plan_id: id, session_id, version, status, steps } as const;
-  await tellWorkspace(sql, { sessionId: session_id }, [{ type: event.type, event }], now);
+  tellWorkspace(
+    sql,
+    { workspaceId: row.workspace_id, sessionId: session_id },
+    [{ type: event.type, event }],
+    now,
+  );
 }
 
 function tagged(row: PlanRow): TaggedPlan {

@@ -39,6 +39,24 @@ describeStores('Quotas', (store, engine) => {
     expect(monthly).toMatchObject({ used: 5, hard: 100, resets_at: '2026-12-01T00:00:00.000Z' });
   });
 
+  it('lets runs begin and jobs be made together: none of them waits for one that waits for it', async () => {
+    const admin = await owner();
+    await limit(admin, { requests: { day: { hard: 1000 } }, jobs: { hard: 1000 } });
+    const timing = () => ({ at: 0, dueAt: 0 });
+    const made = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, index) =>
+        index % 2 === 0
+          ? beginRun(store(), admin)
+          : store().jobs.create(
+              admin,
+              { name: 'x', prompt: 'x', interval_s: 3600 },
+              { apiKeyId: null, timing },
+            ),
+      ),
+    );
+    expect(made.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))).toEqual([]);
+  });
+
   it('says which limit is reached, how much of it is used and when it resets', async () => {
     const admin = await owner();
     await limit(admin, { tokens: { day: { hard: 100 } }, cost: { month: { hard: 0.5 } } });

@@ -23,6 +23,7 @@ interface EventRow {
 interface RunOfEvents {
   readonly id: string;
   readonly organization_id: string;
+  readonly workspace_id: string;
   readonly session_id: string;
   readonly last_event_id: number;
 }
@@ -59,7 +60,7 @@ export async function insertEventsOfRuns(
   );
   for (const { run, events } of news) {
     const told = events.flatMap((event) => toldOf(run.id, event));
-    await tellWorkspace(sql, { sessionId: run.session_id }, told, now);
+    tellWorkspace(sql, { workspaceId: run.workspace_id, sessionId: run.session_id }, told, now);
   }
 }
 

@@ -300,7 +300,7 @@ async function forkSession(
   await sql('sessions').insert({ ...row, kept_bytes: 0 });
   await replaceTags(sql, row);
   await indexTitle(sql, row);
-  await tellNewSession(sql, row, now);
+  tellNewSession(sql, row, now);
   const copies = copied.map((message) => ({
     ...message,
     ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },

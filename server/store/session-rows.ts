@@ -117,7 +117,7 @@ export async function saveSession(
     await sql('session_tags')
       .where({ session_id: row.id })
       .update({ archived: changed.archived, updated_at: now });
-  await tellUpdate(sql, row, changed, told, now);
+  tellUpdate(sql, row, changed, told, now);
   return changed;
 }
 
@@ -136,19 +136,19 @@ const toldMembers = [
   'summary_message_id',
 ] as const;
 
-async function tellUpdate(
+function tellUpdate(
   sql: Knex.Transaction,
   before: SessionRow,
   after: SessionRow,
   told: readonly SessionUpdated['changed'][number][],
   now: number,
-): Promise<void> {
+): void {
   // One engine keeps truth as a number.
   const differs = (a: unknown, b: unknown) => (typeof b === 'boolean' ? Boolean(a) !== b : a !== b);
   const changed = [...toldMembers.filter((member) => differs(before[member], after[member])), ...told];
   if (changed.length === 0) return;
   const event = { type: 'session_updated', session_id: after.id, changed } as const;
-  await tellWorkspace(
+  tellWorkspace(
     sql,
     { sessionId: after.id, workspaceId: after.workspace_id },
     [{ type: event.type, event }],
@@ -157,13 +157,13 @@ async function tellUpdate(
 }
 
 /** Tells the workspace of a session that was just inserted. */
-export async function tellNewSession(
+export function tellNewSession(
   sql: Knex.Transaction,
   { id, parent_id, workspace_id }: Pick<SessionRow, 'id' | 'parent_id' | 'workspace_id'>,
   now: number,
-): Promise<void> {
+): void {
   const event = { type: 'session_created', session_id: id, parent_id } as const;
-  await tellWorkspace(sql, { sessionId: id, workspaceId: workspace_id }, [{ type: event.type, event }], now);
+  tellWorkspace(sql, { sessionId: id, workspaceId: workspace_id }, [{ type: event.type, event }], now);
 }
 
 /** Writes the tags of a session where lists look for them. */

@@ -87,7 +87,7 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
         for (const sessionId of ids) {
           const event = { type: 'session_deleted', session_id: sessionId } as const;
           const place = { sessionId, workspaceId: row.workspace_id };
-          await tellWorkspace(sql, place, [{ type: event.type, event }], now());
+          tellWorkspace(sql, place, [{ type: event.type, event }], now());
         }
         recordAudit(sql, reach, {
           action: 'session.delete',
@@ -127,7 +127,7 @@ export async function insertSession(
   await sql('sessions').insert(row);
   await replaceTags(sql, row);
   await indexTitle(sql, row);
-  await tellNewSession(sql, row, now);
+  tellNewSession(sql, row, now);
   return toTaggedSession(row);
 }
 

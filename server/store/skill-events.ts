@@ -6,17 +6,17 @@ import { tellEach } from './workspace-events.ts';
 
 type Change = Pick<SkillsChanged, 'change' | 'skill_id' | 'name'>;
 
-export async function tellSkillsChanged(
+export function tellSkillsChanged(
   sql: Knex.Transaction,
   { scope, organization_id, workspace_id }: SkillOwner,
   change: Change,
   now: number,
-): Promise<void> {
+): void {
   if (scope === 'user') return;
   const of = workspace_id === null ? { organization_id } : { id: workspace_id };
-  await tell(sql, sql('workspaces').where(of), { type: 'skills_changed', scope, ...change }, now);
+  tell(sql, sql('workspaces').where(of), { type: 'skills_changed', scope, ...change }, now);
 }
 
 function tell(sql: Knex.Transaction, places: Knex.QueryBuilder, event: SkillsChanged, now: number) {
-  return tellEach(sql, places, { type: event.type, event }, now);
+  tellEach(sql, places, { type: event.type, event }, now);
 }

@@ -120,7 +120,7 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
         const row: SkillRepositoryRow = { id, ...content, ...nothingFound, ...fixed, revision: 1, ...times };
         await sql('skill_repositories').insert(row);
         record(sql, operator, 'create', null, row);
-        await tell(sql, row, 'added', null, now());
+        tell(sql, row, 'added', null, now());
         return tagged(row, 0);
       }),
     find: (id) =>
@@ -143,7 +143,7 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
         await rows(sql).where({ id }).update(after);
         await forgetFiles(sql, after);
         record(sql, operator, 'update', before, after);
-        await tell(sql, after, 'updated', null, now());
+        tell(sql, after, 'updated', null, now());
         return shown(sql, after);
       }),
     remove: (operator, id, ifMatch) =>
@@ -151,7 +151,7 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
         const row = await lock(sql, id, ifMatch);
         await rows(sql).where({ id }).delete();
         record(sql, operator, 'delete', row, null);
-        await tell(sql, row, 'removed', null, now());
+        tell(sql, row, 'removed', null, now());
       }),
     beginSync: (operator, id) =>
       change(async (sql) => {
@@ -162,7 +162,7 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
         await rows(sql).where({ id }).update(begun);
         await forgetFiles(sql, row);
         record(sql, operator, 'sync', null, row);
-        await tell(sql, row, 'syncing', null, now());
+        tell(sql, row, 'syncing', null, now());
         return shown(sql, row);
       }),
     async claimSync(claimer) {
@@ -198,7 +198,7 @@ export function skillRepositoryStore({ database, clock, cursors }: StoreParts): 
         await rows(sql).where({ id }).update(applied);
         await forgetFiles(sql, row);
         record(sql, operator, 'apply', before, row);
-        await tell(sql, row, 'applied', commit, now());
+        tell(sql, row, 'applied', commit, now());
         return shown(sql, row);
       }),
   };
@@ -280,7 +280,7 @@ async function fail(sql: Knex.Transaction, row: SkillRepositoryRow, error: strin
   await rows(sql)
     .where({ id: row.id })
     .update({ ...nothingFound, state: 'failed', error });
-  await tell(sql, row, 'failed', null, now);
+  tell(sql, row, 'failed', null, now);
 }
 
 /** Where it is just what is used there is nothing to decide. */
@@ -318,7 +318,7 @@ async function keepFound(
   await rows(sql)
     .where({ id: row.id })
     .update({ ...ended, state: 'proposed', proposed_commit: commit, proposal });
-  await tell(sql, row, 'proposed', commit, now);
+  tell(sql, row, 'proposed', commit, now);
 }
 
 function isWhatIsUsed(found: readonly KeptRepositorySkill[], used: readonly RepositorySkillRow[]): boolean {
@@ -410,13 +410,13 @@ function record(
 }
 
 /** All whose runs have other skills now; of anything else the workspaces of whoever asked for it. */
-async function tell(
+function tell(
   sql: Knex.Transaction,
   { id, name, asked_by }: SkillRepositoryRow,
   what: SkillRepositoryChanged['change'],
   commit: string | null,
   now: number,
-): Promise<void> {
+): void {
   const event = { type: 'skill_repository_changed', repository_id: id, name, change: what, commit } as const;
   const places = sql('workspaces');
   if (what !== 'applied' && what !== 'removed')
@@ -424,5 +424,5 @@ async function tell(
       'organization_id',
       sql('memberships').where({ user_id: asked_by }).select('organization_id'),
     );
-  await tellEach(sql, places, { type: event.type, event }, now);
+  tellEach(sql, places, { type: event.type, event }, now);
 }

@@ -152,7 +152,7 @@ export function skillRepository({ database, clock, cursors }: StoreParts): Skill
           organizationId: owner.organization_id,
           after: { scope: owner.scope, workspace_id: owner.workspace_id, name },
         });
-        await tellSkillsChanged(sql, owner, { change: `${verb}d`, skill_id: null, name }, now());
+        tellSkillsChanged(sql, owner, { change: `${verb}d`, skill_id: null, name }, now());
       }),
     forRuns: remembered(
       database,
@@ -327,7 +327,7 @@ async function changed(
     ...(before && { before: toldSkill(before) }),
     ...(after && { after: toldSkill(after) }),
   });
-  await tellSkillsChanged(sql, row, { change: `${verb}d`, skill_id: row.id, name: row.name }, now);
+  tellSkillsChanged(sql, row, { change: `${verb}d`, skill_id: row.id, name: row.name }, now);
 }
 
 /** In the transaction that has written so many bytes. Throws `quota_exceeded`. */

@@ -83,7 +83,7 @@ import { type Transcript, transcriptOf } from './transcript.ts';
 import { type UsageReports, usageRepository } from './usage.ts';
 import { type Users, userRepository } from './users.ts';
 import { type WebSearchSettings, webSearchSettings } from './web-search-settings.ts';
-import { type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
+import { tellsWorkspaces, type WorkspaceEvents, workspaceEventRepository } from './workspace-events.ts';
 import { type WorkspaceMembers, workspaceMemberRepository } from './workspace-members.ts';
 import { type WorkspaceTrustRecords, workspaceTrustRepository } from './workspace-trust.ts';
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
@@ -243,7 +243,11 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const database = await openMigrated(url, options);
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(database, { database: writesAudit(joinsHeld(database), clock), clock, cursors }, options);
+    return storeOf(
+      database,
+      { database: tellsWorkspaces(writesAudit(joinsHeld(database), clock)), clock, cursors },
+      options,
+    );
   } catch (error) {
     await database.close();
     throw error;

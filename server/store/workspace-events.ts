@@ -1,7 +1,9 @@
 /** What happens in a workspace, numbered in the order in which it was committed, whichever process wrote it. */
 import type { Knex } from 'knex';
 import type { WorkspaceEvent } from '../contract/api.ts';
+import type { Database } from './database.ts';
 import { insertRows } from './insert-rows.ts';
+import { LastWrites } from './last-writes.ts';
 import type { StoreParts } from './parts.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -123,49 +125,36 @@ function toEvent(row: ReadRow): NumberedWorkspaceEvent[] {
   return [{ seq, data: { ...place, created_at: timestamp(row.created_at), event: JSON.parse(event) } }];
 }
 
-/** A session, or a workspace where there is none. */
-type ToldPlace =
-  | { readonly sessionId: string; readonly workspaceId?: string }
-  | { readonly sessionId: null; readonly workspaceId: string };
-
-/**
- * Adds to the events of the session's workspace, which has to be named where the session is gone. The row of the last number stays locked until the transaction ends, so
- * that the numbers are committed in their order; it is the last lock that a transaction takes.
- */
-export async function tellWorkspace(
-  sql: Knex.Transaction,
-  { sessionId, workspaceId }: ToldPlace,
-  told: readonly Told[],
-  now: number,
-): Promise<void> {
-  if (told.length === 0) return;
-  const [stream] = await takeNumbers(
-    sql,
-    sql('workspaces')
-      .where('id', workspaceId ?? sql('sessions').where({ id: sessionId }).select('workspace_id'))
-      .select('id', 'organization_id'),
-    told.length,
-  );
-  if (!stream) return;
-  const first = stream.last_event_id - told.length + 1;
-  const rows = told.map(({ type, runId, runEventId, event }, index) => ({
-    workspace_id: stream.workspace_id,
-    organization_id: stream.organization_id,
-    seq: first + index,
-    session_id: sessionId ?? noSession,
-    run_id: runId ?? null,
-    run_event_id: runEventId ?? null,
-    type,
-    data: event ? JSON.stringify(event) : null,
-    created_at: now,
-  }));
-  await insertRows(sql, 'workspace_events', rows);
+/** A workspace, and the session in it that is told of. */
+interface ToldPlace {
+  readonly workspaceId: string;
+  readonly sessionId: string | null;
 }
 
-/**
- * Tells all workspaces of an organization, or the one that is named, something that is about no session. In the order of their
- * ids, so that two who tell many do not wait for each other.
- */
+/** Some events of one place, or one event of some workspaces. */
+type Telling =
+  | (ToldPlace & { readonly told: readonly Told[]; readonly now: number })
+  | { readonly places: Knex.QueryBuilder; readonly event: Told; readonly now: number };
+
+/** Whoever tells waits for others who tell the same workspace, and holds nothing then that these could wait for. */
+const tellings = new LastWrites<Telling>();
+
+/** The same database, whose transactions tell what they have to tell before they end. */
+export function tellsWorkspaces(database: Database): Database {
+  return tellings.over(database, writeTold);
+}
+
+/** Adds to the events of a workspace, at the end of the transaction. One that is gone by then is told nothing. */
+export function tellWorkspace(
+  sql: Knex.Transaction,
+  { workspaceId, sessionId }: ToldPlace,
+  told: readonly Told[],
+  now: number,
+): void {
+  if (told.length > 0) tellings.add(sql, { workspaceId, sessionId, told, now });
+}
+
+/** Tells all workspaces of an organization, or the one that is named, something that is about no session. */
 export async function tellWorkspaces(
   sql: Knex.Transaction,
   { organizationId, workspaceId }: { readonly organizationId: string; readonly workspaceId: string | null },
@@ -175,30 +164,63 @@ export async function tellWorkspaces(
   const all = sql('workspaces').where({ organization_id: organizationId }).orderBy('id');
   const rows: { id: string }[] =
     workspaceId === null ? await all.limit(mostTold).select('id') : [{ id: workspaceId }];
-  for (const { id } of rows) await tellWorkspace(sql, { sessionId: null, workspaceId: id }, [told], now);
+  for (const { id } of rows) tellWorkspace(sql, { sessionId: null, workspaceId: id }, [told], now);
 }
 
 /** An organization with more workspaces than that is told in the oldest of them. */
 const mostTold = 500;
 
-/** The same in each of some workspaces, whose rows are locked in one order. */
-export async function tellEach(
-  sql: Knex.Transaction,
-  places: Knex.QueryBuilder,
-  { type, event }: Told,
-  now: number,
-): Promise<void> {
-  const streams = await takeNumbers(sql, places.orderBy('id').select('id', 'organization_id'), 1);
-  const rows = streams.map(({ workspace_id, organization_id, last_event_id }) => ({
-    ...{ workspace_id, organization_id, type },
-    seq: Number(last_event_id),
-    session_id: noSession,
-    run_id: null,
-    run_event_id: null,
+/** The same in each of some workspaces: the query says which. */
+export function tellEach(sql: Knex.Transaction, places: Knex.QueryBuilder, event: Told, now: number): void {
+  tellings.add(sql, { places, event, now });
+}
+
+/**
+ * The row of the last number stays locked until the transaction ends, so that the numbers are committed in their order.
+ * The rows of several workspaces are locked in the order of their ids: two who tell many do not wait for each other.
+ */
+async function writeTold(sql: Knex.Transaction, all: readonly Telling[]): Promise<void> {
+  const ofOne = all.flatMap((telling) => ('places' in telling ? [] : [telling]));
+  const workspaces = Map.groupBy(ofOne, ({ workspaceId }) => workspaceId);
+  for (const id of [...workspaces.keys()].toSorted()) {
+    const events = (workspaces.get(id) ?? []).flatMap(({ told, ...place }) =>
+      told.map((event) => ({ ...place, event })),
+    );
+    const [stream] = await takeNumbers(sql, placeOf(sql, id), events.length);
+    if (!stream) continue;
+    const before = stream.last_event_id - events.length;
+    const rows = events.map((told, index) => rowOf(stream, before + index + 1, told));
+    await insertRows(sql, 'workspace_events', rows);
+  }
+  for (const telling of all) {
+    if (!('places' in telling)) continue;
+    const { places, event, now } = telling;
+    const streams = await takeNumbers(sql, places.orderBy('id').select('id', 'organization_id'), 1);
+    const rows = streams.map((stream) =>
+      rowOf(stream, Number(stream.last_event_id), { sessionId: null, event, now }),
+    );
+    await insertRows(sql, 'workspace_events', rows);
+  }
+}
+
+function placeOf(sql: Knex.Transaction, id: string) {
+  return sql('workspaces').where({ id }).select('id', 'organization_id');
+}
+
+function rowOf(
+  { workspace_id, organization_id }: StreamRow,
+  seq: number,
+  told: { readonly sessionId: string | null; readonly event: Told; readonly now: number },
+) {
+  const { type, runId, runEventId, event } = told.event;
+  return {
+    ...{ workspace_id, organization_id, seq, type },
+    session_id: told.sessionId ?? noSession,
+    run_id: runId ?? null,
+    run_event_id: runEventId ?? null,
     data: event ? JSON.stringify(event) : null,
-    created_at: now,
-  }));
-  await insertRows(sql, 'workspace_events', rows);
+    created_at: told.now,
+  };
 }
 
 async function takeNumbers(
