@@ -8,7 +8,7 @@ export class LastWrites<Item> {
 
   add(sql: Knex.Transaction, item: Item): void {
     const items = this.#pending.get(sql);
-    if (!items) throw new Error('Only a transaction that the store has begun can be added to');
+    if (!items) throw new Error('Only a transaction that database.write has given can be added to');
     items.push(item);
   }
 
