@@ -1807,6 +1807,9 @@ def is_declared(case, response):
     # Which models there are, the contract cannot say.
     if name == "putDefaultModels":
         return status == 422 and response.json()["code"] == "model_unknown"
+    # Nor which of them rerank.
+    if name in ("searchCorpus", "searchCorpora", "searchMemories"):
+        return status == 422 and response.json()["code"] == "reranker_unsuited"
     # Whether an MCP server may be a process depends on who asks, and whether it is there, on itself.
     if name in ("createMcpServer", "updateMcpServer"):
         return status == 403 and response.json()["code"] == "restricted_section"
