@@ -163,6 +163,21 @@ describe.each(databases)('on %s', (database) => {
     expect(coded(await search({ query: 'cats' }, node))).toEqual([501, 'web_search_not_configured']);
   });
 
+  test('every workspace is told which engine is set, as a replay tells again, and nothing of what may be found', async () => {
+    const place = '/api/v1/events?after=0&follow=false&types=web_search_changed';
+    const told = async () => {
+      const events = await (await node.stream('GET', place, { token: ada.token })).text();
+      return [...events.matchAll(/^data: (.*)$/gm)].map(([, json = '']) => JSON.parse(json).event);
+    };
+    const before = (await told()).length;
+    await change({ engine: 'searxng', base_url: upstream.url, deny_domains: ['page-2.example.com'] });
+    await change({ engine: null, deny_domains: [] });
+    expect((await told()).slice(before)).toEqual([
+      { type: 'web_search_changed', engine: 'searxng' },
+      { type: 'web_search_changed', engine: null },
+    ]);
+  });
+
   test('an agent searches by the same settings, and has no such tool where there are none', async () => {
     await change({ engine: 'searxng', base_url: upstream.url, max_results: 1 });
     await upstream.script([

@@ -1,6 +1,6 @@
 /** How the web is searched in this installation, as the operator has set it. */
 import type { Knex } from 'knex';
-import type { WebSearchSettings as Shown, WebSearchEngineName } from '../contract/api.ts';
+import type { WebSearchSettings as Shown, WebSearchChanged, WebSearchEngineName } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
 import type { Database } from './database.ts';
 import { etagOfContent, requireTag } from './etag.ts';
@@ -8,6 +8,7 @@ import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { remembered } from './remembered.ts';
 import { timestamp } from './timestamps.ts';
+import { tellEach } from './workspace-events.ts';
 
 type Rules = Pick<Shown, 'max_results' | 'safe_search' | 'allow_domains' | 'deny_domains'>;
 
@@ -86,6 +87,8 @@ export function webSearchSettings({ database, clock }: StoreParts): WebSearchSet
           before: told(toKept(before)),
           after: told(next),
         });
+        const event: WebSearchChanged = { type: 'web_search_changed', engine: next.engine };
+        tellEach(sql, sql('workspaces'), { type: event.type, event }, row.updated_at);
         return tagged(row, mark);
       }),
   };
