@@ -1,4 +1,5 @@
 /** Jobs that take documents in, as processes work on them: the same on both engines, with the loop that does the work. */
+import type { Knex } from 'knex';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { Embedder } from '../knowledge/embedder.ts';
 import { createParsers, type Ingestion, startIngestion } from '../knowledge/knowledge.ts';
@@ -27,6 +28,14 @@ function embedderOf(identity: string) {
     },
   };
   return { embedder, asked, hold };
+}
+
+/** How many of a PostgreSQL wait for the row of another one. */
+async function waiting(sql: Knex): Promise<number> {
+  const pids = await sql('pg_stat_activity')
+    .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
+    .pluck('pid');
+  return pids.length;
 }
 
 describeStores('Taking documents in', (store, engine) => {
@@ -111,11 +120,7 @@ describeStores('Taking documents in', (store, engine) => {
           what === 'corpus'
             ? store().corpora.delete(ada, corpusId)
             : store().documents.delete(ada, { corpusId, documentId });
-        const waits = () =>
-          sql('pg_stat_activity')
-            .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
-            .first('pid');
-        await vi.waitFor(async () => expect(await waits()).toBeDefined(), patience);
+        await vi.waitFor(async () => expect(await waiting(sql)).toBeGreaterThan(0), patience);
         // What a publication goes on with: it would fail here at once.
         await working('documents').where({ id: documentId }).forUpdate().noWait().first('id');
         await working('corpora').where({ id: corpusId }).forUpdate().noWait().first('id');
@@ -185,6 +190,35 @@ describeStores('Taking documents in', (store, engine) => {
     await second.stop();
     expect(other.asked).toEqual([]);
     expect((await store().corpora.find(ada, corpusId))?.corpus.embedder).toBe('one');
+  });
+
+  it('a process that takes work while it is buried for its silence is missed as well when it dies', async () => {
+    const { corpusId, ingestionId } = await newJob(2);
+    const { ingestionWork: work } = store();
+    await work.claim('quiet');
+    const [seen] = (await work.workers()).filter(({ owner }) => owner === 'quiet');
+    if (!seen) throw new Error('a process at work is not known');
+    const sql = engine.sql();
+    // The claim has all that it changes but the row of the job, which comes last, when the burial begins.
+    const { claiming, burying } =
+      engine.dialect === 'sqlite'
+        ? { claiming: work.claim('quiet'), burying: work.bury(seen) }
+        : await sql.transaction(async (working) => {
+            await working('ingestion_jobs').where({ id: ingestionId }).forUpdate().first('id');
+            const claiming = work.claim('quiet');
+            await vi.waitFor(async () => expect(await waiting(sql)).toBe(1), patience);
+            const burying = work.bury(seen);
+            await Promise.race([
+              burying,
+              vi.waitFor(async () => expect(await waiting(sql)).toBe(2), patience),
+            ]);
+            return { claiming, burying };
+          });
+    await Promise.all([claiming, burying]);
+    expect(await sql('ingestion_items').where({ worker: 'quiet' })).not.toEqual([]);
+    const known = (await work.workers()).filter(({ owner }) => owner === 'quiet');
+    expect(known).toHaveLength(1);
+    await store().corpora.delete(ada, corpusId);
   });
 
   it('processes that look for work at the same time never find the same document', async () => {

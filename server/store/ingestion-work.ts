@@ -218,8 +218,12 @@ async function take(
   if (!document || !corpus) return null;
   const generation = document.newest_generation + 1;
   await sql<DocumentRow>('documents').where({ id: document.id }).update({ newest_generation: generation });
-  // A process is known as soon as it has something in hand: else nobody would miss it.
-  await sql('ingestion_workers').insert({ owner: worker, renewals: 1 }).onConflict('owner').ignore();
+  // A process is known as soon as it has something in hand: else nobody would miss it. Whoever was about to bury it for its
+  // silence waits for this, and sees that it lives.
+  await sql('ingestion_workers')
+    .insert({ owner: worker, renewals: 1 })
+    .onConflict('owner')
+    .merge({ renewals: sql.raw('ingestion_workers.renewals + 1') });
   const taken = {
     ...item,
     status: 'running' as const,
