@@ -1,8 +1,16 @@
 /** What is cut from a file that is not trusted. */
-import { mkdir, symlink } from 'node:fs/promises';
-import { expect, test } from 'vitest';
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { testProject } from '../test-project.ts';
-import { escapingPaths, restrictedPointers, withoutPointers, withoutRestricted } from './restrict.ts';
+import {
+  escapingPaths,
+  restrictedPointers,
+  staysWithin,
+  withoutPointers,
+  withoutRestricted,
+} from './restrict.ts';
 
 test('restricted sections are found under every name, and nothing else is', () => {
   const written = {
@@ -51,4 +59,15 @@ test('paths that lead out of the project are found, and only they', async () => 
   ).toEqual({
     options: { debug: true },
   });
+});
+
+test('a folder that another command makes in the same moment stays within, too', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'service-stays-'));
+  onTestFinished(() => rm(root, { recursive: true }));
+  const judged = Array.from({ length: 500 }, async (_, at) => {
+    const folder = join(root, String(at));
+    const [stays] = await Promise.all([staysWithin(folder, root), mkdir(folder)]);
+    return stays;
+  });
+  expect((await Promise.all(judged)).filter((stays) => !stays)).toEqual([]);
 });

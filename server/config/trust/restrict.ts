@@ -65,14 +65,10 @@ async function realPathOf(path: string): Promise<string | null> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException; // realpath rejects with nothing else
     // Below what is no folder there is nothing, either.
-    if ((code !== 'ENOENT' && code !== 'ENOTDIR') || (await isThere(path))) return null;
-    return realPathOf(dirname(path));
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') return null;
+    const found = await lstat(path).catch(() => null);
+    if (found === null) return realPathOf(dirname(path));
+    // What is no link has been made since: several commands may begin in one folder.
+    return found.isSymbolicLink() ? null : realPathOf(path);
   }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return lstat(path).then(
-    () => true,
-    () => false,
-  );
 }
