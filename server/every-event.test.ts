@@ -113,6 +113,7 @@ test('every type of the closed lists is told by a server, and no other', { timeo
   await finishedJob(client);
   await changedMcpServer(client);
   await createdSkill(second.url, first.key);
+  await changedWebSearch(second.url, first.key);
   await client.post('/api/v1/skills/repositories', { url: 'https://git.example.com/house/skills.git' });
   expect(new Set(await toldOfWorkspace(client))).toEqual(listed().workspace);
 });
@@ -158,6 +159,14 @@ async function createdSkill(url: string, key: string): Promise<void> {
   body.append('file', new Blob(['---\nname: tidy\ndescription: Tidies up.\n---\n']), 'SKILL.md');
   const headers = { authorization: `Bearer ${key}` };
   expect((await fetch(`${url}/api/v1/skills`, { method: 'POST', body, headers })).status).toBe(201);
+}
+
+async function changedWebSearch(url: string, key: string): Promise<void> {
+  const body = JSON.stringify({ engine: 'brave', api_key: 'k' });
+  const type = { 'content-type': 'application/merge-patch+json', 'if-match': '*' };
+  const headers = { authorization: `Bearer ${key}`, ...type };
+  const answer = await fetch(`${url}/api/v1/web/search/settings`, { method: 'PATCH', body, headers });
+  expect(answer.status).toBe(200);
 }
 
 async function endedSession(client: Client): Promise<void> {
