@@ -118,12 +118,17 @@ export interface VectorBounds {
   readonly compared: number;
   /** SQLite compares the codes of about so many, those of the nearest cells. */
   readonly codes: number;
+  /**
+   * Of a corpus with more passages SQLite looks at more of the nearest, in proportion to the root of its size: the more
+   * vectors lie around a question, the less their codes tell which of them are nearest.
+   */
+  readonly largeFrom: number;
 }
 
 /** A vector on SQLite is larger, and a look at the nearest codes costs less than a walk through a graph. */
 const usualBounds = (sql: Knex): VectorBounds => ({
   mostCompared: sql.client.config.client === 'sqlite3' ? 2000 : 10_000,
-  ...{ compared: 1000, codes: 16_000 },
+  ...{ compared: 1000, codes: 16_000, largeFrom: 100_000 },
 });
 
 /** The nearest first. Within a transaction on PostgreSQL. */
@@ -223,11 +228,12 @@ async function byBytes(search: VectorSearch, limit: number, narrow?: Narrow): Pr
 
 /** Codes tell roughly what is near; the vectors themselves put that in its order. */
 async function byCodes(search: VectorSearch, limit: number, narrow?: Narrow): Promise<NearChunk[]> {
-  const { sql, vector, space, bounds } = search;
+  const { sql, vector, space, bounds, chunks } = search;
+  const compared = Math.round(bounds.compared * Math.sqrt(Math.max(1, chunks / bounds.largeFrom)));
   const near = codesAmong(search, narrow)
     .select('chunk_codes.number')
     .orderByRaw('vec_distance_hamming(vec_bit(code), vec_bit(?))', [codeOf(vector)])
-    .limit(Math.max(bounds.compared, limit));
+    .limit(Math.max(compared, limit));
   return sql('chunk_vectors')
     .whereIn('number', near)
     .where({ space })

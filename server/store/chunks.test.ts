@@ -278,7 +278,7 @@ describeStores('Chunks', (store, engine) => {
   });
 
   describe('of more vectors than are compared one by one', () => {
-    const bounds = { mostCompared: 400, compared: 150, codes: 500 };
+    const bounds = { mostCompared: 400, compared: 150, codes: 500, largeFrom: 10_000 };
     const size = 256;
     let corpus: string;
     let hidden: string;
@@ -351,12 +351,12 @@ describeStores('Chunks', (store, engine) => {
       return { statements, found: found.map(({ number, score }) => ({ number: Number(number), score })) };
     }
 
-    async function recallOf(among: Iterable<number>): Promise<number> {
+    async function recallOf(among: Iterable<number>, within: VectorBounds = bounds): Promise<number> {
       const all = [...among];
       let met = 0;
       for (let question = 0; question < 20; question += 1) {
         const asked = near(centres[question] ?? fail());
-        const { found } = await search(asked);
+        const { found } = await search(asked, { within });
         const best = new Set(exact(asked, all));
         met += found.filter(({ number }) => best.has(number)).length;
       }
@@ -429,6 +429,13 @@ describeStores('Chunks', (store, engine) => {
           .distinct('cell')
           .pluck('cell');
         expect(read).toHaveLength(1);
+      });
+
+      it('more of the nearest are looked at in a large corpus, where their codes tell less apart', async () => {
+        const few = { ...bounds, compared: 15 };
+        const usual = await recallOf(vectors.keys(), few);
+        const large = await recallOf(vectors.keys(), { ...few, largeFrom: vectors.size / 25 });
+        expect([usual < 0.9, large > 0.95], `${usual} and ${large}`).toEqual([true, true]);
       });
 
       it('an older database gets its cells when it is opened, and finds the same', async () => {
