@@ -1,50 +1,27 @@
-/** MCP servers that people, admins and the operator keep on the server: whose they are, what is told of them, and what is sealed. */
+/** MCP servers that people, admins and the operator keep on the server: whose they are, and who may change them. */
 import type { Knex } from 'knex';
 import type { McpServer, WorkspaceEvent } from '../contract/api.ts';
-import type { McpServer as McpEntry } from '../contract/config.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
-import { etagOf, requireMatch } from './etag.ts';
+import { requireMatch } from './etag.ts';
+import {
+  installation,
+  type McpServerContent,
+  type McpServerOwner,
+  type McpServerRow,
+  type StoredMcpServer,
+  serverColumns,
+  toldServer,
+  toServerRow,
+  toStoredServer,
+} from './mcp-server-rows.ts';
 import { ofOwnersSeen, partsOfOwners } from './owners-seen.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
 import { remembered } from './remembered.ts';
-import { readMcpEntry } from './settings-entry.ts';
-import { timestamp } from './timestamps.ts';
 import { tellWorkspaces } from './workspace-events.ts';
-
-export interface McpServerOwner {
-  readonly scope: McpServer['scope'];
-  readonly organizationId: string | null;
-  readonly workspaceId: string | null;
-}
-
-/** What a setting says, as it is stored. */
-export interface McpServerContent {
-  readonly name: string;
-  /** As an entry of service.json has it, without secrets. */
-  readonly entry: McpEntry;
-  readonly envNames: readonly string[];
-  readonly headerNames: readonly string[];
-  /** Sealed for the row `mcp_servers/<id>`; null where there are none. */
-  readonly secrets: string | null;
-}
-
-export interface StoredMcpServer extends McpServerContent, McpServerOwner {
-  readonly id: string;
-  /** The members of its entry that cannot be read, and are left out. */
-  readonly strange: readonly string[];
-  /** Another one where connections that were made before are to end. */
-  readonly connection: number;
-  /** When the person who asks has logged in to it; null where they have not, absent where nobody has looked. */
-  readonly loggedInAt?: number | null;
-  readonly revision: number;
-  readonly etag: string;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-}
 
 export interface McpServerFilters {
   readonly scope?: McpServer['scope'] | undefined;
@@ -103,28 +80,8 @@ interface ServerConnections {
   readonly logins: ReadonlyMap<string, number>;
 }
 
-interface McpServerRow {
-  id: string;
-  scope: McpServer['scope'];
-  owner_id: string;
-  organization_id: string | null;
-  workspace_id: string | null;
-  user_id: string | null;
-  name: string;
-  entry: string;
-  env_names: string;
-  header_names: string;
-  secrets: string | null;
-  connection: number;
-  created_by: string;
-  revision: number;
-  created_at: number;
-  updated_at: number;
-}
-
 /** All of one owner's are read for every step that may use them. */
 const mostOfOneOwner = 50;
-const installation = 'installation';
 const seenByAll = [installation];
 
 export function mcpServerRepository({ database, clock, cursors }: StoreParts): McpServers {
@@ -143,25 +100,25 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
           ),
         } as const;
         const page = await readPage<McpServerRow>(sql, cursors, listing, { limit, cursor });
-        return { data: page.data.map(toStored), next_cursor: page.next_cursor };
+        return { data: page.data.map(toStoredServer), next_cursor: page.next_cursor };
       }),
     create: (reach, owner, server) =>
       database
         .write(writing(reach), async (sql) => {
-          const row = rowOf(reach, owner, server, now());
+          const row = toServerRow(reach, owner, server, now());
           allow(reach, row);
           await refuseTooMany(sql, row.owner_id);
           await sql('mcp_servers').insert(row);
           record(sql, reach, 'create', null, row);
           await tell(sql, row, 'created', now());
-          return toStored(row);
+          return toStoredServer(row);
         })
         .catch(nameTaken(server.name)),
     find: (reach, id) =>
       database.read(reach, async (sql) => {
         const row = await seen(sql, reach, id).first();
         if (row) allow(reach, row);
-        return row ? toStored(row) : null;
+        return row ? toStoredServer(row) : null;
       }),
     mayChange: (reach, { scope, organizationId, workspaceId }) =>
       mayChange(reach, { scope, organization_id: organizationId, workspace_id: workspaceId }),
@@ -171,12 +128,17 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
           const row = await lock(sql, reach, id, ifMatch);
           if (row.revision !== revision) return null;
           const connection = row.connection + (reconnects ? 1 : 0);
-          const changes = { ...columnsOf(content), connection, revision: revision + 1, updated_at: now() };
+          const changes = {
+            ...serverColumns(content),
+            connection,
+            revision: revision + 1,
+            updated_at: now(),
+          };
           const changed = { ...row, ...changes };
           await sql<McpServerRow>('mcp_servers').where({ id }).update(changed);
           record(sql, reach, 'update', row, changed);
           await tell(sql, changed, 'updated', now());
-          return toStored(changed);
+          return toStoredServer(changed);
         })
         .catch(nameTaken(content.name)),
     reconnect: (reach, id) =>
@@ -186,7 +148,7 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
         await sql<McpServerRow>('mcp_servers').where({ id }).update({ connection });
         record(sql, reach, 'reconnect', null, row);
         await tell(sql, row, 'reconnected', now());
-        return toStored({ ...row, connection });
+        return toStoredServer({ ...row, connection });
       }),
     delete: (reach, id, ifMatch) =>
       database.write(writing(reach), async (sql) => {
@@ -208,7 +170,9 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
             .select('mcp_servers.*', 'mcp_logins.connected_at')
             .whereIn('owner_id', [...(bound ? [] : [userId]), workspaceId, installation])
             .orWhere('owner_id', organization);
-          return rows.sort(byPrecedence).map((row) => ({ ...toStored(row), loggedInAt: row.connected_at }));
+          return rows
+            .sort(byPrecedence)
+            .map((row) => ({ ...toStoredServer(row), loggedInAt: row.connected_at }));
         }),
     ),
     connections: (ids) =>
@@ -340,78 +304,7 @@ function record(
     target: { type: 'mcp_server', id: row?.id ?? null },
     // One that belongs to a person, or to all, is shown where whoever did it is at home.
     organizationId: row?.organization_id ?? reach.organizationIds[0] ?? null,
-    ...(before && { before: told(before) }),
-    ...(after && { after: told(after) }),
+    ...(before && { before: toldServer(before) }),
+    ...(after && { after: toldServer(after) }),
   });
-}
-
-/** That a secret has changed is told, what it is never; nor what is said to a command, which may hold one. */
-function told({ scope, workspace_id, name, entry, env_names, header_names, secrets }: McpServerRow) {
-  const { args, ...said } = readMcpEntry(entry).entry;
-  return {
-    ...{ scope, workspace_id, name },
-    ...said,
-    ...(args && { argument_count: args.length }),
-    env_names: JSON.parse(env_names),
-    header_names: JSON.parse(header_names),
-    secrets,
-  };
-}
-
-function rowOf(
-  { userId }: Reach,
-  owner: McpServerOwner,
-  server: McpServerContent & { readonly id: string },
-  now: number,
-): McpServerRow {
-  const { scope, organizationId, workspaceId } = owner;
-  return {
-    id: server.id,
-    scope,
-    owner_id: ownerIdOf(owner, userId),
-    organization_id: organizationId,
-    workspace_id: workspaceId,
-    user_id: scope === 'user' ? userId : null,
-    ...columnsOf(server),
-    connection: 1,
-    created_by: userId,
-    revision: 1,
-    created_at: now,
-    updated_at: now,
-  };
-}
-
-function ownerIdOf({ scope, organizationId, workspaceId }: McpServerOwner, userId: string): string {
-  const ids = { user: userId, workspace: workspaceId, organization: organizationId, installation };
-  const id = ids[scope];
-  if (id === null) throw new Error(`An MCP server of the scope ${scope} needs its owner`);
-  return id;
-}
-
-function columnsOf({ name, entry, envNames, headerNames, secrets }: McpServerContent) {
-  return {
-    ...{ name, secrets },
-    entry: JSON.stringify(entry),
-    env_names: JSON.stringify(envNames),
-    header_names: JSON.stringify(headerNames),
-  };
-}
-
-function toStored(row: McpServerRow): StoredMcpServer {
-  return {
-    id: row.id,
-    scope: row.scope,
-    organizationId: row.organization_id,
-    workspaceId: row.workspace_id,
-    name: row.name,
-    ...readMcpEntry(row.entry),
-    envNames: JSON.parse(row.env_names),
-    headerNames: JSON.parse(row.header_names),
-    secrets: row.secrets,
-    connection: row.connection,
-    revision: row.revision,
-    etag: etagOf(row),
-    createdAt: timestamp(row.created_at),
-    updatedAt: timestamp(row.updated_at),
-  };
 }

@@ -1,4 +1,5 @@
 /** Rows of git repositories of skills: as they are shown, and what is told of them. */
+import type { Knex } from 'knex';
 import type { SkillFault, SkillRepository } from '../contract/api.ts';
 import { etagOf } from './etag.ts';
 import type { SkillContent } from './skill-rows.ts';
@@ -87,6 +88,15 @@ export interface RepositorySkillRow {
   size: number;
   created_at: number;
   updated_at: number;
+}
+
+export function repositoryRows(sql: Knex) {
+  return sql<SkillRepositoryRow>('skill_repositories');
+}
+
+/** The skills of it that runs have. */
+export function usedSkills(sql: Knex, repository_id: string) {
+  return sql<RepositorySkillRow>('repository_skills').where({ repository_id });
 }
 
 /** What a repository is when nothing of it was fetched, or what was fetched is of another place. */

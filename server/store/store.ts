@@ -118,13 +118,14 @@ export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
 export type { SigningKey, SigningKeys } from './signing-keys.ts';
-export type { ClaimedSync, SkillProposal } from './skill-repositories.ts';
+export type { SkillProposal } from './skill-repository-proposals.ts';
 export type {
   FoundRepository,
   FoundRepositorySkill,
   SkillRepositoryContent,
   TaggedSkillRepository,
 } from './skill-repository-rows.ts';
+export type { ClaimedSync } from './skill-repository-syncs.ts';
 export type { SkillContent, SkillFileContent, StoredSkill } from './skill-rows.ts';
 export type { SkillsForRuns } from './skills.ts';
 export type { StorageMeans } from './storage/storages.ts';
