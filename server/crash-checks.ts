@@ -17,7 +17,7 @@ const endBarMs = (leaseSeconds + 5 + 5) * 1000;
 
 export function startCrashing(
   folder: string,
-  variables: Readonly<Record<string, string>> = {},
+  variables: Readonly<Record<string, string | undefined>> = {},
   through: readonly string[] = [],
 ): Promise<ServerProcess> {
   return startServer({
@@ -26,8 +26,6 @@ export function startCrashing(
     variables: {
       SERVICE_LEASE_SECONDS: String(leaseSeconds),
       SERVICE_STRICT: 'true',
-      // How fast it is back is promised to those, too, who keep no compiled code.
-      NODE_COMPILE_CACHE: undefined,
       ...variables,
     },
   });
