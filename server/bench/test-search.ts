@@ -25,6 +25,8 @@ const passagesOfDocument = 100;
 const wordsOfPassage = 120;
 const modes: readonly SearchMode[] = ['keyword', 'vector', 'hybrid'];
 const identity = 'bench';
+/** About a quarter of the memory, as PostgreSQL's manual has it for a machine of its own: the graph has to fit. */
+const postgresSettings = { shared_buffers: '4GB', max_wal_size: '8GB' };
 /** How much is added to a real vector: the cosine to it is .9 then, as of two passages about the same. */
 const noise = 0.48;
 
@@ -47,7 +49,7 @@ await measure();
 
 async function measure(): Promise<void> {
   const originals = await readOriginals();
-  const postgres = wanted.includes('postgresql') ? await startPostgres() : null;
+  const postgres = wanted.includes('postgresql') ? await startPostgres(postgresSettings) : null;
   const temporary = mkdtempSync(join(tmpdir(), 'service-search-'));
   try {
     if (wanted.includes('sqlite'))

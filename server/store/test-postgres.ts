@@ -39,8 +39,10 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   return async () => started?.stop();
 }
 
-/** An empty one; null where it is not installed. */
-export async function startPostgres(): Promise<{ readonly url: string; stop(): Promise<void> } | null> {
+/** An empty one, with little memory unless `settings` say otherwise; null where it is not installed. */
+export async function startPostgres(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<{ readonly url: string; stop(): Promise<void> } | null> {
   const installation = findInstallation();
   if (installation === null) return null;
   const folder = cachedInstallation(installation);
@@ -48,7 +50,7 @@ export async function startPostgres(): Promise<{ readonly url: string; stop(): P
   cpSync(join(folder, 'data'), data, { recursive: true });
   giveAway(data);
   const port = await freePort();
-  const server = startServer(folder, data, port);
+  const server = startServer(folder, data, port, settings);
   await whenReady(server);
   return {
     url: `postgres://postgres@127.0.0.1:${port}/postgres`,
@@ -111,7 +113,12 @@ function published(draft: string, folder: string): string {
 }
 
 /** Ends with this process, however that ends: the shell waits for its standard input to close, and then cleans up. */
-function startServer(folder: string, data: string, port: number): ChildProcess {
+function startServer(
+  folder: string,
+  data: string,
+  port: number,
+  more: Readonly<Record<string, string>>,
+): ChildProcess {
   const settings = {
     listen_addresses: '127.0.0.1',
     port: String(port),
@@ -121,6 +128,7 @@ function startServer(folder: string, data: string, port: number): ChildProcess {
     full_page_writes: 'off',
     shared_buffers: '32MB',
     max_connections: '200',
+    ...more,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const script = '"$@" & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf "$0"';
