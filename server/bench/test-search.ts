@@ -2,6 +2,7 @@
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { systemClock } from '../clock.ts';
 import { readServerSettings } from '../config/config.ts';
 import type { SearchMode } from '../contract/api.ts';
@@ -105,7 +106,7 @@ async function measureOn(engine: Engine, originals: Originals): Promise<void> {
     let before: readonly number[] | null = null;
     for (const [index, size] of sizes.entries()) {
       const began = performance.now();
-      await grow(database, id, { from: sizes[index - 1] ?? 0, to: size }, originals);
+      await grow(engine, database, id, { from: sizes[index - 1] ?? 0, to: size }, originals);
       const seconds = (performance.now() - began) / 1000;
       const medians = await measureSize(engine, { store, database, reach, id }, size, originals, seconds);
       if (before) tellGrowth(before, medians, size / (sizes[index - 1] ?? size));
@@ -118,6 +119,7 @@ async function measureOn(engine: Engine, originals: Originals): Promise<void> {
 }
 
 async function grow(
+  engine: Engine,
   database: Database,
   corpusId: string,
   { from, to }: { readonly from: number; readonly to: number },
@@ -136,7 +138,17 @@ async function grow(
     await writeInto(database, systemClock, corpusId, [document], identity);
   }
   // As the servers of PostgreSQL do by themselves, a minute later; SQLite is never told to.
-  if (database.dialect === 'postgresql') await database.write('installation', (sql) => sql.raw('analyze'));
+  if (engine.name === 'postgresql') await vacuum(engine.url);
+}
+
+async function vacuum(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query('vacuum (analyze)');
+  } finally {
+    await client.end();
+  }
 }
 
 interface Opened {
