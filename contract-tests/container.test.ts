@@ -13,6 +13,8 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, '..');
 /** `nobody` has this number on every Linux that we know. Who is not root is unprivileged already. */
 const user = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : undefined;
+/** The driver of SQLite has to work here, and not to be fast: to optimize it takes a minute. */
+const compiledSoon = { CFLAGS: '-O0', CXXFLAGS: '-O0' };
 const outputLimit = { maxBuffer: 64 * 1024 * 1024 };
 
 const missing =
@@ -31,7 +33,8 @@ test.skipIf(missing !== null)(
     await mkdir(data, { mode: 0o700 });
     await giveAway(folder);
     const surroundings = { ...(await surroundingEnvironment()), HOME: folder };
-    for (const step of container.steps) await runStep(step, application, surroundings);
+    const building = { ...surroundings, ...compiledSoon };
+    for (const step of container.steps) await runStep(step, application, building);
 
     const environment = {
       ...surroundings,

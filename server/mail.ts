@@ -1,6 +1,6 @@
 /** Sends mail through the operator's SMTP server: plain text, to one address, tried again where trying helps. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createTransport } from 'nodemailer';
+import type { Transporter } from 'nodemailer';
 
 export interface MailMessage {
   /** One address, without a name. */
@@ -29,17 +29,13 @@ const limits = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeo
 const defaultPausesMs = [1000, 5000];
 
 export function createMail({ smtpUrl, from, pausesMs = defaultPausesMs }: MailOptions): Mail {
-  const transport = createTransport(
-    // A line of the URL goes before these: `?requireTLS=false`, for whoever knows why.
-    { url: smtpUrl, ...limits, ...(mustEncrypt(smtpUrl) && { requireTLS: true }) },
-    // A message is text that we wrote: nothing in it is a file or an address to be read.
-    { from, disableFileAccess: true, disableUrlAccess: true },
-  );
+  let transport: Promise<Transporter> | null = null;
   const stop = new AbortController();
 
   async function attempt(message: MailMessage, pauses: readonly number[]): Promise<void> {
+    transport ??= openTransport(smtpUrl, from);
     try {
-      await transport.sendMail({
+      await (await transport).sendMail({
         // As an object: a text would be parsed, and a comma in it make two addresses.
         to: { name: '', address: message.to },
         subject: message.subject,
@@ -60,9 +56,20 @@ export function createMail({ smtpUrl, from, pausesMs = defaultPausesMs }: MailOp
     },
     close() {
       stop.abort();
-      transport.close();
+      void transport?.then((opened) => opened.close());
     },
   };
+}
+
+/** Loading what sends mail is a tenth of the start of a server, and most send none. */
+async function openTransport(smtpUrl: string, from: string): Promise<Transporter> {
+  const { createTransport } = await import('nodemailer');
+  return createTransport(
+    // A line of the URL goes before these: `?requireTLS=false`, for whoever knows why.
+    { url: smtpUrl, ...limits, ...(mustEncrypt(smtpUrl) && { requireTLS: true }) },
+    // A message is text that we wrote: nothing in it is a file or an address to be read.
+    { from, disableFileAccess: true, disableUrlAccess: true },
+  );
 }
 
 /** A password must not cross a network in clear. */

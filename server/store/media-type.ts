@@ -1,6 +1,5 @@
 /** What a file is, told by its first bytes: what an upload claims to be does not count. */
 import { extname } from 'node:path';
-import { fileTypeFromBuffer } from 'file-type';
 
 /** As much as the formats need whose mark stands late, such as those of office programs in their archives. */
 export const sampleBytes = 65_536;
@@ -17,6 +16,7 @@ const texts: Readonly<Record<string, string>> = {
 };
 
 export async function mediaTypeOf(filename: string, sample: Uint8Array): Promise<string> {
+  const { fileTypeFromBuffer } = await import('file-type');
   const found = await fileTypeFromBuffer(sample);
   if (found) return found.mime;
   if (!isText(sample)) return 'application/octet-stream';

@@ -1,5 +1,4 @@
 /** The Brave Search API: https://api-dashboard.search.brave.com/api-reference/web/search/get. */
-import { parseDocument } from 'htmlparser2';
 import { z } from 'zod';
 import { askEngine, type Refusal, unreadable } from './ask-engine.ts';
 import type { Engine, EngineQuery } from './engine.ts';
@@ -35,6 +34,9 @@ export const brave: Engine = {
     const url = urlOf(place.baseUrl ?? 'https://api.search.brave.com', query);
     const body = answer.safeParse(await askEngine({ title, url, headers, refusal }, place, signal));
     if (!body.success) throw unreadable(title);
+    const { parseDocument } = await import('htmlparser2');
+    /** Titles and descriptions may have entities in them, and marks of what was found. */
+    const plain = (html: string) => (/[<&]/.test(html) ? textOf(parseDocument(html)) : html);
     yield (body.data.web?.results ?? []).flatMap(({ url, title, description }) =>
       hitOf(url, plain(title ?? ''), plain(description ?? '')),
     );
@@ -63,11 +65,6 @@ function gogglesOf({ allowDomains, denyDomains }: EngineQuery): string | null {
   const denied = denyDomains.map((domain) => `$discard,site=${domain}`);
   const rules = [...(allowed.length > 0 ? ['$discard', ...allowed] : []), ...denied];
   return rules.length === 0 ? null : rules.join('\n');
-}
-
-/** Titles and descriptions may have entities in them, and marks of what was found. */
-function plain(html: string): string {
-  return /[<&]/.test(html) ? textOf(parseDocument(html)) : html;
 }
 
 interface Node {
