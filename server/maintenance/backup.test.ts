@@ -13,7 +13,7 @@ import { openStore } from '../store/store.ts';
 import type { Json } from '../test-app.ts';
 import { clientOf } from '../test-client.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
-import { install, newestTable, undoNewestStep, usePostgresPrograms } from './test-installation.ts';
+import { install, newestTable, undoNewestSteps, usePostgresPrograms } from './test-installation.ts';
 
 /** Bytes that no row knows, as those of a file that came after the backup. */
 async function uploadedNowhere(dataDirectory: string): Promise<void> {
@@ -161,7 +161,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       const { folder, settings, start, ask } = await install(database);
       await (await start()).stop();
       const newest = await ask((sql) => sql('schema_versions').orderBy('version', 'desc').first());
-      await undoNewestStep({ ask });
+      await undoNewestSteps({ ask });
       const steps: number = (await ask((sql) => sql('schema_versions').pluck('version'))).length;
       const url = settings.databaseUrl ?? `sqlite:${join(settings.dataDirectory, 'service.db')}`;
       const open = async () =>

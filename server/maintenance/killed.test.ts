@@ -14,7 +14,7 @@ import {
   install,
   newestTable,
   type TestInstallation,
-  undoNewestStep,
+  undoNewestSteps,
   usePostgresPrograms,
 } from './test-installation.ts';
 
@@ -46,7 +46,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
       const installation = await install(database);
       await openToEnd(installation);
       const complete = await steps(installation);
-      await undoNewestStep(installation);
+      await undoNewestSteps(installation);
       const older = await steps(installation);
       // The time of the copy is asked for first, and that of the step when all of it is done.
       expect(await openUntilKilled(installation, 2)).toBe('SIGKILL');
@@ -184,7 +184,7 @@ onPostgres(
   async () => {
     const installation = await install('PostgreSQL');
     await openToEnd(installation);
-    await undoNewestStep(installation);
+    await undoNewestSteps(installation);
     const older = await steps(installation);
     const programs = process.env.PATH;
     vi.stubEnv('PATH', '/nowhere');

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import knex, { type Knex } from 'knex';
 import { vi } from 'vitest';
 import { type ServerProcess, startServer, temporaryFolder } from '../server-process.ts';
+import { searchedByWords } from '../store/migrations/0035-word-searches.ts';
 import { newDatabase, newMasterKey } from '../test-database.ts';
 
 /** Of the same version as the PostgreSQL of the tests. */
@@ -34,29 +35,37 @@ export interface TestInstallation {
   ask<T>(question: (sql: Knex) => PromiseLike<T>): Promise<T>;
 }
 
-interface NewestStep {
-  readonly name: string;
+interface NewestSteps {
+  readonly names: readonly string[];
   readonly tables: readonly string[];
   /** What was added to tables that were there before. */
   readonly columns: Readonly<Record<string, string>>;
+  /** On PostgreSQL. */
+  readonly functions: readonly string[];
 }
 
-/** What the newest migration made, what refers to others first: whoever adds a migration names it here. */
-const newestStep: NewestStep = {
-  name: 'skill-repositories',
+/** What the newest migrations made, what refers to others first: whoever adds a migration names it here. */
+const newestSteps: NewestSteps = {
+  names: ['skill-repositories', 'word-searches'],
   tables: ['repository_skill_files', 'repository_skills', 'skill_repositories'],
   columns: {},
+  functions: searchedByWords.map((table) => `${table}_with`),
 };
 
-/** A table that is there once the newest migration was done. */
+/** A table that is there once the newest migrations were done. */
 export const newestTable = 'skill_repositories';
 
-/** Leaves the database as the program before the last step would have. */
-export async function undoNewestStep({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
-  for (const table of newestStep.tables) await ask((sql) => sql.schema.dropTableIfExists(table));
-  for (const [table, column] of Object.entries(newestStep.columns))
+/** Leaves the database as the program before these steps would have. */
+export async function undoNewestSteps({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
+  const { names, tables, columns, functions } = newestSteps;
+  for (const table of tables) await ask((sql) => sql.schema.dropTableIfExists(table));
+  for (const [table, column] of Object.entries(columns))
     await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
-  await ask((sql) => sql('schema_versions').where({ name: newestStep.name }).delete());
+  await ask(async (sql) => {
+    if (sql.client.config.client !== 'pg') return;
+    for (const name of functions) await sql.raw('drop function if exists ??', [name]);
+  });
+  await ask((sql) => sql('schema_versions').whereIn('name', names).delete());
 }
 
 export async function install(database: string): Promise<TestInstallation> {

@@ -166,13 +166,12 @@ async function matching(
 
 /** A common word stands in a large part of the corpus: more than are weighed are not even looked up. */
 function foundInPostgres(sql: Knex, corpora: readonly SearchedCorpus[], expression: string, budget: number) {
-  const found = sql('chunk_words')
+  const found = sql
+    .from(sql.raw('chunk_words_with(?::tsquery, ?)', [expression, budget]))
     .whereIn(
       'organization_id',
       corpora.map(({ organization_id }) => organization_id),
     )
-    .whereRaw('words @@ ?::tsquery', [expression])
-    .limit(budget)
     .select('number');
   // Found in full before it is joined: else the planner may begin with all passages of the corpus.
   return sql.withMaterialized('found', found).from('found').join('chunks', 'chunks.number', 'found.number');

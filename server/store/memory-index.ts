@@ -79,8 +79,8 @@ export function findMemories(
       .select<MemoryRow[]>('memories.*')
       .orderBy('memory_words.rowid', 'desc');
   }
-  const matching = sql('memory_documents')
-    .whereRaw('words @@ ?::tsquery', [expression(marks, terms, wanted.all, tsquery)])
+  const matching = sql
+    .from(sql.raw('memory_documents_with(?::tsquery, null)', [expression(marks, terms, wanted.all, tsquery)]))
     .select('id as place', 'memory_id');
   // Found in full before it is joined: else the planner may walk every memory and look at each.
   const joined = sql('found')

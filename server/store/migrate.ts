@@ -35,6 +35,7 @@ import { mcpServers } from './migrations/0030-mcp-servers.ts';
 import { webSearch } from './migrations/0031-web-search.ts';
 import { chunkCells } from './migrations/0033-chunk-cells.ts';
 import { skillRepositories } from './migrations/0034-skill-repositories.ts';
+import { wordSearches } from './migrations/0035-word-searches.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -69,6 +70,7 @@ const migrations: readonly Migration[] = [
     scheduler,
     skills,
     skillRepositories,
+    wordSearches,
   ],
 ];
 

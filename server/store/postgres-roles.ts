@@ -1,5 +1,6 @@
 /** Who does what on PostgreSQL: one role owns the tables and changes them, another has no rights but to their rows. */
 import type { Knex } from 'knex';
+import { searchedByWords } from './migrations/0035-word-searches.ts';
 
 /** What the service works as where the role that connects owns the tables. */
 export const serviceRole = 'service_app';
@@ -26,6 +27,7 @@ export async function grantRows(sql: Knex.Transaction, role: string): Promise<vo
   await give('usage on schema public');
   await give('select, insert, update, delete on all tables in schema public');
   await give('usage, select on all sequences in schema public');
+  for (const table of searchedByWords) await give(`execute on function ${table}_with(tsquery, bigint)`);
   // What was recorded stays recorded, whoever gets hold of the service.
   await sql.raw('revoke update, truncate on audit_entries from ??', [role]);
   await sql.raw('revoke insert, delete, truncate on audit_head, audit_base from ??', [role]);

@@ -1,9 +1,12 @@
 import type { Knex } from 'knex';
-import pg from 'pg';
 import { expect, it } from 'vitest';
+import { newId } from '../ids.ts';
+import { createLog } from '../log.ts';
+import { writeInto } from '../test-passages.ts';
 import { agentRepository } from './agents.ts';
 import { apiKeyRepository } from './api-keys.ts';
 import { auditLogs } from './audit-logs.ts';
+import { chunkSearches } from './chunk-search.ts';
 import { createCursors } from './cursor.ts';
 import { databaseOf } from './database.ts';
 import { deviceLoginRepository } from './device-logins.ts';
@@ -12,6 +15,7 @@ import { groupRepository } from './groups.ts';
 import { invitationRepository } from './invitations.ts';
 import { loginRepository } from './logins.ts';
 import { memberRepository } from './members.ts';
+import { memoryRepository } from './memories.ts';
 import { messageRepository } from './messages.ts';
 import { oidcRepository } from './oidc.ts';
 import { organizationRepository } from './organizations.ts';
@@ -19,6 +23,7 @@ import type { StoreParts } from './parts.ts';
 import { peopleRepository } from './people.ts';
 import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
+import { openPostgres } from './postgres.ts';
 import { preferenceRepository } from './preferences.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
@@ -401,16 +406,77 @@ describeStore('sqlite', 'A search walks the index of words on SQLite', (store, e
   });
 });
 
-// As the store reads them: by themselves they would be text.
-pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+/** The same of memories and of passages, each with its table. */
+const otherWords: readonly [
+  table: string,
+  where: string,
+  (parts: StoreParts, reach: Reach, sessionId: string, store: Store) => Promise<unknown>,
+][] = [
+  [
+    'memory_documents',
+    'in a search of memories',
+    async (parts, reach, _sessionId, store) => {
+      const writer = { runId: null, apiKeyId: null };
+      await store.memories.create(reach, { scope: 'user', content: 'Says hello.' }, writer);
+      const search = { query: 'hello', top_k: 10 };
+      expect((await memoryRepository(parts).search(reach, search, null)).data).toHaveLength(1);
+    },
+  ],
+  [
+    'chunk_words',
+    'in a corpus',
+    async (parts, reach, _sessionId, store) => {
+      const { corpus } = await store.corpora.create(reach, { name: 'Library' });
+      const document = { id: newId('document'), title: 'Greetings', passages: [{ text: 'hello' }] };
+      await writeInto(parts.database, parts.clock, corpus.id, [document]);
+      const found = await chunkSearches(parts).byWords(reach, { corpusIds: [corpus.id] }, 'hello', 10);
+      expect(found).toHaveLength(1);
+    },
+  ],
+];
 
+// As the role that the service works as, and by what the database counts: row-level security changes plans.
 describeStore('postgresql', 'A search walks the index of words on PostgreSQL', (store, engine) => {
-  it.each(wordQueries)('%s', async (_where, ask) => {
-    const plans = await plansFor(store(), engine, ask);
-    expect(plans).toContain('Bitmap Index Scan on search_documents_words');
-    expect(plans).not.toContain('Seq Scan');
+  const searches = [
+    ...wordQueries.map(([where, ask]) => ['search_documents', where, ask] as const),
+    ...otherWords,
+  ];
+  it.each(searches)('%s: %s', async (table, _where, ask) => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, { title: 'Hello world' });
+    for (const _ of [1, 2]) await store().sessions.create(reach, {});
+    const before = await scansOf(engine.sql(), table);
+    // PostgreSQL reads small tables in full, whatever their indexes, unless it is told not to.
+    const name = new URL(engine.url()).pathname.slice(1);
+    await engine.sql().raw('alter database ?? set enable_seqscan = off', [name]);
+    const database = openPostgres(engine.url(), createLog('silent'));
+    try {
+      await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id, store());
+    } finally {
+      // What a connection has counted is told when it ends.
+      await database.close();
+      await engine.sql().raw('alter database ?? reset enable_seqscan', [name]);
+    }
+    await expect
+      .poll(async () => (await scansOf(engine.sql(), table)).ofWords)
+      .toBeGreaterThan(before.ofWords);
+    expect((await scansOf(engine.sql(), table)).ofAll).toBe(before.ofAll);
   });
 });
+
+/** How often the index of its words was walked so far, and how often all of a table. */
+async function scansOf(
+  sql: Knex,
+  table: string,
+): Promise<{ readonly ofWords: number; readonly ofAll: number }> {
+  const { rows } = await sql.raw(
+    `select tables.seq_scan as all_rows, indexes.idx_scan as words
+     from pg_stat_user_tables tables join pg_stat_user_indexes indexes using (relid)
+     where tables.relname = ? and indexes.indexrelname = ?`,
+    [table, `${table}_words`],
+  );
+  return { ofWords: Number(rows[0].words), ofAll: Number(rows[0].all_rows) };
+}
 
 /** The plans of a query by someone with three sessions, all in one text. */
 async function plansFor(
@@ -425,23 +491,13 @@ async function plansFor(
   const asked: Query[] = [];
   const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
   sql.on('query', listen);
-  const database = databaseOf(engine.dialect, { reader: sql, writer: sql });
+  const database = databaseOf('sqlite', { reader: sql, writer: sql });
   await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
   sql.removeListener('query', listen);
-  return sql.transaction(async (transaction) => {
-    const sqlite = engine.dialect === 'sqlite';
-    // PostgreSQL reads small tables in full, whatever their indexes, unless it is told not to.
-    if (!sqlite) await transaction.raw('set local enable_seqscan = off');
-    const plans: string[] = [];
-    for (const query of asked) {
-      const explained = `explain ${sqlite ? 'query plan' : ''} ${query.sql.replaceAll(/\$\d+/g, '?')}`;
-      const answer = await transaction.raw(explained, query.bindings);
-      // One answers with rows, the other with an object around them.
-      const rows: object[] = sqlite ? answer : answer.rows;
-      plans.push(...rows.map((row) => Object.values(row).join(' ')));
-    }
-    return plans.join('\n');
-  });
+  const plans: { detail: string }[] = [];
+  for (const query of asked)
+    plans.push(...(await sql.raw(`explain query plan ${query.sql}`, query.bindings)));
+  return plans.map(({ detail }) => detail).join('\n');
 }
 
 /** The same person without a role that reaches the whole organization. */

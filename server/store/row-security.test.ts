@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { newId } from '../ids.ts';
 import { createLog } from '../log.ts';
+import { searchedByWords } from './migrations/0035-word-searches.ts';
 import { openPostgres } from './postgres.ts';
 import { beginRun } from './test-runs.ts';
 import { describeStore, newAccount, reachOfNobody } from './test-stores.ts';
@@ -18,12 +19,43 @@ describeStore('postgresql', 'Row-level security', (store, engine) => {
     ).filter((name) => !common.includes(name));
 
   it('guards every table that belongs to somebody, its owner included', async () => {
-    const rows: { relname: string }[] = await engine
+    const rows: { relname: string; relforcerowsecurity: boolean }[] = await engine
       .sql()('pg_class')
       .join('pg_policy', 'pg_policy.polrelid', 'pg_class.oid')
-      .where({ relrowsecurity: true, relforcerowsecurity: true })
-      .select('relname');
-    expect([...new Set(rows.map(({ relname }) => relname))].sort()).toEqual(await tables());
+      .where({ relrowsecurity: true })
+      .distinct('relname', 'relforcerowsecurity');
+    expect(rows.map(({ relname }) => relname).sort()).toEqual(await tables());
+    const free = rows.filter((row) => !row.relforcerowsecurity).map(({ relname }) => relname);
+    expect(free.sort()).toEqual([...searchedByWords].sort());
+  });
+
+  it('finds by words what the one who asks may see, and lets no other role ask', async () => {
+    const [ada, mallory] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Mallory')];
+    await store().sessions.create(ada, { title: 'Narwhals' });
+    const database = openPostgres(engine.url(), createLog('silent'));
+    const found = async (scope: Parameters<typeof database.read>[0]) => {
+      const { rows } = await database.read(scope, (sql) =>
+        sql.raw(`select organization_id from search_documents_with('narwhals', null)`),
+      );
+      return rows.map((row: { organization_id: string }) => row.organization_id);
+    };
+    try {
+      expect(await found(ada)).toEqual(ada.organizationIds);
+      expect(await found('installation')).toEqual(ada.organizationIds);
+      for (const other of [mallory, reachOfNobody()]) expect(await found(other)).toEqual([]);
+    } finally {
+      await database.close();
+    }
+    await engine.sql().transaction(async (sql) => {
+      await sql.raw('create role anybody');
+      await sql.raw('set local role anybody');
+      for (const table of searchedByWords)
+        await expect(sql.transaction((inner) => inner.raw(`select ${table}_with('x', 1)`))).rejects.toThrow(
+          /permission denied for function/,
+        );
+      await sql.raw('reset role');
+      await sql.raw('drop role anybody');
+    });
   });
 
   it('shows no row where nobody is named, none of another, and lets nothing be written for them', async () => {

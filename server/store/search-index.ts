@@ -97,9 +97,11 @@ export function findDocuments(sql: Knex, scope: SearchScope, terms: readonly Sea
     const query = within(matching, scope.reach, 'search_documents').select('search_words.rowid', ...columns);
     return { query, place: 'search_words.rowid', sessionId: 'search_documents.session_id' };
   }
-  const matching = sql('search_documents').whereRaw('words @@ ?::tsquery', [
-    expression(scope, terms, tsWord),
-  ]);
+  const matching = sql.from(
+    sql.raw('search_documents_with(?::tsquery, null) as search_documents', [
+      expression(scope, terms, tsWord),
+    ]),
+  );
   const found = within(matching, scope.reach).select('id', ...columns);
   // Found in full before it is ordered: else the planner may walk the whole table in its order and look at each row.
   return {
