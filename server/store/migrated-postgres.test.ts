@@ -57,6 +57,9 @@ describeStore('postgresql', 'With DATABASE_MIGRATION_URL', (_store, engine) => {
     const ada = await newAccount(store);
     const { session } = await store.sessions.create(ada, { title: 'Mine' });
     expect((await store.sessions.find(ada, session.id))?.session.title).toBe('Mine');
+    expect((await store.searches.find(ada, { query: 'mine' }, {})).data).toMatchObject([{ kind: 'title' }]);
+    const mallory = await newAccount(store, 'Mallory');
+    expect((await store.searches.find(mallory, { query: 'mine' }, {})).data).toEqual([]);
     const { rows } = await admin.raw(
       `select count(*)::int as count from pg_shdepend join pg_roles on refobjid = pg_roles.oid
        where deptype = 'o' and rolname = ?`,

@@ -27,7 +27,11 @@ export async function grantRows(sql: Knex.Transaction, role: string): Promise<vo
   await give('usage on schema public');
   await give('select, insert, update, delete on all tables in schema public');
   await give('usage, select on all sequences in schema public');
-  for (const table of searchedByWords) await give(`execute on function ${table}_with(tsquery, bigint)`);
+  for (const table of searchedByWords) {
+    // They work with the rights of the owner; a restored database has forgotten for whom.
+    await sql.raw(`revoke execute on function ${table}_with(tsquery, bigint) from public`);
+    await give(`execute on function ${table}_with(tsquery, bigint)`);
+  }
   // What was recorded stays recorded, whoever gets hold of the service.
   await sql.raw('revoke update, truncate on audit_entries from ??', [role]);
   await sql.raw('revoke insert, delete, truncate on audit_head, audit_base from ??', [role]);

@@ -37,5 +37,4 @@ async function createSearch(sql: Knex.Transaction, table: string, columns: strin
          where found.words @@ wanted and (${inScope('found.organization_id')}) limit most
        $$`,
   );
-  await sql.raw(`revoke execute on function ${table}_with(tsquery, bigint) from public`);
 }
