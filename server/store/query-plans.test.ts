@@ -1,4 +1,5 @@
 import type { Knex } from 'knex';
+import pg from 'pg';
 import { expect, it } from 'vitest';
 import { newId } from '../ids.ts';
 import { createLog } from '../log.ts';
@@ -23,7 +24,8 @@ import type { StoreParts } from './parts.ts';
 import { peopleRepository } from './people.ts';
 import { permissionRepository } from './permissions.ts';
 import { planRepository } from './plans.ts';
-import { openPostgres } from './postgres.ts';
+import { nameScope, openPostgres } from './postgres.ts';
+import { serviceRole } from './postgres-roles.ts';
 import { preferenceRepository } from './preferences.ts';
 import { principalRepository } from './principals.ts';
 import { promptRepository } from './prompts.ts';
@@ -44,6 +46,113 @@ import { workspaceTrustRepository } from './workspace-trust.ts';
 import { workspaceRepository } from './workspaces.ts';
 
 const theOperator = { ...reachOfNobody(), operator: true };
+
+/** What is asked of one of something, and the column that its index begins with. */
+const lists: readonly [
+  noun: string,
+  column: string,
+  (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>,
+][] = [
+  ['runs', 'organization_id', (parts, reach) => runRepository(parts).list(reach, {})],
+  ['runs', 'workspace_id', (parts, reach) => runRepository(parts).list(asMember(reach), {})],
+  ['plans', 'workspace_id', (parts, reach) => planRepository(parts).list(asMember(reach), {})],
+  ['plans', 'status', (parts, reach) => planRepository(parts).list(asMember(reach), { status: 'proposed' })],
+  ['sessions', 'workspace_id', (parts, reach) => sessionRepository(parts).list(asMember(reach), {})],
+  [
+    'sessions',
+    'tag',
+    (parts, reach) => sessionRepository(parts).list(asMember(reach), { tag: 't', sort: 'updated_at' }),
+  ],
+  ['runs', 'session_id', (parts, reach, session_id) => runRepository(parts).list(reach, { session_id })],
+  ['runs', 'status', (parts, reach) => runRepository(parts).list(reach, { status: 'running' })],
+  ['runs', 'trigger', (parts, reach) => runRepository(parts).list(reach, { trigger: 'api' })],
+  ['runs', 'session_id', (parts, reach, id) => runRepository(parts).activeOf(reach, id)],
+  ['run at work', 'session_id', (parts, reach, id) => runRepository(parts).current(reach, id)],
+  ['messages', 'session_id', (parts, reach, id) => messageRepository(parts).list(reach, id, {})],
+  [
+    'messages',
+    'session_id',
+    (parts, reach, id) => messageRepository(parts).list(reach, id, { sort: '-created_at' }),
+  ],
+  ['messages', 'role', (parts, reach, id) => messageRepository(parts).list(reach, id, { role: 'user' })],
+  [
+    'permission requests',
+    'root_session_id',
+    (parts, reach, id) => permissionRepository(parts).list(reach, id, {}),
+  ],
+  [
+    'permission requests',
+    'status',
+    (parts, reach, id) => permissionRepository(parts).list(reach, id, { status: 'pending' }),
+  ],
+  ['plans', 'organization_id', (parts, reach) => planRepository(parts).list(reach, {})],
+  ['plans', 'session_id', (parts, reach, session_id) => planRepository(parts).list(reach, { session_id })],
+  ['plans', 'status', (parts, reach) => planRepository(parts).list(reach, { status: 'proposed' })],
+  ['newest plan', 'session_id', (parts, _, id) => transcriptOf(parts).readPlan(id)],
+  [
+    'agent profiles',
+    'organization_id',
+    (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
+  ],
+  ...(['actor', 'action', 'target', 'ip', 'request_id'] as const).map(
+    (filter): [string, string, (parts: StoreParts) => Promise<unknown>] => [
+      `the whole audit log, by ${filter},`,
+      { actor: 'actor_id', target: 'target_id', action: 'action', ip: 'ip', request_id: 'request_id' }[
+        filter
+      ],
+      (parts) => auditLogs(parts).list(theOperator, { [filter]: 'x' }),
+    ],
+  ),
+  [
+    'audit log',
+    'organization_id',
+    (parts, reach) => auditLogs(parts).list({ ...reach, operator: false }, {}),
+  ],
+  ['prompt requests', 'root_session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
+  [
+    'prompt requests',
+    'status',
+    (parts, reach, id) => promptRepository(parts).list(reach, id, { status: 'pending' }),
+  ],
+  ['workspaces', 'organization_id', (parts, reach) => workspaceRepository(parts).list(reach, {})],
+  [
+    'workspaces',
+    'organization_id',
+    (parts, reach) => workspaceRepository(parts).list(reach, { sort: 'created_at' }),
+  ],
+  [
+    'members of a workspace',
+    'workspace_id',
+    async (parts, reach) => {
+      const { id = '' } = (await workspaceRepository(parts).defaultOf(reach)) ?? {};
+      await workspaceMemberRepository(parts).list(reach, id, {});
+    },
+  ],
+  ['trusted files', 'workspace_id', (parts) => workspaceTrustRepository(parts).of('ws')],
+  ['organizations', 'user_id', (parts, reach) => organizationRepository(parts).list(reach, {})],
+  [
+    'members',
+    'organization_id',
+    (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { limit: 1 }),
+  ],
+  [
+    'members',
+    'role',
+    (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { role: 'owner' }),
+  ],
+  [
+    'invitations',
+    'organization_id',
+    (parts, reach) => invitationRepository(parts).list(reach, homeOf(reach), {}),
+  ],
+  ['groups', 'organization_id', (parts, reach) => groupRepository(parts).list(reach, {})],
+  ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
+  ['preferences', 'user_id', (parts, reach) => preferenceRepository(parts).find(reach)],
+  ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
+  ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
+  ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
+  ['quotas', 'subject_id', (parts, reach) => quotaRepository(parts).effective(reach, 'key')],
+];
 
 interface Query {
   readonly sql: string;
@@ -130,111 +239,7 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     }
   });
 
-  it.each<[string, string, (parts: StoreParts, reach: Reach, sessionId: string) => Promise<unknown>]>([
-    ['runs', 'organization_id', (parts, reach) => runRepository(parts).list(reach, {})],
-    ['runs', 'workspace_id', (parts, reach) => runRepository(parts).list(asMember(reach), {})],
-    ['plans', 'workspace_id', (parts, reach) => planRepository(parts).list(asMember(reach), {})],
-    [
-      'plans',
-      'status',
-      (parts, reach) => planRepository(parts).list(asMember(reach), { status: 'proposed' }),
-    ],
-    ['sessions', 'workspace_id', (parts, reach) => sessionRepository(parts).list(asMember(reach), {})],
-    [
-      'sessions',
-      'tag',
-      (parts, reach) => sessionRepository(parts).list(asMember(reach), { tag: 't', sort: 'updated_at' }),
-    ],
-    ['runs', 'session_id', (parts, reach, session_id) => runRepository(parts).list(reach, { session_id })],
-    ['runs', 'status', (parts, reach) => runRepository(parts).list(reach, { status: 'running' })],
-    ['runs', 'trigger', (parts, reach) => runRepository(parts).list(reach, { trigger: 'api' })],
-    ['runs', 'session_id', (parts, reach, id) => runRepository(parts).activeOf(reach, id)],
-    ['run at work', 'session_id', (parts, reach, id) => runRepository(parts).current(reach, id)],
-    ['messages', 'session_id', (parts, reach, id) => messageRepository(parts).list(reach, id, {})],
-    [
-      'messages',
-      'session_id',
-      (parts, reach, id) => messageRepository(parts).list(reach, id, { sort: '-created_at' }),
-    ],
-    ['messages', 'role', (parts, reach, id) => messageRepository(parts).list(reach, id, { role: 'user' })],
-    [
-      'permission requests',
-      'root_session_id',
-      (parts, reach, id) => permissionRepository(parts).list(reach, id, {}),
-    ],
-    [
-      'permission requests',
-      'status',
-      (parts, reach, id) => permissionRepository(parts).list(reach, id, { status: 'pending' }),
-    ],
-    ['plans', 'organization_id', (parts, reach) => planRepository(parts).list(reach, {})],
-    ['plans', 'session_id', (parts, reach, session_id) => planRepository(parts).list(reach, { session_id })],
-    ['plans', 'status', (parts, reach) => planRepository(parts).list(reach, { status: 'proposed' })],
-    ['newest plan', 'session_id', (parts, _, id) => transcriptOf(parts).readPlan(id)],
-    [
-      'agent profiles',
-      'organization_id',
-      (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
-    ],
-    ...(['actor', 'action', 'target', 'ip', 'request_id'] as const).map(
-      (filter): [string, string, (parts: StoreParts) => Promise<unknown>] => [
-        `the whole audit log, by ${filter},`,
-        { actor: 'actor_id', target: 'target_id', action: 'action', ip: 'ip', request_id: 'request_id' }[
-          filter
-        ],
-        (parts) => auditLogs(parts).list(theOperator, { [filter]: 'x' }),
-      ],
-    ),
-    [
-      'audit log',
-      'organization_id',
-      (parts, reach) => auditLogs(parts).list({ ...reach, operator: false }, {}),
-    ],
-    ['prompt requests', 'root_session_id', (parts, reach, id) => promptRepository(parts).list(reach, id, {})],
-    [
-      'prompt requests',
-      'status',
-      (parts, reach, id) => promptRepository(parts).list(reach, id, { status: 'pending' }),
-    ],
-    ['workspaces', 'organization_id', (parts, reach) => workspaceRepository(parts).list(reach, {})],
-    [
-      'workspaces',
-      'organization_id',
-      (parts, reach) => workspaceRepository(parts).list(reach, { sort: 'created_at' }),
-    ],
-    [
-      'members of a workspace',
-      'workspace_id',
-      async (parts, reach) => {
-        const { id = '' } = (await workspaceRepository(parts).defaultOf(reach)) ?? {};
-        await workspaceMemberRepository(parts).list(reach, id, {});
-      },
-    ],
-    ['trusted files', 'workspace_id', (parts) => workspaceTrustRepository(parts).of('ws')],
-    ['organizations', 'user_id', (parts, reach) => organizationRepository(parts).list(reach, {})],
-    [
-      'members',
-      'organization_id',
-      (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { limit: 1 }),
-    ],
-    [
-      'members',
-      'role',
-      (parts, reach) => memberRepository(parts).list(reach, homeOf(reach), { role: 'owner' }),
-    ],
-    [
-      'invitations',
-      'organization_id',
-      (parts, reach) => invitationRepository(parts).list(reach, homeOf(reach), {}),
-    ],
-    ['groups', 'organization_id', (parts, reach) => groupRepository(parts).list(reach, {})],
-    ['API keys', 'user_id', (parts, reach) => apiKeyRepository(parts).list(reach, {})],
-    ['preferences', 'user_id', (parts, reach) => preferenceRepository(parts).find(reach)],
-    ['accounts', 'email_key', (parts) => userRepository(parts).findForLogin('ada@example.com')],
-    ['messages to a model', 'session_id', (parts, _, id) => transcriptOf(parts).readMessages(id)],
-    ['files seen', 'session_id', (parts, _, id) => transcriptOf(parts).readSeenFiles(id)],
-    ['quotas', 'subject_id', (parts, reach) => quotaRepository(parts).effective(reach, 'key')],
-  ])('for the %s of one %s', async (_noun, column, ask) => {
+  it.each(lists)('for the %s of one %s', async (_noun, column, ask) => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {});
     const plans = await plansOf((parts) => ask(parts, reach, session.id));
@@ -370,6 +375,38 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
       (parts: StoreParts) => principalRepository(parts).byApiKey('key', now),
     ])
       expect(await plansOf(ask)).not.toMatch(/\bSCAN /);
+  });
+});
+
+// As the store reads them: by themselves they would be text.
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+// As the role that the service works as: row-level security changes plans. Of two indexes it may take either here.
+describeStore('postgresql', 'Each list walks an index on PostgreSQL, too', (store, engine) => {
+  it.each(lists)('for the %s of one %s', async (_noun, _column, ask) => {
+    const reach = await newAccount(store());
+    const { session } = await store().sessions.create(reach, {});
+    const sql = engine.sql();
+    const asked: Query[] = [];
+    const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
+    sql.on('query', listen);
+    const database = databaseOf('postgresql', { reader: sql, writer: sql });
+    await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
+    sql.removeListener('query', listen);
+    const plans = await sql.transaction(async (transaction) => {
+      // It reads small tables in full, whatever their indexes, unless it is told not to.
+      await transaction.raw('set local enable_seqscan = off');
+      await transaction.raw(`set local role ${serviceRole}`);
+      await nameScope(transaction, reach);
+      const lines: string[] = [];
+      for (const query of asked) {
+        const explained = `explain ${query.sql.replaceAll(/\$\d+/g, '?')}`;
+        const { rows } = await transaction.raw(explained, query.bindings);
+        lines.push(...rows.map((row: object) => Object.values(row).join(' ')));
+      }
+      return lines.join('\n');
+    });
+    expect(plans).not.toContain('Seq Scan');
   });
 });
 
