@@ -18,7 +18,8 @@ export function metricsRepository({ database }: StoreParts): StoreMetrics {
     snapshot: (over) =>
       database.read(over, async (sql) => {
         const scope = over === 'installation' ? 'installation' : 'organizations';
-        const [sessions, runs] = await Promise.all([countSessions(sql, over), countRuns(sql, over)]);
+        const sessions = await countSessions(sql, over);
+        const runs = await countRuns(sql, over);
         return { scope, sessions: sessions.count, runs, usage: toUsage(sessions) };
       }),
   };

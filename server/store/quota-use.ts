@@ -86,7 +86,7 @@ async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<numbe
   const uploads = sql('stored_objects').where({ state: 'uploading' }).where('expires_at', '>', now);
   const resumable = sql('file_uploads').whereNull('file_id').where('expires_at', '>', now);
   const documents = sql('documents').whereNot({ source: 'file' });
-  const sums = [
+  const kept = [
     { query: sql('files'), column: 'size' },
     { query: sql('memories'), column: 'size' },
     { query: sql('skills'), column: 'size' },
@@ -94,12 +94,15 @@ async function storedBytes(sql: Knex, row: QuotaRow, now: number): Promise<numbe
     { query: resumable, column: 'size' },
     { query: documents, column: 'bytes' },
     ...(row.api_key_id === null ? [{ query: sql('sessions'), column: 'kept_bytes' }] : []),
-  ].map(async ({ query, column }) => {
+  ];
+  let bytes = 0;
+  // One after the other: a transaction has one connection.
+  for (const { query, column } of kept) {
     const sum = query.sum<{ bytes: number | null }[]>({ bytes: column });
     const [found] = await ofSubject(sql, row, sum);
-    return Number(found?.bytes ?? 0);
-  });
-  return (await Promise.all(sums)).reduce((sum, bytes) => sum + bytes, 0);
+    bytes += Number(found?.bytes ?? 0);
+  }
+  return bytes;
 }
 
 function ofSubject<Query extends Knex.QueryBuilder>(sql: Knex, row: QuotaRow, active: Query): Query {
