@@ -17,8 +17,10 @@ test('counts the words that it read and wrote', async () => {
 });
 
 test('keeps nobody waiting over megabytes of words', async () => {
-  const started = performance.now();
+  // Of the processor: the machine may be busy with others. What went over all of it for each word would take minutes.
+  const before = process.threadCpuUsage();
   const parts = await answerTo('a '.repeat(16 << 20));
+  const { user, system } = process.threadCpuUsage(before);
   expect(parts.at(-1)).toMatchObject({ usage: { input_tokens: 16 << 20 } });
-  expect(performance.now() - started).toBeLessThan(1000);
+  expect((user + system) / 1000).toBeLessThan(3000);
 });
