@@ -387,12 +387,10 @@ describeStore('postgresql', 'Each list walks an index on PostgreSQL, too', (stor
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, {});
     const sql = engine.sql();
-    const asked: Query[] = [];
-    const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
-    sql.on('query', listen);
-    const database = databaseOf('postgresql', { reader: sql, writer: sql });
-    await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
-    sql.removeListener('query', listen);
+    const asked = await queriesOf(sql, async () => {
+      const database = databaseOf('postgresql', { reader: sql, writer: sql });
+      await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
+    });
     const plans = await sql.transaction(async (transaction) => {
       // It reads small tables in full, whatever their indexes, unless it is told not to.
       await transaction.raw('set local enable_seqscan = off');
@@ -525,16 +523,27 @@ async function plansFor(
   const { session } = await store.sessions.create(reach, { title: 'Hello world' });
   for (const _ of [1, 2]) await store.sessions.create(reach, {});
   const sql = engine.sql();
-  const asked: Query[] = [];
-  const listen = (query: Query) => asked.push({ sql: query.sql, bindings: query.bindings });
-  sql.on('query', listen);
-  const database = databaseOf('sqlite', { reader: sql, writer: sql });
-  await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
-  sql.removeListener('query', listen);
+  const asked = await queriesOf(sql, async () => {
+    const database = databaseOf('sqlite', { reader: sql, writer: sql });
+    await ask({ database, clock: engine.clock, cursors: createCursors('key') }, reach, session.id);
+  });
   const plans: { detail: string }[] = [];
   for (const query of asked)
     plans.push(...(await sql.raw(`explain query plan ${query.sql}`, query.bindings)));
   return plans.map(({ detail }) => detail).join('\n');
+}
+
+/** What is asked of the database while something is done. */
+async function queriesOf(sql: Knex, act: () => Promise<void>): Promise<readonly Query[]> {
+  const asked: Query[] = [];
+  const listen = ({ sql, bindings }: Query) => asked.push({ sql, bindings });
+  sql.on('query', listen);
+  try {
+    await act();
+  } finally {
+    sql.removeListener('query', listen);
+  }
+  return asked;
 }
 
 /** The same person without a role that reaches the whole organization. */

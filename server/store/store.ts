@@ -1,16 +1,11 @@
 /** All that the server remembers, on SQLite or PostgreSQL: opened once, migrated, one repository for each noun. */
-import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
-
 import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
-import { backUp } from './backup.ts';
 import { type Chunks, chunkIndex } from './chunk-index.ts';
 import { type ChunkSearches, chunkSearches } from './chunk-search.ts';
 import { type Corpora, corpusRepository } from './corpora.ts';
@@ -44,10 +39,9 @@ import { type MessageThreads, messageThreadRepository } from './message-threads.
 import { type Messages, messageRepository } from './messages.ts';
 import { type MeteredCalls, meteredCallRepository } from './metered-calls.ts';
 import { metricsRepository, type StoreMetrics } from './metrics.ts';
-import { migrate } from './migrate.ts';
-import { openMigratedPostgres } from './migrated-postgres.ts';
 import { type ModelCatalogs, modelCatalogRepository } from './model-catalogs.ts';
 import { type Oidc, oidcRepository } from './oidc.ts';
+import { type OpeningOptions, openMigrated } from './open-migrated.ts';
 import { type Organizations, organizationRepository } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
 import { type Passwords, passwordRepository } from './passwords.ts';
@@ -62,7 +56,6 @@ import { type ProviderOauth, providerOauthRepository } from './provider-oauth.ts
 import { type ProviderSettings, providerSettingRepository } from './provider-settings.ts';
 import { type Queue, queueRepository } from './queue.ts';
 import { type Quotas, quotaRepository } from './quotas.ts';
-
 import { type Reindexings, reindexingRepository } from './reindexings.ts';
 import { type RunMemories, runMemoryRepository } from './run-memories.ts';
 import { type Runs, runRepository } from './runs.ts';
@@ -75,7 +68,6 @@ import { type Sessions, sessionRepository } from './sessions.ts';
 import { type SigningKeys, signingKeyRepository } from './signing-keys.ts';
 import { type SkillRepositories, skillRepositoryStore } from './skill-repositories.ts';
 import { type Skills, skillRepository } from './skills.ts';
-import { openSqlite } from './sqlite.ts';
 import type { Storages } from './storage/storage.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
 import { type StorageSettings, storageSettings } from './storage-settings.ts';
@@ -111,6 +103,7 @@ export type {
   NewCatalog,
   TaggedCatalog,
 } from './model-catalogs.ts';
+export { dialectOf } from './open-migrated.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export { hasRole, type Origin, type Reach } from './reach.ts';
@@ -224,13 +217,7 @@ export interface Store {
   readonly transcript: Transcript;
 }
 
-export interface StoreOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Where an older database is copied to before it is migrated; absent, it is not. */
-  readonly backups?: string | undefined;
-  /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
-  readonly migrationUrl?: string | undefined;
+export interface StoreOptions extends OpeningOptions {
   /** Where files of people lie; absent, none can be uploaded. */
   readonly storage?: StorageOptions | undefined;
 }
@@ -253,57 +240,6 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await database.close();
     throw error;
   }
-}
-
-const pingTimeoutMs = 2000;
-
-/** Which kind of database an address is of; throws for any other. */
-export function dialectOf(url: string): Dialect {
-  if (url.startsWith('sqlite:')) return 'sqlite';
-  if (/^postgres(ql)?:\/\//.test(url)) return 'postgresql';
-  throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
-}
-
-async function openMigrated(url: string, options: StoreOptions): Promise<Database> {
-  if (dialectOf(url) === 'sqlite') return openMigratedSqlite(url.slice('sqlite:'.length), options);
-  const { migrationUrl, log } = options;
-  return openMigratedPostgres({
-    url,
-    migrationUrl,
-    log,
-    migrate: (owner, prepare) =>
-      migrate(owner, { ...migrationOptions(migrationUrl ?? url, options), prepare }),
-  });
-}
-
-async function openMigratedSqlite(file: string, options: StoreOptions): Promise<Database> {
-  const database = openSqlite(file, options.log);
-  try {
-    await migrate(database, migrationOptions(`sqlite:${file}`, options));
-    return database;
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-}
-
-function migrationOptions(url: string, { clock, log, backups }: StoreOptions) {
-  if (backups === undefined) return { clock, log };
-  const copy = async (version: number): Promise<void> => {
-    const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
-    const moment = clock.now().toISOString().replaceAll(/[-:.]/g, '');
-    const file = join(backups, `before-migration-from-${version}-${moment}.${ending}`);
-    await backUp(url, file, log).catch(refuseMigration);
-    log.info({ file }, 'the database was copied before its migration');
-  };
-  return { clock, log, copy };
-}
-
-function refuseMigration(cause: Error): never {
-  throw new Error(
-    `The database has to be migrated, and could not be copied before (${cause.message}): nothing was changed. Copy it yourself, and start with SERVICE_MIGRATION_BACKUP=false.`,
-    { cause },
-  );
 }
 
 async function readCursorKey(database: Database): Promise<string> {
@@ -407,6 +343,8 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     transcript: transcriptOf(parts),
   };
 }
+
+const pingTimeoutMs = 2000;
 
 async function pingStorage(storages: Storages): Promise<void> {
   const { storage } = await storages.current();

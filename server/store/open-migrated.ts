@@ -1,0 +1,68 @@
+/** How a database is opened: migrated first, and copied before that. */
+import { join } from 'node:path';
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { backUp } from './backup.ts';
+import type { Database, Dialect } from './database.ts';
+import { migrate } from './migrate.ts';
+import { openMigratedPostgres } from './migrated-postgres.ts';
+import { openSqlite } from './sqlite.ts';
+
+export interface OpeningOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Where an older database is copied to before it is migrated; absent, it is not. */
+  readonly backups?: string | undefined;
+  /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
+  readonly migrationUrl?: string | undefined;
+}
+
+/** Which kind of database an address is of; throws for any other. */
+export function dialectOf(url: string): Dialect {
+  if (url.startsWith('sqlite:')) return 'sqlite';
+  if (/^postgres(ql)?:\/\//.test(url)) return 'postgresql';
+  throw new Error('The database is given as sqlite:<absolute file> or postgres://user:password@host/name.');
+}
+
+/** Opens `sqlite:<absolute file>` or `postgres://…`, brought to the newest version. */
+export async function openMigrated(url: string, options: OpeningOptions): Promise<Database> {
+  if (dialectOf(url) === 'sqlite') return openMigratedSqlite(url.slice('sqlite:'.length), options);
+  const { migrationUrl, log } = options;
+  return openMigratedPostgres({
+    url,
+    migrationUrl,
+    log,
+    migrate: (owner, prepare) =>
+      migrate(owner, { ...migrationOptions(migrationUrl ?? url, options), prepare }),
+  });
+}
+
+async function openMigratedSqlite(file: string, options: OpeningOptions): Promise<Database> {
+  const database = openSqlite(file, options.log);
+  try {
+    await migrate(database, migrationOptions(`sqlite:${file}`, options));
+    return database;
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+function migrationOptions(url: string, { clock, log, backups }: OpeningOptions) {
+  if (backups === undefined) return { clock, log };
+  const copy = async (version: number): Promise<void> => {
+    const ending = url.startsWith('sqlite:') ? 'db' : 'dump';
+    const moment = clock.now().toISOString().replaceAll(/[-:.]/g, '');
+    const file = join(backups, `before-migration-from-${version}-${moment}.${ending}`);
+    await backUp(url, file, log).catch(refuseMigration);
+    log.info({ file }, 'the database was copied before its migration');
+  };
+  return { clock, log, copy };
+}
+
+function refuseMigration(cause: Error): never {
+  throw new Error(
+    `The database has to be migrated, and could not be copied before (${cause.message}): nothing was changed. Copy it yourself, and start with SERVICE_MIGRATION_BACKUP=false.`,
+    { cause },
+  );
+}
