@@ -4,14 +4,12 @@ import { defineConfig } from 'vitest/config';
 /** They change the process that they run in, or measure what it costs: its variables, its memory, its processor time. */
 const alone = [
   'config/load.test.ts',
-  'config/merge.test.ts',
   'http/bodies.test.ts',
   'identity/passwords.test.ts',
   'operations/storage.test.ts',
   'runtime/hooks/hooks-command.test.ts',
   'runtime/lsp/*.test.ts',
   'runtime/mcp/hostile-servers.test.ts',
-  'runtime/permissions/permission-decisions.test.ts',
   'runtime/processes/*.test.ts',
   'runtime/tools/bash.test.ts',
   'store/ingestion-work.test.ts',
