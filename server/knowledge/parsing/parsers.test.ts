@@ -19,11 +19,12 @@ import {
 const log = createLog('silent');
 const parsers = createParsers({ processes: 1, log });
 const hasty = createParsers({ processes: 1, log, limits: { timeMs: 3000 } });
+const impatient = createParsers({ processes: 1, log, limits: { clockMs: 20 } });
 const narrow = createParsers({ processes: 1, log, limits: { heapMegabytes: 64 } });
 const thin = createParsers({ processes: 1, log, limits: { residentMegabytes: 200 } });
 
 afterAll(async () => {
-  await Promise.all([parsers, hasty, narrow, thin].map((each) => each.close()));
+  await Promise.all([parsers, hasty, impatient, narrow, thin].map((each) => each.close()));
 });
 
 const chunking = { strategy: 'structure', size: 64, overlap: 8 } as const;
@@ -193,6 +194,13 @@ test.each([
     expect((await read('# Next', 'x.md', limited)).chunks).toHaveLength(1);
   },
 );
+
+test('what waits for what never comes is stopped by the clock', async () => {
+  await expect(read('# Soon', 'x.md', impatient)).rejects.toMatchObject({
+    code: 'too_slow',
+    message: expect.stringMatching(/longer than 0\.02 seconds/),
+  });
+});
 
 test('what nobody wants any more is stopped in its middle, and waits for nobody', async () => {
   const reason = new Error('It was cancelled.');
