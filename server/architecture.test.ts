@@ -11,10 +11,20 @@ const open = ['problem', 'ids', 'clock', 'log', 'tracing', 'contract'];
 
 /** What each part of the server may import besides itself. A part is a folder, or a file beside them. */
 const parts: Readonly<Record<string, readonly string[]>> = {
-  main: ['app', 'assembly', 'services', 'config', 'start-summary', 'housekeeping', 'open-telemetry', ...open],
-  'open-telemetry': ['config', 'log', 'tracing'],
-  housekeeping: ['services', 'config', ...open],
-  'start-summary': ['services', 'config', ...open],
+  main: [
+    'app',
+    'assembly',
+    'services',
+    'config',
+    'server-settings',
+    'start-summary',
+    'housekeeping',
+    'open-telemetry',
+    ...open,
+  ],
+  'open-telemetry': ['server-settings', 'log', 'tracing'],
+  housekeeping: ['services', 'server-settings', ...open],
+  'start-summary': ['services', 'config', 'server-settings', ...open],
   app: ['http', 'operations', 'services'],
   http: ['handler', ...open],
   operations: ['handler', ...open],
@@ -23,6 +33,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   assembly: [
     'services',
     ...['runtime', 'config', 'identity', 'store', 'outbound', 'workspaces', 'workspace-settings', 'mail'],
+    'server-settings',
     'provider-settings',
     'mcp-servers',
     'model-catalogs',
@@ -36,6 +47,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   ],
   services: [
     ...['runtime', 'config', 'identity', 'store', 'workspaces', 'workspace-settings', 'mail'],
+    'server-settings',
     'provider-settings',
     'mcp-servers',
     'model-catalogs',
@@ -49,12 +61,13 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   ],
   runtime: ['outbound', 'plan-steps', ...open],
   config: ['outbound', ...open],
+  'server-settings': ['config', 'outbound', ...open],
   identity: ['outbound', ...open],
   knowledge: ['outbound', ...open],
   store: ['plan-steps', ...open],
   'plan-steps': ['contract'],
   scheduler: ['outbound', ...open],
-  maintenance: ['store', 'config', 'identity', 'knowledge', 'outbound', ...open],
+  maintenance: ['store', 'server-settings', 'identity', 'knowledge', 'outbound', ...open],
   outbound: ['contract'],
   'embedder-choice': ['knowledge', 'store', ...open],
   'model-catalogs': ['config', 'store', 'outbound', ...open],
@@ -73,7 +86,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   tracing: [],
   contract: [],
   // Measures the server from outside and its parts from inside; nothing imports it.
-  bench: ['app', 'assembly', 'services', 'config', ...open],
+  bench: ['app', 'assembly', 'services', 'server-settings', ...open],
 };
 
 /** Folders with one face, the file that bears their name; `app` is the page that lists all of http/. */
@@ -82,6 +95,7 @@ const faces = [
   'assembly',
   'runtime',
   'config',
+  'server-settings',
   'identity',
   'store',
   'maintenance',
@@ -128,6 +142,7 @@ const folders: Readonly<Record<string, readonly string[]>> = {
 const terminalFaces = [
   'server/main.ts',
   'server/config/config.ts',
+  'server/server-settings/server-settings.ts',
   'server/maintenance/maintenance.ts',
   'server/mcp-access.ts',
 ];

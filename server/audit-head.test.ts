@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import knex from 'knex';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { readServerSettings } from './config/config.ts';
 import { createFileLog } from './log.ts';
 import { startServer } from './main.ts';
+import { readServerSettings } from './server-settings/server-settings.ts';
 
 const told = 'the head of the audit log';
 const missed = 'the audit log is not the one whose head was written down';

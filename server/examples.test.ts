@@ -7,7 +7,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { systemClock } from './clock.ts';
-import { readServerSettings, type ServerSettings } from './config/config.ts';
 import type {
   Account,
   Agent,
@@ -51,6 +50,7 @@ import { hashPassword } from './identity/passwords.ts';
 import { newId } from './ids.ts';
 import { createLog } from './log.ts';
 import { type RunningServer, startServer } from './main.ts';
+import { readServerSettings, type ServerSettings } from './server-settings/server-settings.ts';
 import type { Database } from './store/database.ts';
 import { seedPerson } from './store/seed-example-accounts.ts';
 import { seedExamples } from './store/seed-examples.ts';

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import knex, { type Knex } from 'knex';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { readServerSettings } from './config/config.ts';
 import { forgetTheOld } from './housekeeping.ts';
 import { createFileLog, createLog } from './log.ts';
+import { readServerSettings } from './server-settings/server-settings.ts';
 import { type TestApp, testApp } from './test-app.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 

@@ -1,5 +1,5 @@
 /** What a server does every hour: forgets what nobody needs any more, and writes the head of the audit log down. */
-import type { ServerSettings } from './config/config.ts';
+import type { ServerSettings } from './server-settings/server-settings.ts';
 import type { OpenServices } from './services.ts';
 
 type Settings = Pick<ServerSettings, 'retention' | 'idempotencyHours'>;

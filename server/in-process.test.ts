@@ -6,10 +6,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createServiceClient, type ServiceClient } from '../clients/typescript/client.ts';
 import { replyPermission } from '../clients/typescript/reply.ts';
 import { streamQuery } from '../clients/typescript/stream.ts';
-import { localServerSettings } from './config/config.ts';
 import type { ClientConfig } from './contract/config.ts';
 import { createLog } from './log.ts';
 import { type RunningServer, startServer } from './main.ts';
+import { localServerSettings } from './server-settings/server-settings.ts';
 
 let home: string;
 let folder: string;

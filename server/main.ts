@@ -7,16 +7,15 @@ import { setFlagsFromString } from 'node:v8';
 import { createApp, createHttpServer, createMetrics, type HttpServer } from './app.ts';
 import { type LocalProject, openServices, type ServicesInput } from './assembly/assembly.ts';
 import type { Clock } from './clock.ts';
+import { isLoopback, SettingsError } from './config/config.ts';
+import { keepHouse } from './housekeeping.ts';
+import { createLog, type Log } from './log.ts';
 import {
-  isLoopback,
   readServerSettings,
   type ServerSettings,
   ServerSettingsError,
-  SettingsError,
   type TraceSettings,
-} from './config/config.ts';
-import { keepHouse } from './housekeeping.ts';
-import { createLog, type Log } from './log.ts';
+} from './server-settings/server-settings.ts';
 import type { FirstCredential, OpenServices } from './services.ts';
 import { startSummary } from './start-summary.ts';
 import { noTracing, type Tracing } from './tracing.ts';

@@ -25,8 +25,8 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import type { TraceSettings } from './config/config.ts';
 import type { Log } from './log.ts';
+import type { TraceSettings } from './server-settings/server-settings.ts';
 import type { Span, SpanAttributes, SpanOptions, Tracing } from './tracing.ts';
 
 /** Nobody who stops a server waits longer for a collector. */

@@ -10,11 +10,11 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openIdVariables } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { createApp, createHttpServer } from './app.ts';
-import { readServerSettings } from './config/config.ts';
 import { type ProblemCode, problemCodeValues } from './contract/api.ts';
 import contract from './contract/openapi.json' with { type: 'json' };
 import { createOutbound } from './outbound/outbound.ts';
 import { Problem, problems } from './problem.ts';
+import { readServerSettings } from './server-settings/server-settings.ts';
 import type { OpenServices } from './services.ts';
 import type { Reach } from './store/store.ts';
 import {

@@ -1,7 +1,7 @@
 /** How often somebody may call: per account, by class, told in headers, and counted by all nodes together. */
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import type { ServerSettings } from './config/config.ts';
 import { temporaryFolder } from './server-process.ts';
+import type { ServerSettings } from './server-settings/server-settings.ts';
 import { type TestApp, testApp } from './test-app.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
 

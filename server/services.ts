@@ -1,6 +1,6 @@
 /** What a handler is given: the parts of the server, and what they are called. */
 import type { Clock } from './clock.ts';
-import type { Diagnostic, ProviderCandidate, ServerSettings } from './config/config.ts';
+import type { Diagnostic, ProviderCandidate } from './config/config.ts';
 import type { Rerank } from './contract/api.ts';
 import type { EmbedderChoice } from './embedder-choice.ts';
 import type { Identity } from './identity/identity.ts';
@@ -26,6 +26,7 @@ import type {
 } from './provider-settings/provider-settings.ts';
 import type { Asker, Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
+import type { ServerSettings } from './server-settings/server-settings.ts';
 import type { SkillBook, SkillRepositoryBook } from './skills/skills.ts';
 import type { Anchor, Reach, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';

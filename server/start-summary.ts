@@ -1,5 +1,6 @@
 /** What a start prints: how this server runs, what is off and why, and what to do next. */
-import { formatDiagnostic, type ServerSettings } from './config/config.ts';
+import { formatDiagnostic } from './config/config.ts';
+import type { ServerSettings } from './server-settings/server-settings.ts';
 import type { FirstCredential, OpenServices } from './services.ts';
 
 export function startSummary(

@@ -1,5 +1,4 @@
 /** The start of the server as people meet it: what it prints, whom it makes the operator, and what it refuses. */
-
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
@@ -171,12 +170,9 @@ describe('the settings of the process', () => {
     const { code, stdout, stderr } = await runToEnd({ folder, variables, args: ['--help'] });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const listed = [...stdout.matchAll(/^ {2}(?:--[\w-]+, )?([A-Z_]+)$/gm)].map(([, name]) => name);
-    const config = join(import.meta.dirname, 'config');
-    const files = [
-      'server-settings.ts',
-      ...(await readdir(join(config, 'serving'))).map((name) => `serving/${name}`),
-    ];
-    const texts = files.map((name) => readFile(join(config, name), 'utf8'));
+    const parts = join(import.meta.dirname, 'server-settings');
+    const files = (await readdir(parts)).filter((name) => !name.endsWith('.test.ts'));
+    const texts = files.map((name) => readFile(join(parts, name), 'utf8'));
     const source = (await Promise.all(texts)).join('\n');
     expect(listed.toSorted()).toEqual(
       [...source.matchAll(/^ +variable: '(\w+)',$/gm)].map(([, name]) => name).toSorted(),

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readServerSentEvents } from '../clients/typescript/event-source.ts';
 import type { Clock } from './clock.ts';
-import { readServerSettings, type ServerSettings } from './config/config.ts';
 import type { ClientConfig } from './contract/config.ts';
 import { createLog, type Log } from './log.ts';
 import { startServer } from './main.ts';
 import type { Resolver } from './outbound/outbound.ts';
+import { readServerSettings, type ServerSettings } from './server-settings/server-settings.ts';
 import type { OpenServices } from './services.ts';
 
 /**

@@ -1,4 +1,4 @@
 /** Where tests find the real embedding model: `make embedder` has put it there, before they run. */
-import { readServerSettings } from './config/config.ts';
+import { readServerSettings } from './server-settings/server-settings.ts';
 
 export const { modelsDirectory } = readServerSettings([], process.env).settings;

@@ -73,9 +73,8 @@ async function use<Result>(
 /** Starts the server inside this process. */
 export async function connectHere({ loaded, settings }: Project): Promise<LocalConnection> {
   const { createFileLog, startServer } = await import('../../server/main.ts');
-  const { dataDirectory, localServerSettings, makeDataFolder } = await import(
-    '../../server/config/config.ts'
-  );
+  const { dataDirectory, makeDataFolder } = await import('../../server/config/config.ts');
+  const { localServerSettings } = await import('../../server/server-settings/server-settings.ts');
   const { workingDirectory, dataHome } = loaded.places;
   passByProxies(process.env);
   try {

@@ -1,9 +1,10 @@
 /** What the assembly of the server is given. */
 import type { Clock } from '../clock.ts';
-import type { ResolvedSettings, ServerSettings } from '../config/config.ts';
+import type { ResolvedSettings } from '../config/config.ts';
 import type { Log } from '../log.ts';
 import type { Resolver } from '../outbound/outbound.ts';
 import type { LoginKeeper } from '../runtime/runtime.ts';
+import type { ServerSettings } from '../server-settings/server-settings.ts';
 import type { Metrics } from '../services.ts';
 import type { Tracing } from '../tracing.ts';
 

@@ -5,9 +5,9 @@ import express, { type Express } from 'express';
 import knex from 'knex';
 import { createApp, createMetrics } from '../app.ts';
 import { openServices } from '../assembly/assembly.ts';
-import { readServerSettings } from '../config/config.ts';
 import type { Session } from '../contract/api.ts';
 import { createLog } from '../log.ts';
+import { readServerSettings } from '../server-settings/server-settings.ts';
 import type { Services } from '../services.ts';
 
 /** The last one beside them is the server as it is: `main.ts`. */

@@ -4,12 +4,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { systemClock } from '../clock.ts';
-import { readServerSettings } from '../config/config.ts';
 import type { SearchMode } from '../contract/api.ts';
 import type { Embedder } from '../knowledge/embedder.ts';
 import { createEmbedders } from '../knowledge/knowledge.ts';
 import { createPassageSearch } from '../knowledge/search.ts';
 import { createLog } from '../log.ts';
+import { readServerSettings } from '../server-settings/server-settings.ts';
 import { openPostgres } from '../store/postgres.ts';
 import { openSqlite } from '../store/sqlite.ts';
 import { openStore, type Reach, type Store } from '../store/store.ts';

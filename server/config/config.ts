@@ -35,6 +35,7 @@ export type {
   SettingsLayer,
   SettingsPlaces,
 } from './loaded-settings.ts';
+export { isLoopback } from './loopback.ts';
 export { maskSecrets } from './mask-secrets.ts';
 export {
   discoverLocalProviders,
@@ -67,14 +68,6 @@ export { checkFile } from './read-layers.ts';
 export type { ResolvedSettings } from './resolved-settings.ts';
 export { RestrictedSettings } from './restricted-settings.ts';
 export { needsTrustAt } from './schema-marks.ts';
-export {
-  isLoopback,
-  localServerSettings,
-  readServerSettings,
-  type ServerSettings,
-  ServerSettingsError,
-} from './server-settings.ts';
-export type { TraceSettings } from './serving/traces.ts';
 export { listKeys, pointerToKey } from './setting-keys.ts';
 export type { Review } from './trust/trust-review.ts';
 export {

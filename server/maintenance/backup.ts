@@ -1,8 +1,8 @@
 /** `service backup`, `restore` and `rotate-master-key`: what an operator does to the data of an installation. */
 import { join, resolve } from 'node:path';
 import { systemClock } from '../clock.ts';
-import { readServerSettings, type ServerSettings } from '../config/config.ts';
 import { createLog } from '../log.ts';
+import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
 import { backUp, type FilesOfBackup, filesOf, refuseStrange, restore } from '../store/store.ts';
 import { type Installation, ownerUrlOf, sqliteFileOf } from './installation.ts';
 import { rotateMasterKey } from './rotate-master-key.ts';

@@ -1,7 +1,7 @@
 /** `service embedder install`: puts the model on this machine that search works with when nobody has set up another. */
-import { readServerSettings } from '../config/config.ts';
 import { type InstalledModel, installModel } from '../knowledge/knowledge.ts';
 import { createOutbound } from '../outbound/outbound.ts';
+import { readServerSettings } from '../server-settings/server-settings.ts';
 
 /** The largest file is 91 MB, and a line may be slow; who does not answer at all is soon left. */
 const limits = { maxBytes: 128 * 1024 * 1024, headersMs: 10_000, totalMs: 15 * 60_000 };

@@ -2,8 +2,8 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../clock.ts';
-import type { ServerSettings } from '../config/config.ts';
 import { createLog } from '../log.ts';
+import type { ServerSettings } from '../server-settings/server-settings.ts';
 import { openStore, type Store } from '../store/store.ts';
 
 /** Where it is; the settings of a server fit. */

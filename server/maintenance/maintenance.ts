@@ -2,9 +2,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { access, constants } from 'node:fs/promises';
 import { systemClock } from '../clock.ts';
-import { readServerSettings } from '../config/config.ts';
 import type { AuditVerification } from '../contract/api.ts';
 import { createLog } from '../log.ts';
+import { readServerSettings } from '../server-settings/server-settings.ts';
 import { type Anchor, anchorFile, examineSqlite, readAnchors, type SchemaVersions } from '../store/store.ts';
 import { type Installation, openInstallation, sqliteFileOf } from './installation.ts';
 

@@ -1,7 +1,7 @@
 /** Gives an installation another master key while its servers are at work. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ServerSettings } from '../config/config.ts';
 import { beginRotation, createSealing, endRotation, idOf, loadMasterKey } from '../identity/identity.ts';
+import type { ServerSettings } from '../server-settings/server-settings.ts';
 import type { SealedValues } from '../store/store.ts';
 import { type Installation, openInstallation } from './installation.ts';
 

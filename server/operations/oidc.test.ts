@@ -6,7 +6,7 @@ import {
   openIdVariables,
   startOpenId,
 } from '../../contract-tests/openid/start-openid.ts';
-import { readServerSettings, type ServerSettings } from '../config/config.ts';
+import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
 import { type Account, type Answer, type TestApp, testApp } from '../test-app.ts';
 
 let openid: OpenId;

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../../contract-tests/openid/start-openid.ts';
-import { readServerSettings } from '../config/config.ts';
+import { readServerSettings } from '../server-settings/server-settings.ts';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
 import { hasBrowser, startBrowser, type TestBrowser, type TestPage } from '../test-browser.ts';
 import { type Mailbox, startMailbox } from '../test-mailbox.ts';

@@ -7,7 +7,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { readServerSettings, type ServerSettings } from '../config/config.ts';
+import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
 
 export interface TestS3 {
   /** As STORAGE_URL has it, for a bucket that is there. */

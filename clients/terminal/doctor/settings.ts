@@ -169,7 +169,9 @@ const ownVariables = ['SERVICE_API_KEY', 'SERVICE_SERVER'];
 
 /** SERVICE_* variables: spelt wrong, or set to what nobody understands. */
 export async function examineVariables({ environment }: Scene): Promise<Finding[]> {
-  const { readServerSettings, ServerSettingsError } = await import('../../../server/config/config.ts');
+  const { readServerSettings, ServerSettingsError } = await import(
+    '../../../server/server-settings/server-settings.ts'
+  );
   const findings: Finding[] = [];
   const known = Object.fromEntries(
     Object.entries(environment).filter(([name]) => !ownVariables.includes(name)),

@@ -1,6 +1,6 @@
 /** Asks an OAuth server for tokens: the client names itself as the server wants it, and no answer is believed unread. */
 import type { OutboundFetch } from '../../outbound/outbound.ts';
-import { isLoopback } from '../serving/loopback.ts';
+import { isLoopback } from '../loopback.ts';
 
 /** How a client is known to the server. */
 export interface TokenClient {

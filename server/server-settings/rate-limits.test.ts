@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readServerSettings } from '../config.ts';
+import { readServerSettings } from './server-settings.ts';
 
 const read = (text: string) => readServerSettings([], { HOME: '/', SERVICE_RATE_LIMITS: text });
 

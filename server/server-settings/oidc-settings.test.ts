@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { readServerSettings } from '../server-settings.ts';
+import { readServerSettings } from './server-settings.ts';
 
 const corp = {
   SERVICE_OIDC_PROVIDERS: 'corp',

@@ -1,7 +1,7 @@
 /** Who may come in, from where, and where the server goes for them. */
 import proxyAddr from 'proxy-addr';
-import { allowListFault } from '../../outbound/outbound.ts';
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from '../config/config.ts';
+import { allowListFault } from '../outbound/outbound.ts';
 import { Fault, type SettingSource } from './setting-source.ts';
 import { emailAddress, oneOf, wholeNumber } from './value-forms.ts';
 

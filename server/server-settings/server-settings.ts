@@ -1,20 +1,20 @@
 /** The settings of the server process: flags and SERVICE_* variables, nothing else. */
-import { type AccessSettings, readAccess } from './serving/access.ts';
-import { type BindSettings, readBind } from './serving/bind.ts';
-import { type CatalogSettings, readCatalog } from './serving/catalog.ts';
-import { type DatabaseSettings, readDatabase } from './serving/database.ts';
-import { type FolderSettings, readFolders } from './serving/folders.ts';
-import { type LimitSettings, readLimits } from './serving/limits.ts';
-import { isLoopback } from './serving/loopback.ts';
-import { type MailSettings, readMail } from './serving/mail.ts';
-import { type OidcProviderSettings, readOidcProviders } from './serving/oidc-settings.ts';
-import { type RetentionSettings, readRetention } from './serving/retention.ts';
-import { createSettingSource, type SettingSource, type Variables } from './serving/setting-source.ts';
-import { readStorage, type StorageSettings } from './serving/storage.ts';
-import { readTraces, type TraceSettings } from './serving/traces.ts';
+import { isLoopback } from '../config/config.ts';
+import { type AccessSettings, readAccess } from './access.ts';
+import { type BindSettings, readBind } from './bind.ts';
+import { type CatalogSettings, readCatalog } from './catalog.ts';
+import { type DatabaseSettings, readDatabase } from './database.ts';
+import { type FolderSettings, readFolders } from './folders.ts';
+import { type LimitSettings, readLimits } from './limits.ts';
+import { type MailSettings, readMail } from './mail.ts';
+import { type OidcProviderSettings, readOidcProviders } from './oidc-settings.ts';
+import { type RetentionSettings, readRetention } from './retention.ts';
+import { createSettingSource, type SettingSource, type Variables } from './setting-source.ts';
+import { readStorage, type StorageSettings } from './storage.ts';
+import { readTraces, type TraceSettings } from './traces.ts';
 
-export { isLoopback } from './serving/loopback.ts';
-export { ServerSettingsError } from './serving/setting-source.ts';
+export { ServerSettingsError } from './setting-source.ts';
+export type { TraceSettings } from './traces.ts';
 
 /** How this process serves. */
 export interface ServerSettings

@@ -1,5 +1,5 @@
 /** Where the server listens, for how many, and how much it says. */
-import { isLoopback } from './loopback.ts';
+import { isLoopback } from '../config/config.ts';
 import type { SettingSource } from './setting-source.ts';
 import { notEmpty, oneOf, wholeNumber, yesOrNo } from './value-forms.ts';
 
