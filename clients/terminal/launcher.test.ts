@@ -114,6 +114,25 @@ describe('the cache of compiled code', () => {
   });
 });
 
+test('service config show loads what reads the settings of people, and nothing else of the server', async () => {
+  const hook = `import { registerHooks } from 'node:module';
+    registerHooks({ load(url, context, next) { console.error('loads ' + url); return next(url, context); } });`;
+  const options = `--import=data:text/javascript,${encodeURIComponent(hook)}`;
+  const { code, stderr } = await testHome().service(['config', 'show'], {
+    variables: { NODE_OPTIONS: options },
+  });
+  expect(code).toBe(0);
+  const parts = [...stderr.matchAll(/^loads file:.*\/((?:server|node_modules)\/[\w.-]+)/gm)].map(
+    ([, part]) => part,
+  );
+  expect(new Set(parts)).toEqual(
+    new Set([
+      ...['server/config', 'server/contract', 'server/clock.ts'],
+      ...['node_modules/ajv', 'node_modules/jsonc-parser'],
+    ]),
+  );
+});
+
 /** The launcher in a checkout of its own, in which nothing else is yet. */
 function fakeCheckout(name: string) {
   const { home, project, environment } = testHome();
