@@ -1,5 +1,6 @@
 /** Access tokens: what a server issues passes, and every way to forge or stretch one is refused. */
 import { createHmac, createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { calculateJwkThumbprint } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { scopeValues } from '../contract/api.ts';
 import { createSealing } from './sealing.ts';
@@ -199,11 +200,17 @@ test('a refresh token is no access token', async () => {
   await expect(identity.authenticate(refresh_token)).rejects.toMatchObject(invalid);
 });
 
+test('a key is named by the thumbprint of its public part, as others compute it', async () => {
+  const given = await testIdentity();
+  const { kid, publicJwk } = newSigningKey(createSealing(given.masterKey));
+  expect(kid).toBe(await calculateJwkThumbprint(publicJwk));
+});
+
 test('a new key signs within a minute, and tokens of the old one are good until it is removed', async () => {
   const { given, token } = await issued();
   const [old] = await given.store.signingKeys.list();
   given.clock.turn(1_000);
-  await given.store.signingKeys.add(await newSigningKey(createSealing(given.masterKey)));
+  await given.store.signingKeys.add(newSigningKey(createSealing(given.masterKey)));
   given.clock.turn(61_000);
   const next = (await given.identity.login(ada)).access_token;
   expect(parsed(next).header.kid).not.toBe(parsed(token).header.kid);
@@ -248,7 +255,7 @@ test('a node that has not seen a new key looks again, once a second at the most'
   const other = await given.another({ records: { ...given.store, signingKeys } });
   expect(reads).toBe(1);
   given.clock.turn(2_000);
-  await given.store.signingKeys.add(await newSigningKey(createSealing(given.masterKey)));
+  await given.store.signingKeys.add(newSigningKey(createSealing(given.masterKey)));
   const issuer = await given.another();
   await other.authenticate((await issuer.login(ada)).access_token);
   expect(reads).toBe(2);

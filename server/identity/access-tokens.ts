@@ -1,5 +1,5 @@
 /** Access tokens: short-lived JWTs signed with EdDSA, and every check that tells them from a forgery. */
-import { errors, jwtVerify, SignJWT } from 'jose';
+import type { errors as Errors } from 'jose';
 import type { Clock } from '../clock.ts';
 import { Problem } from '../problem.ts';
 import type { SigningKeys } from './signing-keys.ts';
@@ -27,11 +27,15 @@ const algorithm = 'EdDSA';
 /** A node whose clock is a little behind takes the token too. */
 const backdatedSeconds = 30;
 
+/** Loaded by the first login: it is a twentieth of a start, and who calls with a key needs none of it. */
+const loadJose = () => import('jose');
+
 export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessTokens {
   return {
     async issue({ userId, loginId }) {
       const { kid, privateKey } = await keys.signer();
       const now = Math.floor(clock.now().getTime() / 1000);
+      const { SignJWT } = await loadJose();
       return new SignJWT({ sid: loginId })
         .setProtectedHeader({ alg: algorithm, kid, typ: type })
         .setIssuer(issuer)
@@ -44,6 +48,7 @@ export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessToken
     },
     async verify(token) {
       if (!isCanonical(token)) throw invalid();
+      const { errors, jwtVerify } = await loadJose();
       const { payload } = await jwtVerify(token, (header) => keyOf(header.kid, keys), {
         algorithms: [algorithm],
         issuer,
@@ -51,7 +56,7 @@ export function createAccessTokens(keys: SigningKeys, clock: Clock): AccessToken
         typ: type,
         requiredClaims: ['sub', 'sid', 'iat', 'nbf', 'exp'],
         currentDate: clock.now(),
-      }).catch(refuse);
+      }).catch((error: unknown) => refuse(error, errors));
       const { sub, sid } = payload;
       if (typeof sub !== 'string' || typeof sid !== 'string') throw invalid();
       return { userId: sub, loginId: sid };
@@ -74,7 +79,7 @@ function isCanonical(token: string): boolean {
   );
 }
 
-function refuse(error: unknown): never {
+function refuse(error: unknown, errors: typeof Errors): never {
   if (error instanceof errors.JWTExpired) {
     throw new Problem(
       'credential_expired',

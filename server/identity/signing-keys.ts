@@ -1,7 +1,13 @@
 /** The keys that sign access tokens: made at the first start, private parts sealed, public parts kept in memory. */
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type JsonWebKey,
+  type KeyObject,
+} from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { calculateJwkThumbprint } from 'jose';
 import type { Clock } from '../clock.ts';
 import type { SigningKeyRecord, SigningKeyRecords, StoredSigningKey } from './records.ts';
 import type { Sealing } from './sealing.ts';
@@ -102,7 +108,7 @@ async function rotated(
   const stored = await records.list();
   const [newest] = stored;
   if (!newest || now - newest.createdAt.getTime() >= signsForMs) {
-    await records.add(await newSigningKey(sealing));
+    await records.add(newSigningKey(sealing));
     return records.list();
   }
   // Each has signed until the one before it in the list was made.
@@ -115,15 +121,21 @@ async function rotated(
 }
 
 /** A key pair as it is stored; its id is the thumbprint of its public part (RFC 7638). */
-export async function newSigningKey(sealing: Sealing): Promise<SigningKeyRecord> {
+export function newSigningKey(sealing: Sealing): SigningKeyRecord {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  const kid = await calculateJwkThumbprint(publicKey);
+  const publicJwk = { ...publicKey.export({ format: 'jwk' }) };
+  const kid = thumbprintOf(publicJwk);
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' });
   return {
     kid,
-    publicJwk: { ...publicKey.export({ format: 'jwk' }) },
+    publicJwk,
     sealedPrivateKey: sealing.seal(Buffer.from(pem), rowId(kid)),
   };
+}
+
+/** RFC 7638: the members that a key of this kind needs (RFC 8037), in the order of their names. */
+function thumbprintOf({ crv, kty, x }: JsonWebKey): string {
+  return createHash('sha256').update(JSON.stringify({ crv, kty, x })).digest('base64url');
 }
 
 function rowId(kid: string): string {

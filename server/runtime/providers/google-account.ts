@@ -1,6 +1,5 @@
 /** Access tokens for a service account of Google Cloud: an assertion that its key signs is traded for one. */
 import { createHash } from 'node:crypto';
-import { importPKCS8, SignJWT } from 'jose';
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { ModelFailure } from '../models/model.ts';
 
@@ -89,6 +88,7 @@ async function traded(account: ServiceAccount, fetch: OutboundFetch): Promise<He
 }
 
 async function assertionOf({ email, privateKey, keyId, tokenUrl }: ServiceAccount): Promise<string> {
+  const { importPKCS8, SignJWT } = await import('jose');
   try {
     const key = await importPKCS8(privateKey, 'RS256');
     return await new SignJWT({ scope })
