@@ -112,7 +112,7 @@ bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searc
 bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines [RETRIEVAL_DATA=../shared/data/retrieval]
 	@node server/bench/test-retrieval.ts
 
-chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (several minutes)
+chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (half an hour)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
 
 ingest: $(generated.stamp) $(embedder.stamp) .venv/.installed ## Take 10,000 files of every format in, and kill the server in the middle [FILES=10000] [ON=postgres]
