@@ -59,11 +59,11 @@ const parts: Readonly<Record<string, readonly string[]>> = {
     'web-search',
     ...open,
   ],
-  runtime: ['outbound', 'plan-steps', ...open],
+  runtime: ['outbound', 'plan-steps', 'process-stat', ...open],
   config: ['outbound', ...open],
   'server-settings': ['config', 'outbound', ...open],
   identity: ['outbound', ...open],
-  knowledge: ['outbound', ...open],
+  knowledge: ['outbound', 'process-stat', ...open],
   store: ['plan-steps', ...open],
   'plan-steps': ['contract'],
   scheduler: ['outbound', ...open],
@@ -84,9 +84,10 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   clock: ['contract'],
   log: ['contract'],
   tracing: [],
+  'process-stat': [],
   contract: [],
   // Measures the server from outside and its parts from inside; nothing imports it.
-  bench: ['app', 'assembly', 'services', 'server-settings', ...open],
+  bench: ['app', 'assembly', 'services', 'server-settings', 'process-stat', ...open],
 };
 
 /** Folders with one face, the file that bears their name; `app` is the page that lists all of http/. */

@@ -1,11 +1,11 @@
 /** Measures what each layer of the server adds to getSession, beside a bare Express with knex, in turns on the same data. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import autocannon from 'autocannon';
+import { processStat } from '../process-stat.ts';
 
 /** How much of the server's CPU a bare Express with knex takes: what we promise at least. */
 const promisedRatio = 0.12;
@@ -14,8 +14,6 @@ const neverReached = ['--rate-limits', 'read=999999999/60'];
 const rounds = 7;
 const secondsPerRound = 2;
 const connections = 16;
-/** Linux counts process time in hundredths of a second. */
-const ticksPerSecond = 100;
 
 /**
  * Each has all that the ones before it have; what a request is counted and recorded by is on in the last two. Up to access
@@ -161,19 +159,19 @@ async function measure(
   paths: readonly string[],
   token: string,
 ): Promise<Measure> {
-  const before = cpuSeconds(pid);
+  const before = cpuMsOf(pid);
   const result = await load(url, paths, token, secondsPerRound);
   const requests = result.requests.total;
   return {
     requestsPerSecond: requests / result.duration,
-    cpuMsPerRequest: ((cpuSeconds(pid) - before) * 1000) / requests,
+    cpuMsPerRequest: (cpuMsOf(pid) - before) / requests,
   };
 }
 
-/** User and system time of the process and of its children that have ended. */
-function cpuSeconds(pid: number | undefined): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond;
+/** Of the process, and of its children that have ended. */
+function cpuMsOf(pid: number | undefined): number {
+  const { cpuMs = 0, endedCpuMs = 0 } = processStat(pid ?? 0) ?? {};
+  return cpuMs + endedCpuMs;
 }
 
 /** What others do on the machine only adds. */

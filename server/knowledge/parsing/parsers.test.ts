@@ -18,7 +18,7 @@ import {
 
 const log = createLog('silent');
 const parsers = createParsers({ processes: 1, log });
-const hasty = createParsers({ processes: 1, log, limits: { timeMs: 3000 } });
+const hasty = createParsers({ processes: 1, log, limits: { timeMs: 1000 } });
 const impatient = createParsers({ processes: 1, log, limits: { clockMs: 20 } });
 const narrow = createParsers({ processes: 1, log, limits: { heapMegabytes: 64 } });
 const thin = createParsers({ processes: 1, log, limits: { residentMegabytes: 200 } });
@@ -181,7 +181,7 @@ test('a PDF of 10,000 pages fails by itself, and the next one is read', async ()
 }, 60_000);
 
 test.each([
-  ['too long', hasty, /longer than 3 seconds/],
+  ['too long', hasty, /longer than 1 seconds/],
   ['too much memory for its objects', narrow, /too much memory/],
   ['too much memory in all', thin, /too much memory/],
 ])(

@@ -1,11 +1,11 @@
 /** Reads documents in processes of their own, a few at a time, within limits of time and memory. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { setPriority } from 'node:os';
 import { join } from 'node:path';
 import type { Chunking } from '../../contract/api.ts';
 import type { Log } from '../../log.ts';
+import { processStat } from '../../process-stat.ts';
 import type { Chunk } from '../chunk.ts';
 import { ParseFailure } from './parse-failure.ts';
 import type { ParsedDocument } from './parsed-document.ts';
@@ -220,30 +220,17 @@ function watchUse(
   tooMany: () => void,
   tooLong: (ms: number) => void,
 ): NodeJS.Timeout {
-  let before: number | undefined;
-  const look = async (): Promise<void> => {
-    const use = await useOf(child);
+  // It may have read others.
+  const before = processStat(child.pid ?? 0)?.cpuMs ?? 0;
+  const look = (): void => {
+    const use = processStat(child.pid ?? 0);
     if (!use) return;
-    // It may have read others.
-    before ??= use.processorMs;
     if (use.residentBytes > residentMegabytes * 1024 * 1024) tooMany();
-    else if (use.processorMs - before > timeMs) tooLong(timeMs);
+    else if (use.cpuMs - before > timeMs) tooLong(timeMs);
   };
-  const timer = setInterval(() => void look(), lookMs);
+  const timer = setInterval(look, lookMs);
   timer.unref();
   return timer;
-}
-
-/** Null where the system does not tell, or the process is gone. */
-async function useOf({ pid }: ChildProcess): Promise<{ processorMs: number; residentBytes: number } | null> {
-  const pageBytes = 4096;
-  const tickMs = 10;
-  const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => null);
-  if (stat === null) return null;
-  // The second field is the name in parentheses and may hold anything; the rest is numbers.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const ticks = Number(fields[11]) + Number(fields[12]);
-  return { processorMs: ticks * tickMs, residentBytes: Number(fields[21]) * pageBytes };
 }
 
 function tooMuch(what: string): ParseFailure {

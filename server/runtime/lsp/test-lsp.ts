@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { ClientConfig, LanguageServer } from '../../contract/config.ts';
+import { processStat } from '../../process-stat.ts';
 import type { ExtensionParts } from '../extension.ts';
 import { testExtensionParts } from '../test-extension.ts';
 import { callTool, type TestWorkspace, testWorkspace, toolNamed } from '../tools/test-workspace.ts';
@@ -113,15 +114,9 @@ export function pidsOf(bench: LspBench): readonly number[] {
   return bench.notes().flatMap(({ pid, child }) => pid ?? child ?? []);
 }
 
+/** One that has ended and waits for its parent to look is not at work any more. */
 export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    // One that has ended and waits for its parent to look is not at work any more.
-    return !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
-  } catch {
-    // There is none.
-    return false;
-  }
+  return processStat(pid)?.ended === false;
 }
 
 /** Waits until it holds. */

@@ -1,5 +1,6 @@
 // Reads from /proc which processes a command has started; empty on systems without it.
 import { readdirSync, readFileSync } from 'node:fs';
+import { processStat } from '../../process-stat.ts';
 
 /** A process and all that descend from it. */
 export interface ProcessTree {
@@ -9,40 +10,29 @@ export interface ProcessTree {
   readonly residentBytes: number;
 }
 
-const PAGE_BYTES = 4096;
-
 /** Everything that the process has started and that still hangs below it. */
 export function processTree(root: number): ProcessTree {
-  const all = processIds().flatMap((pid) => statOf(pid) ?? []);
+  const all = processIds().flatMap((pid) => {
+    const stat = processStat(pid);
+    return stat ? { pid, ...stat } : [];
+  });
   const byParent = Map.groupBy(all, (process) => process.parent);
-  const found: ProcessStat[] = [];
+  const found: (typeof all)[number][] = [];
   const queue = [root];
   for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
     const children = byParent.get(pid) ?? [];
     found.push(...children);
     queue.push(...children.map((child) => child.pid));
   }
-  const pages = found.reduce((sum, process) => sum + process.residentPages, 0);
-  return { descendants: found.map((process) => process.pid), residentBytes: pages * PAGE_BYTES };
+  return {
+    descendants: found.map((process) => process.pid),
+    residentBytes: found.reduce((sum, process) => sum + process.residentBytes, 0),
+  };
 }
 
 /** The processes that carry this entry in the environment they were started with, wherever they hang by now. */
 export function processesWithEnvironment(entry: string): readonly number[] {
-  return processIds().filter((pid) => readProc(pid, 'environ')?.split('\0').includes(entry));
-}
-
-interface ProcessStat {
-  readonly pid: number;
-  readonly parent: number;
-  readonly residentPages: number;
-}
-
-function statOf(pid: number): ProcessStat | null {
-  const stat = readProc(pid, 'stat');
-  if (stat === null) return null;
-  // The second field is the name in parentheses and may hold anything; the rest is numbers.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return { pid, parent: Number(fields[1]), residentPages: Number(fields[21]) };
+  return processIds().filter((pid) => environmentOf(pid)?.split('\0').includes(entry));
 }
 
 function processIds(): readonly number[] {
@@ -50,9 +40,9 @@ function processIds(): readonly number[] {
   return readdirSync('/proc').map(Number).filter(Number.isInteger);
 }
 
-function readProc(pid: number, file: 'stat' | 'environ'): string | null {
+function environmentOf(pid: number): string | null {
   try {
-    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+    return readFileSync(`/proc/${pid}/environ`, 'latin1');
   } catch {
     // Ended in the meantime, or someone else's: in both cases not one of ours to see.
     return null;

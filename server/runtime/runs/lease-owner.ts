@@ -1,6 +1,7 @@
 /** Names a process among all that share a database, so that another on the same machine can tell that it has died. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readlinkSync } from 'node:fs';
+import { processStat } from '../../process-stat.ts';
 
 /** Of a machine or a process that cannot be named: nobody can then say that it has died. */
 const unknown = '-';
@@ -41,17 +42,10 @@ function namespace(name: string): string {
   return /\d+/.exec(readlinkSync(`/proc/self/ns/${name}`))?.[0] ?? unknown;
 }
 
-/** When the process began, in ticks since boot; null where it is not to be seen, or is dead and merely not buried. */
+/** When the process began, in ticks since boot; null where it is not to be seen. Dead and merely not buried began never. */
 function startOf(pid: number): string | null {
-  try {
-    // The name in brackets may hold spaces and brackets; field 3 comes behind the last one.
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ');
-    return fields[0] === 'Z' || fields[0] === 'X' ? 'dead' : (fields[19] ?? null);
-  } catch {
-    return null;
-  }
+  const stat = processStat(pid);
+  return stat?.ended ? 'dead' : (stat?.start ?? null);
 }
 
 /** /proc may hide the processes of others; a signal that is not sent finds them all the same. */
