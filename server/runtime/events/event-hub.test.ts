@@ -17,8 +17,8 @@ test('what happens between look and wait wakes at once', async () => {
   const ticket = hub.ticket('run_1');
   hub.notify('run_1');
   const started = performance.now();
-  await ticket.wait(new AbortController().signal);
-  expect(performance.now() - started).toBeLessThan(200);
+  await ticket.wait(new AbortController().signal, 10_000);
+  expect(performance.now() - started).toBeLessThan(5000);
 });
 
 test('a reader of a run that has ended leaves nothing behind', async () => {

@@ -20,7 +20,7 @@ test('one that takes long to start holds an edit up for a bounded time, and the 
   const bench = smallBench('hang', { times: { startWaitMs: 200 } });
   const started = performance.now();
   expect(await bench.note('a.x', 'wrong\n')).toContain('The language server small is still starting');
-  expect(performance.now() - started).toBeLessThan(2000);
+  expect(performance.now() - started).toBeLessThan(4500);
   expect(await bench.note('a.x', 'wrong again\n')).toBe('');
 });
 
@@ -74,13 +74,13 @@ test('one that floods is read no faster than it is understood, in bounded memory
 });
 
 test('one that never says anything is told of once, and soon waited for no more', async () => {
-  const bench = smallBench('silent', { times: { judgeMs: 1000, startWaitMs: 1000 } });
+  const bench = smallBench('silent', { times: { judgeMs: 3000, startWaitMs: 3000 } });
   await ready(bench);
   expect(await bench.note('a.x', 'wrong 0\n')).toContain('small has not said yet what it thinks of a.x');
   for (let round = 1; round < 4; round += 1) expect(await bench.note('a.x', `wrong ${round}\n`)).toBe('');
   const started = performance.now();
   await bench.note('a.x', 'wrong at last\n');
-  expect(performance.now() - started).toBeLessThan(900);
+  expect(performance.now() - started).toBeLessThan(2800);
 });
 
 test('what is said of an earlier version is not told of the new one', async () => {

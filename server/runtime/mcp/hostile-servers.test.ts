@@ -42,15 +42,15 @@ test.each([
 test('`mcp.*.timeout` bounds the connecting, and nobody waits a second time for one that did not answer', async () => {
   const workspacePath = testWorkspace();
   const times = { backOffMs: 0, longestBackOffMs: 0 };
-  const mcp = testMcp({ slow: { ...hostile('hangs'), timeout: 0.3 } }, {}, times);
+  const mcp = testMcp({ slow: { ...hostile('hangs'), timeout: 2 } }, {}, times);
   const begun = Date.now();
   await mcp.tools({ workspacePath });
   const first = Date.now() - begun;
-  expect(first).toBeGreaterThan(290);
-  expect(first).toBeLessThan(3000);
+  expect(first).toBeGreaterThan(1990);
+  expect(first).toBeLessThan(20_000);
   const again = Date.now();
   await mcp.tools({ workspacePath });
-  expect(Date.now() - again).toBeLessThan(290);
+  expect(Date.now() - again).toBeLessThan(1900);
 });
 
 test('garbage between the messages is passed over', async () => {
