@@ -42,6 +42,7 @@ function read(pid: number): string | null {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'latin1');
   } catch {
+    // Gone, hidden, or never there: nobody who asks could do more about one than about another.
     return null;
   }
 }
