@@ -39,6 +39,7 @@ function keep(transcript: Transcript, more: Partial<LeaseKeeperOptions> = {}) {
     transcript,
     log: createLog('silent'),
     activeRuns: () => [],
+    startingRuns: () => [],
     room: () => 100,
     interrupt: (runId, reason) => interrupted.push(`${runId} ${reason}`),
     resume: ({ runId }) => taken.push(runId),
@@ -165,6 +166,18 @@ test('a run that this process gave up is taken up again, one that it is about to
   await more(3);
   expect(taken).toEqual([]);
   active.length = 0;
+  await expect.poll(() => taken).toEqual(['run_1']);
+  await keeper.stop();
+});
+
+test('a run whose beginning is stored, but not confirmed yet, is not taken for one that was given up', async () => {
+  const { counted, more } = lookCounter(storeOf([run('run_1', 'this process')]));
+  const starting = ['run_1'];
+  const { keeper, taken } = keep(counted, { startingRuns: () => starting });
+  await more(5);
+  expect(taken).toEqual([]);
+  // The confirmation was lost, and whoever asked was told of an error: the run goes on all the same.
+  starting.length = 0;
   await expect.poll(() => taken).toEqual(['run_1']);
   await keeper.stop();
 });

@@ -17,6 +17,8 @@ export interface LeaseKeeperOptions extends LeaseTimes {
   readonly log: Log;
   /** The runs at work here. */
   readonly activeRuns: () => readonly string[];
+  /** Those that are being stored: the store may show one before this process has heard that it is there. */
+  readonly startingRuns: () => readonly string[];
   /** How many more runs this process may work on. */
   readonly room: () => number;
   readonly interrupt: (runId: string, reason: InterruptReason) => void;
@@ -113,13 +115,13 @@ function createKeeper(options: LeaseKeeperOptions) {
 }
 
 async function look(
-  { transcript, activeRuns }: LeaseKeeperOptions,
+  { transcript, activeRuns, startingRuns }: LeaseKeeperOptions,
   before: ReadonlyMap<string, Watched>,
   now: number,
 ): Promise<ReadonlyMap<string, Watched>> {
   const leases = await transcript.readLeases();
   // Asked for after they were read: a run that was begun meanwhile is among them.
-  const mine = new Set(activeRuns());
+  const mine = new Set([...activeRuns(), ...startingRuns()]);
   return new Map(
     leases
       .filter(({ runId }) => !mine.has(runId))

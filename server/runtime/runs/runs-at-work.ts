@@ -80,7 +80,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   const owner = nameOwner();
   const queue = createSessionQueue(hub, (run) => transcript.hasEarlierRun(run));
   const active = new Map<string, ActiveRun>();
-  const starting = new Set<Promise<unknown>>();
+  const starting = new Map<string, Promise<unknown>>();
   let closing = false;
 
   const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
@@ -113,11 +113,10 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       parts.titles.begin({ sessionId, runId, title, asker: askerOf(scope) });
   };
 
-  const start = async (query: Query): Promise<StartedRun> => {
+  const start = async (runId: string, query: Query): Promise<StartedRun> => {
     if (closing) throw new Problem('draining', 'The server is stopping; try again in a moment.');
     if (active.size + starting.size >= limits.inProcess)
       throw new Problem('overloaded', 'This server works on as many runs as it can hold; try again soon.');
-    const runId = newId('run');
     const controller = new AbortController();
     const scope = await parts.openScope(query, runId, controller);
     const messages = query.messages.map(newMessage);
@@ -178,6 +177,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     transcript,
     log,
     activeRuns: () => [...active.keys()],
+    startingRuns: () => [...starting.keys()],
     room: () => (closing ? 0 : limits.inProcess - active.size),
     interrupt,
     resume,
@@ -185,9 +185,10 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
 
   return {
     async begin(query) {
-      const begun = start(query);
-      starting.add(begun);
-      return begun.finally(() => starting.delete(begun));
+      const runId = newId('run');
+      const begun = start(runId, query);
+      starting.set(runId, begun);
+      return begun.finally(() => starting.delete(runId));
     },
     heedInterrupt(runId) {
       if (!active.has(runId)) return;
@@ -204,7 +205,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     async close() {
       closing = true;
       for (const runId of active.keys()) interrupt(runId, 'shutdown');
-      await Promise.allSettled(starting);
+      await Promise.allSettled(starting.values());
       await Promise.all([...active.values()].map(({ finished }) => finished));
       await keeper.stop();
     },
