@@ -7,7 +7,16 @@
 // is no `git init` at the root of a workspace from inside the sandbox; in a folder below there is. Two servers that
 // run commands in one workspace at the same time do not know of each other's placeholders: the first to end takes
 // them away from the other.
-import { lstatSync, mkdirSync, readdirSync, rmdirSync, rmSync, type Stats, writeFileSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  type Stats,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 
 /** The mounts that protect a workspace. */
@@ -48,13 +57,24 @@ function gitMounts(git: string, releases: Release[]): readonly string[] {
   if (!stats?.isDirectory() || isEmptyFolder(git, stats)) return readOnly(git, releases);
   const hooks = join(git, 'hooks');
   const config = join(git, 'config');
+  const worktreeConfig = join(git, 'config.worktree');
   // A link in their place could be exchanged for another; then nothing in `.git` may change.
-  if ([hooks, config].some((path) => statsOf(path)?.isSymbolicLink())) return ['--ro-bind', git, git];
-  // Git itself makes both, so these need no removal.
+  if ([hooks, config, worktreeConfig].some((path) => statsOf(path)?.isSymbolicLink()))
+    return ['--ro-bind', git, git];
+  // Git itself makes them, so these need no removal.
   if (!statsOf(hooks)) mkdirSync(hooks);
   if (!statsOf(config)) writeFileSync(config, '', { flag: 'wx' });
+  if (!statsOf(worktreeConfig) && readsWorktreeConfig(config))
+    writeFileSync(worktreeConfig, '', { flag: 'wx' });
   releases.push(removeNewCommonDirectory(git));
-  return ['--bind', git, git, '--ro-bind', hooks, hooks, '--ro-bind', config, config];
+  const kept = [hooks, config, worktreeConfig].filter((path) => statsOf(path));
+  return ['--bind', git, git, ...kept.flatMap((path) => ['--ro-bind', path, path])];
+}
+
+/** Whether git reads `config.worktree` besides: `git sparse-checkout` and `git worktree` have it so. */
+function readsWorktreeConfig(config: string): boolean {
+  // To read a pipe would wait for its writer.
+  return statsOf(config)?.isFile() === true && /worktreeconfig/i.test(readFileSync(config, 'utf8'));
 }
 
 /** The file `commondir` makes git read settings and hooks from elsewhere; an empty one would break git, so it goes afterwards. */

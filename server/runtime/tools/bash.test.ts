@@ -1,6 +1,14 @@
 // The bash tool with real processes: output, limits, interruption, and the walls of the sandbox.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -342,6 +350,25 @@ describe('names that other programs obey', () => {
     expect(existsSync(join(workspace.path, '.git/hooks/pre-commit'))).toBe(false);
     expect(existsSync(join(workspace.path, '.git/commondir'))).toBe(false);
   });
+
+  when.each(['made by git', 'not there yet'])(
+    'the settings of a worktree, %s, are those of git as well (needs bubblewrap)',
+    async (state) => {
+      const workspace = testWorkspace();
+      const git = (...args: readonly string[]) =>
+        execFileSync('git', args, { cwd: workspace.path, encoding: 'utf8' });
+      git('init', '-q');
+      git('sparse-checkout', 'init');
+      const settings = join(workspace.path, '.git/config.worktree');
+      expect(existsSync(settings)).toBe(true);
+      if (state === 'not there yet') rmSync(settings);
+      await run(
+        workspace,
+        'git config --worktree core.fsmonitor ./evil; rm -f .git/config.worktree; echo "[core] fsmonitor = ./evil" > .git/config.worktree',
+      );
+      expect(git('config', '--list')).not.toContain('evil');
+    },
+  );
 
   when('what does not exist is not made, and no placeholder stays behind (needs bubblewrap)', async () => {
     const workspace = testWorkspace();

@@ -296,6 +296,7 @@ describe('what may be written', () => {
   test.each([
     '.git/hooks/pre-commit',
     '.git/config',
+    '.git/config.worktree',
     '.git/commondir',
     'service.json',
     '.service.json',

@@ -27,6 +27,7 @@ export interface ResolvedPath {
 const PROTECTED_NAMES = [
   '.git/hooks',
   '.git/config',
+  '.git/config.worktree',
   '.git/commondir',
   'service.json',
   '.service.json',
