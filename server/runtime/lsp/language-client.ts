@@ -82,9 +82,12 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     void server.end();
   });
   let last: string | null = null;
+  const waiting = new Set<(failure: LanguageServerFailure) => void>();
   const ended = server.ended.then((complaint) => {
-    connection.dispose();
     last = fault ?? complaint;
+    // Before the connection tells them that it was disposed of.
+    for (const fail of waiting) fail(endedWith(last));
+    connection.dispose();
     return last;
   });
   const reports = new Reports();
@@ -95,12 +98,13 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
 
   let unanswered = 0;
   const request = async (method: string, params: object, { timeoutMs, signal }: RequestLimits) => {
-    const asked = ask(connection, method, params, { timeoutMs, signal });
-    const lost = ended.then((complaint) => {
-      throw endedWith(complaint);
-    });
+    if (last !== null) throw endedWith(last);
+    // Not raced against `ended` itself: a promise holds what it was raced against for as long as it is open.
+    const lost = Promise.withResolvers<never>();
+    waiting.add(lost.reject);
     try {
-      const answer = await Promise.race([asked, lost]);
+      const asked = ask(connection, method, params, { timeoutMs, signal });
+      const answer = await Promise.race([asked, lost.promise]);
       unanswered = 0;
       return answer;
     } catch (error) {
@@ -110,6 +114,8 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
         if (unanswered >= mostUnanswered) void server.end();
       } else if (!signal.aborted) unanswered = 0;
       throw error;
+    } finally {
+      waiting.delete(lost.reject);
     }
   };
   const notify = (method: string, params: object) => {

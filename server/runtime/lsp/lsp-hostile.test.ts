@@ -2,12 +2,22 @@
 import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { detectSandbox } from '../processes/sandbox.ts';
 import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
 
 const sandbox = await detectSandbox();
 const has = !('unavailable' in sandbox);
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+function heldBytes(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
 
 /** Has the server started, as the reading of a file does. */
 async function ready(bench: LspBench): Promise<void> {
@@ -71,6 +81,16 @@ test('one that floods is read no faster than it is understood, in bounded memory
   expect(process.memoryUsage().rss - before).toBeLessThan(400 * 1024 ** 2);
   await bench.close();
   expect(pidsOf(bench).filter(isAlive)).toEqual([]);
+});
+
+test('what one has answered is not held for as long as it runs', async () => {
+  const bench = smallBench('vast', { times: { requestMs: 30_000 } });
+  bench.workspace.file('a.x', 'name\n');
+  const ask = () => bench.call('references', { file_path: 'a.x', symbol: 'name' });
+  expect(await ask()).toMatchObject({ is_error: false });
+  const before = heldBytes();
+  for (let round = 0; round < 30; round += 1) await ask();
+  expect(heldBytes() - before).toBeLessThan(20 * 1024 ** 2);
 });
 
 test('one that never says anything is told of once, and soon waited for no more', async () => {
