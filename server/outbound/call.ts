@@ -194,10 +194,15 @@ async function* counted(packed: Readable, unpacking: Transform, maxBytes: number
   }
 }
 
-/** All of an answer as text. */
-export async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+/** All of an answer as text. Rejects where it has more bytes than that. */
+export async function textOf(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
   const pieces: Buffer[] = [];
-  for await (const piece of body) pieces.push(piece);
+  let bytes = 0;
+  for await (const piece of body) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes > maxBytes) throw tooLarge(maxBytes);
+  }
   const [only, ...more] = pieces;
   return (more.length === 0 && only ? only : Buffer.concat(pieces)).toString('utf8');
 }

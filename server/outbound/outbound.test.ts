@@ -436,6 +436,7 @@ describe('an answer', () => {
 describe('a call by hand', () => {
   const post = { method: 'POST', headers: {}, body: '{}' } as const;
   const megabyte = Buffer.alloc(1024 * 1024, 'a');
+  const whole = Number.POSITIVE_INFINITY;
 
   test('goes where a fetch would, and nowhere else', async () => {
     const server = await serveAnswers(hello);
@@ -451,8 +452,14 @@ describe('a call by hand', () => {
       ...post,
       headers: { 'X-Name': 'a', 'x-name': 'b' },
     });
-    expect([status, headers['content-length'], await textOf(body)]).toEqual([200, '5', 'hello']);
+    expect([status, headers['content-length'], await textOf(body, whole)]).toEqual([200, '5', 'hello']);
     expect(server.requests[0]?.headers).toMatchObject({ 'x-name': 'b', 'content-length': '2' });
+  });
+
+  test('an answer that is wanted as a text is read no further than it may be long', async () => {
+    const server = await serveAnswers(hello);
+    const { body } = await testOutbound().callFor('operator')(server.url, post);
+    await expect(textOf(body, 4)).rejects.toMatchObject({ code: 'answer_too_large' });
   });
 
   test('follows redirects as a fetch does', async () => {
@@ -463,7 +470,7 @@ describe('a call by hand', () => {
       else response.writeHead(307, { location: '/end' }).end();
     });
     const call = testOutbound().callFor('operator');
-    expect(await textOf((await call(server.url, post)).body)).toBe('{}');
+    expect(await textOf((await call(server.url, post)).body, whole)).toBe('{}');
     expect(await refusalOf(call(`${server.url}/away`, post))).toBe('redirect_refused');
   });
 
@@ -476,7 +483,7 @@ describe('a call by hand', () => {
     const outbound = testOutbound();
     const bytesOf = async (path: string, maxBytes: number) => {
       const { body } = await outbound.callFor('operator', { maxBytes })(server.url + path, post);
-      return (await textOf(body)).length;
+      return (await textOf(body, whole)).length;
     };
     for (const path of ['/plain', '/packed']) {
       expect(await bytesOf(path, 200_000)).toBe(plain.length);
@@ -495,7 +502,7 @@ describe('a call by hand', () => {
       ...post,
       signal: controller.signal,
     });
-    const read = call.then(({ body }) => textOf(body));
+    const read = call.then(({ body }) => textOf(body, whole));
     await expect.poll(() => server.requests.length).toBe(1);
     controller.abort(new Error('enough'));
     await expect(read).rejects.toThrow('enough');
@@ -515,7 +522,7 @@ describe('a call by hand', () => {
     await body.return?.();
     expect(await body.next()).toMatchObject({ done: true });
     await closed.promise;
-    await expect(call(`${server.url}/cut`, post).then((cut) => textOf(cut.body))).rejects.toThrow();
+    await expect(call(`${server.url}/cut`, post).then((cut) => textOf(cut.body, whole))).rejects.toThrow();
   });
 
   test('that nobody reads holds its server back, and brings all of it once it is read', async () => {

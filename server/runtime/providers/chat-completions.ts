@@ -8,6 +8,7 @@ import type {
 } from '@ai-sdk/provider';
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
+import { mostHeldBytes } from './answer-bounds.ts';
 import { dropLate } from './left-answer.ts';
 import type { AnsweringModel, LanguageCall, RequestBody } from './provider-factory.ts';
 import { refusalOf } from './refusal.ts';
@@ -106,7 +107,7 @@ interface Usage {
 
 async function* wholeAnswer(body: AsyncIterable<Buffer>): AsyncGenerator<StreamPart> {
   const answer = new AnswerReader();
-  yield* answer.read(JSON.parse(await textOf(body)));
+  yield* answer.read(JSON.parse(await textOf(body, mostHeldBytes)));
   yield* answer.end();
 }
 
@@ -133,29 +134,38 @@ async function* piecesOf(body: AsyncIterableIterator<Buffer>): AsyncGenerator<St
 /** The data of server-sent events, however the network has cut them. */
 class EventReader {
   readonly #decoder = new StringDecoder('utf8');
-  #rest = '';
+  /** The beginning of a line that has not ended. */
+  #line = '';
   #data: string[] = [];
+  /** How long the lines of the event have been that has not ended. */
+  #length = 0;
 
   read(chunk: Buffer): string[] {
-    const text = this.#rest + this.#decoder.write(chunk);
+    const text = this.#decoder.write(chunk);
     const events: string[] = [];
     let start = 0;
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
-      const line = text.slice(start, text.charCodeAt(end - 1) === 0x0d && end > start ? end - 1 : end);
+      const line = withoutReturn(this.#line + text.slice(start, end));
+      this.#line = '';
       start = end + 1;
+      this.#length += line.length;
       if (line.startsWith('data:')) this.#data.push(line.slice(line.charCodeAt(5) === 0x20 ? 6 : 5));
-      else if (line === '' && this.#data.length > 0) {
-        events.push(this.#data.join('\n'));
+      else if (line === '') {
+        if (this.#data.length > 0) events.push(this.#data.join('\n'));
         this.#data = [];
+        this.#length = 0;
       }
     }
-    this.#rest = text.slice(start);
-    if (this.#rest.length > mostLineCharacters) throw new Error('A line of the answer has no end');
+    this.#line += text.slice(start);
+    if (this.#line.length + this.#length > mostHeldBytes)
+      throw new Error('An event of the answer has no end');
     return events;
   }
 }
 
-const mostLineCharacters = 32 * 1024 * 1024;
+function withoutReturn(line: string): string {
+  return line.charCodeAt(line.length - 1) === 0x0d ? line.slice(0, -1) : line;
+}
 
 /** Puts what a model says into the parts of the AI SDK. */
 class AnswerReader {

@@ -1,6 +1,7 @@
 /** Asks a provider that speaks the Messages API in the client's own words, and hands on its answer as it comes. */
 import { type OutboundCall, textOf } from '../../outbound/outbound.ts';
 import type { RelayedAnswer, RelayedPiece, RelayRequest } from '../models/model.ts';
+import { mostHeldBytes } from './answer-bounds.ts';
 import { dropLate } from './left-answer.ts';
 import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
@@ -40,7 +41,7 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
     });
     if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
     if (body.stream === true) return { pieces: new Pieces(answer, call, silence) };
-    const message: unknown = JSON.parse(await textOf(answer.body));
+    const message: unknown = JSON.parse(await textOf(answer.body, mostHeldBytes));
     silence.end();
     // Any other form breaks the contract where that is checked.
     return { message: { ...(message as object), model: request.body.model } };

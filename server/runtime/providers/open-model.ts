@@ -11,12 +11,14 @@ import {
   type RelayRequest,
 } from '../models/model.ts';
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
+import { mostWrittenCharacters } from './answer-bounds.ts';
 import { modelFacts } from './catalogue.ts';
 import { relayMessages } from './messages-relay.ts';
 import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
+import { tooLong } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
 import { Thoughts } from './thoughts.ts';
 import { addedFields, vendorOptions } from './vendor-options.ts';
@@ -90,11 +92,14 @@ export function openModel(
     async *stream(request, signal): AsyncGenerator<ModelPart> {
       if (settings?.supports_attachments === false) refuseFiles(request, `${id}:${modelId}`);
       const whole = withPrefix(withModelSettings(request, settings), definition.systemPromptPrefix);
+      let length = 0;
       for (let mayRenew = true; ; mayRenew = false) {
         try {
           kept ??= await usable(id, () => definition.connect(signal));
           for await (const part of await ask(kept, whole, signal)) {
             mayRenew = false;
+            length += lengthOf(part);
+            if (length > mostWrittenCharacters) throw tooLong();
             yield part;
           }
           return;
@@ -105,6 +110,11 @@ export function openModel(
       }
     },
   };
+}
+
+function lengthOf(part: ModelPart): number {
+  if (part.type === 'text' || part.type === 'reasoning') return part.text.length;
+  return part.type === 'tool_input' ? part.json.length : 0;
 }
 
 /** The model by the provider's name for it, with what the settings add; a client's own word counts before theirs. */

@@ -17,6 +17,15 @@ export function cutShort(): ModelFailure {
   return new ModelFailure(failed.code, failed.remedy, failed.message);
 }
 
+/** An answer that does not end. */
+export function tooLong(): ModelFailure {
+  return new ModelFailure(
+    failed.code,
+    'replace',
+    'The model provider wrote more than any answer holds; choose another model.',
+  );
+}
+
 /** A provider that said nothing for too long: asked again it would be silent for as long. */
 export function timedOut(silenceMs: number, cause: unknown): ModelFailure {
   const seconds = Math.round(silenceMs / 1000);

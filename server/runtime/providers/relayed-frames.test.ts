@@ -80,3 +80,9 @@ test.each([
       : expect.any(reason),
   ]);
 });
+
+test('a frame without an end is a failure, and costs no more than it is long', () => {
+  const begun = read([delta('a'), ...Array.from({ length: 40 }, () => Buffer.alloc(2 ** 20, 'x\n'))]);
+  expect(begun.text).toBe(delta('a'));
+  expect(begun.failures[0]).toMatchObject({ message: 'A frame has no end' });
+});

@@ -1,5 +1,7 @@
 /** Reads the frames of a Messages answer no further than it must: nearly all of them go on as they came. */
+import { EventEnds } from '../event-ends.ts';
 import type { RelayedPiece } from '../models/model.ts';
+import { mostHeldBytes } from './answer-bounds.ts';
 
 /** What was read: frames that may go on, and why the answer cannot where it failed behind them. */
 export interface ReadFrames {
@@ -18,12 +20,14 @@ const carriageReturn = 0x0d;
 const wrapping =
   'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}\n\n'
     .length;
-const mostFrameBytes = 32 * 1024 * 1024;
 
 /** Frames come in whatever pieces the network cuts them into. */
 export class FrameReader {
   readonly #model: string;
-  #rest: Buffer = Buffer.alloc(0);
+  readonly #ends = new EventEnds();
+  /** What came behind the last whole frame. */
+  #rest: Buffer[] = [];
+  #restBytes = 0;
 
   /** `model` is the name that the answer says in the place of its provider's. */
   constructor(model: string) {
@@ -31,7 +35,10 @@ export class FrameReader {
   }
 
   read(chunk: Uint8Array): ReadFrames {
-    const bytes = this.#joined(chunk);
+    const more = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    // A frame that comes in many pieces is not put together again with each of them.
+    if (this.#ends.lastIn(more) < 0) return this.#wait(more);
+    const bytes = withPlainBreaks(this.#rest.length === 0 ? more : Buffer.concat([...this.#rest, more]));
     const going = new GoingFrames(bytes);
     let start = 0;
     try {
@@ -42,20 +49,19 @@ export class FrameReader {
         else this.#readFrame(going, bytes.toString('utf8', from, end), from, start);
         if (going.last) break;
       }
-      this.#rest = bytes.subarray(start);
-      if (this.#rest.length > mostFrameBytes) throw new Error('A frame has no end');
+      this.#rest = start < bytes.length ? [bytes.subarray(start)] : [];
+      this.#restBytes = bytes.length - start;
     } catch (failure) {
       return { piece: going.piece(), failure };
     }
     return { piece: going.piece(), failure: null };
   }
 
-  /** With what was left; line breaks become those that nearly every server sends, since no JSON holds the others. */
-  #joined(chunk: Uint8Array): Buffer {
-    const more = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const bytes = this.#rest.length === 0 ? more : Buffer.concat([this.#rest, more]);
-    if (!bytes.includes(carriageReturn)) return bytes;
-    return Buffer.from(bytes.toString('latin1').replaceAll('\r\n', '\n'), 'latin1');
+  #wait(more: Buffer): ReadFrames {
+    this.#rest.push(more);
+    this.#restBytes += more.length;
+    const failure = this.#restBytes > mostHeldBytes ? new Error('A frame has no end') : null;
+    return { piece: null, failure };
   }
 
   #readFrame(going: GoingFrames, frame: string, from: number, end: number): void {
@@ -123,6 +129,12 @@ class GoingFrames {
     const written = more.length === 0 ? first : Buffer.concat(this.#parts);
     return { written, heard: this.#heard, usage, counted, last };
   }
+}
+
+/** Those that nearly every server sends, since no JSON holds the others. */
+function withPlainBreaks(bytes: Buffer): Buffer {
+  if (!bytes.includes(carriageReturn)) return bytes;
+  return Buffer.from(bytes.toString('latin1').replaceAll('\r\n', '\n'), 'latin1');
 }
 
 function isDelta(bytes: Buffer, from: number, end: number): boolean {

@@ -2,6 +2,7 @@
 import { callBy, textOf } from '../../outbound/outbound.ts';
 import { ModelFailure } from '../models/model.ts';
 import type { RerankRequest } from '../models/reranking.ts';
+import { mostHeldBytes } from './answer-bounds.ts';
 import { headersOf } from './chat-completions.ts';
 import type { FactoryCall } from './provider-factory.ts';
 import { refusalOf } from './refusal.ts';
@@ -33,7 +34,7 @@ export async function askToRerank(
     signal,
   });
   if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
-  const said: unknown = JSON.parse(await textOf(answer.body));
+  const said: unknown = JSON.parse(await textOf(answer.body, mostHeldBytes));
   return typeof said === 'object' && said !== null ? said : {};
 }
 

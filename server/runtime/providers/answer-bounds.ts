@@ -1,0 +1,7 @@
+/** How much of an answer is held at once, whoever sends it: a person's own provider may send what it likes. */
+
+/** One event, one frame, or an answer in one piece. */
+export const mostHeldBytes = 32 * 1024 * 1024;
+
+/** Far more than any model writes. What is written without an end would fill memory and database. */
+export const mostWrittenCharacters = 16 * 1024 * 1024;
