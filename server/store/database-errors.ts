@@ -70,6 +70,11 @@ function codeOf(error: Error): string {
   return '';
 }
 
+/** Whether the transaction was ended for the sake of others that waited for each other: the same may do well next time. */
+export function isDeadlock(error: unknown): boolean {
+  return error instanceof Error && ['40P01', '40001'].includes(codeOf(error));
+}
+
 /** Whether a write failed because a row with that unique value exists. */
 export function isDuplicate(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

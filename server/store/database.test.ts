@@ -282,7 +282,7 @@ describe('SQLite', () => {
   });
 });
 
-describeStore('postgresql', 'A server', (_store, engine) => {
+describeStore('postgresql', 'A server', (store, engine) => {
   it('that is away is told of in time, and works again when it is back', { timeout: 20_000 }, async () => {
     const relay = await relayTo(engine.url());
     const store = await openStore(relay.url, { clock: engine.clock, log });
@@ -303,6 +303,26 @@ describeStore('postgresql', 'A server', (_store, engine) => {
     await expect(store.sessions.create(reach, {})).resolves.toBeDefined();
     await store.close();
     await relay.cut();
+  });
+
+  it('ends one of two transactions that wait for each other: what a run has to store is stored all the same', async () => {
+    const database = openPostgres(engine.url(), log);
+    const [one, other] = [(await newAccount(store())).userId, (await newAccount(store())).userId];
+    const reached = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
+    let attempts = 0;
+    const lock = (sql: Knex, id: string) => sql('users').where({ id }).forUpdate().first('id');
+    const storing = [[one, other] as const, [other, one] as const].map(([first, second], index) =>
+      database.writeOfRun(async (sql) => {
+        attempts += 1;
+        await lock(sql, first);
+        reached[index]?.resolve();
+        await Promise.all(reached.map(({ promise }) => promise));
+        return lock(sql, second);
+      }),
+    );
+    expect(await Promise.all(storing)).toEqual([{ id: other }, { id: one }]);
+    expect(attempts).toBe(3);
+    await database.close();
   });
 
   it('tells of its limits: time, locks, space', async () => {

@@ -2,7 +2,7 @@
 import knex, { type Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
-import { problemOf } from './database-errors.ts';
+import { isDeadlock, problemOf } from './database-errors.ts';
 import type { Reach } from './reach.ts';
 import type { Unchanged } from './unchanged.ts';
 
@@ -23,7 +23,10 @@ export interface Database {
    * where too many wait already, as does `read`.
    */
   write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
-  /** As `write`, for what a run at work has to store: as many as there may be runs wait, and none is refused. */
+  /**
+   * As `write`, for what a run at work has to store: as many as there may be runs wait, and none is refused. A deadlock
+   * ends no run: the work, which may change nothing but the database, is done again.
+   */
   writeOfRun<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   /**
    * As `writeOfRun`, for what only counts what was used, which nobody remembers. `counted` is called where something
@@ -100,7 +103,7 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
       reads.bounded(() => (confined && scope !== 'installation' ? inScope(scope, work) : work(reader))),
     write: (scope, work) =>
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
-    writeOfRun: (work) => writes.unbounded(() => inTransaction(writer, work)),
+    writeOfRun: (work) => writes.unbounded(() => despiteDeadlocks(() => inTransaction(writer, work))),
     writeCounts: (work) => writes.unbounded(() => inCountingTransaction(writer, unchanged, work)),
     count: (statement) =>
       writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),
@@ -141,6 +144,18 @@ async function translated<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     throw problemOf(error);
+  }
+}
+
+const mostAttempts = 3;
+
+async function despiteDeadlocks<T>(transaction: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await transaction();
+    } catch (error) {
+      if (attempt === mostAttempts || !isDeadlock(error)) throw error;
+    }
   }
 }
 
