@@ -2,7 +2,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
-import { processTree } from '../processes/process-tree.ts';
+import type { ProcessTree } from '../processes/process-tree.ts';
+import { watchTree } from '../processes/tree-watch.ts';
 
 /** What all processes of a command may use together. */
 export interface TreeLimits {
@@ -87,20 +88,25 @@ function stopRequested(
   const onAbort = () => resolve('interrupted');
   const timer = setTimeout(() => resolve('timed_out'), request.timeoutMs);
   const { limits } = request;
-  const watch = limits && setInterval(() => watchTree(child, limits, resolve), WATCH_MS);
+  const unwatch =
+    limits && child.pid !== undefined
+      ? watchTree(child.pid, WATCH_MS, (tree) => hold(tree, limits, resolve))
+      : () => undefined;
   request.signal.addEventListener('abort', onAbort, { once: true });
   const dispose = () => {
     clearTimeout(timer);
-    clearInterval(watch);
+    unwatch();
     request.signal.removeEventListener('abort', onAbort);
   };
   return { promise, dispose };
 }
 
 /** The kernel's own limits count per process or spare root; this one counts the whole tree, for every user. */
-function watchTree(child: ChildProcess, limits: TreeLimits, stop: (reason: StopReason) => void): void {
-  if (child.pid === undefined) return;
-  const { descendants, residentBytes } = processTree(child.pid);
+function hold(
+  { descendants, residentBytes }: ProcessTree,
+  limits: TreeLimits,
+  stop: (reason: StopReason) => void,
+): void {
   if (descendants.length > limits.processes) stop('too_many_processes');
   if (residentBytes > limits.memoryBytes) stop('too_much_memory');
 }

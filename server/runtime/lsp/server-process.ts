@@ -6,8 +6,9 @@ import type { LanguageServer as LanguageServerEntry } from '../../contract/confi
 import type { TreeLimits } from '../commands/command.ts';
 import { childEnvironment, variablesNamed } from '../processes/child-environment.ts';
 import { type ProcessGroup, startGroup } from '../processes/process-group.ts';
-import { processTree } from '../processes/process-tree.ts';
+import type { ProcessTree } from '../processes/process-tree.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
+import { watchTree } from '../processes/tree-watch.ts';
 import { findNamed, findOnPath, foldersOutside } from './search-path.ts';
 import { ownTypeScript, type ServerDefinition } from './server-choice.ts';
 
@@ -155,14 +156,12 @@ function running(
   });
   // Whoever waits for an answer learns of a broken pipe by the end of the process.
   stdin.on('error', () => undefined);
-  const watch = setInterval(() => {
-    if (child.pid === undefined) return;
-    const { descendants, residentBytes } = processTree(child.pid);
+  const hold = ({ descendants, residentBytes }: ProcessTree) => {
     if (descendants.length <= limits.processes && residentBytes <= limits.memoryBytes) return;
     complaint = 'it used too much memory or started too many processes';
     void end();
-  }, watchMs);
-  watch.unref();
+  };
+  const unwatch = child.pid === undefined ? () => undefined : watchTree(child.pid, watchMs, hold);
   const ended = group.exited.then(
     async () => {
       // What it started does not outlive it.
@@ -172,7 +171,7 @@ function running(
     (error: Error) => `it could not be started: ${error.message}`,
   );
   void ended.then(() => {
-    clearInterval(watch);
+    unwatch();
     release?.();
   });
   let ending: Promise<void> | null = null;

@@ -10,24 +10,38 @@ export interface ProcessTree {
   readonly residentBytes: number;
 }
 
-/** Everything that the process has started and that still hangs below it. */
-export function processTree(root: number): ProcessTree {
+/** The processes of the machine, at one moment. */
+export interface ProcessTable {
+  /** Everything that the process has started and that still hangs below it. */
+  below(root: number): ProcessTree;
+}
+
+export function processTable(): ProcessTable {
   const all = processIds().flatMap((pid) => {
     const stat = processStat(pid);
-    return stat ? { pid, ...stat } : [];
+    return stat ? [{ pid, ...stat }] : [];
   });
   const byParent = Map.groupBy(all, (process) => process.parent);
-  const found: (typeof all)[number][] = [];
-  const queue = [root];
-  for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
-    const children = byParent.get(pid) ?? [];
-    found.push(...children);
-    queue.push(...children.map((child) => child.pid));
-  }
   return {
-    descendants: found.map((process) => process.pid),
-    residentBytes: found.reduce((sum, process) => sum + process.residentBytes, 0),
+    below(root) {
+      const found: (typeof all)[number][] = [];
+      const queue = [root];
+      for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
+        const children = byParent.get(pid) ?? [];
+        found.push(...children);
+        queue.push(...children.map((child) => child.pid));
+      }
+      return {
+        descendants: found.map((process) => process.pid),
+        residentBytes: found.reduce((sum, process) => sum + process.residentBytes, 0),
+      };
+    },
   };
+}
+
+/** The same of one process alone. */
+export function processTree(root: number): ProcessTree {
+  return processTable().below(root);
 }
 
 /** The processes that carry this entry in the environment they were started with, wherever they hang by now. */

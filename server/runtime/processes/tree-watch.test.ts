@@ -1,0 +1,54 @@
+/** Many commands at once: each is watched, and all of them cost what one costs. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { cpuMsOf } from '../../test-cpu.ts';
+import { watchTree } from './tree-watch.ts';
+
+test('each is told of its own tree, until it wants to know no more', async () => {
+  const [one, other] = [await start('sleep 600 & sleep 600 & wait'), await start('sleep 600 & wait')];
+  const counts = { one: 0, other: 0, looks: 0 };
+  const stopOne = watchTree(one, 20, ({ descendants, residentBytes }) => {
+    counts.one = descendants.length;
+    expect(residentBytes).toBeGreaterThan(0);
+  });
+  const stopOther = watchTree(other, 60_000, ({ descendants }) => {
+    counts.other = descendants.length;
+    counts.looks += 1;
+  });
+  await expect.poll(() => counts).toMatchObject({ one: 2, other: 1 });
+  stopOther();
+  const { looks } = counts;
+  await sleep(300);
+  expect(counts.looks).toBe(looks);
+  stopOne();
+});
+
+test('forty cost hardly more than one', async () => {
+  const root = await start('sleep 600 & wait');
+  const costOf = async (watchers: number) => {
+    let looks = 0;
+    const stops = Array.from({ length: watchers }, () => watchTree(root, 20, () => (looks += 1)));
+    const ms = await cpuMsOf(() =>
+      expect.poll(() => looks / watchers, { interval: 100 }).toBeGreaterThanOrEqual(10),
+    );
+    for (const stop of stops) stop();
+    return (ms * watchers) / looks;
+  };
+  const [one, forty] = [await costOf(1), await costOf(40)];
+  expect(forty).toBeLessThan(4 * one);
+});
+
+/** The process of a shell that leads a group of its own; ended with the test. */
+async function start(script: string): Promise<number> {
+  const child = spawn('/bin/sh', ['-c', `echo; ${script}`], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  await once(child.stdout, 'data');
+  const { pid } = child;
+  if (pid === undefined) throw new Error('It was not started');
+  onTestFinished(() => void process.kill(-pid, 'SIGKILL'));
+  return pid;
+}
