@@ -2,8 +2,9 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { processStat } from '../../process-stat.ts';
 import { isRunnable } from './executable.ts';
-import { processesWithEnvironment, processTree } from './process-tree.ts';
+import { hasEnvironment, processTable, processTree } from './process-tree.ts';
 import { type TrackingGroup, tracking } from './tracking-group.ts';
 
 /** A process as an argument vector, never as a line for a shell. */
@@ -38,6 +39,7 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
   const held = wrapped || !isRunnable(file, cwd, env.PATH) ? null : openTracking();
   const [program = file, ...words] = held ? [...held.entering, file, ...args] : [file, ...args];
   const child = spawn(program, words, { cwd, env: { ...env, [name]: value }, stdio, detached: true });
+  const begun = child.pid === undefined ? null : (processStat(child.pid)?.start ?? null);
   const exited = Promise.withResolvers<void>();
   child.once('exit', () => exited.resolve());
   child.once('error', (error) => {
@@ -49,7 +51,9 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
     exited: exited.promise,
     endPolitely: (graceMs) => endPolitely(child, exited.promise, graceMs, wrapped),
     async endCertainly() {
-      await endCertainly(child, `${name}=${value}`, exited.promise).finally(() => held?.end());
+      await endCertainly(child, { entry: `${name}=${value}`, begun }, exited.promise).finally(() =>
+        held?.end(),
+      );
     },
   };
 }
@@ -73,11 +77,20 @@ async function endPolitely(
   await Promise.race([exited, delay(graceMs, undefined, { ref: false })]);
 }
 
-async function endCertainly(child: ChildProcess, mark: string, exited: Promise<void>): Promise<void> {
+/** By what the processes of a command are found, wherever they hang: each has inherited it. */
+interface Mark {
+  readonly entry: string;
+  /** When the first of them began: nothing older is looked at. Null where nobody could see. */
+  readonly begun: string | null;
+}
+
+async function endCertainly(child: ChildProcess, mark: Mark, exited: Promise<void>): Promise<void> {
   if (child.pid === undefined) return;
   // In rounds, because a process may fork between being listed and being killed.
   for (let round = 0; round < 5; round += 1) {
-    const left = [...processTree(child.pid).descendants, ...processesWithEnvironment(mark)];
+    const table = processTable();
+    const marked = table.since(mark.begun).filter((pid) => hasEnvironment(pid, mark.entry));
+    const left = [...table.below(child.pid).descendants, ...marked];
     sendSignal(-child.pid, 'SIGKILL');
     for (const pid of left) sendSignal(pid, 'SIGKILL');
     if (left.length === 0) break;

@@ -14,6 +14,8 @@ export interface ProcessTree {
 export interface ProcessTable {
   /** Everything that the process has started and that still hangs below it. */
   below(root: number): ProcessTree;
+  /** Those that have begun since then, by the time that a process is told of; all where nobody knows since when. */
+  since(start: string | null): readonly number[];
 }
 
 export function processTable(): ProcessTable {
@@ -36,6 +38,8 @@ export function processTable(): ProcessTable {
         residentBytes: found.reduce((sum, process) => sum + process.residentBytes, 0),
       };
     },
+    since: (start) =>
+      all.filter((process) => Number(process.start) >= Number(start)).map((process) => process.pid),
   };
 }
 
@@ -44,9 +48,9 @@ export function processTree(root: number): ProcessTree {
   return processTable().below(root);
 }
 
-/** The processes that carry this entry in the environment they were started with, wherever they hang by now. */
-export function processesWithEnvironment(entry: string): readonly number[] {
-  return processIds().filter((pid) => environmentOf(pid)?.split('\0').includes(entry));
+/** Whether the process carries this entry in the environment it was started with, wherever it hangs by now. */
+export function hasEnvironment(pid: number, entry: string): boolean {
+  return environmentOf(pid)?.split('\0').includes(entry) ?? false;
 }
 
 function processIds(): readonly number[] {
