@@ -38,7 +38,7 @@ test.skipIf(!canShiftClocks)(
       }
       // The clocks are what they were set to be.
       expect(await hoursOff(first.url)).toBeCloseTo(1, 1);
-      await upstream.release();
+      await upstream.releaseHeld();
       const run = await runThat(clientOf(second, first.key), stream.runId, hasEnded);
       expect(run).toMatchObject({ status: 'completed', resumptions: 0 });
       await stream.ended;
@@ -55,7 +55,7 @@ test.skipIf(!canShiftClocks)(
       await first.kill9();
       await runThat(clientOf(second, first.key), next.runId, ({ resumptions }) => resumptions === 1);
       await expectRenewed(join(folder, 'data/service.db'), next.runId);
-      await upstream.release();
+      await upstream.releaseHeld();
       expect(await runThat(clientOf(second, first.key), next.runId, hasEnded)).toMatchObject({
         status: 'completed',
         resumptions: 1,

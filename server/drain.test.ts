@@ -78,7 +78,7 @@ test('while work ends it is not ready, takes no new query, stores nothing of one
   expect(await sessionCount(client)).toBe(sessionsBefore);
   expect((await client.get<Run>(`/api/v1/runs/${stream.runId}`)).body.status).toBe('running');
 
-  await upstream.release();
+  await upstream.releaseHeld();
   await stream.ended;
   expect(stream.events.at(-1)).toMatchObject({ name: 'done', data: { status: 'completed' } });
   expect(textOf(stream.events)).toBe('Held, and let go.');

@@ -178,7 +178,7 @@ describe.each(['scripted:scripted-1', 'vendor:vendor-1'])('a thread with %s', (m
       status: 409,
       error: { error: { details: { error_code: 'thread_continue_in_flight' } } },
     });
-    await upstream.release();
+    await upstream.releaseHeld();
     expect((await slow).content).toMatchObject([{ text: 'Slow enough.' }]);
   });
 

@@ -13,7 +13,10 @@ export interface Upstream {
   requests(): Promise<RequestRecord[]>;
   /** Polls until the latest request is as described; the test's own timeout is the limit. */
   latest(until: (record: RequestRecord) => boolean): Promise<RequestRecord>;
+  /** Lets go on what the script holds back now; what asks later is held all the same. */
   release(): Promise<void>;
+  /** The same once somebody waits for an answer. */
+  releaseHeld(): Promise<void>;
   /** Resolves with the exit code. */
   stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<number | null>;
 }
@@ -44,6 +47,9 @@ export async function startUpstream(...args: string[]): Promise<Upstream> {
     const { requests } = (await control('GET', '/_requests')) as { requests: RequestRecord[] }; // Its documented form.
     return requests;
   };
+  const release = async () => {
+    await control('POST', '/_release');
+  };
   return {
     url,
     async script(rules, models, list) {
@@ -59,8 +65,10 @@ export async function startUpstream(...args: string[]): Promise<Upstream> {
         await sleep(10);
       }
     },
-    async release() {
-      await control('POST', '/_release');
+    release,
+    async releaseHeld() {
+      while (!(await requests()).some(({ outcome }) => outcome === 'open')) await sleep(10);
+      await release();
     },
     async stop(signal = 'SIGTERM') {
       child.kill(signal);

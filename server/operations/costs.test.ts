@@ -263,7 +263,7 @@ describe('a summary on request', () => {
     await upstream.latest(() => true);
     const busy = await ask(`/api/v1/sessions/${id}/summarize`, {});
     expect(busy).toMatchObject({ status: 409, body: { code: 'session_busy' } });
-    await upstream.release();
+    await upstream.releaseHeld();
     await answer;
     const { body } = await ask('/api/v1/sessions', {});
     const empty = await ask(`/api/v1/sessions/${body.id}/summarize`, {});

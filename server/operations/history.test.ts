@@ -292,7 +292,7 @@ describe('going back', () => {
       });
     const liked = await ask('PATCH', `/${id}/messages/${answer.id}`, { feedback: { rating: 'up' } });
     expect(liked.status).toBe(200);
-    await fetch(`${upstream.url}/_release`, { method: 'POST' });
+    await upstream.releaseHeld();
     await response.text();
   });
 });

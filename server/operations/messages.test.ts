@@ -394,7 +394,7 @@ describe('a message in a session', () => {
     await upstream.latest(() => true);
     const beside = await post({ ...say('x'), messages: messages('Three') }, { headers });
     expect(beside.headers.get('x-service-session-id')).not.toBe(session);
-    await upstream.release();
+    await upstream.releaseHeld();
     expect((await slow).headers.get('x-service-session-id')).toBe(session);
   });
 

@@ -193,7 +193,7 @@ describe('a hard limit that is used up', () => {
     const events = stream();
     await upstream.latest(() => true);
     await limit({ cost: { month: { hard: 0 } } });
-    await upstream.release();
+    await upstream.releaseHeld();
     expect((await events).at(-1)).toMatchObject({ stop_reason: 'quota_exceeded' });
   });
 
@@ -221,7 +221,7 @@ describe('a hard limit that is used up', () => {
     const first = query();
     await upstream.latest(() => true);
     expect(await query()).toMatchObject(refusal({ quota: { resource: 'concurrent_runs', window: null } }));
-    await upstream.release();
+    await upstream.releaseHeld();
     expect((await first).status).toBe(200);
     await upstream.script([{ reply: answer }]);
     expect((await query()).status).toBe(200);
@@ -235,7 +235,7 @@ describe('a hard limit that is used up', () => {
     expect((await used())[0]).toMatchObject({ resource: 'concurrent_runs', used: 1 });
     expect(await query()).toMatchObject(refusal({ quota: { resource: 'concurrent_runs', window: null } }));
     expect((await say()).status).toBe(429);
-    await upstream.release();
+    await upstream.releaseHeld();
     expect((await first).status).toBe(200);
     await upstream.script([{ reply: answer, fail: { kind: 'status', status: 401 } }]);
     expect((await say()).status).toBe(502);

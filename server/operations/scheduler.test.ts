@@ -306,7 +306,7 @@ describe.each(databases)('on %s', (database) => {
         .poll(async () => (await runsOf(short.id, person.token))[0].due_at, { timeout: 10_000 })
         .not.toBe(asked.due_at);
       await untilRun(short.id, { status: 'queued', attempts: 0, error: null }, person.token);
-      await upstream.release();
+      await upstream.releaseHeld();
       await untilRun(long.id, { status: 'completed' }, person.token);
       skewMs += 6000;
       await untilRun(short.id, { status: 'completed', attempts: 1 }, person.token);

@@ -66,7 +66,7 @@ test('a title that a person gave stays, before the exchange and while the name i
   await upstream.latest(({ body }) => Object(body).model === 'tiny');
   const path = `/api/v1/sessions/${session}`;
   await app.request('PATCH', path, { token: ada.token, body: { title: 'Mine' } });
-  await upstream.release();
+  await upstream.releaseHeld();
   await upstream.latest(({ outcome }) => outcome === 'finished');
   expect(await titleOf(session)).toBe('Mine');
   expect(await titleOf(titled)).toBe('Mine');

@@ -110,7 +110,7 @@ test('a settings file that breaks while a run is at work is told, and the run go
   await upstream.latest(({ outcome }) => outcome === 'open');
   home.write('project/service.json', '{ "tools": 4 }');
   await service.until(() => /service\.json:1:\d+: error: \/tools/.test(service.stderr()));
-  await upstream.release();
+  await upstream.releaseHeld();
   expect(await service.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('Here it is.') });
 });
 

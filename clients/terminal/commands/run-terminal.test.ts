@@ -258,7 +258,7 @@ test('`options.progress` shows that something is going on, and leaves nothing be
   await terminal.shows(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] Waiting for scripted:scripted-1/);
   // It stands there before the request is sent; what is released then is nothing yet.
   await upstream.latest(({ outcome }) => outcome === 'open');
-  await upstream.release();
+  await upstream.releaseHeld();
   const { screen } = await terminal.end();
   expect(screen).not.toMatch(/[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|Waiting|Working/);
   expect(screen.trimStart()).toMatch(/^Here it is\.\n\nSession/);
@@ -272,7 +272,7 @@ test('`options.progress` false shows nothing until there is something to read', 
   const terminal = await runAtTerminal(home, 'go');
   await upstream.latest(({ outcome }) => outcome === 'open');
   expect((await terminal.shows(/^/)).trim()).toBe('');
-  await upstream.release();
+  await upstream.releaseHeld();
   expect((await terminal.end()).screen).toContain('Here it is.');
 });
 

@@ -46,7 +46,7 @@ test('the answer streams as it comes, and is exact in a pipe, whatever character
   const upstream = await withScriptedModel(home, [text(answer, { chunk_size: 1, hold_after_chunks: 20 })]);
   const service = home.start(['run', 'x']);
   await service.until(() => service.stdout().includes('red'));
-  await upstream.release();
+  await upstream.releaseHeld();
   expect(await service.ended).toMatchObject({ code: 0, stdout: `${answer}\n` });
 });
 
@@ -223,7 +223,7 @@ test('two runs of one session, in processes of their own, go one after the other
   await upstream.latest(({ outcome }) => outcome === 'open');
   const second = home.start(['run', '--continue', 'second']);
   await second.until(() => second.stderr().includes('this one begins after it'));
-  await upstream.release();
+  await upstream.releaseHeld();
   expect(await first.ended).toMatchObject({ code: 0, stdout: 'slow\n' });
   expect(await second.ended).toMatchObject({ code: 0, stdout: 'fast\n' });
   expect(JSON.stringify((await upstream.requests()).at(-1)?.body)).toMatch(/first.*slow.*second/);

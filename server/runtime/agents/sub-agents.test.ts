@@ -325,5 +325,5 @@ describe('the limits of the settings', () => {
 async function releaseWhenHeld(): Promise<void> {
   const open = async () => (await upstream.requests()).filter(({ outcome }) => outcome === 'open');
   await expect.poll(async () => (await open()).length).toBe(2);
-  await fetch(`${upstream.url}/_release`, { method: 'POST' });
+  await upstream.release();
 }
