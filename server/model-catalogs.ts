@@ -109,13 +109,20 @@ export function createModelCatalogs(options: ModelCatalogsOptions): ModelCatalog
     await catalogs.looked(due, look, nextCheck(failures));
     if ('models' in look) changed(null);
   };
-  const refresh = async (signal?: AbortSignal): Promise<void> => {
+  const refreshNow = async (signal?: AbortSignal): Promise<void> => {
     if ((await options.terms()).asShipped) return;
     for (;;) {
       const due = signal?.aborted ? null : await catalogs.claimDue(clock.now().getTime() + claimMs);
       if (!due) return;
       await ask(due, signal);
     }
+  };
+  let last: Promise<void> = Promise.resolve();
+  /** One after the other: what another call here is about to ask is not due, and would not be known yet. */
+  const refresh = (signal?: AbortSignal): Promise<void> => {
+    const refreshed = last.then(() => refreshNow(signal));
+    last = refreshed.catch(() => undefined);
+    return refreshed;
   };
   return {
     async current({ asShipped }) {
@@ -130,7 +137,7 @@ export function createModelCatalogs(options: ModelCatalogsOptions): ModelCatalog
       return changed(await catalogs.replace(operator, id, await asked(body), ifMatch));
     },
     delete: async (operator, id, ifMatch) => changed(await catalogs.delete(operator, id, ifMatch)),
-    refresh,
+    refresh: () => refresh(),
     async keepFresh(signal) {
       while (!signal.aborted) {
         await refresh(signal).catch((error: unknown) =>
