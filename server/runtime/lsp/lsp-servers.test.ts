@@ -28,7 +28,7 @@ const rules = { query: { permissionMode: 'bypass' as const } };
 /** A bench whose settings name this server alone, with the time that a cold start takes on a busy machine. */
 function realBench(config: ClientConfig) {
   return lspBench(() => config, {
-    times: { startWaitMs: 15_000, judgeMs: 10_000, requestMs: 15_000, quietMs: 300 },
+    times: { startWaitMs: 30_000, judgeMs: 30_000, requestMs: 30_000, quietMs: 300 },
   });
 }
 
