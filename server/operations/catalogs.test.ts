@@ -262,7 +262,8 @@ test('what a model costs follows the catalogue', async () => {
 });
 
 test('`SERVICE_CATALOG_URL` that is down keeps no server from starting; what it gives counts least, and nobody changes it here', async () => {
-  place.answer = (response) => response.writeHead(500).end();
+  // The server asks when it starts, and still waits when it is told to ask.
+  place.answer = (response) => setTimeout(() => response.writeHead(500).end(), 300);
   const config = { providers: { house: { ...gateway, models: [house, { id: 'small' }] } } };
   const told = await testApp({ config, clock, settings: { catalogUrl: place.url } });
   try {

@@ -1,6 +1,6 @@
 /** Bounds what a remote server may send: one message, and one answer as a whole. */
 import type { FetchLike } from '@modelcontextprotocol/client';
-import { EventEnds } from '../event-ends.ts';
+import { SseEventEnds } from '../sse-event-ends.ts';
 
 const largestMessageBytes = 10 * 1024 ** 2;
 const largestAnswerBytes = 256 * 1024 ** 2;
@@ -18,7 +18,7 @@ export function boundedFetch(fetch: FetchLike): FetchLike {
 
 /** In a stream of events an empty line ends what has to be held; elsewhere only the end does. */
 function limit(events: boolean): TransformStream<Uint8Array, Uint8Array> {
-  const ends = events ? new EventEnds() : null;
+  const ends = events ? new SseEventEnds() : null;
   let held = 0;
   let whole = 0;
   return new TransformStream({

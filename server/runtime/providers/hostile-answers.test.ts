@@ -45,5 +45,6 @@ test.each([
 test('a refusal without an end is read as far as its words can be', async () => {
   const { failure, sent } = await askOf('the context length is 8 tokens '.repeat(1000), { status: 400 });
   expect(failure).toMatchObject({ code: 'provider_prompt_too_long' });
+  expect(failure.cause).toMatchObject({ responseBody: expect.stringMatching(/^[\s\S]{100,4000}$/) });
   expect(sent).toBeLessThan(10 * mebibyte);
 });

@@ -5,6 +5,8 @@ type Answer = Awaited<ReturnType<OutboundCall>>;
 
 /** As much as is looked at; what follows is left in the network. */
 const mostBytes = 16_000;
+/** As much of that as goes to the log. */
+const mostCharacters = 4000;
 
 export async function refusalOf({ status, headers, body }: Answer): Promise<Error> {
   const responseBody = await beginningOf(body);
@@ -23,5 +25,5 @@ async function beginningOf(body: Answer['body']): Promise<string> {
     bytes += piece.length;
     if (bytes >= mostBytes) break;
   }
-  return Buffer.concat(pieces).toString('utf8');
+  return Buffer.concat(pieces).toString('utf8').slice(0, mostCharacters);
 }

@@ -1,6 +1,7 @@
 /** Reads the frames of a Messages answer no further than it must: nearly all of them go on as they came. */
-import { EventEnds } from '../event-ends.ts';
+
 import type { RelayedPiece } from '../models/model.ts';
+import { SseEventEnds } from '../sse-event-ends.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
 
 /** What was read: frames that may go on, and why the answer cannot where it failed behind them. */
@@ -24,7 +25,7 @@ const wrapping =
 /** Frames come in whatever pieces the network cuts them into. */
 export class FrameReader {
   readonly #model: string;
-  readonly #ends = new EventEnds();
+  readonly #ends = new SseEventEnds();
   /** What came behind the last whole frame. */
   #rest: Buffer[] = [];
   #restBytes = 0;

@@ -1,10 +1,10 @@
-/** Finds where the events of a stream end: at its empty lines, however the network cuts them. */
+/** Finds where the events of a stream of server-sent events end: at its empty lines, however the network cuts them. */
 
 const emptyLines = [Buffer.from('\n\n'), Buffer.from('\n\r\n')];
 /** Of an empty line, as much as may have come before. */
 const seamBytes = 2;
 
-export class EventEnds {
+export class SseEventEnds {
   #before: Buffer = Buffer.alloc(0);
 
   /** Where in these bytes, which follow those of the last call, the last event ends, about; -1 where none does. */
