@@ -1,4 +1,5 @@
 /** The one door to the database, whichever engine it is: reads, transactions, and errors that callers understand. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
@@ -148,6 +149,8 @@ async function translated<T>(work: () => Promise<T>): Promise<T> {
 }
 
 const mostAttempts = 3;
+/** The one that waited needs a moment to take what was let go: asked for at once, it would be had first, and waited for again. */
+const giveWayMs = 100;
 
 async function despiteDeadlocks<T>(transaction: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -155,6 +158,7 @@ async function despiteDeadlocks<T>(transaction: () => Promise<T>): Promise<T> {
       return await transaction();
     } catch (error) {
       if (attempt === mostAttempts || !isDeadlock(error)) throw error;
+      await sleep(giveWayMs * (attempt + Math.random()));
     }
   }
 }
