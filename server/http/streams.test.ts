@@ -1,5 +1,6 @@
 /** Streams over a real socket: framing, keepalive, the last event, disconnects, slow readers, caps, revocation. */
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ServerEvent } from '../handler.ts';
 import { Problem } from '../problem.ts';
@@ -200,21 +201,22 @@ describe('a caller that goes away', () => {
 });
 
 test('a reader that takes nothing for long is told to resume, and holds nothing any more', async () => {
-  let ended = 0;
+  const ended = Promise.withResolvers<void>();
   const big = 'x'.repeat(200_000);
   async function* endless(): AsyncGenerator<ServerEvent> {
     try {
       for (let seq = 1; ; seq += 1) yield delta(big, seq);
     } finally {
-      ended += 1;
+      ended.resolve();
     }
   }
-  const { port } = await serve(endless, { stallSeconds: 0.3, strict: false });
+  // As long again the server waits for its last words to be read: at a loaded machine, too, that is enough.
+  const { port } = await serve(endless, { stallSeconds: 1, strict: false });
   const socket = connect(port, '127.0.0.1').pause();
   socket.write(
     `GET ${events} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer login\r\nConnection: close\r\n\r\n`,
   );
-  await expect.poll(() => ended, { timeout: 5000 }).toBe(1);
+  await ended.promise;
   let tail = '';
   socket.on('data', (bytes: Buffer) => {
     tail = (tail + bytes.toString('latin1')).slice(-100);
@@ -240,12 +242,10 @@ test('a slow reader holds the source back instead of filling the memory', async 
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`GET ${events} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\n\r\n`);
   socket.pause();
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  const held = given;
-  await new Promise((resolve) => setTimeout(resolve, 500));
   // What the kernel buffers is beyond us: a few megabytes on loopback.
-  expect(given).toBe(held);
-  expect(held * text.length).toBeLessThan(20_000_000);
+  const most = 20_000_000 / text.length;
+  for (let before = -1; given !== before && given < most; await sleep(500)) before = given;
+  expect(given).toBeLessThan(most);
   expect((await server.request('GET', '/health')).status).toBe(200);
   socket.destroy();
 });
@@ -307,14 +307,14 @@ describe('streams that have to end', () => {
     server.callers.delete('key');
     expect((await mine).text).toMatch(/event: error\ndata: \{"error":"credential_invalid: [^"]+"\}\n\n$/);
     expect(Date.now() - started).toBeLessThan(5000);
-    const reader = other.body?.getReader();
-    await reader?.read();
-    const more = reader?.read().then(({ done }) => done);
-    expect(await Promise.race([more, new Promise((resolve) => setTimeout(resolve, 300, 'open'))])).not.toBe(
-      true,
-    );
+    const received: string[] = [];
+    const write = (text: string) => void received.push(text);
+    const reading = other.body?.pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write }));
+    await sleep(300);
     leave.abort();
-    await more?.catch(() => undefined);
+    // Only the leaving ended it.
+    await expect(reading).rejects.toThrow(/aborted/);
+    expect(received.join('')).toMatch(/^: keepalive\n\nid: 1\ndata: [^\n]+\n\n$/);
   });
 
   test('so it does where the reader has stopped to read', async () => {
@@ -327,7 +327,7 @@ describe('streams that have to end', () => {
     const socket = connect(server.port, '127.0.0.1');
     socket.write(`GET ${events} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n\r\n`);
     socket.pause();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(100);
     server.callers.delete('key');
     await expect
       .poll(() => server.log.some((line) => line.route !== undefined), { timeout: 6000 })

@@ -85,7 +85,10 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
           throw new Problem('credential_expired', 'The access token has expired.');
         throw new Problem('credential_invalid', 'The credential is unknown or was revoked.');
       },
-      stillValid: async (known: readonly Caller[]) => known.map((one) => [...callers.values()].includes(one)),
+      stillValid: async (known: readonly Caller[]) => {
+        const valid = new Set([...callers.values()].map(({ credentialId }) => credentialId));
+        return known.map(({ credentialId }) => valid.has(credentialId));
+      },
     },
     // What is refused here is recorded nowhere; the operations are tested with a store that does.
     store: { auditRefusals: { note: () => undefined } },
