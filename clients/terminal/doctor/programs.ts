@@ -7,7 +7,7 @@ import { findProgram } from '../search-path.ts';
 import type { Finding, Scene, SettledScene } from './examination.ts';
 
 const run = promisify(execFile);
-const limitMs = 4000;
+const limitMs = 10_000;
 
 /** The programs that tools are better with. */
 const helpful = [
