@@ -254,7 +254,7 @@ test('a run is interrupted from another process, and the command that it runs en
     expect(stopped.status).toBe(202);
     const run = await runThat(there, work.runId, hasEnded);
     expect(run).toMatchObject({ status: 'interrupted', interrupt_reason: 'requested' });
-    await expect.poll(() => sleepersOf(first.pid), { timeout: 5000 }).toEqual([]);
+    await expect.poll(() => sleepersOf(first.pid)).toEqual([]);
   } finally {
     await upstream.stop();
   }

@@ -57,7 +57,7 @@ function tracer(record: string): string[] {
 /** Every address outside of this kernel that was named, once the trace has come to the server's end. */
 async function addressesIn(record: string, pid: number): Promise<string[]> {
   await expect
-    .poll(() => readFile(record, 'utf8'), { timeout: 5000 })
+    .poll(() => readFile(record, 'utf8'))
     .toMatch(new RegExp(`^${pid}\\s+\\+\\+\\+ exited with 0 `, 'm'));
   const trace = await readFile(record, 'utf8');
   const named = trace.matchAll(/sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"/g);

@@ -153,7 +153,7 @@ export async function keepSkillRepository(stage: Stage, token: string, place: st
   expect((await send(stage, 'POST', `${url}/sync`, { token })).status).toBe(202);
   await vi.waitFor(
     async () => expect((await send(stage, 'GET', url, { token })).body.state).toBe('failed'),
-    10_000,
+    20_000,
   );
 }
 

@@ -148,7 +148,7 @@ test('the MCP server of a trusted file that changes is gone at once, whatever th
   await run.until(() => processesWith(everything).length === 1 && /progress|operation/.test(run.stderr()));
   home.write('project/service.json', `${JSON.stringify({ mcp })} // one more byte`);
   // The run, which goes on without it, may end in the same moment.
-  await expect.poll(() => processesWith(everything).length, { timeout: 4000 }).toBe(0);
+  await expect.poll(() => processesWith(everything).length).toBe(0);
   expect(await run.ended).toMatchObject({ code: 0 });
 });
 

@@ -192,7 +192,7 @@ describe('who listens', () => {
     const heard: { loaded: LoadedSettings; problems: readonly Diagnostic[] }[] = [];
     live.onChange((loaded, problems) => heard.push({ loaded, problems }));
     await project.put('service.json', '{} {}');
-    await vi.waitFor(() => expect(heard).toHaveLength(1), 4000);
+    await expect.poll(() => heard).toHaveLength(1);
     expect(heard[0]?.loaded.config).toEqual({ options: { debug: true } });
     expect(heard[0]?.problems).toMatchObject([
       { severity: 'error', place: { file: project.path('service.json') } },

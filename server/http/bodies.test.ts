@@ -302,7 +302,9 @@ test('a caller that goes away in the middle of its body leaves nothing behind', 
   const before = server.log.length;
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`POST ${sessions} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\n`);
-  socket.write('Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"title":');
+  const sent = Promise.withResolvers<unknown>();
+  socket.write('Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"title":', sent.resolve);
+  await sent.promise;
   await new Promise((resolve) => setTimeout(resolve, 50));
   socket.destroy();
   await expect.poll(() => server.log.length).toBeGreaterThan(before);

@@ -1,6 +1,6 @@
 /** What breaks HTTP itself, what does not arrive, and how the server stops: over raw sockets. */
 import { connect } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { schemaCompiler } from './contract-schemas.ts';
 import { startTestServer, type TestServer, type TestServerOptions } from './test-server.ts';
 
@@ -98,7 +98,7 @@ describe('what does not arrive', () => {
     const started = Date.now();
     const answer = await server.raw(bytes);
     expect(problemIn(answer)).toMatchObject({ status: 408, code: 'request_timeout' });
-    expect(Date.now() - started).toBeLessThan(3000);
+    expect(Date.now() - started).toBeLessThan(20_000);
   });
 
   test('400 of them leave the server free, and are gone', async () => {
@@ -110,7 +110,7 @@ describe('what does not arrive', () => {
     });
     const started = performance.now();
     expect((await server.request('GET', '/health')).status).toBe(200);
-    expect(performance.now() - started).toBeLessThan(2000);
+    expect(performance.now() - started).toBeLessThan(10_000);
     await Promise.all(sockets);
   });
 
@@ -126,30 +126,25 @@ describe('what does not arrive', () => {
 
 describe('draining', () => {
   const run = 'run_01k9w6r3h2e7xv5q0c8m4b1tza';
-  const streaming: TestServerOptions['handlers'] = {
-    ...handlers,
-    streamRunEvents: async () => ({
-      status: 200,
-      type: 'text/event-stream',
-      headers: { 'X-Run-Id': run },
-      body: (async function* () {
-        await new Promise(() => undefined);
-        yield { data: {} };
-      })(),
-    }),
-    listTools: async () => {
-      await new Promise((resolve) => setTimeout(resolve, 300));
-      return { status: 200, body: { data: [], next_cursor: null } };
-    },
-  };
+  let begun: PromiseWithResolvers<void>;
+  beforeEach(() => {
+    begun = Promise.withResolvers();
+  });
 
   test('open answers are ended, idle connections are closed, new ones are refused', async () => {
-    server = await startTestServer({ handlers: streaming });
+    const answering = Promise.withResolvers<void>();
+    const listTools = async () => {
+      begun.resolve();
+      await answering.promise;
+      return { status: 200, body: { data: [], next_cursor: null } } as const;
+    };
+    server = await startTestServer({ handlers: { ...handlers, listTools } });
     await server.request('GET', '/health');
     const open = server.request('GET', '/api/v1/tools');
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await begun.promise;
     server.state.draining = true;
-    const drained = server.drain(5000);
+    const drained = server.drain(20_000);
+    answering.resolve();
     const answer = await open;
     expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close']);
     await drained;
@@ -157,20 +152,31 @@ describe('draining', () => {
   });
 
   test('streams that go on are told why they end', async () => {
-    server = await startTestServer({ handlers: streaming });
+    async function* silent() {
+      begun.resolve();
+      await new Promise(() => undefined);
+      yield { data: {} };
+    }
+    const streamRunEvents = async () => ({
+      ...{ status: 200, type: 'text/event-stream', headers: { 'X-Run-Id': run }, body: silent() },
+    });
+    server = await startTestServer({ handlers: { ...handlers, streamRunEvents } });
     const stream = server.request('GET', `/api/v1/runs/${run}/events`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await begun.promise;
     const started = Date.now();
-    await server.drain(10_000);
+    await server.drain(30_000);
     expect((await stream).text).toMatch(/event: error\ndata: \{"error":"draining: [^"]+"\}\n\n$/);
-    expect(Date.now() - started).toBeLessThan(4000);
+    expect(Date.now() - started).toBeLessThan(20_000);
   });
 
   test('what does not end is cut off', async () => {
-    const stuck = { ...handlers, listTools: () => new Promise<never>(() => undefined) };
-    server = await startTestServer({ handlers: stuck });
+    const listTools = () => {
+      begun.resolve();
+      return new Promise<never>(() => undefined);
+    };
+    server = await startTestServer({ handlers: { ...handlers, listTools } });
     const open = server.request('GET', '/api/v1/tools').catch(() => 'cut');
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await begun.promise;
     await server.drain(300);
     expect(await open).toBe('cut');
   });

@@ -288,7 +288,7 @@ describe('caps', () => {
       method: 'POST',
       headers: { authorization: 'Bearer login', 'content-type': 'application/json' },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(200),
+      signal: AbortSignal.timeout(20_000),
     });
     expect(plain.status).toBe(200);
   });
@@ -318,8 +318,10 @@ describe('streams that have to end', () => {
   });
 
   test('so it does where the reader has stopped to read', async () => {
+    const begun = Promise.withResolvers<void>();
     await serve(
       async function* () {
+        begun.resolve();
         for (let seq = 1; ; seq += 1) yield delta('x'.repeat(10_000), seq);
       },
       { strict: false },
@@ -327,7 +329,7 @@ describe('streams that have to end', () => {
     const socket = connect(server.port, '127.0.0.1');
     socket.write(`GET ${events} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key\r\n\r\n`);
     socket.pause();
-    await sleep(100);
+    await begun.promise;
     server.callers.delete('key');
     await expect
       .poll(() => server.log.some((line) => line.route !== undefined), { timeout: 6000 })

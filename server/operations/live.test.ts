@@ -129,13 +129,10 @@ describe.each(databases)('on %s', (dialect) => {
   async function finish(runs: readonly string[]): Promise<void> {
     for (const run of runs)
       await expect
-        .poll(
-          async () => {
-            await upstream.release();
-            return (await runOf(run)).ended_at;
-          },
-          { timeout: 5000 },
-        )
+        .poll(async () => {
+          await upstream.release();
+          return (await runOf(run)).ended_at;
+        })
         .not.toBeNull();
   }
 
@@ -166,7 +163,7 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await ask('GET', `/sessions/${id}/queue`)).body.data).toEqual([]);
       for (const run of waiting)
         await expect
-          .poll(() => runOf(run), { timeout: 5000 })
+          .poll(() => runOf(run))
           .toMatchObject({ status: 'interrupted', interrupt_reason: 'requested', started_at: null });
       expect(await runOf(running)).toMatchObject({ status: 'running' });
       await finish([running]);
@@ -178,8 +175,7 @@ describe.each(databases)('on %s', (dialect) => {
       const { id, running, waiting } = await busySession('one', 'two', 'three');
       await ask('POST', `/runs/${waiting[2]}/interrupt`);
       await ask('DELETE', `/sessions/${id}/queue`);
-      for (const run of waiting)
-        await expect.poll(() => runOf(run), { timeout: 5000 }).toMatchObject({ status: 'interrupted' });
+      for (const run of waiting) await expect.poll(() => runOf(run)).toMatchObject({ status: 'interrupted' });
       const stopped = await begin('four', id);
       expect((await ask('POST', `/sessions/${id}/interrupt`)).status).toBe(202);
       await finish([running, stopped]);
@@ -329,10 +325,10 @@ describe.each(databases)('on %s', (dialect) => {
       const { id } = await newSession({ title: 'Followed' });
       await ask('POST', '/query', { prompt: 'Hello', session_id: id }, other);
       // What a run tells is gone with its session.
-      await expect.poll(types, { timeout: 5000 }).toContain('run_ended');
+      await expect.poll(types).toContain('run_ended');
       await ask('PATCH', `/sessions/${id}`, { title: 'Renamed' });
       await ask('DELETE', `/sessions/${id}`, undefined, other);
-      await expect.poll(() => types().at(-1), { timeout: 5000 }).toBe('session_deleted');
+      await expect.poll(() => types().at(-1)).toBe('session_deleted');
       expect(types().slice(0, 4)).toEqual(['opened', 'session_created', 'run_queued', 'session_updated']);
       expect(types()).toContain('run_started');
       expect(types()).toContain('step_finished');

@@ -335,7 +335,7 @@ describe.skipIf('unavailable' in sandbox)('a process that the operator names', (
       ['service.db', 'service.db-wal'].map((name) => bytesOf(dataDirectory, name)),
     );
     expect(Buffer.concat(raw).includes('canary-of-the-process')).toBe(false);
-    await expect.poll(left, { timeout: 5000 }).toBe(0);
+    await expect.poll(left).toBe(0);
   });
 
   test.each([
@@ -348,10 +348,10 @@ describe.skipIf('unavailable' in sandbox)('a process that the operator names', (
     const tools = (token: string) => app.request('GET', `${one}/tools`, { token });
     // Each workspace has a process of its own.
     for (const { token } of [ada, grace]) expect((await tools(token)).status).toBe(200);
-    await expect.poll(left, { timeout: 5000 }).toBe(4);
+    await expect.poll(left).toBe(4);
     expect(processes().filter((line) => line.includes('canary-of-the-process'))).toEqual([]);
     await end(one);
-    await expect.poll(left, { timeout: 5000 }).toBe(0);
+    await expect.poll(left).toBe(0);
   });
 
   test('is named by nobody else, by no detour', async () => {

@@ -172,10 +172,11 @@ describe('a run that waits its turn', () => {
 
 describe('a runtime that closes', () => {
   test('ends also the run that is just being stored', async () => {
-    const stored = Promise.withResolvers<void>();
+    const [storing, stored] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const slow: typeof transcript = {
       ...transcript,
       beginRun: async (run) => {
+        storing.resolve();
         await stored.promise;
         return transcript.beginRun(run);
       },
@@ -185,8 +186,7 @@ describe('a runtime that closes', () => {
       { transcript: slow, demo: true, workspacePath: async () => folder },
     );
     const started = closing.start(query('Say hello.'));
-    // By now it has passed the door, and stands before the store.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await storing.promise;
     const closed = closing.close();
     stored.resolve();
     const { runId } = await started;
@@ -228,7 +228,7 @@ describe('a run that another process has taken over', () => {
       const rule = { tool: 'write', decision: 'allow' } as const;
       const { session } = query('');
       const { runId } = await other.start(query('Go', { session: { ...session, permissionRules: [rule] } }));
-      await expect.poll(() => other.activeRuns(), { timeout: 5000 }).toBe(0);
+      await expect.poll(() => other.activeRuns()).toBe(0);
       const stored = types(await transcript.readEvents(runId, 0, 100));
       expect(stored).not.toContain('tool_finished');
       // Told of without its question, the call would count as one that may have run.

@@ -192,9 +192,9 @@ describe('how a hook ends', () => {
     const nap = `1000.${Math.floor(Math.random() * 1e9)}`;
     const command = `trap '' TERM; (setsid sh -c "touch up; sleep ${nap}" &); sleep ${nap} & sleep ${nap}; sleep ${nap}`;
     const begun = performance.now();
-    const { result, notices } = await attempt(folder, { hooks: only(command, { timeout: 0.5 }), call: free });
-    expect(performance.now() - begun).toBeLessThan(4000);
-    expect(result?.content).toContain('failed: it took longer than 0.5 s');
+    const { result, notices } = await attempt(folder, { hooks: only(command, { timeout: 2 }), call: free });
+    expect(performance.now() - begun).toBeLessThan(20_000);
+    expect(result?.content).toContain('failed: it took longer than 2 s');
     expect(notices).toHaveLength(1);
     expect(folder.has('up')).toBe(true);
     expect(processesWith(nap)).toEqual([]);
@@ -222,7 +222,7 @@ describe('how a hook ends', () => {
       call: guarded,
       query: { permissionMode: 'accept_edits' },
       begun: async ({ runtime, transcript, runId }) => {
-        await expect.poll(() => folder.has('up'), { timeout: 5000 }).toBe(true);
+        await expect.poll(() => folder.has('up')).toBe(true);
         interrupted = performance.now();
         transcript.requestInterrupt(runId);
         runtime.wake(runId);

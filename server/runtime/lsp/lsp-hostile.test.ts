@@ -94,13 +94,13 @@ test('what one has answered is not held for as long as it runs', async () => {
 });
 
 test('one that never says anything is told of once, and soon waited for no more', async () => {
-  const bench = smallBench('silent', { times: { judgeMs: 3000, startWaitMs: 3000 } });
+  const bench = smallBench('silent', { times: { judgeMs: 5000, startWaitMs: 5000 } });
   await ready(bench);
   expect(await bench.note('a.x', 'wrong 0\n')).toContain('small has not said yet what it thinks of a.x');
   for (let round = 1; round < 4; round += 1) expect(await bench.note('a.x', `wrong ${round}\n`)).toBe('');
   const started = performance.now();
   await bench.note('a.x', 'wrong at last\n');
-  expect(performance.now() - started).toBeLessThan(2800);
+  expect(performance.now() - started).toBeLessThan(4500);
 });
 
 test('what is said of an earlier version is not told of the new one', async () => {

@@ -120,7 +120,7 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Waits until it holds. */
-export async function until(holds: () => boolean, limitMs = 8000): Promise<void> {
+export async function until(holds: () => boolean, limitMs = 20_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!holds()) {
     if (performance.now() > end) throw new Error('it did not come to pass');

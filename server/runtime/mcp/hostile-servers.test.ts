@@ -34,7 +34,7 @@ test.each([
     const mcp = testMcp({ bad: { ...hostile(deed, join(workspacePath, 'pid')), timeout: 60 } });
     expect(await mcp.tools({ workspacePath })).toEqual([]);
     expect(mcp.states({ workspacePath })).toEqual([{ name: 'bad', state: 'failed', detail }]);
-    await vi.waitFor(() => expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]));
+    await expect.poll(() => pidsIn(workspacePath).filter(isAlive)).toEqual([]);
   },
   60_000,
 );
@@ -131,7 +131,7 @@ test('one that keeps crashing is not started again and again', async () => {
 
 test('a call without a sign of life ends; one that reports progress may take its time', async () => {
   const workspacePath = testWorkspace();
-  const mcp = testMcp({ mute: hostile('silent'), busy: hostile('slow') }, {}, { callSilenceMs: 300 });
+  const mcp = testMcp({ mute: hostile('silent'), busy: hostile('slow') }, {}, { callSilenceMs: 1000 });
   const tools = await mcp.tools({ workspacePath });
   const { context, said } = testContext(workspacePath);
   expect(await call(tools, 'mcp_mute_act', {}, context)).toEqual({
@@ -154,7 +154,7 @@ test('an interrupted run does not wait for a call', async () => {
   setTimeout(() => run.abort(), 50);
   const begun = Date.now();
   expect(await call(tools, 'mcp_mute_act', {}, context)).toMatchObject({ is_error: true });
-  expect(Date.now() - begun).toBeLessThan(2000);
+  expect(Date.now() - begun).toBeLessThan(10_000);
 });
 
 test('a list that changed is heeded at the next step', async () => {
@@ -163,10 +163,8 @@ test('a list that changed is heeded at the next step', async () => {
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
   await call(tools, 'mcp_growing_act', {}, context);
-  await vi.waitFor(async () => {
-    const names = (await mcp.tools({ workspacePath })).map(({ name }) => name);
-    expect(names).toEqual(['mcp_growing_act', 'mcp_growing_added']);
-  });
+  const names = async () => (await mcp.tools({ workspacePath })).map(({ name }) => name);
+  await expect.poll(names).toEqual(['mcp_growing_act', 'mcp_growing_added']);
 });
 
 test('names fit every provider, and those that would fall together are told apart', async () => {
@@ -254,7 +252,7 @@ test('`mcp` a server that the settings no longer name is gone with all that it s
   expect(sleeping).toHaveLength(1);
   const begun = Date.now();
   await mcp.apply({ config: { mcp: {} }, shared: false });
-  expect(Date.now() - begun).toBeLessThan(2000);
+  expect(Date.now() - begun).toBeLessThan(10_000);
   expect(pidsIn(workspacePath).filter(isAlive)).toEqual([]);
   expect(sleepers()).toEqual([]);
   expect(await mcp.tools({ workspacePath })).toEqual([]);
@@ -309,7 +307,7 @@ test('a server that nobody uses is ended, and started again when somebody does',
   const workspacePath = testWorkspace();
   const mcp = testMcp({ idle: hostile('well') }, {}, { idleMs: 50 });
   await mcp.tools({ workspacePath });
-  await vi.waitFor(() => expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'idle' }]));
+  await expect.poll(() => mcp.states({ workspacePath })).toMatchObject([{ state: 'idle' }]);
   expect(await mcp.tools({ workspacePath })).toHaveLength(1);
 });
 

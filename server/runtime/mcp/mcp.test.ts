@@ -152,7 +152,7 @@ test('a remote server that was started anew is connected to anew, and the call i
   expect(await call(tools, 'mcp_remote_echo', { message: 'a' }, context)).toMatchObject({ is_error: true });
   await listening('streamableHttp', first.port);
   await expect
-    .poll(() => call(tools, 'mcp_remote_echo', { message: 'b' }, context), { timeout: 8000 })
+    .poll(() => call(tools, 'mcp_remote_echo', { message: 'b' }, context))
     .toEqual({ content: 'Echo: b', is_error: false });
 });
 
@@ -166,12 +166,7 @@ test('an SSE server that was lost is connected to anew at the next use', async (
   await listening('sse', first.port);
   const { context } = testContext(workspacePath);
   await expect
-    .poll(
-      async () => call(await mcp.tools({ workspacePath }), 'mcp_remote_echo', { message: 'b' }, context),
-      {
-        timeout: 8000,
-      },
-    )
+    .poll(async () => call(await mcp.tools({ workspacePath }), 'mcp_remote_echo', { message: 'b' }, context))
     .toMatchObject({ content: 'Echo: b' });
 });
 

@@ -1,7 +1,7 @@
 /** Connections to MCP servers that many people keep: how many there are at most, which goes first, and that nothing is left of what ended. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { keepLoginsInMemory } from './login-keeper.ts';
 import type { Mcp } from './mcp.ts';
 import type { OwnMcpServer } from './own-servers.ts';
@@ -64,10 +64,10 @@ test('however many come at once, no more processes are left than may be, and non
   const all = Array.from({ length: 12 }, (_, at) => mcp.tools(place(own(`p${at}`, 'a'))));
   await Promise.all(all);
   expect(mcp.heldOwn()).toHaveLength(3);
-  await expect.poll(alive, { timeout: 5000 }).toBe(3);
+  await expect.poll(alive).toBe(3);
   await mcp.close();
   expect(mcp.heldOwn()).toEqual([]);
-  await expect.poll(alive, { timeout: 5000 }).toBe(0);
+  await expect.poll(alive).toBe(0);
 });
 
 test('one that works is ended for nobody: the others are told so, and have theirs once it is done', async () => {
@@ -76,7 +76,7 @@ test('one that works is ended for nobody: the others are told so, and have their
   const { context } = testContext(place().workspacePath);
   const work = call(await mcp.tools(place(busy)), 'mcp_a_act', {}, context);
   const server = await mcp.connectOwn(busy, place());
-  await vi.waitFor(() => expect(server.busy).toBe(true));
+  await expect.poll(() => server.busy).toBe(true);
   expect(await mcp.tools(place(next))).toEqual([]);
   expect(mcp.states(place(next))).toEqual([{ name: 'b', state: 'failed', detail: full }]);
   await expect(mcp.connectOwn(next, place())).rejects.toThrow(full);
@@ -117,7 +117,7 @@ test('who reads a resource keeps the connection while they wait', async () => {
   const server = await mcp.connectOwn(own('ada', 'a', 'silent'), place());
   const asked = Promise.withResolvers<void>();
   const reading = server.request(() => asked.promise, new AbortController().signal);
-  await vi.waitFor(() => expect(server.busy).toBe(true));
+  await expect.poll(() => server.busy).toBe(true);
   expect(await mcp.tools(place(own('bob', 'b')))).toEqual([]);
   asked.resolve();
   await reading;

@@ -124,9 +124,7 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
     const { runId } = await runtime.start(testQuery('Hi'));
     const read = eventsOf(runtime, runId);
     await expect
-      .poll(async () => told(await transcript.readEvents(runId, 0, 100), 'model_retried').length, {
-        timeout: 5000,
-      })
+      .poll(async () => told(await transcript.readEvents(runId, 0, 100), 'model_retried').length)
       .toBe(1);
     transcript.requestInterrupt(runId);
     runtime.wake(runId);

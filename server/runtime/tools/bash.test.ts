@@ -27,6 +27,9 @@ async function sandboxWith(settings: SandboxSettings = {}): Promise<Sandbox> {
   return sandbox;
 }
 
+/** In a command: waits for the file of this name in the workspace. */
+const untilToldOn = 'until [ -e on ]; do sleep 0.1; done';
+
 const variants = [
   { name: 'without a sandbox', sandboxed: false },
   { name: 'in the sandbox', sandboxed: true },
@@ -107,9 +110,10 @@ describe.each(variants)('$name', ({ sandboxed }) => {
 
   when(asked('output is shown while the command runs'), async () => {
     const workspace = testWorkspace();
-    const running = bash(workspace, 'echo early; sleep 1.5; echo late');
-    await delay(900);
+    const running = bash(workspace, `echo early; ${untilToldOn}; echo late`);
+    await until(() => workspace.shownProgress.length > 0);
     expect(workspace.shownProgress.join('')).toBe('early\n');
+    workspace.file('on', '');
     await running;
     expect(workspace.shownProgress.join('')).toBe('early\nlate\n');
   });
@@ -381,10 +385,11 @@ describe('names that other programs obey', () => {
 
   when('two commands at once share the placeholders (needs bubblewrap)', async () => {
     const workspace = testWorkspace();
-    const slow = run(workspace, 'sleep 1; echo evil > service.json; mkdir .git/hooks; true');
-    await delay(300);
+    const slow = run(workspace, `${untilToldOn}; echo evil > service.json; mkdir .git/hooks; true`);
+    await until(() => existsSync(join(workspace.path, 'service.json')));
     await run(workspace, 'true');
     expect(existsSync(join(workspace.path, 'service.json'))).toBe(true);
+    workspace.file('on', '');
     await slow;
     expect(existsSync(join(workspace.path, 'service.json'))).toBe(false);
     expect(existsSync(join(workspace.path, '.git'))).toBe(false);
@@ -392,9 +397,10 @@ describe('names that other programs obey', () => {
 
   when('what a person puts there meanwhile stays (needs bubblewrap)', async () => {
     const workspace = testWorkspace();
-    const slow = run(workspace, 'sleep 1');
-    await delay(300);
+    const slow = run(workspace, untilToldOn);
+    await until(() => existsSync(join(workspace.path, 'service.json')));
     workspace.file('.service/service.json', '{}');
+    workspace.file('on', '');
     await slow;
     expect(readFileSync(join(workspace.path, '.service/service.json'), 'utf8')).toBe('{}');
   });
@@ -447,6 +453,6 @@ function commandLine(pid: string): string | null {
 }
 
 async function until(condition: () => boolean): Promise<void> {
-  for (let attempt = 0; attempt < 100 && !condition(); attempt += 1) await delay(50);
+  for (let attempt = 0; attempt < 400 && !condition(); attempt += 1) await delay(50);
   expect(condition()).toBe(true);
 }

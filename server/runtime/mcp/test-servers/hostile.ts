@@ -93,7 +93,7 @@ function call(id: number | string, name: string, progressToken: string | undefin
 /** Longer than a call may be silent, but never silent for so long. */
 async function slow(id: number | string, progressToken: string | undefined): Promise<void> {
   for (let progress = 1; progress <= 6; progress += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 250));
     send({
       method: 'notifications/progress',
       params: { progressToken, progress, total: 6, message: 'working' },
