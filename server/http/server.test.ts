@@ -157,9 +157,8 @@ describe('draining', () => {
       await new Promise(() => undefined);
       yield { data: {} };
     }
-    const streamRunEvents = async () => ({
-      ...{ status: 200, type: 'text/event-stream', headers: { 'X-Run-Id': run }, body: silent() },
-    });
+    const headers = { 'X-Run-Id': run };
+    const streamRunEvents = async () => ({ status: 200, type: 'text/event-stream', headers, body: silent() });
     server = await startTestServer({ handlers: { ...handlers, streamRunEvents } });
     const stream = server.request('GET', `/api/v1/runs/${run}/events`);
     await begun.promise;

@@ -242,6 +242,7 @@ test('a slow reader holds the source back instead of filling the memory', async 
   const socket = connect(server.port, '127.0.0.1');
   socket.write(`GET ${events} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer login\r\n\r\n`);
   socket.pause();
+  await expect.poll(() => given).toBeGreaterThan(0);
   // What the kernel buffers is beyond us: a few megabytes on loopback.
   const most = 20_000_000 / text.length;
   for (let before = -1; given !== before && given < most; await sleep(500)) before = given;

@@ -149,7 +149,7 @@ async function translated<T>(work: () => Promise<T>): Promise<T> {
 }
 
 const mostAttempts = 3;
-/** The one that waited needs a moment to take what was let go: asked for at once, it would be had first, and waited for again. */
+/** The other transaction needs a moment to take the rows that were let go: a new attempt would block it again. */
 const giveWayMs = 100;
 
 async function despiteDeadlocks<T>(transaction: () => Promise<T>): Promise<T> {

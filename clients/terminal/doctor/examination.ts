@@ -42,7 +42,7 @@ export interface Found extends Finding {
   readonly check: string;
 }
 
-/** Longer than any check takes that works, on a busy machine too; what asks a server or a program has a limit of its own. */
+/** Longer than any check takes that works, on a busy machine too. What asks a server or a program has its own limit. */
 const usualLimitMs = 20_000;
 
 /** Looks at everything at once; what is found comes in the order of the checks. */
