@@ -9,5 +9,6 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started.
     maxWorkers: 3,
+    expect: { poll: { timeout: 20_000 } },
   },
 });
