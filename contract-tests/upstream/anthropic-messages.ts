@@ -29,6 +29,7 @@ export const anthropicMessages: Dialect = {
   }),
   newRequestId: () => newId('req_011', 21),
   errorBody,
+  keepAlive: event({ type: 'ping' }),
   errorFrame: (refusal) => sse(errorBody(refusal, newId('req_011', 21)), 'error'),
   modelList: (ids, next) => ({
     data: ids.map(modelInfo),

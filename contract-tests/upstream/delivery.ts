@@ -106,12 +106,23 @@ async function sendStream(delivery: Delivery, call: Call, verdict: Verdict): Pro
     if (failure !== undefined && breakAt === written) await breakOff(delivery, failure, true);
     // Not after the last one: clients leave as soon as they have read it.
     if (written > 0) await pause(delivery, reply.chunk_delay_ms);
+    if (written === 1 && reply.keep_alive) await keepAlive(delivery, reply.keep_alive);
     if (reply.hold_after_chunks === written) await orGone(delivery, delivery.released());
     await writeInPieces(delivery, frame, reply.write_bytes);
     delivery.record.chunks_written += 1;
   }
   if (failure !== undefined) await breakOff(delivery, failure, true);
   finish(delivery);
+}
+
+async function keepAlive(
+  delivery: Delivery,
+  { times, every_ms }: { times: number; every_ms: number },
+): Promise<void> {
+  for (let said = 0; said < times; said += 1) {
+    await pause(delivery, every_ms);
+    await write(delivery, delivery.dialect.keepAlive ?? ': keep-alive\n\n');
+  }
 }
 
 async function sendWhole(delivery: Delivery, call: Call, verdict: Verdict): Promise<void> {

@@ -63,6 +63,8 @@ export interface Dialect {
   errorBody(refusal: Refusal, requestId: string): unknown;
   /** The frame that reports an error after the stream has begun. */
   errorFrame(refusal: Refusal): string;
+  /** The frame that says that the answer is still being written; absent where it is a comment. */
+  keepAlive?: string;
   /** One page; `next` names the model before the next one, null on the last. */
   modelList(ids: string[], next: string | null): unknown;
   /** Whether also those get pages of the list who have named no size. */

@@ -69,6 +69,8 @@ const reply = z.strictObject({
   chunk_size: z.int().min(1).default(8),
   chunk_delay_ms: count.default(0),
   first_byte_delay_ms: count.default(0),
+  /** Says so many times behind the first chunk that the answer is still being written, before it goes on. */
+  keep_alive: z.strictObject({ times: count, every_ms: count }).optional(),
   /** Stop after this many chunks until `POST /_release`. */
   hold_after_chunks: count.optional(),
   /** At most this many bytes per write, so that frames and characters arrive in pieces. */

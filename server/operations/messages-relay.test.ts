@@ -1,6 +1,6 @@
 /** The Messages surface in front of a provider that speaks it too: what its clients say arrives as it is, and so does the answer. */
 
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
 
@@ -141,6 +141,22 @@ test('what it uses is metered, whole and streamed, and where the client goes awa
   await upstream.latest(({ outcome }) => outcome === 'aborted');
   // What was read is known from the begin of the answer, and what was heard counts by its length.
   await expect.poll(used).toBeGreaterThan(28 + 9);
+});
+
+test('a whole answer may take as long as it is allowed to be, since nothing is heard of it before its end', async () => {
+  const vendor = { type: 'anthropic' as const, base_url: `${upstream.url}/v1`, api_key: 'a-key' };
+  const patient = await testApp({
+    config: { providers: { vendor: { ...vendor, models: [{ id: 'vendor-1' }] } } },
+    settings: { providerSilenceSeconds: 0.5 },
+  });
+  onTestFinished(() => patient.close());
+  const { token } = await patient.register('ada');
+  const ask = (more: Record<string, unknown>) =>
+    patient.request('POST', '/v1/messages', { token, body: request(more) });
+  await upstream.script([{ reply: { text: 'At last.', first_byte_delay_ms: 1500 } }]);
+  expect(await ask({ max_tokens: 20_000 })).toMatchObject({ status: 200 });
+  expect(await ask({ max_tokens: 2000 })).toMatchObject({ status: 504 });
+  expect(await ask({ max_tokens: 20_000, stream: true })).toMatchObject({ status: 504 });
 });
 
 test.each([

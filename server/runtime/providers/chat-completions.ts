@@ -12,22 +12,18 @@ import { mostHeldBytes } from './answer-bounds.ts';
 import { dropLate } from './left-answer.ts';
 import type { AnsweringModel, LanguageCall, RequestBody } from './provider-factory.ts';
 import { refusalOf } from './refusal.ts';
+import { tokensInSilence } from './silence.ts';
 
 type StreamPart = LanguageModelV4StreamPart;
 
 /** The body of a request in the words of chat completions. */
 export type WriteBody = (options: LanguageModelV4CallOptions) => Promise<RequestBody>;
 
-/**
- * An answer of so many tokens comes within the time that a provider may be silent. It is asked for in one piece where
- * nobody reads it before its end.
- */
-const mostTokensAtOnce = 2048;
-
 export function chatCompletions(connection: LanguageCall, write: WriteBody): AnsweringModel {
   return {
     async doStream({ whole = false, ...options }) {
-      const atOnce = whole && (options.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= mostTokensAtOnce;
+      // Nobody reads it before its end; what takes longer is streamed, so that silence can be told from work.
+      const atOnce = whole && (options.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= tokensInSilence;
       const body = await write(options);
       const { abortSignal } = options;
       const streamed = { stream_options: { include_usage: true }, ...body, stream: true };
@@ -111,6 +107,9 @@ async function* wholeAnswer(body: AsyncIterable<Buffer>): AsyncGenerator<StreamP
   yield* answer.end();
 }
 
+/** Says nothing, and is heard. */
+const stillAtWork: StreamPart = { type: 'raw', rawValue: null };
+
 async function* piecesOf(body: AsyncIterableIterator<Buffer>): AsyncGenerator<StreamPart> {
   const events = new EventReader();
   const answer = new AnswerReader();
@@ -119,7 +118,10 @@ async function* piecesOf(body: AsyncIterableIterator<Buffer>): AsyncGenerator<St
     while (!complete) {
       const { done, value } = await body.next();
       complete = done === true;
-      for (const data of done ? [] : events.read(value)) {
+      const read = done ? [] : events.read(value);
+      // By comments gateways say that the provider behind them is still at work.
+      if (read.length === 0) yield stillAtWork;
+      for (const data of read) {
         complete ||= data === '[DONE]';
         if (!complete) for (const part of answer.read(JSON.parse(data))) yield part;
       }

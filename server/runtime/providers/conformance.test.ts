@@ -442,3 +442,13 @@ function shown(type: Way): object {
     messages: [{ role: type === 'openai' ? expect.any(String) : 'system' }, { role: 'user', content }],
   };
 }
+
+// The others say nothing while they are at work.
+test.each(['anthropic', 'openai-compat'] as const)(
+  'a provider of the type %s is waited for while it says that it is still at work',
+  async (type) => {
+    const text = 'A long enough answer.';
+    await upstream.script([{ reply: { text, keep_alive: { times: 20, every_ms: 100 } } }]);
+    expect(textOf(await answerOf(open(type, 1000), request('Hi')))).toBe(text);
+  },
+);

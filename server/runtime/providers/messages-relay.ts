@@ -7,7 +7,7 @@ import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { refusalOf } from './refusal.ts';
 import { FrameReader } from './relayed-frames.ts';
-import { Silence } from './silence.ts';
+import { Silence, wholeAnswerMs } from './silence.ts';
 
 /** One request on its way. */
 export interface RelayCall {
@@ -17,6 +17,7 @@ export interface RelayCall {
   readonly body: RequestBody;
   readonly call: OutboundCall;
   readonly signal: AbortSignal;
+  /** How long the provider may be silent within a stream. */
   readonly silenceMs: number;
   /** Those of the connection: no failure will quote them. */
   readonly secrets: readonly string[];
@@ -30,7 +31,7 @@ const usualVersion = '2023-06-01';
 /** Throws ModelFailure, or whatever aborted. */
 export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
   const { connection, request, body, signal } = call;
-  const silence = new Silence(call.silenceMs, signal);
+  const silence = new Silence(patienceMs(call), signal);
   const url = `${(connection.baseUrl ?? ownBaseUrl).replace(/\/$/, '')}/messages${request.beta ? '?beta=true' : ''}`;
   try {
     const answer = await call.call(url, {
@@ -49,6 +50,11 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
     silence.end();
     throw meaningOf(error, call, silence);
   }
+}
+
+function patienceMs({ body, silenceMs }: RelayCall): number {
+  const { stream, max_tokens } = body;
+  return stream === true || typeof max_tokens !== 'number' ? silenceMs : wholeAnswerMs(silenceMs, max_tokens);
 }
 
 function headersOf({ apiKey, authToken, headers }: ProviderConnection, { version, betas }: RelayRequest) {
@@ -129,8 +135,8 @@ class Pieces implements AsyncIterableIterator<RelayedPiece> {
 }
 
 /** What a failure of the call means: whoever aborted it knows why, and wants no second reason. */
-function meaningOf(error: unknown, { signal, silenceMs, secrets }: RelayCall, silence: Silence): unknown {
+function meaningOf(error: unknown, { signal, secrets }: RelayCall, silence: Silence): unknown {
   if (signal.aborted) return error;
-  if (silence.signal.aborted) return timedOut(silenceMs, withoutSecrets(error, secrets));
+  if (silence.signal.aborted) return timedOut(silence.limitMs, withoutSecrets(error, secrets));
   return failureOf(error, secrets);
 }

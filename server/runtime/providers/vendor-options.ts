@@ -88,6 +88,8 @@ function thinking({ request, fields, answersThoughtless }: VendorCall): VendorOp
   const { think, maxTokens, oneToolAtMost } = request;
   const budget = think && !answersThoughtless ? budgetWithin(maxTokens) : null;
   const asked = {
+    // It says with them that it is still at work.
+    includePings: true,
     ...(budget !== null && { thinking: { type: 'enabled', budgetTokens: budget } }),
     ...(oneToolAtMost && { disableParallelToolUse: true }),
   };
