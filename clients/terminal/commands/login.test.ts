@@ -1,5 +1,13 @@
 /** `service login`, `logout` and `--server`, against a real `service serve`. */
-import { chmodSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -229,6 +237,17 @@ test('logins that others can read, or that a link leads to, are not used', async
   renameSync(loginsOf(home), join(home.home, 'elsewhere'));
   symlinkSync(join(home.home, 'elsewhere'), loginsOf(home));
   expect(await list()).toMatchObject({ code: 1, stderr: expect.stringContaining('is a symbolic link') });
+});
+
+test('a folder that others could only read is closed to them, and one that they could write to keeps no login', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  const folder = join(loginsOf(home), '..');
+  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  expect(await logIn(home, server)).toMatchObject({ code: 0 });
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+  chmodSync(folder, 0o777);
+  const refused = await home.service(['sessions', 'list', '--server', server.url]);
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 700') });
 });
 
 test('an end of an id that several sessions have lists them', async () => {

@@ -42,9 +42,11 @@ async function openPlainFile(file: string) {
 }
 
 async function assertPrivateFolder(folder: string): Promise<void> {
-  const { mode, uid } = await lstat(folder);
-  if (uid !== process.getuid?.()) throw refusal(folder, 'belongs to somebody else', 'remove it');
-  if ((mode & 0o077) !== 0) throw refusal(folder, 'is open to others', `chmod 700 ${folder}`);
+  const facts = await lstat(folder);
+  if (facts.uid !== process.getuid?.()) throw refusal(folder, 'belongs to somebody else', 'remove it');
+  const { closeToOthers } = await import('../../../server/config/config.ts');
+  if (!facts.isDirectory() || !(await closeToOthers(folder, facts)))
+    throw refusal(folder, 'is open to others', `chmod 700 ${folder}`);
 }
 
 function refusal(path: string, fault: string, remedy: string): Error {

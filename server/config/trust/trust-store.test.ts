@@ -61,6 +61,16 @@ describe('trust', () => {
     expect((await stat(dataHome)).mode & 0o777).toBe(0o700);
   });
 
+  test('is kept in a folder that is closed to others where they could only read it', async () => {
+    const { dataHome, root, read } = await testStore();
+    await mkdir(dataHome, { recursive: true, mode: 0o755 });
+    await recordTrust(dataHome, root, [{ realPath: '/p', sha256, review: '' }], now);
+    expect((await stat(dataHome)).mode & 0o777).toBe(0o700);
+    await chmod(dataHome, 0o755);
+    expect((await read()).entry('/p')).not.toBeNull();
+    expect((await stat(dataHome)).mode & 0o777).toBe(0o700);
+  });
+
   test('is of nothing where there is no store', async () => {
     const { read } = await testStore();
     expect((await read()).all().size).toBe(0);

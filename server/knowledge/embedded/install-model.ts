@@ -29,10 +29,20 @@ export interface InstalledModel {
 export async function installModel(installation: ModelInstallation): Promise<InstalledModel> {
   const folder = modelFolder(installation.modelsDirectory);
   if ((await modelFault(folder)) === null) return { folder, from: null };
+  await makeModelsFolder(installation.modelsDirectory);
   const parts = await firstOf(installation);
   installation.tell(`Writing the model to ${folder}.`);
   await write(parts, folder);
   return { folder, from: parts.from };
+}
+
+/**
+ * Before anything is downloaded, since it may not be allowed. The folder above the models is by default the one that
+ * keeps what a person trusts, and where others may read that, it is refused; the models themselves are no secret.
+ */
+async function makeModelsFolder(folder: string): Promise<void> {
+  await mkdir(dirname(folder), { recursive: true, mode: 0o700 });
+  await mkdir(folder, { recursive: true });
 }
 
 async function firstOf({
@@ -68,7 +78,6 @@ async function write(parts: ModelParts, folder: string): Promise<void> {
   const found = createHash('sha256').update(model).digest('hex');
   if (found !== modelFiles['model.onnx'])
     throw new Error(`the model that was built is not the one of this release (SHA-256 ${found})`);
-  await mkdir(dirname(folder), { recursive: true });
   const beside = await mkdtemp(`${folder}.part-`);
   try {
     await writeFile(join(beside, 'model.onnx'), model);
