@@ -1,4 +1,5 @@
 /** Sessions as documents: out, in again, and never with more than was said. */
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 
@@ -177,6 +178,31 @@ describe('with files', () => {
     }
   });
 
+  test('a document holds the same bytes once, and comes in again with all that names them', async () => {
+    const picture = shown(1024 * 1024);
+    const sha256 = createHash('sha256')
+      .update(Buffer.alloc(1024 * 1024, 'a'))
+      .digest('hex');
+    const { data: _, ...told } = picture;
+    const references = Array.from({ length: 300 }, () => said('user', { ...told, sha256 }));
+    const { status, body: session } = await take(
+      document([...about(picture, picture).messages, ...references]),
+    );
+    expect(status).toBe(201);
+    const kept = { ...told, sha256, size: 1024 * 1024 };
+    const { body } = await give(session.id);
+    expect(body.messages.flatMap(({ parts }: Json) => parts)).toEqual([
+      { ...kept, data: picture.data },
+      kept,
+      text('What is this?'),
+      ...Array.from({ length: 300 }, () => kept),
+    ]);
+    const { body: again } = await take(body);
+    expect((await give(again.id)).body.messages.map(({ parts }: Json) => parts)).toEqual(
+      body.messages.map(({ parts }: Json) => parts),
+    );
+  });
+
   test('a session is estimated with them, though their bytes stay where they are', async () => {
     const { body: session } = await take(about(shown(320_000)));
     const { body: bare } = await take(about());
@@ -235,5 +261,7 @@ describe('with files', () => {
     await own('DELETE', session.id);
     expect(await used()).toBe(0);
     expect((await take(about(shown(900, 'b')), bob)).status).toBe(201);
+    const addressed = { ...shown(900, 'c'), url: 'https://pictures.example/c.pdf' };
+    expect(coded(await take(about(addressed), bob))).toEqual([429, 'quota_exceeded']);
   });
 });

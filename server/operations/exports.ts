@@ -54,12 +54,13 @@ async function documentOf(
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
   const messages: ExportedMessage[] = [];
+  const given = new Set<string>();
   let cursor: string | null = null;
   do {
     const query = { limit: 100, ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
     for (const message of page.data)
-      messages.push(exported(whole ? await withFiles(message, principal, store) : message));
+      messages.push(exported(whole ? await withFiles(message, principal, store, given) : message));
     cursor = page.next_cursor;
   } while (cursor !== null);
   return {
@@ -70,19 +71,22 @@ async function documentOf(
   };
 }
 
-/** With the bytes of its files, as far as the session has kept them. */
+/** With the bytes of its files, as far as the session has kept them. Those that were given before are only named. */
 async function withFiles(
   message: Message,
   principal: Principal,
   { fileChanges }: Services['store'],
+  given: Set<string>,
 ): Promise<Message> {
   const parts: MessagePart[] = [];
   for (const part of message.parts) {
-    const kept =
-      part.type === 'file' && part.sha256 !== undefined
-        ? await fileChanges.content(principal, message.session_id, part.sha256)
-        : null;
-    parts.push(kept && part.type === 'file' ? { ...part, data: Buffer.from(kept).toString('base64') } : part);
+    if (part.type !== 'file' || part.sha256 === undefined || given.has(part.sha256)) {
+      parts.push(part);
+      continue;
+    }
+    given.add(part.sha256);
+    const kept = await fileChanges.content(principal, message.session_id, part.sha256);
+    parts.push(kept ? { ...part, data: Buffer.from(kept).toString('base64') } : part);
   }
   return { ...message, parts };
 }

@@ -60,3 +60,24 @@ export async function readContent(sql: Knex, sessionId: string, sha256: string):
   if (!row) return null;
   return row.compressed ? decompress(row.content) : row.content;
 }
+
+/** Databases bound how many values one statement may carry. */
+const atOnce = 500;
+
+/** How large the contents with these hashes are; those that the session does not have are left out. */
+export async function contentSizes(
+  sql: Knex,
+  sessionId: string,
+  hashes: Iterable<string>,
+): Promise<Map<string, number>> {
+  const asked = [...hashes];
+  const sizes = new Map<string, number>();
+  for (let start = 0; start < asked.length; start += atOnce) {
+    const rows = await sql<ContentRow>('file_contents')
+      .where({ session_id: sessionId })
+      .whereIn('sha256', asked.slice(start, start + atOnce))
+      .select('sha256', 'size');
+    for (const { sha256, size } of rows) sizes.set(sha256, Number(size));
+  }
+  return sizes;
+}

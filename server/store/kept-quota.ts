@@ -18,7 +18,9 @@ export async function refuseKept(
   return bytes > 0 ? refuseExceeded(await quotaStateWithBytes(sql, spender, bytes, now), now) : [];
 }
 
-/** Most messages bring none, and nothing has to be asked for them. */
+/** Most messages bring none, and nothing has to be asked for them. A file with an address can have bytes all the same. */
 export function bringsFiles(messages: readonly { readonly parts: readonly MessagePart[] }[]): boolean {
-  return messages.some(({ parts }) => parts.some((part) => part.type === 'file' && part.url === undefined));
+  return messages.some(({ parts }) =>
+    parts.some((part) => part.type === 'file' && (part.data !== undefined || part.sha256 !== undefined)),
+  );
 }

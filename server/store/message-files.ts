@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 import type { Message, MessagePart } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { keepContent, mostKeptBytes, readContent } from './file-contents.ts';
+import { contentSizes, keepContent, mostKeptBytes, readContent } from './file-contents.ts';
 
 /** Bytes that a model is shown at once: no provider takes more, and the newest ones come first. */
 const mostShownBytes = 32 * 1024 * 1024;
@@ -13,26 +13,45 @@ interface Owner {
   readonly session_id: string;
 }
 
-/** The parts as they are stored, their bytes put aside. The session is locked. Throws Problem where it holds too much. */
-export async function putAside(
+/**
+ * The messages as they are stored, the bytes of their files put aside. A hash and a size without bytes are kept only where
+ * the session has these bytes: what a client says of others is not believed. Throws Problem where it holds too much.
+ */
+export async function putAside<Given extends { readonly parts: readonly MessagePart[] }>(
   sql: Knex.Transaction,
-  { organization_id, session_id }: Owner,
-  parts: readonly MessagePart[],
-): Promise<MessagePart[]> {
-  const stored: MessagePart[] = [];
-  for (const part of parts) {
-    if (part.type !== 'file' || part.data === undefined) {
-      stored.push(part);
-      continue;
-    }
-    const { data, ...told } = part;
-    const content = Buffer.from(data, 'base64');
-    const sha256 = createHash('sha256').update(content).digest('hex');
-    const packed = { sha256, size: content.length, compressed: false, content };
-    if (!(await keepContent(sql, { organization_id, session_id }, packed))) throw tooMuch();
-    stored.push({ ...told, sha256, size: content.length });
+  owner: Owner,
+  messages: readonly Given[],
+): Promise<(Given & { readonly parts: MessagePart[] })[]> {
+  const sizes = await keptSizes(sql, owner.session_id, messages);
+  const stored: (Given & { readonly parts: MessagePart[] })[] = [];
+  // One after the other: what a session keeps is counted.
+  for (const message of messages) {
+    const parts: MessagePart[] = [];
+    for (const part of message.parts)
+      parts.push(part.type === 'file' ? await storedFile(sql, owner, part, sizes) : part);
+    stored.push({ ...message, parts });
   }
   return stored;
+}
+
+type FilePart = Extract<MessagePart, { type: 'file' }>;
+
+async function storedFile(
+  sql: Knex.Transaction,
+  owner: Owner,
+  { data, sha256: named, size: _said, ...told }: FilePart,
+  sizes: Map<string, number>,
+): Promise<FilePart> {
+  if (data === undefined) {
+    const size = sizes.get(named ?? '');
+    return named === undefined || size === undefined ? told : { ...told, sha256: named, size };
+  }
+  const content = Buffer.from(data, 'base64');
+  const sha256 = createHash('sha256').update(content).digest('hex');
+  const packed = { sha256, size: content.length, compressed: false, content };
+  if (!(await keepContent(sql, owner, packed))) throw tooMuch();
+  sizes.set(sha256, content.length);
+  return { ...told, sha256, size: content.length };
 }
 
 /** The messages with the bytes of their newest files, as far as a model may be shown them. */
@@ -41,28 +60,42 @@ export async function withFiles(
   sessionId: string,
   messages: readonly Message[],
 ): Promise<Message[]> {
+  const sizes = await keptSizes(sql, sessionId, messages);
+  const read = new Map<string, string>();
   let left = mostShownBytes;
   const whole: Message[] = [];
   for (const message of messages.toReversed()) {
     const parts: MessagePart[] = [];
     for (const part of message.parts.toReversed()) {
-      const size = part.type === 'file' && part.url === undefined ? (part.size ?? 0) : 0;
-      if (part.type !== 'file' || part.sha256 === undefined || size > left) parts.unshift(part);
-      else {
-        left -= size;
-        parts.unshift(await withData(sql, sessionId, part));
+      const sha256 = part.type === 'file' ? (part.sha256 ?? '') : '';
+      const size = sizes.get(sha256);
+      if (part.type !== 'file' || size === undefined || size > left) {
+        parts.push(part);
+        continue;
       }
+      left -= size;
+      const data = read.get(sha256) ?? (await base64Of(sql, sessionId, sha256));
+      read.set(sha256, data);
+      // Gone with its session meanwhile.
+      parts.push(data === '' ? part : { ...part, data });
     }
-    whole.unshift({ ...message, parts });
+    whole.push({ ...message, parts: parts.toReversed() });
   }
-  return whole;
+  return whole.toReversed();
 }
 
-type FilePart = Extract<MessagePart, { type: 'file' }>;
+async function base64Of(sql: Knex, sessionId: string, sha256: string): Promise<string> {
+  const content = await readContent(sql, sessionId, sha256);
+  return Buffer.from(content ?? []).toString('base64');
+}
 
-async function withData(sql: Knex, sessionId: string, part: FilePart): Promise<FilePart> {
-  const content = await readContent(sql, sessionId, part.sha256 ?? '');
-  return content ? { ...part, data: Buffer.from(content).toString('base64') } : part;
+/** How large the contents are that the messages name, as far as the session has them. */
+async function keptSizes(
+  sql: Knex,
+  sessionId: string,
+  messages: readonly { readonly parts: readonly MessagePart[] }[],
+): Promise<Map<string, number>> {
+  return contentSizes(sql, sessionId, hashesIn(messages.flatMap(({ parts }) => parts)));
 }
 
 /** What a fork shows of its origin comes along. */
@@ -72,13 +105,19 @@ export async function copyFiles(
   fork: Owner,
   parts: readonly MessagePart[],
 ): Promise<void> {
-  for (const part of parts) {
-    if (part.type !== 'file' || part.sha256 === undefined) continue;
-    const bytes = await readContent(sql, origin, part.sha256);
+  for (const sha256 of hashesIn(parts)) {
+    const bytes = await readContent(sql, origin, sha256);
     if (!bytes) continue;
     const content = Buffer.from(bytes);
-    await keepContent(sql, fork, { sha256: part.sha256, size: content.length, compressed: false, content });
+    await keepContent(sql, fork, { sha256, size: content.length, compressed: false, content });
   }
+}
+
+/** Each once. */
+function hashesIn(parts: readonly MessagePart[]): ReadonlySet<string> {
+  return new Set(
+    parts.flatMap((part) => (part.type === 'file' && part.sha256 !== undefined ? [part.sha256] : [])),
+  );
 }
 
 function tooMuch(): Problem {

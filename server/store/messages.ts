@@ -123,7 +123,7 @@ export async function insertMessages(
     .orderBy('position', 'desc')
     .first('position');
   const begin = (last?.position ?? 0) + 1;
-  const stored: typeof messages = await putAllAside(sql, place, messages);
+  const stored = await putAside(sql, { organization_id, session_id }, messages);
   const rows = stored.map(
     ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, created_at }, index) => ({
       ...{
@@ -148,18 +148,6 @@ export async function insertMessages(
   await insertRows(sql, 'messages', rows);
   for (const { id, parts } of messages)
     await indexMessage(sql, { id, organization_id, workspace_id, session_id, parts });
-}
-
-/** One after the other: what a session keeps is counted. */
-async function putAllAside<Given extends Pick<NewMessage, 'parts'>>(
-  sql: Knex.Transaction,
-  place: MessagePlace,
-  messages: readonly Given[],
-): Promise<Given[]> {
-  const stored: Given[] = [];
-  for (const message of messages)
-    stored.push({ ...message, parts: await putAside(sql, place, message.parts) });
-  return stored;
 }
 
 /** Marks messages that no model is to be shown again. */

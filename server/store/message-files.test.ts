@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { expect, it } from 'vitest';
+import type { ExportedMessage, MessagePart, SessionExport } from '../contract/api.ts';
+import { beginRun, endRun } from './test-runs.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+const mib = 1024 * 1024;
+/** As much as a model is shown at once. */
+const shownMib = 32;
+
+type FilePart = Extract<MessagePart, { type: 'file' }>;
+
+const bytes = Buffer.alloc(mib, 'a');
+const sha256 = createHash('sha256').update(bytes).digest('hex');
+const whole: FilePart = { type: 'file', media_type: 'image/png', data: bytes.toString('base64') };
+const named: FilePart = { type: 'file', media_type: 'image/png', sha256 };
+
+function document(...parts: MessagePart[]): SessionExport {
+  const created_at = '2026-11-21T08:00:00.000Z';
+  const facts = { title: 'Pictures', agent_slug: 'coder', model: null, system_prompt: null };
+  const said = { role: 'user' as const, model: null, stop_reason: null, usage: null, created_at };
+  return {
+    format_version: 1,
+    exported_at: created_at,
+    session: { ...facts, tags: [], metadata: {}, created_at },
+    messages: parts.map((part): ExportedMessage => ({ ...said, parts: [part] })),
+  };
+}
+
+describeStores('Files of messages', (store, engine) => {
+  const workspaceOf = async (reach: Awaited<ReturnType<typeof newAccount>>) =>
+    (await store().workspaces.defaultOf(reach))?.id ?? '';
+
+  it('are told of by what the session has, whatever a document says of them', async () => {
+    const reach = await newAccount(store());
+    const other = 'f'.repeat(64);
+    const parts = [
+      { ...named, size: 5 },
+      whole,
+      { ...named, size: 5 },
+      { ...named, sha256: other, size: 5 },
+      { ...named, url: 'https://pictures.example/a.png' },
+    ];
+    const { session } = await store().sessionImports.add(reach, await workspaceOf(reach), document(...parts));
+    const { data } = await store().messages.list(reach, session.id, {});
+    const bare = { type: 'file', media_type: 'image/png' };
+    const kept = { ...bare, sha256, size: mib };
+    expect(data.map((message) => message.parts[0])).toEqual([
+      bare,
+      kept,
+      kept,
+      bare,
+      { ...kept, url: 'https://pictures.example/a.png' },
+    ]);
+  });
+
+  it('are shown as far as their bytes go, however often and as what they are named', async () => {
+    const reach = await newAccount(store());
+    const references = Array.from({ length: 40 }, () => named);
+    const given = document(whole, ...references);
+    const { session } = await store().sessionImports.add(reach, await workspaceOf(reach), given);
+    const run = await beginRun(store(), reach, { sessionId: session.id });
+    const shown = async () => {
+      const read = await store().transcript.readConversation(session.id, run.runId);
+      return read.flatMap(({ parts }) => parts).filter((part) => part.type === 'file' && part.data).length;
+    };
+    expect(await shown()).toBe(shownMib);
+    // As one that was imported when nothing was asked about the size.
+    await engine
+      .sql()('messages')
+      .where({ session_id: session.id, run_number: 0 })
+      .update({ parts: JSON.stringify([{ ...named, size: 0 }]) });
+    expect(await shown()).toBe(shownMib);
+    await endRun(store(), run);
+  });
+});
