@@ -115,6 +115,24 @@ describe.each(dialects)('a model that turns in circles (%s)', (type) => {
     expect(doneOf(await ask('Go')).stop_reason).toBe('end_turn');
   });
 
+  test('is not, while it waits for a command that writes nothing', async () => {
+    const wait = { job_id: 'job_1', wait_seconds: 1 };
+    await upstream.script([
+      {
+        when: { step: 0 },
+        reply: {
+          tool_calls: [{ name: 'bash', arguments: { command: 'sleep 60', run_in_background: true } }],
+        },
+      },
+      { when: { step: 7 }, reply: { text: 'Done.' } },
+      { reply: { tool_calls: [{ name: 'job_output', arguments: wait }] } },
+    ]);
+    const { ask } = await modelRuntime(upstream, { type });
+    const done = doneOf(await ask('Go'));
+    expect(done.tool_results.at(-1)?.content).toMatch(/^\(no new output\)/);
+    expect(done.stop_reason).toBe('end_turn');
+  });
+
   test('begins anew with each prompt', async () => {
     await upstream.script([{ when: { step: 4 }, reply: { text: 'Done.' } }, same]);
     const { ask } = await modelRuntime(upstream, { type });

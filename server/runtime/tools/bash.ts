@@ -111,7 +111,8 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
     })
       .then((end) => withLimit(end, started))
       .finally(started.release);
-  const job = options.jobs.start(context.sessionId, call.command, launch, context.signal);
+  const { sessionId, signal } = context;
+  const job = options.jobs.start({ sessionId, place: workspace, command: call.command, launch, signal });
   if (!job) {
     started.release();
     return failure(
@@ -120,7 +121,10 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
   }
   const end = await waitFor(job, call.run_in_background ? 0 : patienceMs(call), progress);
   watched = false;
-  if (!end) return success(inBackground(job, output.text(), call), { job_id: job.id });
+  if (!end) {
+    job.leave();
+    return success(inBackground(job, output.text(), call), { job_id: job.id });
+  }
   options.jobs.forget(context.sessionId, job.id);
   return resultOf(end, output.text(), call);
 }

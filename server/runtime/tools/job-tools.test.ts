@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { bashTool } from './bash.ts';
 import { jobKillTool, jobOutputTool } from './job-tools.ts';
-import { createJobs } from './jobs.ts';
+import { createJobs, type JobLimits } from './jobs.ts';
 import { callTool, testWorkspace } from './test-workspace.ts';
 
-function setUp() {
-  const jobs = createJobs();
+const few: JobLimits = { ofSession: 10, ofProcess: 200, remembered: 20, rememberedMs: 60_000 };
+
+function setUp(limits?: JobLimits) {
+  const jobs = createJobs(limits);
   onTestFinished(() => jobs.close());
   const workspace = testWorkspace();
   const bash = bashTool({ sandbox: null, allowNetwork: false, jobs });
@@ -20,7 +22,7 @@ function setUp() {
       callTool(bash, { command, run_in_background: true }, context),
     output: (job_id: string, wait_seconds = 5, context = workspace.context()) =>
       callTool(output, { job_id, wait_seconds }, context),
-    kill: (job_id: string) => callTool(kill, { job_id }, workspace.context()),
+    kill: (job_id: string, context = workspace.context()) => callTool(kill, { job_id }, context),
   };
 }
 
@@ -30,8 +32,8 @@ describe('a command in the background', () => {
     const started = await start('echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3');
     expect(started).toMatchObject({ is_error: false, metadata: { job_id: 'job_1' } });
     expect(started.content).toContain('in the background as job_1');
-    expect((await output('job_1')).content).toBe('one\n(It still runs.)');
-    expect((await output('job_1', 0)).content).toBe('(no new output)\n(It still runs.)');
+    expect((await output('job_1')).content).toMatch(/^one\n\(It still runs, for \d+ s by now\.\)$/);
+    expect((await output('job_1', 0)).content).toMatch(/^\(no new output\)\n\(It still runs, /);
     workspace.file('go', '');
     const last = await output('job_1');
     const rest = last.content.includes('still runs') ? await output('job_1') : last;
@@ -58,7 +60,9 @@ describe('a command in the background', () => {
     await start(`echo here; sleep ${length}`);
     await output('job_2');
     run.abort();
-    expect((await output('job_1')).content).toContain('(Ended by job_kill, or with its run.)');
+    expect((await output('job_1')).content).toContain(
+      '(Ended by job_kill, with its run, or because too many commands were at work.)',
+    );
     expect(sleepers(length)).toHaveLength(1);
   });
 
@@ -84,7 +88,7 @@ describe('a command in the background', () => {
     await start('head -c 5000000 /dev/zero | tr "\\0" x; echo; echo last; sleep 60');
     await expect
       .poll(async () => (await output('job_1', 1)).content, { timeout: 10_000 })
-      .toMatch(/(^|\n)last\n\(It still runs\.\)$/);
+      .toMatch(/(^|\n)last\n\(It still runs, .*\)$/);
     expect((await output('job_1', 0)).content.length).toBeLessThan(31_000);
   });
 });
@@ -98,6 +102,35 @@ test('a session has no more than ten at a time, and room again when one ends', a
   });
   await kill('job_1');
   expect((await start('sleep 60')).is_error).toBe(false);
+});
+
+test('where there are too many, the oldest of the workspace that has most gives way, and none that is waited for', async () => {
+  const { start, output, kill, workspace, jobs } = setUp({ ...few, ofProcess: 4 });
+  const [greedy, modest] = [workspace, testWorkspace()];
+  const at = (sessionId: string, place = greedy) => place.context({ sessionId });
+  await start('sleep 60', at('modest', modest));
+  for (const session of ['one', 'two', 'three']) await start('sleep 60', at(session));
+  expect((await start('sleep 60', at('four'))).is_error).toBe(false);
+  const ended = await output('job_2', 5, at('one'));
+  expect(ended.content).toContain('too many commands were at work');
+  expect((await output('job_1', 0, at('modest', modest))).content).toContain('It still runs');
+
+  const bash = bashTool({ sandbox: null, allowNetwork: false, jobs });
+  const awaited = callTool(bash, { command: 'until [ -e go ]; do sleep 0.02; done' }, at('five'));
+  await expect.poll(() => jobs.list('five')).toHaveLength(1);
+  for (const session of ['six', 'seven', 'eight', 'nine', 'ten']) await start('sleep 60', at(session));
+  workspace.file('go', '');
+  expect((await awaited).content).toContain('(Exit code 0.)');
+  expect((await kill('job_11', at('ten'))).is_error).toBe(false);
+});
+
+test('what ended long ago is forgotten, whichever session the next command is of', async () => {
+  const { start, output, workspace, jobs } = setUp({ ...few, rememberedMs: 0 });
+  await start('echo done');
+  await output('job_1');
+  await expect.poll(async () => (await output('job_1', 0)).content).toContain('Exit code 0');
+  await start('sleep 60', workspace.context({ sessionId: 'another' }));
+  expect(jobs.list('session_1')).toEqual([]);
 });
 
 test('a command that ends while it is watched is no job afterwards', async () => {

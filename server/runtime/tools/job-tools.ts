@@ -70,8 +70,11 @@ function find(jobs: Jobs, id: string, { sessionId }: ToolContext): Job {
 
 function stateOf(job: Job): string {
   const end = job.end();
-  if (!end) return '(It still runs.)';
-  return end.reason === 'interrupted' ? '(Ended by job_kill, or with its run.)' : endNote(end, {});
+  // Without the time, waiting for a command that writes nothing would look like going round in circles.
+  if (!end) return `(It still runs, for ${Math.floor(job.ageMs() / 1000)} s by now.)`;
+  return end.reason === 'interrupted'
+    ? '(Ended by job_kill, with its run, or because too many commands were at work.)'
+    : endNote(end, {});
 }
 
 function factsOf(job: Job): Record<string, unknown> {

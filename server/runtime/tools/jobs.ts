@@ -3,11 +3,22 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { CommandEnd } from '../commands/command.ts';
 import { UnreadOutput } from './bounded-output.ts';
 
-/** The most that one session, and all of a process, may have at work at the same time. */
-const MAX_JOBS_OF_SESSION = 10;
-const MAX_JOBS = 200;
-/** How many ended jobs of a session can still be asked for their last output. */
-const REMEMBERED_JOBS = 20;
+/** How many commands there may be, and how long they are remembered. */
+export interface JobLimits {
+  /** The most that one session, and all of a process, may have at work at the same time. */
+  readonly ofSession: number;
+  readonly ofProcess: number;
+  /** How many ended jobs of a session can still be asked for their last output, and for how long. */
+  readonly remembered: number;
+  readonly rememberedMs: number;
+}
+
+const usualLimits: JobLimits = {
+  ofSession: 10,
+  ofProcess: 200,
+  remembered: 20,
+  rememberedMs: 60 * 60 * 1000,
+};
 const MAX_UNREAD_LENGTH = 30_000;
 
 /** One command at work, or at its end. */
@@ -16,14 +27,29 @@ export interface Job {
   readonly command: string;
   /** How it ended; null while it is at work. */
   end(): CommandEnd | null;
+  /** For how long it has been at work, or was. */
+  ageMs(): number;
   /** Resolves when it has ended; rejects only where it could not be started. */
   readonly ended: Promise<CommandEnd>;
   /** The output since the last time it was taken. */
   takeUnread(): string;
   /** Resolves when there is output to take, when the job has ended, or when the time is over. */
   news(withinMs: number, signal: AbortSignal): Promise<void>;
+  /** Says that nobody waits for its end any more. */
+  leave(): void;
   /** Ends it and all it started. */
   kill(): Promise<void>;
+}
+
+/** A command that is to be started. */
+export interface NewJob {
+  readonly sessionId: string;
+  /** The workspace folder. */
+  readonly place: string;
+  readonly command: string;
+  readonly launch: Launch;
+  /** That of the run that asks for it, with which it ends. */
+  readonly signal: AbortSignal;
 }
 
 /** Starts a command: `signal` ends it, and each piece of its output goes to `onOutput`. */
@@ -32,10 +58,10 @@ export type Launch = (signal: AbortSignal, onOutput: (chunk: Buffer) => void) =>
 /** The jobs of a runtime. */
 export interface Jobs {
   /**
-   * Starts a job; it ends with the signal, which is that of the run that asked for it.
+   * Starts a job. Where the process has too many, the oldest that nobody waits for gives way, in the workspace that has most.
    * @returns null where there are too many already.
    */
-  start(sessionId: string, command: string, launch: Launch, signal: AbortSignal): Job | null;
+  start(job: NewJob): Job | null;
   /** A job of this session. */
   find(sessionId: string, jobId: string): Job | null;
   /** Those of this session, the oldest first. */
@@ -49,8 +75,17 @@ export interface Jobs {
   close(): Promise<void>;
 }
 
-export function createJobs(): Jobs {
-  const sessions = new Map<string, Map<string, Job>>();
+/** One that has been started, with what only the jobs themselves need to know of it. */
+interface StartedJob extends Job {
+  readonly place: string;
+  /** Whether somebody waits for its end. */
+  isAwaited(): boolean;
+  /** When it ended, by the clock of the process; null while it is at work. */
+  endedAt(): number | null;
+}
+
+export function createJobs(limits: JobLimits = usualLimits): Jobs {
+  const sessions = new Map<string, Map<string, StartedJob>>();
   let started = 0;
   const all = () => [...sessions.values()].flatMap((jobs) => [...jobs.values()]);
   const isRunning = (job: Job) => job.end() === null;
@@ -60,16 +95,29 @@ export function createJobs(): Jobs {
     jobs?.delete(jobId);
     if (jobs?.size === 0) sessions.delete(sessionId);
   };
+  /** Nobody asks any more for what has ended long ago, or before many others. */
+  const forgetOld = () => {
+    const since = performance.now() - limits.rememberedMs;
+    for (const sessionId of [...sessions.keys()]) {
+      const ended = list(sessionId).filter((job) => !isRunning(job));
+      const kept = ended.slice(-limits.remembered).filter((job) => (job.endedAt() ?? 0) > since);
+      for (const job of ended) if (!kept.includes(job)) forget(sessionId, job.id);
+    }
+  };
   return {
-    start(sessionId, command, launch, signal) {
-      const running = list(sessionId).filter(isRunning).length;
-      if (running >= MAX_JOBS_OF_SESSION || all().filter(isRunning).length >= MAX_JOBS) return null;
+    start(wanted) {
+      const { sessionId } = wanted;
+      forgetOld();
+      if (list(sessionId).filter(isRunning).length >= limits.ofSession) return null;
+      const running = all().filter(isRunning);
+      if (running.length >= limits.ofProcess) {
+        const dispensable = mostDispensable(running);
+        if (!dispensable) return null;
+        void dispensable.kill();
+      }
       started += 1;
-      const job = startJob(`job_${started}`, command, launch, signal);
-      const jobs = sessions.get(sessionId) ?? new Map<string, Job>();
-      sessions.set(sessionId, jobs.set(job.id, job));
-      const ended = list(sessionId).filter((one) => !isRunning(one));
-      for (const old of ended.slice(0, -REMEMBERED_JOBS)) forget(sessionId, old.id);
+      const job = startJob(`job_${started}`, wanted);
+      sessions.set(sessionId, (sessions.get(sessionId) ?? new Map()).set(job.id, job));
       return job;
     },
     find: (sessionId, jobId) => sessions.get(sessionId)?.get(jobId) ?? null,
@@ -88,9 +136,22 @@ export function createJobs(): Jobs {
   };
 }
 
-function startJob(id: string, command: string, launch: Launch, signal: AbortSignal): Job {
+/** Whoever leaves many commands behind is the one whose oldest goes; null where all are waited for. */
+function mostDispensable(running: readonly StartedJob[]): StartedJob | null {
+  const left = Map.groupBy(
+    running.filter((job) => !job.isAwaited()),
+    ({ place }) => place,
+  );
+  const [most] = [...left.values()].sort((one, other) => other.length - one.length);
+  return most?.[0] ?? null;
+}
+
+function startJob(id: string, { place, command, launch, signal }: NewJob): StartedJob {
   const stop = new AbortController();
   const unread = new UnreadOutput(MAX_UNREAD_LENGTH);
+  const startedAt = performance.now();
+  let endedAt: number | null = null;
+  let awaited = true;
   let end: CommandEnd | null = null;
   let woken = Promise.withResolvers<void>();
   const wake = () => {
@@ -104,11 +165,13 @@ function startJob(id: string, command: string, launch: Launch, signal: AbortSign
   const ended = launch(AbortSignal.any([stop.signal, signal]), onOutput).then(
     (how) => {
       end = how;
+      endedAt = performance.now();
       wake();
       return how;
     },
     (error: unknown) => {
       end = { reason: 'exited', exitCode: null, signalName: null };
+      endedAt = performance.now();
       wake();
       throw error;
     },
@@ -117,8 +180,15 @@ function startJob(id: string, command: string, launch: Launch, signal: AbortSign
   ended.catch(() => undefined);
   return {
     id,
+    place,
     command,
     end: () => end,
+    ageMs: () => (endedAt ?? performance.now()) - startedAt,
+    endedAt: () => endedAt,
+    isAwaited: () => awaited,
+    leave() {
+      awaited = false;
+    },
     ended,
     takeUnread: () => unread.take(),
     async news(withinMs, waiting) {
