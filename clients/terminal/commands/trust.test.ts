@@ -1,5 +1,14 @@
 /** Trust, as a person gives and takes it: at a terminal, in a script, and after the file has changed. */
-import { appendFileSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
@@ -140,6 +149,34 @@ test('a run asks before it begins: with no it goes on without, with yes all of t
   expect(screen).not.toContain('does not count');
   expect(code).toBe(0);
   expect(await states(person)).toMatchObject({ 'service.json': 'there' });
+});
+
+test('a run says why trust that was given cannot be kept, and goes on without it', async () => {
+  const person = testHome();
+  person.write('project/service.json', server);
+  const folder = join(person.home, '.local/share/service');
+  mkdirSync(folder, { recursive: true });
+  chmodSync(folder, 0o777);
+  const terminal = await atTerminal(person, 'run', 'hello');
+  await terminal.shows('[y/N]');
+  await terminal.press('y');
+  const { screen, code } = await terminal.end();
+  expect(screen).toMatch(/Others than you may .* in the folder that keeps trust\.\s+Run: chmod 700/);
+  expect(screen).toContain('mcp does not count');
+  expect(code).toBe(0);
+});
+
+test('with --json too a person is shown what they are asked about, and the answer of the program is JSON alone', async () => {
+  const person = testHome();
+  person.write('project/service.json', guard);
+  const answer = join(person.home, 'answer.json');
+  const words = ['sh', '-c', 'exec "$0" trust --json >"$1"', launcher, answer];
+  const terminal = await openTestTerminal(words, { cwd: person.project, environment: person.environment });
+  expect(await terminal.shows('[y/N]')).toContain('./guard.sh --all');
+  await terminal.press('y');
+  expect((await terminal.end()).code).toBe(0);
+  expect(JSON.parse(readFileSync(answer, 'utf8'))).toMatchObject([{ sections: [{ pointer: '/hooks' }] }]);
+  expect(await person.service(['trust', '--json'])).toMatchObject({ code: 0, stdout: '[]\n', stderr: '' });
 });
 
 test('without a terminal nothing is asked and nothing is trusted; the review is printed and the exit code is 3', async () => {

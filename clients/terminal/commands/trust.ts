@@ -2,13 +2,14 @@
 import { createHash } from 'node:crypto';
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import type { SettingsPlaces, TrustEntry } from '../../../server/config/config.ts';
+import type { SettingsError, SettingsPlaces, TrustEntry } from '../../../server/config/config.ts';
 import { canAsk } from '../ask.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { localTime } from '../local-time.ts';
 import { displayPath, isTerminal, notice, print, printJson, printTable } from '../output.ts';
 import { currentPlaces, currentSettings } from '../places.ts';
 import { askTrust, type ReviewedFile, recordReviewed, reviewProject, showReview } from '../project-trust.ts';
+import { noticeDiagnostics } from '../settings-notices.ts';
 
 /** As they come from the command line. */
 interface TrustOptions {
@@ -33,15 +34,18 @@ export async function offerTrust(places: SettingsPlaces): Promise<void> {
   if (!canAsk()) return;
   const { loadSettings, TrustStoreError } = await import('../../../server/config/config.ts');
   const loaded = await loadSettings(places);
-  try {
-    const open = (await reviewProject(loaded)).filter(({ layer }) => !layer.trusted);
-    if (open.length === 0) return;
-    for (const file of open) showReview(file, process.stderr);
-    await recordReviewed(loaded, (await askTrust(open)) ?? []);
-  } catch (error) {
-    // Where trust cannot be kept, the run goes on without, and the warnings of the settings say why.
+  // Where trust cannot be kept, the run goes on without.
+  const notKept = (tell: (error: SettingsError) => void) => (error: unknown) => {
     if (!(error instanceof TrustStoreError)) throw error;
-  }
+    tell(error);
+  };
+  // The warnings of the settings say why a store that is there cannot be believed.
+  const files = await reviewProject(loaded).catch(notKept(() => undefined));
+  const open = files?.filter(({ layer }) => !layer.trusted) ?? [];
+  if (open.length === 0) return;
+  for (const file of open) showReview(file, process.stderr);
+  const trusted = (await askTrust(open)) ?? [];
+  await recordReviewed(loaded, trusted).catch(notKept(({ diagnostics }) => noticeDiagnostics(diagnostics)));
 }
 
 async function trustProject(options: TrustOptions): Promise<void> {
@@ -49,7 +53,9 @@ async function trustProject(options: TrustOptions): Promise<void> {
   const files = await reviewProject(loaded);
   const open = files.filter(({ layer }) => !layer.trusted);
   if (open.length === 0) return sayNothingToTrust(files, options);
-  if (!options.json) for (const file of open) showReview(file, process.stdout);
+  // What is asked about is shown first, where the answer of a program does not stand.
+  const stream = options.json ? process.stderr : process.stdout;
+  if (!options.json || (!options.yes && canAsk())) for (const file of open) showReview(file, stream);
   const trusted = options.yes ? open : await askTrust(open);
   if (trusted === null) {
     if (options.json) printJson(open.map(describe));
