@@ -24,9 +24,8 @@ export function toModelMessages(
   atWork?: string,
   unread: Unread = 'told',
 ): ModelMessage[] {
-  const shown = stored.filter(
-    (message, index) => !message.excluded && !wasAskedAgain(message, stored.slice(index + 1), atWork),
-  );
+  const anew = givenAnew(stored, atWork);
+  const shown = stored.filter((message) => !message.excluded && !anew.has(message));
   const at = shown.findLastIndex(({ summary }) => summary);
   const summary = shown[at];
   if (!summary) return spoken(shown, unread);
@@ -90,12 +89,21 @@ function countOf({ usage, stop_reason }: Spoken): { readonly tokens?: number } {
   return tokens > 0 ? { tokens } : {};
 }
 
-/** An answer that a process left unfinished when it died; one that a person stopped is the last word of its run. */
-function wasAskedAgain(message: Spoken, later: readonly Spoken[], atWork: string | undefined): boolean {
-  if (message.role !== 'assistant' || message.stop_reason !== 'interrupted' || message.run_id === null)
-    return false;
-  if (message.run_id === atWork) return true;
-  return later.some(({ role, run_id }) => role === 'assistant' && run_id === message.run_id);
+/**
+ * The beginnings of answers that a process left unfinished when it died, and whose run has then answered again, or is
+ * about to. One that a person stopped is the last word of its run.
+ */
+function givenAnew(messages: readonly Spoken[], atWork: string | undefined): ReadonlySet<Spoken> {
+  const found = new Set<Spoken>();
+  const answering = new Set([atWork]);
+  // From the end, so that each message is looked at once.
+  for (const message of messages.toReversed()) {
+    const { role, run_id, stop_reason } = message;
+    if (role !== 'assistant' || run_id === null) continue;
+    if (stop_reason === 'interrupted' && answering.has(run_id)) found.add(message);
+    answering.add(run_id);
+  }
+  return found;
 }
 
 /** Those of our own tools come first; those that a caller carried out come with its next query. */

@@ -1,0 +1,41 @@
+/** What of the stored messages a model is shown. */
+import { expect, test } from 'vitest';
+import type { Message } from '../../contract/api.ts';
+import { cpuMsOf } from '../../test-cpu.ts';
+import { toModelMessages } from './conversation.ts';
+
+function said(
+  role: Message['role'],
+  text: string,
+  run_id: string | null,
+  stop_reason: Message['stop_reason'],
+) {
+  return { role, parts: [{ type: 'text' as const, text }], run_id, stop_reason };
+}
+
+const asked = (run_id: string | null) => said('user', 'Go on.', run_id, null);
+const broken = (run_id: string | null) => said('assistant', 'The begin', run_id, 'interrupted');
+const whole = (run_id: string | null) => said('assistant', 'The whole', run_id, 'end_turn');
+
+test.each([
+  ['one that the same run has given anew is left out', [asked('a'), broken('a'), whole('a')], undefined, 2],
+  ['each of several, and the last one stays', [asked('a'), broken('a'), broken('a')], undefined, 2],
+  ['one that its run is about to give anew is left out', [asked('a'), broken('a')], 'a', 1],
+  ['one that was stopped stays', [asked('a'), broken('a'), asked('b'), whole('b')], undefined, 4],
+  ['one of no run stays', [asked(null), broken(null), whole(null)], undefined, 3],
+])('of the beginnings of answers, %s', (_, stored, atWork, count) => {
+  expect(toModelMessages(stored, atWork)).toHaveLength(count);
+});
+
+test('a long conversation costs each message once', async () => {
+  const costOf = async (count: number) => {
+    const stored = Array.from({ length: count }, (_, index) =>
+      (index % 2 ? whole : asked)(`run_${index >> 1}`),
+    );
+    const costs = [];
+    for (let times = 0; times < 5; times += 1) costs.push(await cpuMsOf(() => toModelMessages(stored)));
+    return Math.min(...costs);
+  };
+  const short = await costOf(10_000);
+  expect((await costOf(40_000)) / short).toBeLessThan(10);
+});
