@@ -188,6 +188,17 @@ describe.each(ways)('with $model, streamed: $stream', (way) => {
     for (const id of ids('tool_use', 'id')) expect(told.split(`"${id}"`).length - 1).toBe(2);
   });
 
+  test('do not hide from the client that its own call was cut off by the largest size of the answer', async () => {
+    const tools = [{ name: 'get_weather', input_schema: { type: 'object' } }];
+    const cut = { name: 'get_weather', arguments: '{}' };
+    await upstream.script([
+      looks,
+      { when: { step: 1 }, reply: { tool_calls: [cut], stop_reason: 'max_tokens' } },
+    ]);
+    const asked = { ...way, ...inSession(await newSession(allow('ls'))) };
+    expect((await ask(asked, { ...user('Look'), tools })).stopReason).toBe('max_tokens');
+  });
+
   test('are none in a session that allows none, nor without a session', async () => {
     await upstream.script([{ reply: { text: 'Hello.' } }]);
     await ask({ ...way, ...inSession(await newSession()) }, user('Hi'));

@@ -111,7 +111,9 @@ async function takeSteps(scope: RunScope, log: EventLog, progress: Progress): Pr
   for (;;) {
     if (scope.signal.aborted) return 'interrupted';
     if (progress.pending.length > 0) {
-      if (await carryOut(scope, log, progress)) return 'tool_use';
+      const { stopReason } = progress;
+      // A client must not take for a whole call what the end of the answer has cut off.
+      if (await carryOut(scope, log, progress)) return stopReason === 'max_tokens' ? stopReason : 'tool_use';
     } else if (progress.stopReason !== null) return progress.stopReason;
     else {
       const limit = await beforeStep(scope, log, progress);

@@ -37,6 +37,10 @@ export async function prepareCall(
 ): Promise<CallWork> {
   const record = progress.records.get(asked.id);
   if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
+  if (isCutOff(progress, asked)) {
+    await callStart(scope, log, asked, record !== undefined).tell();
+    return () => finish(log, toResult(asked, cutOff));
+  }
   if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked))
     return () => finish(log, interruptedResult(asked.id, asked.name));
   const verdict = await askHooks(scope, log, asked);
@@ -59,6 +63,21 @@ export async function prepareCall(
     return finish(log, unclear ? interruptedResult(call.id, call.name) : toResult(call, output));
   };
 }
+
+/**
+ * Whether the answer ended within the arguments of this call: what there is of them is not what the model meant, and is read
+ * as none. One whose arguments are complete is carried out, although the answer had to end behind it.
+ */
+function isCutOff({ stopReason, answer }: Progress, { id, input }: ToolUse): boolean {
+  const last = answer.at(-1);
+  const isLast = last?.type === 'tool_use' && last.id === id;
+  return stopReason === 'max_tokens' && isLast && Object.keys(input).length === 0;
+}
+
+const cutOff = refusal(
+  'The call was not made: the answer reached its largest size within the arguments. Call again with less at once, ' +
+    'for example by writing a long file in parts.',
+);
 
 async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
   await log.push({
