@@ -104,6 +104,23 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     expect((await sent()).at(-1)).toContain('And a cake.');
   });
 
+  test('what a summary has used that breaks off, or comes empty, counts as well', async () => {
+    const { when, reply } = summaries;
+    const usedAfter = async (broken: object) => {
+      const first = { when, times: 1, reply: { text: 'They want bread and butter.', chunk_size: 4 } };
+      const rules = [{ ...first, ...broken }, { when, reply }, step(7960, { last_user: '^Bake' }), done];
+      await upstream.script(rules);
+      const { ask } = await modelRuntime(upstream, { type, models: small });
+      const { usage, cost } = doneOf(await ask('Bake bread, please.'));
+      const used = usage.input_tokens + usage.output_tokens;
+      expect(cost).toBeCloseTo(used / 1_000_000, 9);
+      return used - (7960 + 50 + 100 + 5);
+    };
+    // Asked again, with an estimate of what was read and heard before.
+    expect(await usedAfter({ fail: { kind: 'cut', after_chunks: 6 } })).toBeGreaterThan(700 + 30 + 10);
+    expect(await usedAfter({ reply: { usage: { input: 700, output: 9 } } })).toBe(700 + 9);
+  });
+
   test('`options.disable_auto_summarize` keeps it as it is, also where the provider refuses it then', async () => {
     await upstream.script([
       summaries,

@@ -4,10 +4,11 @@ import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { ModelFailure } from '../models/model.ts';
 import { askPatiently } from '../models/model-patience.ts';
+import { addPart, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
 import type { Progress } from '../runs/progress.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { spend, spendingOf, usageUpdated } from '../runs/spending.ts';
-import { estimatePreamble, isCounted, isNearlyFull, tokensOf } from './context-use.ts';
+import { estimateInput, estimatePreamble, isCounted, isNearlyFull, tokensOf } from './context-use.ts';
 import { fromSummary } from './conversation.ts';
 import { summaryInstructions, summaryRequest } from './summary-request.ts';
 import { systemPrompt } from './system-prompt.ts';
@@ -63,10 +64,11 @@ export async function summarize(
   reason: Reason,
   wishes: string | null = null,
 ): Promise<void> {
-  const { text, spent } = await writeSummary(scope, log, progress, wishes);
-  if (scope.signal.aborted) return;
+  const draft = await writeSummary(scope, log, progress, wishes);
+  if (scope.signal.aborted) return await payFor(scope, progress, draft);
+  const text = textOf(draft);
   const facts = await scope.model.facts();
-  const spending = spendingOf(facts, spent);
+  const spending = spendingOf(facts, draft.finish?.usage);
   const parts: MessagePart[] = [{ type: 'text', text }];
   const id = newId('message');
   const conversation = fromSummary(text, await promptOf(scope));
@@ -113,36 +115,55 @@ async function usedOf(scope: RunScope, { conversation }: Progress): Promise<numb
   return used + estimatePreamble(await systemPrompt(scope, tools), tools);
 }
 
-/** What it writes is for the model, and not streamed: people read it as a message. */
+/** What it writes is for the model, and not streamed: people read it as a message. It is incomplete where the run was stopped. */
 async function writeSummary(
   scope: RunScope,
   log: EventLog,
-  { conversation }: Progress,
+  progress: Progress,
   wishes: string | null,
-) {
+): Promise<Draft> {
   const { signal } = scope;
   const attempt = async () => {
     const { contextWindow } = await scope.model.facts();
     const request = {
       ...scope.generation,
       system: summaryInstructions(wishes),
-      messages: summaryRequest(conversation, contextWindow),
+      messages: summaryRequest(progress.conversation, contextWindow),
       tools: [],
     };
-    let text = '';
-    for await (const part of scope.model.stream(request, signal)) {
-      if (part.type === 'text') text += part.text;
-      if (part.type === 'finish') return { text: requireText(text), spent: part.usage };
+    const draft = newDraft(scope.model.name);
+    draft.reads = estimateInput(request);
+    try {
+      for await (const part of scope.model.stream(request, signal)) addPart(draft, part);
+      if (!signal.aborted) requireText(draft);
+      return draft;
+    } catch (error) {
+      await payFor(scope, progress, draft);
+      throw error;
     }
-    return { text, spent: undefined };
   };
   const told = (data: RuntimeEvent) => log.push({ name: 'runtime', data });
   const { models: choice, patience } = scope;
   return askPatiently({ choice, patience, signal, attempt, hasBegun: () => false, told });
 }
 
-function requireText(text: string): string {
-  if (text.trim() !== '') return text.trim();
+/** The provider wants to be paid for what came to nothing, too. */
+async function payFor(scope: RunScope, progress: Progress, draft: Draft): Promise<void> {
+  const { usage, cost } = await unfinishedAnswer(draft, scope.model, 'interrupted');
+  if (usage.input_tokens + usage.output_tokens === 0) return;
+  await scope.transcript.addUsage(scope, { model: draft.model, usage, cost }, 'run');
+  spend(progress, { usage, cost });
+}
+
+function textOf({ parts }: Draft): string {
+  return parts
+    .flatMap((part) => (part.type === 'text' ? [part.text] : []))
+    .join('')
+    .trim();
+}
+
+function requireText(draft: Draft): void {
+  if (textOf(draft) !== '') return;
   throw new ModelFailure(
     'provider_failed',
     'replace',

@@ -52,7 +52,8 @@ export async function writeDraft(
   }
 }
 
-function addPart(draft: Draft, part: ModelPart): void {
+/** What the model has said next. */
+export function addPart(draft: Draft, part: ModelPart): void {
   const last = draft.parts.at(-1);
   if (part.type === 'text' || part.type === 'reasoning') draft.bytes += Buffer.byteLength(part.text);
   if (part.type === 'tool_input') draft.bytes += Buffer.byteLength(part.json);
