@@ -150,7 +150,8 @@ export const states: Readonly<Record<string, (server: ExampleServer) => Promise<
     const { text } = answerOf<FileText>('getFileText');
     await server.withDatabase(async (database) => {
       const row = await database.read('installation', (sql) => sql('files').where({ id }).first());
-      const bytes = { organizationId: row.organization_id, sha256, parser: parserOf(filename) };
+      const parser = parserOf({ name: filename, charset: null });
+      const bytes = { organizationId: row.organization_id, sha256, parser };
       const content = { mediaType: 'text/plain', text, blocks: [], pages: null };
       await extractedTexts({ database, clock: systemClock }).keep(bytes, content, text.length);
     });

@@ -4,7 +4,7 @@ import { Problem } from '../problem.ts';
 import { positionsIn } from './chunking/positions.ts';
 import type { FoundFile, KeptTexts } from './ingestion-ports.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
-import { parserOf } from './parsing/parse-names.ts';
+import { type DocumentClaims, parserOf } from './parsing/parse-names.ts';
 import type { ParsedDocument } from './parsing/parsed-document.ts';
 import type { Parsers } from './parsing/parsers.ts';
 
@@ -75,8 +75,8 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
     async find(fileId, wanted) {
       const found = await file(fileId);
       if (!found) throw new Problem('not_found', 'The file was deleted meanwhile.');
-      const { organizationId, sha256, filename } = found;
-      const bytes = { organizationId, sha256, parser: parserOf(filename) };
+      const { organizationId, sha256 } = found;
+      const bytes = { organizationId, sha256, parser: parserOf(claimsOf(found)) };
       const kept = await texts.find<ParsedDocument>(bytes);
       if (kept) return toText(kept.content, wanted);
       const name = Object.values(bytes).join(' ');
@@ -99,10 +99,15 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
         'too_large',
         `Only files of at most ${mostBytes / 1024 / 1024} MB are read; save it in parts.`,
       );
-    const { document } = await parsers.parse(contentOf(found), found.filename, null, stopping.signal);
+    const { document } = await parsers.parse(contentOf(found), claimsOf(found), null, stopping.signal);
     await texts.keep(bytes, document, charactersOf(document));
     return document;
   }
+}
+
+/** Of an upload nothing is kept that says how it is encoded. */
+function claimsOf({ filename }: FoundFile): DocumentClaims {
+  return { name: filename, charset: null };
 }
 
 /** Opened once there is a process that reads it: a storage gives up who takes nothing for long. */

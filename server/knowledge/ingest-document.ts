@@ -55,14 +55,14 @@ async function read<Item extends IngestedItem>(
   { records, texts, parsers }: IngestDocumentOptions<Item>,
   signal: AbortSignal,
 ): Promise<ReadDocument> {
-  const bytes = { organizationId: item.organizationId, sha256: source.sha256, parser: parserOf(source.name) };
+  const bytes = { organizationId: item.organizationId, sha256: source.sha256, parser: parserOf(source) };
   const kept = await texts.find<ParsedDocument>(bytes);
   if (kept) {
     await records.reach(item, 'chunk');
     const chunks = await parsers.chunk(kept.content, item.chunking, signal);
     return { textId: kept.id, document: kept.content, chunks };
   }
-  const { document, chunks } = await parsers.parse(await source.read(), source.name, item.chunking, signal);
+  const { document, chunks } = await parsers.parse(await source.read(), source, item.chunking, signal);
   const textId = await texts.keep(bytes, document, codePoints(document.text));
   return { textId, document, chunks };
 }

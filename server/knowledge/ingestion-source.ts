@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
 import { OutboundError, type OutboundFetch, outboundSentence } from '../outbound/outbound.ts';
+import { charsetOf } from '../text-encoding.ts';
 import type { FoundFile, IngestedItem } from './ingestion-ports.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
+import type { DocumentClaims } from './parsing/parse-names.ts';
 
-export interface SourceBytes {
-  /** Of which kinds of text are told from each other. */
-  readonly name: string;
+export interface SourceBytes extends DocumentClaims {
   readonly size: number;
   readonly sha256: string;
   read(): Promise<AsyncIterable<Uint8Array>>;
@@ -29,7 +29,7 @@ export async function openSource(
   { file, fetch }: SourceOptions,
   signal: AbortSignal,
 ): Promise<SourceBytes> {
-  if (source.kind === 'text') return ofBytes(source.text, 'text.md');
+  if (source.kind === 'text') return ofBytes(source.text, { name: 'text.md', charset: 'utf-8' });
   if (source.kind === 'url') return fetched(source.url, fetch, signal);
   const found = source.fileId === null ? null : await file(source.fileId);
   if (!found)
@@ -37,12 +37,12 @@ export async function openSource(
       'file_missing',
       'The file was deleted; upload it again, and add it to the corpus.',
     );
-  return { ...found, name: found.filename, read: () => found.read() };
+  return { ...found, name: found.filename, charset: null, read: () => found.read() };
 }
 
-function ofBytes(bytes: Uint8Array, name: string): SourceBytes {
+function ofBytes(bytes: Uint8Array, claims: DocumentClaims): SourceBytes {
   const sha256 = createHash('sha256').update(bytes).digest('hex');
-  return { name, size: bytes.length, sha256, read: async () => pieces(bytes) };
+  return { ...claims, size: bytes.length, sha256, read: async () => pieces(bytes) };
 }
 
 const pieceBytes = 1024 * 1024;
@@ -59,7 +59,8 @@ async function fetched(url: string, fetch: OutboundFetch, signal: AbortSignal): 
     });
     if (!response.ok) throw refused(url, response.status);
     const bytes = new Uint8Array(await response.arrayBuffer());
-    return ofBytes(bytes, nameOf(response.url || url, response.headers.get('content-type') ?? ''));
+    const type = response.headers.get('content-type') ?? '';
+    return ofBytes(bytes, { name: nameOf(response.url || url, type), charset: charsetOf(type) });
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof ParseFailure) throw error;

@@ -159,6 +159,42 @@ test('a failed document is taken in when its job is retried; one that succeeded 
   }
 });
 
+test('a page is read in the encoding that its server says, also where the server says it later', async () => {
+  const corpus = await newCorpus();
+  let type = 'text/html; charset=Windows-1251';
+  const hello = Buffer.concat([Buffer.from('<p>'), Buffer.from('cff0e8e2e5f2', 'hex')]);
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': type }).end(hello);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  const textOf = async (path: string) => {
+    const job = await add(corpus, { urls: [`http://127.0.0.1:${port}/${path}`] });
+    expect(job).toMatchObject({ status: 'completed' });
+    const query = 'Привет Ïðèâåò';
+    const { body } = await ask('POST', `${corpus}/search`, { query, mode: 'keyword' });
+    return body.data.find((found: Json) => found.document_id === job.items[0].document_id)?.text;
+  };
+  try {
+    expect(await textOf('one')).toBe('Привет');
+    type = 'text/html; charset=klingon';
+    expect(await textOf('two')).toBe('Ïðèâåò');
+    // The bytes are those that were read before.
+    type = 'text/html; charset="windows-1251"';
+    expect(await textOf('two')).toBe('Привет');
+  } finally {
+    server.close();
+  }
+});
+
+test('a text that is given is read as it came, whatever it says of itself', async () => {
+  const corpus = await newCorpus();
+  const text = '<html><head><meta charset="windows-1251"></head><body>Привет';
+  await add(corpus, { texts: [{ title: 'Source', text }] });
+  const { body } = await ask('POST', `${corpus}/search`, { query: 'Привет', mode: 'keyword' });
+  expect(body.data.map((passage: Json) => passage.text)).toEqual(['Привет']);
+});
+
 test('what is cancelled is not waited for: its request is given up, and a retry begins at once', async () => {
   const corpus = await newCorpus();
   const [asked, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -1,11 +1,18 @@
-/** What the name of a file tells: which kind of text it is, if it is text. */
+/** What is said of a document besides its bytes: its name tells which kind of text it is, if it is text. */
+
+export interface DocumentClaims {
+  readonly name: string;
+  /** In which encoding it is, by whoever sent it; null where nobody said. */
+  readonly charset: string | null;
+}
 
 /** Raised whenever a parser reads something else from the same bytes: what it had read before is then read anew. */
-const version = 1;
+const version = 2;
 
-/** Names what reads a file of that name, so that what it read is found again. */
-export function parserOf(name: string): string {
-  return `${version}:${textKindOf(name)}`;
+/** Names what reads a file of which that is said, so that what it read is found again. */
+export function parserOf({ name, charset }: DocumentClaims): string {
+  const kind = `${version}:${textKindOf(name)}`;
+  return charset === null ? kind : `${kind}:${charset}`;
 }
 
 export type TextKind = 'markdown' | 'html' | 'csv' | 'code' | 'text';

@@ -1,10 +1,12 @@
 /** Which parser reads a file: told by its bytes; its name only tells kinds of text from each other. */
+import { isUtf8 } from 'node:buffer';
+import { readAs, readAsClaimed } from '../../text-encoding.ts';
 import { openArchive } from './archive.ts';
 import { parseCsv } from './csv.ts';
 import { parseHtml } from './html.ts';
 import { markdownBlocks } from './markdown.ts';
 import { ParseFailure } from './parse-failure.ts';
-import { type TextKind, textKindOf } from './parse-names.ts';
+import { type DocumentClaims, type TextKind, textKindOf } from './parse-names.ts';
 import { type Block, cleaned, mostCharacters, type ParsedDocument } from './parsed-document.ts';
 import { parsePdf } from './pdf.ts';
 import { paragraphsOf } from './plain-text.ts';
@@ -14,18 +16,18 @@ import { parseSpreadsheet } from './spreadsheet.ts';
 import { tooLong } from './text-builder.ts';
 import { parseWord } from './word.ts';
 
-export async function parse(bytes: Uint8Array, name: string): Promise<ParsedDocument> {
-  const parsed = await parsedBy(bytes, name);
+export async function parse(bytes: Uint8Array, claims: DocumentClaims): Promise<ParsedDocument> {
+  const parsed = await parsedBy(bytes, claims);
   if (parsed.text.trim() !== '') return parsed;
   throw new ParseFailure('empty', 'There is no text in it: a scan has to go through text recognition first.');
 }
 
-async function parsedBy(bytes: Uint8Array, name: string): Promise<ParsedDocument> {
+async function parsedBy(bytes: Uint8Array, claims: DocumentClaims): Promise<ParsedDocument> {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 1024));
   if (head.includes('%PDF-')) return parsePdf(bytes);
   if (head.subarray(0, 4).equals(zipMark)) return parseOffice(bytes);
   if (head.subarray(0, 8).equals(compoundMark)) throw refusedCompound(bytes);
-  return parseText(textOf(bytes), name);
+  return parseText(textOf(bytes, claims), claims.name);
 }
 
 const zipMark = Buffer.from([0x50, 0x4b, 0x03, 0x04]);
@@ -53,27 +55,28 @@ function refusedCompound(bytes: Uint8Array): ParseFailure {
       );
 }
 
-function textOf(bytes: Uint8Array): string {
+function textOf(bytes: Uint8Array, claims: DocumentClaims): string {
   if (bytes.length > mostCharacters * 4) throw tooLong();
-  const text = decoded(bytes);
+  const text = decoded(bytes, claims);
   if (text.length > mostCharacters) throw tooLong();
   return cleaned(text);
 }
 
-function decoded(bytes: Uint8Array): string {
-  const [first, second] = bytes;
-  if (first === 0xff && second === 0xfe) return new TextDecoder('utf-16le').decode(bytes);
-  if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be').decode(bytes);
+function decoded(bytes: Uint8Array, { name, charset }: DocumentClaims): string {
+  const start = Buffer.from(bytes.subarray(0, 1000)).toString('latin1');
+  const claimed = readAsClaimed(bytes, { charset, isPage: kindOf(start, name) === 'html' });
+  if (claimed?.encoding.startsWith('utf-16')) return claimed.text;
   if (bytes.subarray(0, 65_536).includes(0)) throw noText();
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    // Text of old programs: any byte is a letter there, so that what is no text has to be told by its control characters.
-    const text = new TextDecoder('windows-1252').decode(bytes);
-    const controls = text.slice(0, 65_536).match(/[^\P{Cc}\t\n\r\f\v]/gu)?.length ?? 0;
-    if (controls > Math.min(text.length, 65_536) / 100) throw noText();
-    return text;
-  }
+  const isUnicode = isUtf8(bytes);
+  const { text } = claimed ?? readAs(isUnicode ? 'utf-8' : 'windows-1252', bytes);
+  // In encodings of old programs any byte is a letter, so that what is no text has to be told by its control characters.
+  if (!isUnicode && controlsIn(text.slice(0, 65_536)) > 0.01) throw noText();
+  return text;
+}
+
+/** How many of its characters are some that no text has. */
+function controlsIn(text: string): number {
+  return (text.match(/[^\P{Cc}\t\n\r\f\v]/gu)?.length ?? 0) / text.length;
 }
 
 function noText(): ParseFailure {
@@ -92,10 +95,14 @@ const mediaTypes: Readonly<Record<TextKind, string>> = {
 };
 
 function parseText(text: string, name: string): ParsedDocument {
-  const kind = /^\s*(<!doctype html|<html[\s>])/i.test(text.slice(0, 1000)) ? 'html' : textKindOf(name);
+  const kind = kindOf(text, name);
   if (kind === 'html') return parseHtml(text);
   if (kind === 'csv') return parseCsv(text);
   return { mediaType: mediaTypes[kind], text, blocks: blocksOf(text, kind), pages: null };
+}
+
+function kindOf(text: string, name: string): TextKind {
+  return /^\s*(<!doctype html|<html[\s>])/i.test(text.slice(0, 1000)) ? 'html' : textKindOf(name);
 }
 
 function blocksOf(text: string, kind: Exclude<TextKind, 'html' | 'csv'>): Block[] {

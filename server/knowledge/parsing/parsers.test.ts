@@ -34,8 +34,8 @@ async function* once(bytes: Uint8Array | string): AsyncGenerator<Uint8Array> {
   yield typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
 }
 
-const read = (bytes: Uint8Array | string, name: string, by = parsers) =>
-  by.parse(once(bytes), name, chunking, never);
+const read = (bytes: Uint8Array | string, name: string, by = parsers, charset: string | null = null) =>
+  by.parse(once(bytes), { name, charset }, chunking, never);
 
 const sections: TestSection[] = [
   {
@@ -110,6 +110,98 @@ test('text of old programs and with other line ends is read as what people see',
   expect(document.text).toBe('Café\nnaïve\n');
   const wide = await read(Buffer.from('\ufeffZwei Wörter', 'utf16le'), 'wide.txt');
   expect(wide.document.text).toBe('Zwei Wörter');
+});
+
+/** "Привет", as programs of Windows wrote it. */
+const cyrillic = Buffer.from('cff0e8e2e5f2', 'hex');
+const page = (head: string, body: Uint8Array | string) =>
+  Buffer.concat([Buffer.from(`<html><head>${head}</head><body><p>`), Buffer.from(body)]);
+
+const encoded: [string, string, string | null, Uint8Array, string][] = [
+  ['a page that says it itself', 'x.html', null, page('<meta charset="windows-1251">', cyrillic), 'Привет'],
+  [
+    'a page that says it as old ones do',
+    'unknown.bin',
+    null,
+    page("<META http-equiv='Content-Type' content='text/html; charset=cp1251'>", cyrillic),
+    'Привет',
+  ],
+  [
+    'XML that declares it',
+    'x.xml',
+    null,
+    Buffer.concat([Buffer.from("<?xml version='1.0' encoding='windows-1251'?>\n<a>"), cyrillic]),
+    "<?xml version='1.0' encoding='windows-1251'?>\n<a>Привет",
+  ],
+  ['what its server says', 'x.txt', 'windows-1251', cyrillic, 'Привет'],
+  ['Japanese', 'x.txt', 'shift_jis', Buffer.from('82b182f182c982bf82cd', 'hex'), 'こんにちは'],
+  ['Chinese', 'x.txt', 'gbk', Buffer.from('c4e3bac3', 'hex'), '你好'],
+  ['Korean', 'x.txt', 'euc-kr', Buffer.from('bec8b3e7', 'hex'), '안녕'],
+  ['UTF-16 without a mark', 'x.txt', 'utf-16le', Buffer.from('Wörter', 'utf16le'), 'Wörter'],
+  ['its server before itself', 'x.html', 'windows-1251', page('<meta charset="koi8-r">', cyrillic), 'Привет'],
+  ['its mark before its server', 'x.txt', 'windows-1251', Buffer.from('\ufeffПривет'), 'Привет'],
+  ['a name that nobody knows', 'x.html', null, page('<meta charset="klingon">', 'Привет'), 'Привет'],
+  [
+    'such a name for letters of old programs',
+    'x.html',
+    null,
+    page('<meta charset="klingon">', Buffer.from('Caf\xe9', 'latin1')),
+    'Café',
+  ],
+  [
+    'a page that still says what it was before, in a comment',
+    'x.html',
+    null,
+    page('<!-- <meta charset="koi8-r"> -->', 'Привет'),
+    'Привет',
+  ],
+  [
+    'text that tells of a page',
+    'x.md',
+    null,
+    Buffer.from('`<meta charset="koi8-r">` Привет'),
+    '`<meta charset="koi8-r">` Привет',
+  ],
+  [
+    'XML that was UTF-16 once',
+    'x.xml',
+    null,
+    Buffer.from('<?xml version="1.0" encoding="utf-16"?>\n<a>Привет'),
+    '<?xml version="1.0" encoding="utf-16"?>\n<a>Привет',
+  ],
+  [
+    'a server that says UTF-8 of everything',
+    'x.html',
+    'utf-8',
+    page('<meta charset="windows-1251">', cyrillic),
+    'Привет',
+  ],
+  ['such a server, of text', 'x.txt', 'utf-8', Buffer.from('Caf\xe9', 'latin1'), 'Café'],
+  [
+    'UTF-8 that broke at one place',
+    'x.txt',
+    'utf-8',
+    Buffer.concat([Buffer.from('Привет'), Buffer.from([0xff])]),
+    'Привет\ufffd',
+  ],
+  [
+    'UTF-8 whose letters were lost before',
+    'x.html',
+    'utf-8',
+    page('<meta charset="windows-1251">', 'It\ufffds lost'),
+    'It\ufffds lost',
+  ],
+];
+
+test.each(encoded)('%s is read in the encoding that is said', async (_what, name, charset, bytes, text) => {
+  expect((await read(bytes, name, parsers, charset)).document.text).toBe(text);
+});
+
+test('what is said to be text is still none where its bytes are not', async () => {
+  const bytes = Buffer.from(Array.from({ length: 3000 }, (_, at) => (at % 255) + 1));
+  await expect(read(bytes, 'x.txt', parsers, 'windows-1251')).rejects.toMatchObject({
+    code: 'unsupported_type',
+  });
 });
 
 const compound = Buffer.from([0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1]);
@@ -210,8 +302,8 @@ test('what nobody wants any more is stopped in its middle, and waits for nobody'
     sent.resolve();
   };
   const [first, second] = [new AbortController(), new AbortController()];
-  const reading = parsers.parse(long(), 'x.csv', chunking, first.signal);
-  const waiting = parsers.parse(once('# Next'), 'x.md', chunking, second.signal);
+  const reading = parsers.parse(long(), { name: 'x.csv', charset: null }, chunking, first.signal);
+  const waiting = parsers.parse(once('# Next'), { name: 'x.md', charset: null }, chunking, second.signal);
   second.abort(reason);
   await expect(waiting).rejects.toBe(reason);
   await sent.promise;

@@ -8,6 +8,7 @@ import type { Log } from '../../log.ts';
 import { processStat } from '../../process-stat.ts';
 import type { Chunk } from '../chunk.ts';
 import { ParseFailure } from './parse-failure.ts';
+import type { DocumentClaims } from './parse-names.ts';
 import type { ParsedDocument } from './parsed-document.ts';
 import type { ParsingAnswer, ParsingRequest } from './parsing-messages.ts';
 
@@ -21,7 +22,7 @@ export interface Parsers {
   /** Throws `ParseFailure`, or what reading the bytes throws. */
   parse(
     bytes: AsyncIterable<Uint8Array>,
-    name: string,
+    claims: DocumentClaims,
     chunking: Chunking | null,
     signal: AbortSignal,
   ): Promise<Parsed>;
@@ -126,8 +127,8 @@ export function createParsers({ processes, log, limits: given }: ParsersOptions)
     }
   };
   return {
-    parse: (bytes, name, chunking, signal) =>
-      work(requestsOf(bytes, { kind: 'parse', name, chunking }), signal),
+    parse: (bytes, { name, charset }, chunking, signal) =>
+      work(requestsOf(bytes, { kind: 'parse', claims: { name, charset }, chunking }), signal),
     chunk: async (document, chunking, signal) =>
       (await work(requestsOf([], { kind: 'chunk', document, chunking }), signal)).chunks,
     async close() {

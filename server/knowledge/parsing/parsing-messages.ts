@@ -1,12 +1,13 @@
 /** What the server and the processes that read documents for it say to each other. */
 import type { Chunking, IngestionErrorCode } from '../../contract/api.ts';
 import type { Chunk } from '../chunk.ts';
+import type { DocumentClaims } from './parse-names.ts';
 import type { ParsedDocument } from './parsed-document.ts';
 
 /** The bytes come first, in pieces; then what to do with them. */
 export type ParsingRequest =
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
-  | { readonly kind: 'parse'; readonly name: string; readonly chunking: Chunking | null }
+  | { readonly kind: 'parse'; readonly claims: DocumentClaims; readonly chunking: Chunking | null }
   | { readonly kind: 'chunk'; readonly document: ParsedDocument; readonly chunking: Chunking };
 
 export type ParsingAnswer =

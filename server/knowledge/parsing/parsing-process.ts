@@ -33,7 +33,7 @@ async function answerOf(
   request: Exclude<ParsingRequest, { kind: 'bytes' }>,
   bytes: Uint8Array,
 ): Promise<ParsingAnswer> {
-  const document = request.kind === 'chunk' ? request.document : await parse(bytes, request.name);
+  const document = request.kind === 'chunk' ? request.document : await parse(bytes, request.claims);
   const { chunking } = request;
   return { kind: 'done', document, chunks: chunking ? chunk(document, chunking) : [] };
 }

@@ -1,5 +1,6 @@
 // Makes text of what a server answered: its type, its character set, its markup.
 import { isUtf8 } from 'node:buffer';
+import { charsetOf, markedEncoding, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { convertHtml } from './html-conversion.ts';
 import { ToolInputError } from './tool.ts';
 
@@ -41,35 +42,14 @@ function mediaType({ type }: Page): string {
 function guessedType(body: Buffer): string {
   const start = body.subarray(0, 1024).toString('latin1').trimStart().toLowerCase();
   if (start.startsWith('<!doctype html') || start.startsWith('<html')) return 'text/html';
-  return !markedCharset(body) && body.subarray(0, 8192).includes(0)
+  return !markedEncoding(body) && body.subarray(0, 8192).includes(0)
     ? 'application/octet-stream'
     : 'text/plain';
 }
 
+/** Who says nothing, or what nobody knows, is taken to write UTF-8; a page that is no UTF-8, what browsers take it for. */
 function decoded({ body, type }: Page, media: string): string {
-  const named = /charset\s*=\s*["']?([\w:.-]+)/i.exec(type)?.[1];
-  // As browsers do, a page may say it itself, near its beginning; UTF-8 is recognised for whoever says nothing.
-  const start = body.subarray(0, 1024).toString('latin1');
-  const said =
-    /<meta[^>]+charset\s*=\s*["']?([\w:.-]+)/i.exec(start)?.[1] ??
-    /<\?xml[^>]+encoding=["']([\w:.-]+)/.exec(start)?.[1];
-  const marked = markedCharset(body);
-  const silent = isUtf8(body) || !htmlTypes.test(media) ? 'utf-8' : 'windows-1252';
-  return decoderOf(marked ?? named ?? said ?? silent).decode(body);
-}
-
-function markedCharset(body: Buffer): string | null {
-  if (body[0] === 0xff && body[1] === 0xfe) return 'utf-16le';
-  if (body[0] === 0xfe && body[1] === 0xff) return 'utf-16be';
-  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 'utf-8' : null;
-}
-
-function decoderOf(charset: string): InstanceType<typeof TextDecoder> {
-  try {
-    return new TextDecoder(charset);
-  } catch (error) {
-    // A character set that nobody knows: most of the letters are the same in all.
-    if (error instanceof RangeError) return new TextDecoder();
-    throw error;
-  }
+  const isPage = htmlTypes.test(media);
+  const silent = isUtf8(body) || !isPage ? 'utf-8' : 'windows-1252';
+  return (readAsClaimed(body, { charset: charsetOf(type), isPage }) ?? readAs(silent, body)).text;
 }
