@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Outbound } from '../../outbound/outbound.ts';
 import { defineTool, success } from './define-tool.ts';
 import { withNote } from './edit.ts';
-import { knownContent, saveFile } from './saved-file.ts';
+import { knownFile, saveFile } from './saved-file.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import { askServer, bodyOf, webUrl } from './web-request.ts';
 import {
@@ -39,7 +39,7 @@ export function downloadTool(rules: PathRules, outbound: Outbound): Tool {
       const url = webUrl(request.url);
       const path = await resolvePath(request.file_path, context.workspacePath);
       assertWritable(rules, path);
-      const before = await knownContent(path, context);
+      const before = await knownFile(path, context);
       return {
         permission: {
           action: 'download',

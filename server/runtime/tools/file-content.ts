@@ -147,7 +147,8 @@ export async function writeNew(
   }
 }
 
-async function keepOwnership(handle: FileHandle, stats: Stats): Promise<void> {
+/** Gives the file that takes the place of another its mode and, as far as this process may, its owner. */
+export async function keepOwnership(handle: FileHandle, stats: Stats): Promise<void> {
   const now = await handle.stat();
   if (now.uid !== stats.uid || now.gid !== stats.gid)
     await handle.chown(stats.uid, stats.gid).catch(unlessForbidden);

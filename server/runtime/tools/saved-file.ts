@@ -1,13 +1,13 @@
 /** Saves bytes that tools were given as a file: whole or not at all, and over nothing that the session has not seen. */
 import { createHash, randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { MAX_EDITABLE_BYTES, withFileLock } from './file-content.ts';
+import { keepOwnership, MAX_EDITABLE_BYTES, withFileLock } from './file-content.ts';
 import { type ToolContext, ToolInputError, type UnkeptContent } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
 
-/** Into a file beside the target, which then takes its place: no reader ever sees half of it. */
+/** Into a file beside the target, which then takes its place: no reader ever sees half of it. Mode and owner are kept. */
 export async function saveFile(
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   path: ResolvedPath,
@@ -16,15 +16,23 @@ export async function saveFile(
   const parent = await openParent(path);
   const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
   try {
-    const { content, sha256, size, mtimeMs } = await writeChunks(chunks, temporary, parent.handle);
-    return await withFileLock(path, async () => {
-      const before = await knownContent(path, context);
-      context.signal.throwIfAborted();
-      await context.recordChange({ path: path.real, before, after: content });
-      await rename(temporary, parent.entry(basename(path.real)));
-      context.files.remember(path.real, { sha256, mtimeMs });
-      return { bytes: size, note: await context.noteAfterChange(path.real) };
-    });
+    // All through this one: whoever may write to the folder can put a link to another file under the name.
+    const handle = await openNew(temporary);
+    try {
+      await giveToOwnerOf(parent.handle, handle);
+      const { content, sha256, size, mtimeMs } = await writeChunks(chunks, handle);
+      return await withFileLock(path, async () => {
+        const before = await knownFile(path, context);
+        context.signal.throwIfAborted();
+        if (before) await keepOwnership(handle, before.stats);
+        await context.recordChange({ path: path.real, before: before?.content ?? null, after: content });
+        await rename(temporary, parent.entry(basename(path.real)));
+        context.files.remember(path.real, { sha256, mtimeMs });
+        return { bytes: size, note: await context.noteAfterChange(path.real) };
+      });
+    } finally {
+      await handle.close();
+    }
   } finally {
     // After the rename it is not there any more.
     await rm(temporary, { force: true });
@@ -40,21 +48,17 @@ interface StoredContent {
   readonly mtimeMs: number;
 }
 
+function openNew(at: string): Promise<FileHandle> {
+  return open(at, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o666);
+}
+
 async function writeChunks(
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-  at: string,
-  folder: FileHandle,
+  handle: FileHandle,
 ): Promise<StoredContent> {
-  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-  const handle = await open(at, flags, 0o666);
-  try {
-    await giveToOwnerOf(folder, handle);
-    for await (const chunk of chunks) await handle.appendFile(chunk);
-    await handle.sync();
-    return await storedContent(handle);
-  } finally {
-    await handle.close();
-  }
+  for await (const chunk of chunks) await handle.appendFile(chunk);
+  await handle.sync();
+  return storedContent(handle);
 }
 
 async function storedContent(handle: FileHandle): Promise<StoredContent> {
@@ -74,11 +78,13 @@ async function storedContent(handle: FileHandle): Promise<StoredContent> {
   };
 }
 
-/** What lies at the path, which this session has to know: nothing is overwritten unseen. */
-export async function knownContent(
-  path: ResolvedPath,
-  context: ToolContext,
-): Promise<StoredContent['content'] | null> {
+interface KnownFile {
+  readonly content: StoredContent['content'];
+  readonly stats: Stats;
+}
+
+/** What lies at the path, which this session has to know: nothing is overwritten unseen. Null where nothing does. */
+export async function knownFile(path: ResolvedPath, context: ToolContext): Promise<KnownFile | null> {
   const stats = await lstat(path.real).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null;
     throw error;
@@ -93,7 +99,7 @@ export async function knownContent(
   const handle = await openForReading(path);
   try {
     const { content, sha256 } = await storedContent(handle);
-    if (sha256 === known.sha256) return content;
+    if (sha256 === known.sha256) return { content, stats: await handle.stat() };
   } finally {
     await handle.close();
   }

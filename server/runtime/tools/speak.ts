@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { withNote } from './edit.ts';
 import { askMedia, type MediaToolOptions, withWarnings } from './media-call.ts';
-import { knownContent, saveFile } from './saved-file.ts';
+import { knownFile, saveFile } from './saved-file.ts';
 import type { Tool } from './tool.ts';
 import { assertWritable, resolveAgain, resolvePath } from './workspace-path.ts';
 
@@ -35,7 +35,7 @@ export function speakTool({ media, config, rules }: MediaToolOptions): Tool {
       const model = media.find('speech', config, { voice, format });
       const path = await resolvePath(request.file_path, context.workspacePath);
       assertWritable(rules, path);
-      await knownContent(path, context);
+      await knownFile(path, context);
       return {
         permission: {
           action: 'execute',

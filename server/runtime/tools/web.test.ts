@@ -1,5 +1,6 @@
 // The tools that reach the web, against real servers on this machine.
-import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -130,6 +131,14 @@ let y = 2;</code></pre>
     expect(Buffer.byteLength(output.content)).toBeLessThan(101 * 1024);
     expect(Buffer.byteLength(output.content)).toBeGreaterThan(99 * 1024);
     expect(output.content).not.toContain('\ufffd');
+  });
+
+  test('reads a long page of UTF-8 as such, wherever a character is cut in two', async () => {
+    for (const start of ['<p>', '<p> ']) {
+      const page = start + 'ü'.repeat(1_100_000);
+      const server = await serve(page, { 'content-type': 'text/html' });
+      expect(await read(server.url)).toContain('üüü');
+    }
   });
 
   test('reads no more of a compressed bomb than of any long page', async () => {
@@ -273,6 +282,19 @@ describe('download', () => {
     await expect(download(server.url, workspace, { files })).rejects.toThrow('has changed');
     expect(readFileSync(join(workspace.path, 'files/a.bin'), 'utf8')).toBe('mine');
     expect(server.requests).toEqual([]);
+  });
+
+  test('keeps the mode of a file that it overwrites', async () => {
+    const server = await serve(bytes);
+    const workspace = testWorkspace();
+    const path = workspace.file('files/a.bin', 'mine');
+    const files = createFileMemory();
+    files.remember(path, { sha256: createHash('sha256').update('mine').digest('hex'), mtimeMs: 0 });
+    for (const mode of [0o754, 0o600]) {
+      chmodSync(path, mode);
+      expect((await download(server.url, workspace, { files })).is_error).toBe(false);
+      expect(statSync(path).mode & 0o777).toBe(mode);
+    }
   });
 
   test('overwrites nothing that came there while it was at work', async () => {
