@@ -66,7 +66,7 @@ function encodingOf(label: string | undefined): string | null {
  * Servers and templates say UTF-8 of whatever they are given. Where more letters beyond ASCII break than come out whole, it
  * is something else; a few broken ones are a fault of the text.
  */
-function isLegible({ encoding, text }: ReadText, bytes: Uint8Array): boolean {
+export function isLegible({ encoding, text }: ReadText, bytes: Uint8Array): boolean {
   if (!text.includes('\ufffd') || (encoding === 'utf-8' && isUtf8(bytes))) return true;
   let broken = 0;
   let whole = 0;

@@ -1,6 +1,5 @@
 // Makes text of what a server answered: its type, its character set, its markup.
-import { isUtf8 } from 'node:buffer';
-import { charsetOf, markedEncoding, readAs, readAsClaimed } from '../../text-encoding.ts';
+import { charsetOf, isLegible, markedEncoding, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { convertHtml } from './html-conversion.ts';
 import { ToolInputError } from './tool.ts';
 
@@ -47,9 +46,14 @@ function guessedType(body: Buffer): string {
     : 'text/plain';
 }
 
-/** Who says nothing, or what nobody knows, is taken to write UTF-8; a page that is no UTF-8, what browsers take it for. */
+/**
+ * Who says nothing, or what nobody knows, is taken to write UTF-8, whose last character may be cut in two; a page that is no
+ * UTF-8, what browsers take it for.
+ */
 function decoded({ body, type }: Page, media: string): string {
   const isPage = htmlTypes.test(media);
-  const silent = isUtf8(body) || !isPage ? 'utf-8' : 'windows-1252';
-  return (readAsClaimed(body, { charset: charsetOf(type), isPage }) ?? readAs(silent, body)).text;
+  const claimed = readAsClaimed(body, { charset: charsetOf(type), isPage });
+  if (claimed) return claimed.text;
+  const read = readAs('utf-8', body);
+  return isPage && !isLegible(read, body) ? readAs('windows-1252', body).text : read.text;
 }
