@@ -6,7 +6,7 @@ import { ServiceError } from '@service/client/errors';
 import { withService } from '../connection.ts';
 import { type Added, addFiles } from '../corpora/add-files.ts';
 import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
-import { filesBelow, nameFor } from '../corpora/local-files.ts';
+import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
 import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../run/progress.ts';
@@ -22,24 +22,32 @@ export async function addToCorpus(
   named: readonly string[],
   { name, json = false, server }: Wishes,
 ): Promise<void> {
-  const files = await filesBelow(named);
+  const { files, failed } = await filesBelow(named);
   const called = name ?? (await nameFor(named));
-  if (files.length === 0) throw new CommandFailure(`There is no file in ${named.join(', ')}.`);
+  if (files.length === 0) {
+    for (const one of failed) noticeFailed(one);
+    throw new CommandFailure(`There is no file in ${named.join(', ')} that can be read.`);
+  }
   const progress = !json && isTerminal(process.stderr) ? startProgress() : noProgress;
   const { corpus, ...result } = await withService(server, async (client) => {
     const chosen = await corpusCalled(client, called);
-    const added = await addFiles(client, chosen, files, progress.show).finally(progress.hide);
+    const added = await addFiles(client, chosen, files, progress).finally(progress.hide);
     const data = await whole(client, chosen, progress).finally(progress.hide);
-    return { ...added, corpus: data, words: await whyWordsAlone(client, data) };
+    return {
+      ...added,
+      failed: [...failed, ...added.failed],
+      corpus: data,
+      words: await whyWordsAlone(client, data),
+    };
   });
   if (json) printJson({ corpus, ...withoutWords(result) });
   else tell(corpus, result);
-  const broken = result.failed.filter(({ code }) => code !== unreadable);
+  const broken = result.failed.filter(({ code }) => code !== textless);
   if (broken.length > 0) throw new CommandFailure(`${counted(broken.length, 'file')} could not be taken in.`);
 }
 
 /** Files of which no text can be read, as pictures. */
-const unreadable = 'unsupported_type';
+const textless = 'unsupported_type';
 
 /** It is made where there is none. */
 async function corpusCalled(client: ServiceClient, name: string): Promise<Corpus> {
@@ -85,8 +93,7 @@ function withoutWords({ words: _, ...rest }: Told): Added {
 }
 
 function tell({ name, stats }: Corpus, { added, unchanged, failed, words }: Told): void {
-  for (const { file, message, code } of failed)
-    notice(`${file}: ${code === unreadable ? 'left out' : 'failed'}. ${message}`);
+  for (const one of failed) noticeFailed(one);
   const news = [
     `${added.length} read now`,
     ...(unchanged.length > 0 ? [`${unchanged.length} unchanged`] : []),
@@ -96,4 +103,8 @@ function tell({ name, stats }: Corpus, { added, unchanged, failed, words }: Told
   );
   if (words !== null) notice(`The documents are found by their words alone. ${words}`);
   if (isTerminal(process.stderr)) notice(`Ask: service run --corpus ${JSON.stringify(name)} "…"`);
+}
+
+function noticeFailed({ file, message, code }: FailedFile): void {
+  notice(`${file}: ${code === textless ? 'left out' : 'failed'}. ${message}`);
 }

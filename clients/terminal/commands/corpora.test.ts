@@ -1,8 +1,12 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { createServiceClient } from '@service/client';
+import { expect, onTestFinished, test } from 'vitest';
 import { makePdf } from '../../../server/knowledge/parsing/test-documents.ts';
 import { readServerSettings } from '../../../server/server-settings/server-settings.ts';
 import { startPostgres } from '../../../server/store/test-postgres.ts';
@@ -99,6 +103,102 @@ test('what has changed is read anew and takes the place of what was there; the r
     stdout: '',
     stderr: expect.stringContaining('There is no corpus called "work" here.'),
   });
+});
+
+test('the files of a folder never take the place of those of another folder of the same name', async () => {
+  const home = testHome();
+  const none = { variables: { SERVICE_MODELS_DIR: join(home.home, 'none') } };
+  const [ours, theirs] = ['ours', 'theirs'].map((one) => join(home.home, one, 'docs'));
+  home.write('ours/docs/notes.md', 'The coffee machine is cleaned on Fridays.\n');
+  home.write('theirs/docs/notes.md', 'The tea kettle is never cleaned.\n');
+  const add = (...folders: (string | undefined)[]) =>
+    home.service(['corpora', 'add', ...folders.map(String), '--json'], none);
+  expect(await add(ours, theirs)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(
+      `${ours}/notes.md and ${theirs}/notes.md would both be called docs/notes.md.`,
+    ),
+  });
+  for (const folder of [ours, theirs])
+    expect(JSON.parse((await add(folder)).stdout).added).toEqual(['docs/notes.md']);
+  home.write('ours/docs/notes.md', 'The coffee machine is cleaned on Mondays.\n');
+  expect(JSON.parse((await add(ours)).stdout)).toMatchObject({
+    corpus: { stats: { documents: 2 } },
+    added: ['docs/notes.md'],
+  });
+  expect(JSON.parse((await add(theirs)).stdout)).toMatchObject({
+    corpus: { stats: { documents: 2 } },
+    unchanged: ['docs/notes.md'],
+  });
+});
+
+/** Root reads everything, unless it gives that right up; null where it cannot. */
+const bound =
+  process.getuid?.() !== 0
+    ? []
+    : findProgram('setpriv', process.env.PATH, '/')
+      ? ['setpriv', '--bounding-set=-dac_override,-dac_read_search']
+      : null;
+
+test.skipIf(!bound)('what may not be read is told, and the rest is taken in', async () => {
+  const home = testHome();
+  const folder = writeHandbook(home);
+  chmodSync(home.write('handbook/closed.md', 'Nobody may read this.\n'), 0);
+  home.write('handbook/locked/notes.md', 'Nor this.\n');
+  chmodSync(join(folder, 'locked'), 0);
+  onTestFinished(() => chmodSync(join(folder, 'locked'), 0o700));
+  const variables = { SERVICE_MODELS_DIR: join(home.home, 'none') };
+  const [program = '', ...words] = [...(bound ?? []), launcher, 'corpora', 'add', folder, '--json'];
+  const place = { cwd: home.project, environment: { ...home.environment, ...variables } };
+  const { code, stdout, stderr } = await runToEnd(program, words, place);
+  expect(JSON.parse(stdout)).toMatchObject({
+    corpus: { stats: { documents: 3 } },
+    failed: [
+      { file: 'handbook/locked', code: 'unreadable', message: 'It cannot be read (EACCES).' },
+      { file: 'handbook/closed.md', code: 'unreadable', message: 'It cannot be read (EACCES).' },
+      { file: 'handbook/logo.png', code: 'unsupported_type' },
+    ],
+  });
+  expect([code, stderr]).toEqual([1, 'service: 2 files could not be taken in.\n']);
+});
+
+/** What stands in front of a server, and answers some calls itself. */
+async function proxyTo(url: string, refused: (call: string) => boolean): Promise<string> {
+  const proxy = createServer(async (request, response) => {
+    if (refused(`${request.method} ${request.url}`)) {
+      request.resume();
+      response.writeHead(500).end();
+      return;
+    }
+    const { host: _, connection: __, ...headers } = request.headers as Record<string, string>;
+    const chunks: Buffer[] = await request.toArray();
+    const body = chunks.length > 0 ? Buffer.concat(chunks) : null;
+    const answer = await fetch(`${url}${request.url}`, { method: request.method ?? '', headers, body });
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+    response.end(Buffer.from(await answer.arrayBuffer()));
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void proxy.close());
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+}
+
+test('files whose documents could not be begun do not stay on the server; those that must are named', async () => {
+  const home = testHome();
+  const server = await startTestServer();
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const folder = writeHandbook(home);
+  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  const files = async () => (await operator.GET('/api/v1/files')).data.data;
+  const addBehind = async (refused: RegExp) => {
+    const url = await proxyTo(server.url, (call) => refused.test(call));
+    return await home.service(['corpora', 'add', folder, '--server', url], { variables });
+  };
+  const failed = await addBehind(/^POST .*\/documents$/);
+  expect(failed).toMatchObject({ code: 4, stdout: '', stderr: expect.not.stringContaining('fil_') });
+  expect(await files()).toEqual([]);
+  const stuck = await addBehind(/^POST .*\/documents$|^DELETE /);
+  expect(stuck.stderr).toContain('4 files of no document could not be deleted on the server: fil');
+  expect(await files()).toHaveLength(4);
 });
 
 test('without the model documents are found by their words, which is said; cited numbers are explained', async () => {

@@ -5,8 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, IngestionItem, IngestionJobWithItems } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
-import { forgetFile, type KnownFile, knownFiles, placeMember } from './known-files.ts';
-import { hashOf, type LocalFile } from './local-files.ts';
+import { counted, notice } from '../output.ts';
+import type { Progress } from '../run/progress.ts';
+import { type FileMarks, forgetFile, type KnownFile, knownFiles, marksOf } from './known-files.ts';
+import { type FailedFile, hashOf, type LocalFile, unreadable } from './local-files.ts';
 
 /** What became of the files. */
 export interface Added {
@@ -17,16 +19,12 @@ export interface Added {
   readonly failed: readonly FailedFile[];
 }
 
-export interface FailedFile {
-  readonly file: string;
-  readonly code: string;
-  readonly message: string;
-}
-
 /** A file on its way. */
 interface Upload {
   readonly place: string;
   readonly fileId: string;
+  /** Whether it was uploaded by this command. */
+  readonly isNew: boolean;
   /** What it takes the place of, once it can be found. */
   readonly before: readonly KnownFile[];
 }
@@ -34,63 +32,84 @@ interface Upload {
 /** As many as one job may have. */
 const mostOfAJob = 500;
 const lookMs = 300;
-/** As much as a value of metadata may hold. */
-const longestPlace = 500;
-
-/** @param tell - Told how far it has come. */
 export async function addFiles(
   client: ServiceClient,
   corpus: Corpus,
   files: readonly LocalFile[],
-  tell: (words: string) => void,
+  progress: Progress,
 ): Promise<Added> {
-  const known = await knownFiles(client, corpus);
-  const unchanged: string[] = [];
-  const failed: FailedFile[] = [];
+  const knownOf = await knownFiles(client, corpus);
+  const [added, unchanged, failed]: [string[], string[], FailedFile[]] = [[], [], []];
   const uploads: Upload[] = [];
-  for (const [index, file] of files.entries()) {
-    tell(`Uploading ${index + 1} of ${files.length}`);
-    const place = file.place.slice(-longestPlace);
-    const before = known.get(place) ?? [];
-    const hash = await hashOf(file.path);
-    const same = before.find((one) => one.file.sha256 === hash);
-    if (same?.document.status === 'ready') unchanged.push(file.place);
-    else if (same) uploads.push({ place: file.place, fileId: same.file.id, before: without(before, same) });
-    else
-      await upload(client, corpus, { ...file, place }).then(
-        (fileId) => uploads.push({ place: file.place, fileId, before }),
-        (error: unknown) => failed.push(refused(file, error)),
+  let begun = 0;
+  try {
+    for (const [index, file] of files.entries()) {
+      progress.show(`Uploading ${index + 1} of ${files.length}`);
+      const brought = await bring(client, corpus, file, knownOf);
+      if (brought === null) unchanged.push(file.place);
+      else if ('code' in brought) failed.push(brought);
+      else uploads.push(brought);
+    }
+    while (begun < uploads.length) {
+      const at = begun;
+      const part = uploads.slice(at, at + mostOfAJob);
+      const job = await begin(client, corpus, part);
+      begun += part.length;
+      const ended = await follow(client, job, part, (done) =>
+        progress.show(`Reading ${at + done} of ${uploads.length}`),
       );
-  }
-  const added: string[] = [];
-  for (let at = 0; at < uploads.length; at += mostOfAJob) {
-    const part = uploads.slice(at, at + mostOfAJob);
-    const ended = await takeIn(client, corpus, part, (done) =>
-      tell(`Reading ${at + done} of ${uploads.length}`),
-    );
-    for (const [one, { error }] of ended)
-      if (error) failed.push({ file: one.place, ...error });
-      else {
-        await forget(client, one.before);
-        added.push(one.place);
-      }
+      for (const [one, { error }] of ended)
+        if (error) failed.push({ file: one.place, ...error });
+        else {
+          await forget(client, one.before);
+          added.push(one.place);
+        }
+    }
+  } catch (error) {
+    progress.hide();
+    await takeBack(client, uploads.slice(begun));
+    throw error;
   }
   return { added, unchanged, failed };
+}
+
+/** Uploads a file unless its bytes are there; null where its document is there, too. */
+async function bring(
+  client: ServiceClient,
+  corpus: Corpus,
+  file: LocalFile,
+  knownOf: (marks: FileMarks) => readonly KnownFile[],
+): Promise<Upload | FailedFile | null> {
+  const { path, place } = file;
+  const marks = marksOf(file);
+  const before = knownOf(marks);
+  const bytes = await bytesOf(path).catch((error: unknown) => unreadable(place, error));
+  if ('code' in bytes) return bytes;
+  const same = before.find((one) => one.file.sha256 === bytes.sha256);
+  if (same?.document.status === 'ready') return null;
+  if (same) return { place, fileId: same.file.id, isNew: false, before: without(before, same) };
+  return await upload(client, corpus, bytes.blob, basename(path), marks).then(
+    (fileId) => ({ place, fileId, isNew: true, before }),
+    (error: unknown) => refused(file, error),
+  );
+}
+
+async function bytesOf(path: string): Promise<{ readonly sha256: string; readonly blob: Blob }> {
+  return { sha256: await hashOf(path), blob: await openAsBlob(path) };
 }
 
 function without(known: readonly KnownFile[], one: KnownFile): KnownFile[] {
   return known.filter((other) => other !== one);
 }
 
-async function upload(client: ServiceClient, corpus: Corpus, { path, place }: LocalFile): Promise<string> {
-  const body = {
-    workspace_id: corpus.workspace_id,
-    filename: basename(path),
-    purpose: 'knowledge' as const,
-    metadata: { [placeMember]: place },
-    file: path,
-  };
-  const blob = await openAsBlob(path);
+async function upload(
+  client: ServiceClient,
+  { workspace_id }: Corpus,
+  blob: Blob,
+  filename: string,
+  metadata: FileMarks,
+): Promise<string> {
+  const body = { workspace_id, filename, purpose: 'knowledge' as const, metadata, file: filename };
   const { data } = await client.POST('/api/v1/files', { body, bodySerializer: (sent) => formOf(sent, blob) });
   return data.id;
 }
@@ -110,16 +129,24 @@ function refused({ place }: LocalFile, error: unknown): FailedFile {
   return { file: place, code: error.code ?? String(error.status), message: error.detail };
 }
 
-/** One job, followed to its end: each file with what became of its document. */
-async function takeIn(
+async function begin(
   client: ServiceClient,
   corpus: Corpus,
   uploads: readonly Upload[],
-  tell: (done: number) => void,
-): Promise<[Upload, IngestionItem][]> {
+): Promise<IngestionJobWithItems> {
   const path = { corpus_id: corpus.id };
   const body = { file_ids: uploads.map(({ fileId }) => fileId) };
-  let { data: job } = await client.POST('/api/v1/corpora/{corpus_id}/documents', { params: { path }, body });
+  return (await client.POST('/api/v1/corpora/{corpus_id}/documents', { params: { path }, body })).data;
+}
+
+/** Waits for the end of a job: each file with what became of its document. */
+async function follow(
+  client: ServiceClient,
+  begun: IngestionJobWithItems,
+  uploads: readonly Upload[],
+  tell: (done: number) => void,
+): Promise<[Upload, IngestionItem][]> {
+  let job = begun;
   // Later, those that somebody has deleted are left out.
   const documents = job.items.map(({ document_id }) => document_id);
   while (job.ended_at === null) {
@@ -149,3 +176,20 @@ async function forget(client: ServiceClient, known: readonly KnownFile[]): Promi
     await forgetFile(client, file.id);
   }
 }
+
+/** Deletes what was uploaded and has no document: nobody would find it, and nothing would ever delete it. */
+async function takeBack(client: ServiceClient, uploads: readonly Upload[]): Promise<void> {
+  const left = uploads.filter(({ isNew }) => isNew).map(({ fileId }) => fileId);
+  try {
+    for (const fileId of [...left]) {
+      await forgetFile(client, fileId);
+      left.shift();
+    }
+  } catch {
+    // What went wrong before this is told, and it most likely is the same.
+    const names = `${left.slice(0, mostNamed).join(', ')}${left.length > mostNamed ? ' …' : ''}`;
+    notice(`${counted(left.length, 'file')} of no document could not be deleted on the server: ${names}`);
+  }
+}
+
+const mostNamed = 10;

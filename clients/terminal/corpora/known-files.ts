@@ -1,8 +1,10 @@
 /** What a corpus has of the files of this command: by the places that they were added from. */
+import { createHash } from 'node:crypto';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, Document, StoredFile } from '@service/client/api';
 import { ServiceError } from '@service/client/errors';
 import { paginate } from '@service/client/pagination';
+import type { LocalFile } from './local-files.ts';
 
 /** A file that was added before, with what became of it. */
 export interface KnownFile {
@@ -10,24 +12,43 @@ export interface KnownFile {
   readonly document: Document;
 }
 
-/** The metadata of a file in which its place stands. */
-export const placeMember = 'place';
+/** The metadata of a file by which it is known again: its place, and where that place is. */
+export interface FileMarks {
+  readonly place: string;
+  /** Short, and a hash: the folders of people's machines are nobody else's affair. */
+  readonly root: string;
+  // Metadata may have others.
+  readonly [name: string]: string;
+}
 
-/** Those of each place, the latest first: of one that could not be read again, the one before is still there. */
+/** As much as a value of metadata may hold. */
+const longestPlace = 500;
+
+/** Folders of two projects may have the same name and the same files: those of one never take the other's place. */
+export function marksOf({ path, place: whole }: LocalFile): FileMarks {
+  const place = whole.slice(-longestPlace);
+  const root = path.slice(0, -place.length);
+  return { place, root: createHash('sha256').update(root).digest('hex').slice(0, 16) };
+}
+
+/** Finds what was added from the place of a file, the latest first: of one that could not be read again, the one before is still there. */
 export async function knownFiles(
   client: ServiceClient,
   corpus: Corpus,
-): Promise<ReadonlyMap<string, readonly KnownFile[]>> {
+): Promise<(marks: FileMarks) => readonly KnownFile[]> {
   const byFile = new Map<string, Document>();
   for await (const document of documentsOf(client, corpus))
     if (document.file_id !== null) byFile.set(document.file_id, document);
   const known: KnownFile[] = [];
-  if (byFile.size === 0) return new Map();
+  if (byFile.size === 0) return () => [];
   for await (const file of addedFiles(client)) {
     const document = byFile.get(file.id);
     if (document) known.push({ file, document });
   }
-  return Map.groupBy(known, ({ file }) => file.metadata[placeMember] ?? '');
+  const byPlace = Map.groupBy(known, ({ file }) => file.metadata.place ?? '');
+  return ({ place, root }) =>
+    // Of a file that does not say where its place was, only the place can be known.
+    (byPlace.get(place) ?? []).filter(({ file }) => (file.metadata.root ?? root) === root);
 }
 
 export function documentsOf(client: ServiceClient, { id }: Corpus): AsyncGenerator<Document> {
