@@ -21,8 +21,10 @@ export interface SeenClaim {
 
 /** Whatever is done for a run that is the process's no more throws an error named `LeaseLost`. */
 export interface SchedulerRecords<Claimed extends ClaimedJobRun> {
-  /** Stores what has become due of one job. False where none is due. */
-  advance(slotsUntil: (job: TimedJob, nextAt: number, now: number) => Slots): Promise<boolean>;
+  /** The jobs of which something has become due, the longest due first, at most so many; without these. */
+  due(most: number, without: readonly string[]): Promise<readonly string[]>;
+  /** Stores what has become due of this job, unless another process does or has. */
+  advance(jobId: string, slotsUntil: (job: TimedJob, nextAt: number, now: number) => Slots): Promise<void>;
   /** Asks runs to stop that take too long; answers with them. */
   stopOverdue(): Promise<readonly string[]>;
   /** The run that has waited longest and that nothing holds up; null where there is none. */

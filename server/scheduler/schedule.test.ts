@@ -1,8 +1,9 @@
 /** Times of jobs over real changes of clocks, what was missed, and what one sees of it beforehand. */
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { previewTimes } from './preview.ts';
 import { type ScheduleTerms, scheduleOf } from './schedule.ts';
-import { nextTime, nextTimes, slotsUntil, type TimedJob } from './slots.ts';
+import { nextTime, nextTimes, type Slot, slotsUntil, type TimedJob } from './slots.ts';
 
 const nothing: ScheduleTerms = { cron: null, interval_s: null, run_at: null, timezone: 'UTC', anchor_at: 0 };
 
@@ -157,6 +158,26 @@ const briefly = (slots: ReturnType<typeof slotsUntil>) => ({
   next: slots.next && (slots.next.at - start) / minute,
 });
 
+const lookedHours = 4;
+
+/** What a process finds that looks again and again, with such pauses between. */
+function lookedAt(timed: TimedJob, pausesS: readonly number[]) {
+  const found: (Slot & { readonly lookedFor: number })[] = [];
+  let next = nextTime(timed, start);
+  let looks = 0;
+  for (
+    let now = start;
+    now < start + lookedHours * 3_600_000;
+    now += (pausesS[looks++ % pausesS.length] ?? 1) * 1000
+  ) {
+    if (!next || next.dueAt > now) continue;
+    const slots = slotsUntil(timed, next.at, now);
+    found.push(...slots.due.map((slot) => ({ ...slot, lookedFor: now })));
+    next = slots.next;
+  }
+  return found;
+}
+
 describe('what has become due', () => {
   test('is one time, and the next one follows', () => {
     const slots = slotsUntil(job, at(10), at(10) + 400);
@@ -218,6 +239,59 @@ describe('what has become due', () => {
     const dueAt = first?.dueAt ?? 0;
     expect(slotsUntil(late, at(10), dueAt - 1)).toEqual({ due: [], next: first });
     expect(slotsUntil(late, at(10), dueAt).due).toHaveLength(1);
+  });
+
+  /** A job with jitter of any size beside its interval, and the seconds between the looks of a process. */
+  const timedAndLooked = (leastS: number, mostPauseS: number) =>
+    [
+      fc.record({ id: fc.uuid(), interval_s: fc.integer({ min: leastS, max: 900 }), jitter_s: jitter }),
+      fc.array(fc.integer({ min: 1, max: mostPauseS }), { minLength: 1, maxLength: 20 }),
+    ] as const;
+  const jitter = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.integer({ min: 0, max: 3600 }));
+
+  test('is each time once and in order, and is not missed for being held up by the jitter of another', () => {
+    fc.assert(
+      fc.property(...timedAndLooked(10, 60), (terms, pauses) => {
+        const timed = { ...job, ...terms };
+        const found = lookedAt(timed, pauses);
+        const times = found.map((slot) => slot.at);
+        expect(times).toEqual(nextTimes(timed, start, times.length));
+        expect(found.filter(({ fate, missed }) => fate !== 'run' || missed > 0)).toEqual([]);
+        expect(found.filter(({ lookedFor, dueAt }) => lookedFor < dueAt)).toEqual([]);
+        // What lies further back than the longest jitter has come.
+        expect(times.length).toBeGreaterThanOrEqual(
+          Math.floor((lookedHours - 1) * (3600 / timed.interval_s)) - 1,
+        );
+      }),
+    );
+  });
+
+  test('is each time once or counted as missed, where a process looks now and then', () => {
+    fc.assert(
+      fc.property(...timedAndLooked(60, 1200), (terms, pauses) => {
+        const timed = { ...job, ...terms, misfire_policy: 'run_all' } as const;
+        const found = lookedAt(timed, pauses);
+        let last = start;
+        for (const { at: time, missed } of found) {
+          const all = nextTimes(timed, last, missed + 1);
+          expect(time).toBe(all.at(-1));
+          last = time;
+        }
+        expect(found.length).toBeGreaterThan(0);
+      }),
+    );
+  });
+
+  test('is counted once where very many times were missed that jitter mixes', () => {
+    const mixed = { ...job, interval_s: 10, jitter_s: 3600, misfire_policy: 'skip' } as const;
+    const now = start + 5 * 3_600_000;
+    const { due, next } = slotsUntil(mixed, start + 10_000, now);
+    expect(due[0]).toMatchObject({ fate: 'misfire', missed: 200 });
+    const times = due.map((slot) => slot.at);
+    expect(times).toEqual(nextTimes(mixed, (times[0] ?? 0) - 1, times.length));
+    expect(next).toEqual(nextTime(mixed, times.at(-1) ?? 0));
+    // What holds the others up is among what has not come.
+    expect(next?.dueAt).toBeGreaterThan(now);
   });
 
   test('is once what is to happen once', () => {

@@ -45,25 +45,44 @@ const defaultPollMs = 1000;
 const mostStarting = 8;
 /** As many jobs are worked out before others have their turn. */
 const mostAdvanced = 200;
-/** What nothing is wrong with but the moment waits so long. */
+/** What nothing is wrong with but the moment waits so long, and a job whose times cannot be worked out. */
 const pauseMs = 5000;
 
 export function startScheduler<Claimed extends ClaimedJobRun>(options: SchedulerOptions<Claimed>): Scheduler {
-  const { records, owner, log, pollMs = defaultPollMs } = options;
+  const { records, owner, log, pollMs = defaultPollMs, elapsedMs = () => performance.now() } = options;
   const starting = new Map<string, Promise<void>>();
+  /** Jobs that something is wrong with, and until when they are left alone: those behind them have their turn. */
+  const setAside = new Map<string, number>();
   let stopped = false;
   let looking: Promise<void> | null = null;
   let again = false;
 
-  const look = async (): Promise<void> => {
+  const stopOverdue = async (): Promise<void> => {
     for (const runId of await records.stopOverdue()) options.wakeRun(runId);
-    for (let count = 0; count < mostAdvanced && !stopped; count += 1)
-      if (!(await records.advance(slotsUntil))) break;
+  };
+  const advanceDue = async (): Promise<void> => {
+    for (const [id, until] of setAside) if (until <= elapsedMs()) setAside.delete(id);
+    for (const jobId of await records.due(mostAdvanced, [...setAside.keys()])) {
+      if (stopped) return;
+      await records.advance(jobId, slotsUntil).catch((error: unknown) => {
+        setAside.set(jobId, elapsedMs() + pauseMs);
+        log.error({ err: error, job_id: jobId }, 'the times of a job could not be worked out');
+      });
+    }
+  };
+  const beginWaiting = async (): Promise<void> => {
     while (!stopped && !options.draining() && starting.size < mostStarting) {
       const claimed = await records.claim(owner);
       if (!claimed) return;
       begin(claimed);
     }
+  };
+  /** Each for itself: the jobs of everybody pass through here, and what is wrong with one is no matter of the others. */
+  const look = async (): Promise<void> => {
+    for (const step of [stopOverdue, advanceDue, beginWaiting])
+      await step().catch((error: unknown) => {
+        log.error({ err: error }, 'what is due could not be looked for; it is tried again');
+      });
   };
   const begin = (claimed: Claimed): void => {
     const beginning = beginRun(claimed, options).finally(() => {
@@ -78,9 +97,7 @@ export function startScheduler<Claimed extends ClaimedJobRun>(options: Scheduler
     looking ??= (async () => {
       while (again && !stopped) {
         again = false;
-        await look().catch((error: unknown) => {
-          log.error({ err: error }, 'what is due could not be looked for; it is tried again');
-        });
+        await look();
       }
       looking = null;
     })();

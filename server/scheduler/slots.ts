@@ -60,13 +60,12 @@ export function nextTimes(job: TimedJob, after: number, most: number): number[] 
 /** What has become due of an active job whose next time is `nextAt`. */
 export function slotsUntil(job: TimedJob, nextAt: number, now: number): Slots {
   const schedule = scheduleOf(job);
-  const { times, uncounted } = timesThrough(job, schedule, nextAt, now);
-  const late = times.filter(({ dueAt }) => dueAt < now - graceMs);
-  const due = [...caughtUp(job, late, uncounted), ...times.slice(late.length).map(onTime)];
+  const { times, lateUntil } = timesOnTime(job, schedule, nextAt, now);
+  const due = [...caughtUp(job, lateTimes(job, schedule, nextAt, lateUntil)), ...times.map(onTime)];
   const left = job.max_runs === null ? Number.POSITIVE_INFINITY : job.max_runs - job.runs_begun;
   const kept = withinRuns(due, left);
   const begun = kept.filter(({ fate }) => fate !== 'misfire').length;
-  const last = times.at(-1);
+  const last = due.at(-1);
   if (begun >= left) return { due: kept, next: null };
   return { due: kept, next: last ? timeAfter(job, schedule, last.at) : withJitter(job, nextAt) };
 }
@@ -75,7 +74,7 @@ function onTime(time: JobTime): Slot {
   return { ...time, missed: 0, fate: 'run' };
 }
 
-function caughtUp({ misfire_policy }: TimedJob, late: readonly JobTime[], uncounted: boolean): Slot[] {
+function caughtUp({ misfire_policy }: TimedJob, { late, uncounted }: LateTimes): Slot[] {
   const last = late.at(-1);
   if (!last) return [];
   const before = (count: number) => (uncounted ? mostCounted : Math.min(count, mostCounted));
@@ -99,37 +98,61 @@ function withinRuns(slots: readonly Slot[], left: number): Slot[] {
   });
 }
 
-interface TimesThrough {
+interface TimesOnTime {
   readonly times: readonly JobTime[];
+  /** Those through this moment are late. */
+  readonly lateUntil: number;
+}
+
+/**
+ * A time with jitter holds up those behind it, which are not late for that: the late ones are those in front of the first
+ * that is not. What lies further back than jitter and grace is late, whatever its jitter.
+ */
+function timesOnTime(job: TimedJob, schedule: Schedule, nextAt: number, now: number): TimesOnTime {
+  const from = Math.max(nextAt, now - graceMs - job.jitter_s * 1000) - 1;
+  const recent = collect(job, schedule, from, now);
+  const first = recent.findIndex(({ dueAt }) => dueAt >= now - graceMs);
+  const waiting = recent.findIndex(({ dueAt }) => dueAt > now);
+  const firstAt = recent[first]?.at;
+  if (firstAt === undefined) return { times: [], lateUntil: now };
+  return { times: recent.slice(first, waiting === -1 ? undefined : waiting), lateUntil: firstAt - 1 };
+}
+
+interface LateTimes {
+  readonly late: readonly JobTime[];
   /** Whether there were so many that those in front were not looked at. */
   readonly uncounted: boolean;
 }
 
-/** In order; of very many, the last. A time with jitter holds up those behind it. */
-function timesThrough(job: TimedJob, schedule: Schedule, nextAt: number, now: number): TimesThrough {
-  const first = collect(job, schedule, nextAt - 1, now, mostCounted);
-  const uncounted = first.length === mostCounted;
-  const times = uncounted ? lastTimes(job, schedule, nextAt, now) : first;
-  const waiting = times.findIndex(({ dueAt }) => dueAt > now);
-  return { times: waiting === -1 ? times : times.slice(0, waiting), uncounted };
+/** In order; of very many, the last. */
+function lateTimes(job: TimedJob, schedule: Schedule, nextAt: number, until: number): LateTimes {
+  const late = collect(job, schedule, nextAt - 1, until, mostCounted);
+  if (late.length < mostCounted) return { late, uncounted: false };
+  return { late: lastTimes(job, schedule, nextAt, until), uncounted: true };
 }
 
-function collect(job: TimedJob, schedule: Schedule, after: number, now: number, most: number): JobTime[] {
+function collect(
+  job: TimedJob,
+  schedule: Schedule,
+  after: number,
+  until: number,
+  most = Number.POSITIVE_INFINITY,
+): JobTime[] {
   const found: JobTime[] = [];
-  for (let time = timeAfter(job, schedule, after); time && time.at <= now && found.length < most; ) {
+  for (let time = timeAfter(job, schedule, after); time && time.at <= until && found.length < most; ) {
     found.push(time);
     time = timeAfter(job, schedule, time.at);
   }
   return found;
 }
 
-/** Looks back from now, further each time, until there are enough: the times between are too many to be walked. */
-function lastTimes(job: TimedJob, schedule: Schedule, nextAt: number, now: number): JobTime[] {
-  const until = Math.min(now, job.ends_at ?? now);
+/** Looks back, further each time, until there are enough: the times between are too many to be walked. */
+function lastTimes(job: TimedJob, schedule: Schedule, nextAt: number, through: number): JobTime[] {
+  const until = Math.min(through, job.ends_at ?? through);
   const enough = 2 * mostCaughtUp;
   for (let backMs = graceMs; ; backMs *= 2) {
     const from = Math.max(nextAt - 1, until - backMs);
-    const found = collect(job, schedule, from, now, mostCounted);
+    const found = collect(job, schedule, from, until, mostCounted);
     if (found.length >= enough || from < nextAt) return found;
   }
 }

@@ -60,8 +60,10 @@ export type SlotsUntil = (
 
 /** Whatever is done for a run that is the process's no more throws an error named `LeaseLost`. */
 export interface JobWork {
-  /** Stores what has become due of one job. False where none is due. */
-  advance(slotsUntil: SlotsUntil): Promise<boolean>;
+  /** The jobs of which something has become due, the longest due first, at most so many; without these. */
+  due(most: number, without: readonly string[]): Promise<readonly string[]>;
+  /** Stores what has become due of this job, unless another process does or has. */
+  advance(jobId: string, slotsUntil: SlotsUntil): Promise<void>;
   /** Asks runs to stop that take too long; answers with them. */
   stopOverdue(): Promise<readonly string[]>;
   claim(worker: string): Promise<ClaimedJobRun | null>;
@@ -87,8 +89,11 @@ export function jobWork({ database, clock }: StoreParts): JobWork {
   const anyThere = async (query: (sql: Knex) => Knex.QueryBuilder): Promise<boolean> =>
     (await database.read('installation', (sql) => query(sql).first('id'))) !== undefined;
   return {
-    advance: async (slotsUntil) =>
-      (await anyThere((sql) => dueJobs(sql, now()))) && change((sql) => advance(sql, slotsUntil, now())),
+    due: (most, without) =>
+      database.read('installation', (sql) =>
+        dueJobs(sql, now()).whereNotIn('id', without).limit(most).pluck('id'),
+      ),
+    advance: (jobId, slotsUntil) => change((sql) => advance(sql, jobId, slotsUntil, now())),
     stopOverdue: async () =>
       (await anyThere((sql) => overdue(sql, now()))) ? change((sql) => stopOverdue(sql, now())) : [],
     claim: async (worker) =>
@@ -142,12 +147,19 @@ function unlocked(query: Knex.QueryBuilder): Knex.QueryBuilder {
 }
 
 /** In one transaction with the next time of the job: whoever comes second finds nothing due any more. */
-async function advance(sql: Knex.Transaction, slotsUntil: SlotsUntil, now: number): Promise<boolean> {
-  const job: JobRow | undefined = await unlocked(dueJobs(sql, now)).first();
-  if (!job || job.next_at === null) return false;
+async function advance(
+  sql: Knex.Transaction,
+  id: string,
+  slotsUntil: SlotsUntil,
+  now: number,
+): Promise<void> {
+  const job: JobRow | undefined = await unlocked(dueJobs(sql, now).where({ id })).first();
+  if (!job || job.next_at === null) return;
   const { due, next } = slotsUntil(job, job.next_at, now);
+  const stored = await storedMoments(sql, job, due);
   for (const { at, dueAt, missed, fate } of due)
-    await insertJobRun(sql, job, { occurrence: at, dueAt, trigger: 'schedule', missed, fate }, now);
+    if (!stored.has(at))
+      await insertJobRun(sql, job, { occurrence: at, dueAt, trigger: 'schedule', missed, fate }, now);
   const begun = due.filter(({ fate }) => fate !== 'misfire').length;
   const columns = {
     runs_begun: job.runs_begun + begun,
@@ -160,7 +172,19 @@ async function advance(sql: Knex.Transaction, slotsUntil: SlotsUntil, now: numbe
     await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update(completed);
     tellJob(sql, { ...job, ...completed }, 'completed', now);
   }
-  return true;
+}
+
+/** Somebody may have asked for a run at the very moment of a time: it stands for that time. */
+async function storedMoments(
+  sql: Knex.Transaction,
+  { id }: JobRow,
+  due: readonly Slot[],
+): Promise<ReadonlySet<number>> {
+  const moments = due.map(({ at }) => at);
+  if (moments.length === 0) return new Set();
+  return new Set(
+    await sql<JobRunRow>('job_runs').where({ job_id: id }).whereIn('occurrence', moments).pluck('occurrence'),
+  );
 }
 
 function overdue(sql: Knex, now: number) {
