@@ -65,6 +65,7 @@ export function testContext(workspacePath: string, more: Partial<ToolContext> = 
     sessionId: 'ses_1',
     runId: 'run_1',
     toolCallId: 'call_1',
+    hidden: async () => null,
     signal: new AbortController().signal,
     progress: (text) => said.push(text),
     ask: async () => ({ status: 'declined' }),

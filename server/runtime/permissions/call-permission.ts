@@ -1,13 +1,13 @@
 /** Has a prepared tool call decided, by the rules or by a person, who may change its input before it runs. */
-import type { PermissionRequest, ToolUse } from '../../contract/api.ts';
+import type { PermissionRequest, PermissionRule, ToolUse } from '../../contract/api.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { clip, longestReason } from '../hooks/hooks-opinion.ts';
 import type { CallRecord } from '../runs/call-record.ts';
 import type { CallStart } from '../runs/call-start.ts';
 import { askPermission, tellPermission } from '../runs/questions.ts';
 import type { RunScope } from '../runs/run-scope.ts';
-import type { PermissionNeed, PreparedCall, ToolOutput } from '../tools/tool.ts';
-import { decide, type Verdict } from './permissions.ts';
+import type { PermissionNeed, PreparedCall, ToolContext, ToolOutput } from '../tools/tool.ts';
+import { decide, hiddenBy, type Verdict } from './permissions.ts';
 
 /** A tool call as the hooks left it. */
 interface AskedCall {
@@ -91,11 +91,20 @@ async function decideIn(
   return decide(call, need, {
     workspacePath: scope.workspacePath,
     mode: scope.permissionMode,
-    rules: [...scope.rules, ...(await scope.workspaceRules())],
+    rules: await rulesOf(scope),
     allowedTools: permissions?.allowed_tools ?? [],
     hookAllows,
     grants: need ? await scope.transcript.readGrants(scope.sessionId) : [],
   });
+}
+
+async function rulesOf(scope: RunScope): Promise<readonly PermissionRule[]> {
+  return [...scope.rules, ...(await scope.workspaceRules())];
+}
+
+/** What the rules keep from a search of this tool; null where they keep nothing from it. */
+export async function hiddenFrom(scope: RunScope, toolName: string): ReturnType<ToolContext['hidden']> {
+  return hiddenBy(await rulesOf(scope), toolName);
 }
 
 async function refuseUnasked(log: EventLog, { id, name }: ToolUse): Promise<ToolOutput> {

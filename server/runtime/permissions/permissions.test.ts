@@ -1,11 +1,40 @@
 /** What the settings let an agent do unasked. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hookBench, hookFolder, type ScriptedCall } from '../hooks/test-hooks.ts';
+import { testQuery } from '../test-query.ts';
 
 const { attempt } = hookBench();
 const write: ScriptedCall = { name: 'write', arguments: { file_path: 'made.txt', content: 'A' } };
 const bash: ScriptedCall = { name: 'bash', arguments: { command: 'touch touched' } };
 const allowed = (...allowed_tools: string[]) => ({ permissions: { allowed_tools } });
+
+describe('a rule that denies a folder to a search', () => {
+  test.each([
+    ['grep', { pattern: 'canary' }],
+    ['grep', { pattern: 'canary', path: '.' }],
+    ['glob', { pattern: '**/*.txt' }],
+    ['ls', { depth: 3 }],
+  ])('hides it from one that begins above it: %s %o', async (name, input) => {
+    const folder = hookFolder();
+    for (const path of ['secrets/deep', 'open']) mkdirSync(join(folder.path, path), { recursive: true });
+    folder.write('secrets/deep/hidden.txt', 'canary');
+    folder.write('open/shown.txt', 'canary');
+    const ruled = async (pattern: string) => {
+      const { session } = testQuery('Go.');
+      const permissionRules = [{ tool: name, pattern, decision: 'deny' as const }];
+      const call = { name, arguments: input };
+      const query = { session: { ...session, permissionRules } };
+      return (await attempt(folder, { call, query })).result?.content;
+    };
+    expect(await ruled('nothing/**')).toContain('hidden.txt');
+    const content = await ruled('secrets/**');
+    expect(content).toContain('shown.txt');
+    expect(content).not.toContain('hidden.txt');
+    expect(content).toContain('What a rule denies is left out.');
+  });
+});
 
 describe('the list of allowed tools', () => {
   test.each([

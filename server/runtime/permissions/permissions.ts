@@ -6,7 +6,7 @@ import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import type { Grant } from '../transcript.ts';
-import { covers, exactPattern, literalGlob, mayMean, means } from './permission-pattern.ts';
+import { covers, coversPath, exactPattern, literalGlob, mayMean, means } from './permission-pattern.ts';
 import { allowancesFor, type CallRule, grantsFor, rulesFor } from './permission-rules.ts';
 import { coversSubject, type Subject, shown, subjectOf } from './permission-subject.ts';
 
@@ -58,6 +58,15 @@ export function decide(call: DecidedCall, need: PermissionNeed | null, context: 
     };
   if (context.hookAllows) return { verdict: 'allow' };
   return { verdict: 'ask', grants: open };
+}
+
+/** What rules keep from a search that goes past it: that which the tool must not be called for. Paths as patterns name them. */
+export function hiddenBy(
+  rules: readonly PermissionRule[],
+  toolName: string,
+): ((path: string) => boolean) | null {
+  const patterns = rulesFor(rules, 'deny', toolName).flatMap(({ pattern }) => pattern ?? []);
+  return patterns.length === 0 ? null : (path) => patterns.some((pattern) => coversPath(pattern, path));
 }
 
 const changing: ReadonlySet<PermissionNeed['action']> = new Set(['write', 'execute', 'download']);

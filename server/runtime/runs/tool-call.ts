@@ -5,7 +5,7 @@ import { runSubAgent } from '../agents/sub-agents.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
-import { noteOfChange, permit } from '../permissions/call-permission.ts';
+import { hiddenFrom, noteOfChange, permit } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
 import {
   type FileMemory,
@@ -215,6 +215,7 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
     readableFolders: scope.extensions.flatMap(
       (extension) => extension.readableFolders?.(scope.extensionPlace()) ?? [],
     ),
+    hidden: () => hiddenFrom(scope, call.name),
     signal: scope.signal,
     files: noticedFiles(scope),
     progress,

@@ -3,7 +3,7 @@ import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { search } from './search.ts';
-import { openScope, searchScope, shownPath } from './search-scope.ts';
+import { allowedOf, openScope, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
 
@@ -56,13 +56,15 @@ async function find(path: ResolvedPath, pattern: string, context: ToolContext): 
   const scope = await openScope(path);
   const job = { kind: 'glob', scope, pattern, maxResults: MAX_RESULTS } as const;
   const { paths, truncated, timedOut } = await search(job, TIMEOUT_MS, context.signal);
-  const lines = paths.map((found) => shownPath(path, found));
+  const { shown, note } = await allowedOf(paths, (found) => found, path, context);
+  const lines = shown.map((found) => shownPath(path, found));
   if (timedOut)
     lines.push(`(Stopped after ${TIMEOUT_MS / 1000} s. Search a smaller folder or use a simpler pattern.)`);
   else if (lines.length === 0) lines.push(nothing(pattern));
+  lines.push(...note);
   if (truncated) lines.push(`(Only the ${MAX_RESULTS} newest are shown. Use a narrower pattern.)`);
   return {
-    ...success(lines.join('\n'), { files: paths.length, truncated: truncated || timedOut }),
+    ...success(lines.join('\n'), { files: shown.length, truncated: truncated || timedOut }),
     is_error: timedOut,
   };
 }

@@ -4,7 +4,7 @@ import type { Sandbox } from '../processes/sandbox.ts';
 import { defineTool, failure, success } from './define-tool.ts';
 import { type FoundLines, searchLines } from './line-search.ts';
 import { MAX_MATCH_LENGTH } from './search-job.ts';
-import { openScope, searchScope, shownPath } from './search-scope.ts';
+import { allowedOf, openScope, searchScope, shownPath } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
 
@@ -55,15 +55,17 @@ async function find(
   path: ResolvedPath,
   call: Grep,
   { sandbox, timeoutMs, ripgrepPath }: GrepOptions,
-  { signal }: ToolContext,
+  context: ToolContext,
 ): Promise<ToolOutput> {
+  const { signal } = context;
   const scope = await openScope(path, true);
   const { pattern, literal_text: literal, include } = call;
   const found = await searchLines(
     { scope, pattern, literal, include: include === undefined ? null : relativeGlob(include, path) },
     { timeoutMs, ripgrepPath, sandbox: path.inside ? sandbox : null, maxResults: MAX_RESULTS, signal },
   );
-  return render(path, found, timeoutMs);
+  const { shown, note } = await allowedOf(found.matches, (match) => match.path, path, context);
+  return render(path, { ...found, matches: shown }, note, timeoutMs);
 }
 
 /** Models write whole paths, too. */
@@ -71,11 +73,17 @@ function relativeGlob(include: string, { real }: ResolvedPath): string {
   return include.startsWith(`${real}/`) ? include.slice(real.length) : include;
 }
 
-function render(path: ResolvedPath, { matches, ...end }: FoundLines, timeoutMs: number): ToolOutput {
+function render(
+  path: ResolvedPath,
+  { matches, ...end }: FoundLines,
+  note: readonly string[],
+  timeoutMs: number,
+): ToolOutput {
   const shown = matches.slice(0, MAX_RESULTS);
   const truncated = end.truncated || shown.length < matches.length;
   const lines = shown.map((match) => `${shownPath(path, match.path)}:${match.line}: ${cut(match.text)}`);
   if (lines.length === 0 && !end.timedOut) lines.push('No matches found.');
+  lines.push(...note);
   if (truncated)
     lines.push(`(Only ${shown.length} lines are shown. Use a narrower pattern, path or include.)`);
   const metadata = { matches: shown.length, truncated: truncated || end.timedOut };

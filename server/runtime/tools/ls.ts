@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
 import { search } from './search.ts';
 import type { WalkEntry } from './search-job.ts';
-import { displayName, openScope, searchScope } from './search-scope.ts';
+import { allowedOf, displayName, openScope, searchScope } from './search-scope.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 import type { PathRules, ResolvedPath } from './workspace-path.ts';
 
@@ -60,14 +60,15 @@ async function list(
   const maxItems = smallerLimit(limits.max_items, HARD_MAX_ITEMS);
   const job = { kind: 'list', scope, maxDepth: limits.max_depth, maxItems, ignore } as const;
   const { entries, truncated, timedOut } = await search(job, TIMEOUT_MS, context.signal);
-  const lines = [`${path.shown}/`, ...treeLines(entries)];
+  const { shown, note } = await allowedOf(entries, (entry) => entry.path, path, context);
+  const lines = [`${path.shown}/`, ...treeLines(shown), ...note];
   if (entries.length === 0) lines.push('  (empty)');
   if (truncated)
     lines.push(`(Cut at ${maxItems} entries. List a folder further down, or fewer levels with depth.)`);
   if (timedOut) lines.push(`(Stopped after ${TIMEOUT_MS / 1000} s; the list is not complete.)`);
   return success(lines.join('\n'), {
     path: path.shown,
-    entries: entries.length,
+    entries: shown.length,
     truncated: truncated || timedOut,
   });
 }

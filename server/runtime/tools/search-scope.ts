@@ -42,7 +42,24 @@ export async function openScope(path: ResolvedPath, filesToo = false): Promise<W
 
 /** A found path as the other tools take it: relative to the workspace, absolute outside of it. */
 export function shownPath(path: ResolvedPath, found: string): string {
-  return displayName(path.shown === '.' ? found : join(path.shown, found));
+  return displayName(placeOf(path, found));
+}
+
+function placeOf({ shown }: ResolvedPath, found: string): string {
+  return shown === '.' ? found : join(shown, found);
+}
+
+/** What may be shown of what was found, and a line about what may not; the line is empty where all may. */
+export async function allowedOf<Found>(
+  found: readonly Found[],
+  pathOf: (one: Found) => string,
+  path: ResolvedPath,
+  context: ToolContext,
+): Promise<{ readonly shown: readonly Found[]; readonly note: readonly string[] }> {
+  const isHidden = await context.hidden();
+  if (!isHidden) return { shown: found, note: [] };
+  const shown = found.filter((one) => !isHidden(placeOf(path, pathOf(one))));
+  return { shown, note: shown.length < found.length ? ['(What a rule denies is left out.)'] : [] };
 }
 
 /** Names may hold line breaks and control characters; quoted, they cannot pass for another line of the output. */

@@ -58,6 +58,7 @@ export function testWorkspace(): TestWorkspace {
     runId: 'run_1',
     toolCallId: 'call_1',
     readableFolders: [],
+    hidden: async () => null,
     signal: new AbortController().signal,
     progress: (text) => shownProgress.push(text),
     ask: async () => ({ status: 'declined' }),

@@ -87,6 +87,11 @@ export interface ToolContext {
   readonly toolCallId: string;
   /** Real paths of folders outside of the workspace that may be read without asking, and that commands see: skills. */
   readonly readableFolders: readonly string[];
+  /**
+   * What a rule denies to the tool of this call, by paths from the root of the workspace, or absolute outside of it: a search
+   * shows nothing of it. Null where no rule does.
+   */
+  readonly hidden: () => Promise<((path: string) => boolean) | null>;
   /** Aborts when the run is interrupted; the tool then ends its processes and answers soon with an error. */
   readonly signal: AbortSignal;
   /** Takes output as it arrives; it is shown to people, not to the model. */
