@@ -1,9 +1,10 @@
 /** What a session is doing right now, over HTTP, on both databases and with two servers on each. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import {
   type Account,
@@ -25,6 +26,8 @@ const todos = [
   { content: 'Mend the test', status: 'in_progress', active_form: 'Mending the test' },
   { content: 'Run all tests', status: 'pending', active_form: 'Running all tests' },
 ];
+/** Found again among the processes of the machine, where other tests may be at work. */
+const [agentsNap, ownNap] = [randomInt(10_000_000, 20_000_000), randomInt(20_000_000, 30_000_000)];
 const script = [
   { when: { last_user: '^list', step: 0 }, reply: { tool_calls: [{ name: 'todos', arguments: { todos } }] } },
   {
@@ -39,6 +42,24 @@ const script = [
     when: { last_user: '^start', step: 0 },
     reply: {
       tool_calls: [{ name: 'agent', arguments: { description: 'Look round', prompt: 'Look round.' } }],
+    },
+  },
+  {
+    when: { last_user: '^delegate', step: 0 },
+    reply: {
+      tool_calls: [
+        {
+          name: 'agent',
+          arguments: { description: 'Linger', prompt: 'linger', agent_slug: 'coder' },
+        },
+        { name: 'bash', arguments: { command: `sleep ${ownNap}`, run_in_background: true } },
+      ],
+    },
+  },
+  {
+    when: { last_user: '^linger', step: 0 },
+    reply: {
+      tool_calls: [{ name: 'bash', arguments: { command: `sleep ${agentsNap}`, run_in_background: true } }],
     },
   },
   { when: { last_user: '^(hold|background)' }, reply: { text: 'I am at work.', hold_after_chunks: 1 } },
@@ -215,6 +236,62 @@ describe.each(databases)('on %s', (dialect) => {
       const { body: rest } = await ask('GET', `/sessions/${id}/children?cursor=${first.next_cursor}`);
       expect([...first.data, ...rest.data]).toEqual(body.data);
       expect((await ask('GET', `/sessions/${fork.id}/children`)).body.data).toEqual([]);
+    });
+  });
+
+  describe('the deletion', () => {
+    /** A session of which two commands are at work in the background, one of them an agent's. */
+    async function delegated() {
+      const { id } = await newSession();
+      expect(await ask('POST', '/query', { prompt: 'delegate', session_id: id })).toMatchObject({
+        status: 200,
+        body: { status: 'completed' },
+      });
+      const [agent] = (await ask('GET', `/sessions/${id}/children`)).body.data;
+      return { id, agentId: agent.session.id as string };
+    }
+
+    test('of a session ends what it and its agents have left at work in the background', async () => {
+      const { id } = await delegated();
+      await expect.poll(() => sleepers(agentsNap, ownNap)).toBe(2);
+      expect((await ask('DELETE', `/sessions/${id}`)).status).toBe(204);
+      expect(sleepers(agentsNap, ownNap)).toBe(0);
+    });
+
+    test('of a session waits for what its agents are at work on', async () => {
+      const { id, agentId } = await delegated();
+      const running = await begin('hold', agentId);
+      await expect.poll(async () => (await runOf(running)).status).toBe('running');
+      const refused = await ask('DELETE', `/sessions/${id}`);
+      expect(refused).toMatchObject({ status: 409, body: { code: 'session_busy' } });
+      expect(refused.body.detail).toContain(agentId);
+      expect((await ask('POST', `/sessions/${agentId}/interrupt`)).status).toBe(202);
+      await finish([running]);
+      expect((await ask('DELETE', `/sessions/${id}`)).status).toBe(204);
+    });
+
+    test('of a workspace ends what is told of a run that did not stop in time, on both servers', async () => {
+      const { body: workspace } = await ask('POST', '/workspaces', { name: 'Short-lived' });
+      const { id } = await newSession({ workspace_id: workspace.id });
+      const answer = ask('POST', '/query', { prompt: 'hold', session_id: id });
+      await expect.poll(async () => (await inspect(id)).run?.status).toBe('running');
+      const running = (await inspect(id)).run.id;
+      const path = `/api/v1/runs/${running}/events`;
+      const stream = await other.stream('GET', path, { token: ada.token });
+      const events: StreamedEvent[] = [];
+      const reading = (async () => {
+        for await (const event of readEvents(stream)) events.push(event);
+      })();
+      const stopping = vi.spyOn(app.services.store.workspaces, 'stopRuns').mockResolvedValue([]);
+      expect((await ask('DELETE', `/workspaces/${workspace.id}`)).status).toBe(204);
+      stopping.mockRestore();
+      expect(await answer).toMatchObject({ status: 404, body: { code: 'not_found' } });
+      await reading;
+      expect(events.at(-1)).toMatchObject({
+        event: 'error',
+        data: { error: expect.stringMatching(/^not_found: /) },
+      });
+      await upstream.release();
     });
   });
 
@@ -424,3 +501,16 @@ describe.each(databases)('on %s', (dialect) => {
       expect((await app.request(method, at, token === undefined ? {} : { token })).status, at).toBe(status);
   });
 });
+
+/** How many processes sleep for so many seconds. */
+function sleepers(...seconds: readonly number[]): number {
+  const lines = seconds.map((length) => `sleep\0${length}\0`);
+  return readdirSync('/proc').filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return lines.includes(readFileSync(`/proc/${pid}/cmdline`, 'utf8'));
+    } catch {
+      return false; // Gone between the listing and now.
+    }
+  }).length;
+}

@@ -1,6 +1,7 @@
 /** Persisted conversations and their messages. */
 import { type Handler, isCurrent, type Principal, type Reply, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { removeFiles } from './after-changes.ts';
 import { askedSession, askedWith, asker, askerIn } from './asked-session.ts';
 
 export const listSessions: Handler<'listSessions'> = async ({ principal, query }, { store }) => ({
@@ -40,8 +41,10 @@ export const updateSession: Handler<'updateSession'> = async (call, { store, run
   return { status: 200, headers: { ETag: etag }, body: session };
 };
 
-export const deleteSession: Handler<'deleteSession'> = async ({ principal, path, headers }, { store }) => {
-  await store.sessions.delete(principal, path.session_id, headers['If-Match']);
+export const deleteSession: Handler<'deleteSession'> = async ({ principal, path, headers }, services) => {
+  const { sessions } = services.store;
+  const sessionIds = await sessions.delete(principal, path.session_id, headers['If-Match']);
+  await removeFiles({ workspaceIds: [], sessionIds }, services);
   return { status: 204 };
 };
 

@@ -399,7 +399,7 @@ export interface Transcript {
     owner: string,
     runIds: readonly string[],
   ): Promise<readonly { readonly runId: string; readonly interrupt: InterruptReason | null }[]>;
-  /** Whether somebody has asked for the run to stop. */
+  /** Whether somebody has asked for the run to stop; `lease_lost` where it is gone with its session. */
   readInterrupt(runId: string): Promise<InterruptReason | null>;
   /** The leases of all runs that have not ended. */
   readLeases(): Promise<readonly SeenLease[]>;

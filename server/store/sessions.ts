@@ -10,6 +10,7 @@ import { mergeMetadata } from './metadata.ts';
 import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole, within } from './reach.ts';
+import type { RunRow } from './runs.ts';
 import { indexTitle } from './search-index.ts';
 import { listChildren, listSessions } from './session-list.ts';
 import {
@@ -43,8 +44,11 @@ export interface Sessions {
     patch: SessionUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedSession>;
-  /** With its messages, runs and events. Throws `not_found`, `precondition_failed` or `session_busy`. */
-  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
+  /**
+   * With its messages, runs and events, and with the sessions of agents below it. Answers with the ids of all that are
+   * gone. Throws `not_found`, `precondition_failed` or `session_busy`.
+   */
+  delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<readonly string[]>;
   /** Records that the session leaves the service as a document. Throws `not_found`. */
   recordExport(reach: Reach, id: string, format: string): Promise<void>;
 }
@@ -81,8 +85,14 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
       database.write(reach, async (sql) => {
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
-        await requireIdle(sql, id);
-        const ids = [id, ...(await agentSessionsBelow(sql, id))];
+        const below = await agentSessionsBelow(sql, id);
+        await requireIdle(sql, id, below);
+        // Also a session of an agent can be asked something; whoever does that waits, or is seen here.
+        if (below.length > 0) {
+          await sql('sessions').whereIn('id', below).orderBy('id').forUpdate().pluck('id');
+          await requireIdle(sql, id, below);
+        }
+        const ids = [id, ...below];
         await sql<SessionRow>('sessions').whereIn('id', ids).delete();
         for (const sessionId of ids) {
           const event = { type: 'session_deleted', session_id: sessionId } as const;
@@ -95,6 +105,7 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
           organizationId: row.organization_id,
           before: { workspace_id: row.workspace_id, messages: row.message_count },
         });
+        return ids;
       }),
     recordExport: (reach, id, format) =>
       database.write(reach, async (sql) => {
@@ -171,12 +182,21 @@ function patchedColumns(row: SessionRow, patch: SessionUpdate): Partial<SessionR
   };
 }
 
-/** Refuses a session with a run that has not ended. */
-export async function requireIdle(sql: Knex, sessionId: string): Promise<void> {
-  const active = await sql('runs').where({ session_id: sessionId, ended_at: null }).first('id');
+/** Refuses a session with a run that has not ended, in itself or in one of those below it that are named. */
+export async function requireIdle(
+  sql: Knex,
+  sessionId: string,
+  below: readonly string[] = [],
+): Promise<void> {
+  const active = await sql<RunRow>('runs')
+    .whereIn('session_id', [sessionId, ...below])
+    .where({ ended_at: null })
+    .first('session_id');
   if (!active) return;
+  const { session_id } = active;
+  const whose = session_id === sessionId ? 'The session' : `The session ${session_id} of a sub-agent`;
   throw new Problem(
     'session_busy',
-    'The session has a run that has not ended; interrupt it, and try again when it has ended.',
+    `${whose} has a run that has not ended; interrupt it, and try again when it has ended.`,
   );
 }

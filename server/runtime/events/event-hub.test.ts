@@ -11,6 +11,7 @@ const words: NumberedEvent = {
   data: { type: 'text_delta', message_id: 'msg_1', text: 'Hi' },
 };
 const error: NumberedEvent = { seq: 1, name: 'error', data: { error: 'internal_error: x' } };
+const readInterrupt = async () => null;
 
 test('what happens between look and wait wakes at once', async () => {
   const hub = createEventHub();
@@ -28,7 +29,7 @@ test('a reader of a run that has ended leaves nothing behind', async () => {
     { after: 0, follow: true, signal },
     { after: 1, follow: false, signal },
   ]) {
-    const transcript = { readEvents: async () => (options.after === 0 ? [error] : []) };
+    const transcript = { readEvents: async () => (options.after === 0 ? [error] : []), readInterrupt };
     for await (const event of followEvents('run_1', options, transcript, hub)) expect(event).toBe(error);
   }
   expect(hub.waiting()).toBe(0);
@@ -37,7 +38,7 @@ test('a reader of a run that has ended leaves nothing behind', async () => {
 test('a reader that leaves in the middle leaves nothing behind', async () => {
   const hub = createEventHub();
   const options = { after: 0, follow: true, signal: new AbortController().signal };
-  const transcript = { readEvents: async () => [words] };
+  const transcript = { readEvents: async () => [words], readInterrupt };
   for await (const _event of followEvents('run_1', options, transcript, hub)) break;
   expect(hub.waiting()).toBe(0);
 });
@@ -52,7 +53,7 @@ test('a reader of a run that is at work here does not ask the store again and ag
   };
   const stop = new AbortController();
   const options = { after: 0, follow: true, signal: stop.signal };
-  const reading = Array.fromAsync(followEvents('run_1', options, { readEvents }, hub));
+  const reading = Array.fromAsync(followEvents('run_1', options, { readEvents, readInterrupt }, hub));
   setTimeout(() => stop.abort(), 1300);
   expect(await reading).toEqual([words]);
   // The page, and once to see that there are no more; a run elsewhere would have been asked for twice more.
@@ -69,7 +70,37 @@ test('but once the run has left, it does', async () => {
     return asked < 3 ? [] : [error];
   };
   const options = { after: 0, follow: true, signal: new AbortController().signal };
-  expect(await Array.fromAsync(followEvents('run_1', options, { readEvents }, hub))).toEqual([error]);
+  expect(await Array.fromAsync(followEvents('run_1', options, { readEvents, readInterrupt }, hub))).toEqual([
+    error,
+  ]);
+});
+
+/** One whose readers look again at once. */
+const hurried = () => ({ ...createEventHub(), silenceMs: () => 1 });
+
+test('a reader of a run that is deleted is told so', async () => {
+  const options = { after: 7, follow: true, signal: new AbortController().signal };
+  const transcript = { readEvents: async () => [], readInterrupt: async () => 'lease_lost' as const };
+  expect(await Array.fromAsync(followEvents('run_1', options, transcript, hurried()))).toEqual([
+    { seq: 8, name: 'error', data: { error: expect.stringMatching(/^not_found: /) } },
+  ]);
+});
+
+test('whether a silent run is still there is seldom asked, and never while it tells something', async () => {
+  const looks: NumberedEvent[][] = [...Array.from({ length: 29 }, () => []), [words]];
+  const busy = Array.from({ length: 9 }, (_, index) => [[{ ...words, seq: index + 2 }], []]).flat();
+  const all = [...looks, ...busy, [{ ...error, seq: 99 }]];
+  let asked = 0;
+  const transcript = {
+    readEvents: async () => all.shift() ?? [],
+    readInterrupt: async () => {
+      asked += 1;
+      return null;
+    },
+  };
+  const options = { after: 0, follow: true, signal: new AbortController().signal };
+  expect(await Array.fromAsync(followEvents('run_1', options, transcript, hurried()))).toHaveLength(11);
+  expect(asked).toBe(2);
 });
 
 test('whoever waits again and again does not pile up listeners', async () => {

@@ -5,6 +5,9 @@ import type { EventHub } from './event-hub.ts';
 /** How many events are read at once; fewer where they are long. A slow reader holds no more than these. */
 const batchSize = 32;
 
+/** After so many looks that found nothing, somebody asks whether the run is still there. */
+const trustedSilences = 10;
+
 export interface FollowOptions {
   /** The number of the last event already seen; 0 for none. */
   readonly after: number;
@@ -13,14 +16,18 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** Every event after the cursor, once and in order, up to `done` or `error`. */
+/**
+ * Every event after the cursor, once and in order, up to `done` or `error`. Of a run that is deleted meanwhile no event
+ * tells the end: an `error` that is stored nowhere does.
+ */
 export async function* followEvents(
   runId: string,
   { after, follow, signal }: FollowOptions,
-  transcript: Pick<Transcript, 'readEvents'>,
+  transcript: Pick<Transcript, 'readEvents' | 'readInterrupt'>,
   hub: EventHub,
 ): AsyncGenerator<NumberedEvent> {
   let cursor = after;
+  let silences = 0;
   while (!signal.aborted) {
     const ticket = hub.ticket(runId);
     try {
@@ -31,10 +38,18 @@ export async function* followEvents(
         cursor = event.seq;
         if (event.name === 'done' || event.name === 'error') return;
       }
+      silences = events.length > 0 ? 0 : silences + 1;
       // Few may be given where they are long: only none means that there are none. Of what is recent all was given, and
       // whatever came meanwhile has woken the ticket.
       if (!recent && events.length > 0) continue;
       if (!follow) return;
+      if (silences === trustedSilences) {
+        silences = 0;
+        if ((await transcript.readInterrupt(runId)) === 'lease_lost') {
+          yield { seq: cursor + 1, name: 'error', data: { error: 'not_found: The run was deleted.' } };
+          return;
+        }
+      }
       await ticket.wait(signal, hub.silenceMs(runId));
     } finally {
       ticket.drop();
