@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { newId } from '../ids.ts';
 import type { Store } from './store.ts';
@@ -40,7 +41,12 @@ async function startAgent(
   return { runId, sessionId };
 }
 
-describeStores('Sessions of agents', (store) => {
+function contentOf(text: string) {
+  const bytes = Buffer.from(text);
+  return { sha256: createHash('sha256').update(bytes).digest('hex'), size: bytes.length, bytes };
+}
+
+describeStores('Sessions of agents', (store, engine) => {
   it('ask where the person looks, at any depth, and a run of theirs tells its own alone', async () => {
     const reach = await newAccount(store());
     const parent = await beginRun(store(), reach);
@@ -158,6 +164,33 @@ describeStores('Sessions of agents', (store) => {
     expect(session).toMatchObject({ usage: used, cost: 0.5 });
     const { run } = (await store().runs.find(reach, parent.runId)) ?? {};
     expect(run?.usage.input_tokens).toBe(0);
+  });
+
+  it('keep what they change side by side in the session above: each content once, and every byte counted', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const agents = [];
+    for (let number = 0; number < 6; number += 1)
+      agents.push(await startAgent(store(), parent, `1 call_${number}`));
+    const contents = Array.from({ length: 12 }, (_, number) => contentOf(`${number} `.repeat(50)));
+    await Promise.all(
+      agents.map(async (agent, number) => {
+        // One after the other, each beginning at another one: some write the same at the same time.
+        for (let turn = 0; turn < contents.length; turn += 1) {
+          const before = contents[(turn + number) % contents.length] ?? null;
+          const after = contents[(turn + 2 * number + 1) % contents.length] ?? null;
+          const place = { toolCallId: `call_${turn}`, path: `${number}.txt`, mode: 0o644 };
+          await store().transcript.recordChange({ ...agent, ...place, before, after });
+        }
+      }),
+    );
+    const kept = await engine.sql()('file_contents').where({ session_id: parent.sessionId });
+    expect(kept.map(({ sha256 }) => sha256).sort()).toEqual(contents.map(({ sha256 }) => sha256).sort());
+    const { kept_bytes } = await engine.sql()('sessions').where({ id: parent.sessionId }).first('kept_bytes');
+    const bytes = kept.reduce((sum, { content }) => sum + content.length, 0);
+    expect(Number(kept_bytes)).toBe(bytes);
+    const changes = await engine.sql()('file_changes').where({ session_id: parent.sessionId });
+    expect(changes).toHaveLength(agents.length * contents.length);
   });
 
   it('spend together with the run that they began with, at work or done, and with no other', async () => {

@@ -33,7 +33,10 @@ export async function packContent(sha256: string, bytes: Uint8Array): Promise<Pa
   return { sha256, size: bytes.length, compressed, content: compressed ? packed : Buffer.from(bytes) };
 }
 
-/** Stores a content, unless the session has it already; false where that holds too much. Its session is locked. */
+/**
+ * Stores a content, unless the session has it already; false where that holds too much. Its session need not be locked: the
+ * agents of a run keep what they change in the session of the person, side by side.
+ */
 export async function keepContent(
   sql: Knex.Transaction,
   owner: { readonly organization_id: string; readonly session_id: string },
@@ -44,13 +47,19 @@ export async function keepContent(
     .where({ session_id, sha256: packed.sha256 })
     .first('sha256');
   if (known) return true;
-  const kept = await sql<{ id: string; kept_bytes: number }>('sessions')
+  const bytes = packed.content.length;
+  // Counted before it is stored: from here on others who keep something in the session wait.
+  const counted = await sql('sessions')
     .where({ id: session_id })
-    .first('kept_bytes');
-  const total = Number(kept?.kept_bytes ?? 0) + packed.content.length;
-  if (total > mostKeptBytes) return false;
-  await sql('file_contents').insert({ ...owner, ...packed });
-  await sql('sessions').where({ id: session_id }).update({ kept_bytes: total });
+    .where('kept_bytes', '<=', mostKeptBytes - bytes)
+    .increment('kept_bytes', bytes);
+  if (counted === 0) return false;
+  const stored = await sql('file_contents')
+    .insert({ ...owner, ...packed })
+    .onConflict(['session_id', 'sha256'])
+    .ignore()
+    .returning('sha256');
+  if (stored.length === 0) await sql('sessions').where({ id: session_id }).decrement('kept_bytes', bytes);
   return true;
 }
 
