@@ -15,7 +15,7 @@ export interface Invitations {
 }
 
 interface InvitationOptions {
-  readonly records: Pick<IdentityRecords, 'invitations'>;
+  readonly records: Pick<IdentityRecords, 'invitations' | 'keptRequests'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly mailer?: Mailer | null | undefined;
@@ -48,6 +48,8 @@ export function createInvitations(options: InvitationOptions): Invitations {
         email: normalisedEmail(body.email),
         hash,
       });
+      // A mail may take half a minute, and a request with an Idempotency-Key keeps others from writing until then.
+      await records.keptRequests.commit();
       const link = linkTo(publicUrl, secret, invitation.email);
       const gone = await sent({
         to: invitation.email,

@@ -34,6 +34,8 @@ export interface RequestRecords {
     work: () => Promise<T>,
     keep: (answer: T) => string | null,
   ): Promise<T | null>;
+  /** Commits what `once` has written so far, before something that takes long. */
+  commit(): Promise<void>;
   add(request: RequestRecord, reply: string): Promise<void>;
 }
 

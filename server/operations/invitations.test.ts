@@ -1,7 +1,21 @@
 /** Invitations over HTTP: who may send them, what they are good for, and for whom. */
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, type Answer, type Json, type TestApp, testApp } from '../test-app.ts';
+import {
+  type Account,
+  type Answer,
+  coded,
+  type Json,
+  mergePatch,
+  type TestApp,
+  testApp,
+} from '../test-app.ts';
+import { databases, lastingDatabase, newMasterKey } from '../test-database.ts';
 import { startMailbox } from '../test-mailbox.ts';
 import { invite, makePeople, type People, registerIn } from '../test-people.ts';
 
@@ -323,3 +337,75 @@ test('somebody who was invited twice belongs to the organization once', async ()
   expect((await accept(second.body.token, account)).body.role).toBe('viewer');
   await registerIn(app, people, `again-${made}`, 'viewer');
 });
+
+describe.each(databases)('while a mail server takes its time, on %s,', (database) => {
+  test('an invitation with an Idempotency-Key holds nobody up', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'service-invitations-'));
+    const kept = await lastingDatabase(database, folder);
+    const slow = await startSlowMailbox();
+    const mailing = await testApp({
+      settings: {
+        ...{ databaseUrl: kept.url, masterKeyFile: await newMasterKey(folder), smtpUrl: slow.url },
+        ...{ mailFrom: 'service@example.com', publicUrl: 'https://service.example.com' },
+      },
+    });
+    try {
+      const { token } = await mailing.register('owner');
+      const { body: me } = await mailing.request('GET', '/api/v1/users/me', { token });
+      const organization = `/api/v1/organizations/${me.memberships[0].organization_id}`;
+      const headers = { 'idempotency-key': 'one' };
+      const body = { email: 'guest@example.com' };
+      const ask = () => mailing.request('POST', `${organization}/invitations`, { token, body, headers });
+      let answered = false;
+      const asked = ask().finally(() => {
+        answered = true;
+      });
+      await slow.connected;
+      expect((await mailing.request('POST', '/api/v1/sessions', { token, body: {} })).status).toBe(201);
+      const name = { token, body: { name: 'Renamed' }, headers: mergePatch };
+      expect((await mailing.request('PATCH', organization, name)).status).toBe(200);
+      expect(coded(await ask())).toEqual([409, 'idempotency_key_in_use']);
+      expect(answered).toBe(false);
+      slow.goOn();
+      const answer = await asked;
+      expect(answer).toMatchObject({ status: 201, body: { sent: true, token: null } });
+      expect((await ask()).body).toEqual(answer.body);
+      expect(slow.mails).toHaveLength(1);
+    } finally {
+      slow.goOn();
+      await mailing.close();
+      await slow.close();
+      await kept.remove();
+      await rm(folder, { recursive: true });
+    }
+  });
+});
+
+/** A mailbox that takes connections and says nothing, until it is told to go on. */
+async function startSlowMailbox() {
+  const mailbox = await startMailbox();
+  const { promise: connected, resolve: tellConnected } = Promise.withResolvers<void>();
+  const { promise: going, resolve: goOn } = Promise.withResolvers<void>();
+  const server = createServer((socket) => {
+    tellConnected();
+    socket.on('error', () => undefined);
+    void going.then(() => {
+      const inner = connect(Number(new URL(mailbox.url).port), '127.0.0.1');
+      inner.on('error', () => socket.destroy());
+      socket.pipe(inner).pipe(socket);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo; // a TCP server has no other kind of address
+  return {
+    url: `smtp://127.0.0.1:${port}`,
+    mails: mailbox.mails,
+    connected,
+    goOn,
+    async close() {
+      server.close();
+      await mailbox.close();
+    },
+  };
+}

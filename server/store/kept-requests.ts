@@ -25,15 +25,20 @@ export interface RequestOutcome {
 export interface KeptRequests {
   find(request: Pick<KeptRequest, 'principalId' | 'key'>): Promise<RequestOutcome | null>;
   /**
-   * All that `work` writes in one transaction with what it was answered; for a run, all up to its beginning. Null where
-   * another process has kept a request with this key meanwhile: then nothing was written. Throws
-   * `idempotency_key_in_use` where another is about to.
+   * All that `work` writes in one transaction with what it was answered; for a run, all up to its beginning, and for
+   * others all up to `commit`. Null where another process has kept a request with this key meanwhile: then nothing was
+   * written. Throws `idempotency_key_in_use` where another is about to.
    */
   once<T>(
     request: KeptRequest,
     work: () => Promise<T>,
     keep: (answer: T) => string | null,
   ): Promise<T | null>;
+  /**
+   * Commits what `once` has written so far, before something that takes long: else nobody could write meanwhile. The
+   * key stays taken until the answer is kept. Outside of `once` it does nothing.
+   */
+  commit(): Promise<void>;
   /** Keeps an answer that belongs to nothing that was written. The first one stands. */
   add(request: KeptRequest, reply: string): Promise<void>;
   prune(before: Date): Promise<number>;
@@ -73,7 +78,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
         const answer = await held.run(work);
         const reply = keep(answer);
         if (!held.over) await held.commit((sql) => setReply(sql, request, reply));
-        // The run has been kept with its beginning.
+        // What was written has been committed before: with the beginning of a run, or before a mail.
         else if (reply !== null) await database.write('installation', (sql) => setReply(sql, request, reply));
         return answer;
       } catch (error) {
@@ -82,6 +87,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
         throw error;
       }
     },
+    commit: commitBeginning,
     add: (request, reply) =>
       database.write('installation', async (sql) => {
         await sql('kept_requests')
