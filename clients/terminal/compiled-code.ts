@@ -1,12 +1,16 @@
 /** Where Node keeps the compiled code of this command, so that a start is quick. */
 import { getCompileCacheDir } from 'node:module';
-import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
+import { homeFolder } from './home-folder.ts';
 
-/** The folder that `start.mjs` chooses: that file is plain JavaScript, runs before this one, and must say the same. */
-export function compiledCodeFolder(): string {
+/**
+ * The folder that `start.mjs` chooses: that file is plain JavaScript, runs before this one, and must say the same. Null
+ * where it chooses none, since no home is known.
+ */
+export function compiledCodeFolder(): string | null {
   const { XDG_CACHE_HOME: given } = process.env;
-  return join(given && isAbsolute(given) ? given : join(homedir(), '.cache'), 'service', 'compiled');
+  const caches = given && isAbsolute(given) ? given : join(homeFolder(), '.cache');
+  return isAbsolute(caches) ? join(caches, 'service', 'compiled') : null;
 }
 
 /** Whether this process uses it. */

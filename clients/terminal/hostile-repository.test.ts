@@ -1,6 +1,6 @@
 /** A repository of strangers: opening it runs nothing that it names, says so, and after trust everything counts. */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
@@ -119,6 +119,31 @@ test('a language server that a file names starts at the first file of its type, 
   expect(await home.service(['run', '--yolo', again])).toMatchObject({ code: 0 });
   expect(canaries(home)).toContain('canary-lsp');
 });
+
+test.each(['', 'home'])(
+  'with HOME %j nothing of the repository passes for the own settings',
+  async (HOME) => {
+    const home = testHome();
+    const hooks = { pre_tool_use: [{ command: 'touch canary-hook' }] };
+    const own = { hooks, providers: { own: { api_key: '$(touch canary-key)', type: 'openai' } } };
+    for (const folder of ['project', 'project/home'])
+      home.write(`${folder}/.config/service/service.json`, own);
+    const variables = { HOME, XDG_CACHE_HOME: undefined };
+    const run = ['run', 'use tool ls with {"path": "."}'];
+    const before = readdirSync(home.project);
+    for (const words of [run, ['config', 'show'], ['serve', '--port', '0', '--data-dir', '../data']])
+      expect(await home.service(words, { variables })).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(new RegExp(`HOME is "${HOME}".*\\b[Ss]et it to an absolute path`)),
+      });
+    expect(readdirSync(home.project)).toEqual(before);
+    expect(readdirSync(join(home.project, 'home'))).toEqual(['.config']);
+    // Where nothing of the person's own is looked for in a home, none is needed.
+    const named = { ...variables, SERVICE_GLOBAL_CONFIG: join(home.home, 'own'), XDG_DATA_HOME: home.home };
+    expect(await home.service(run, { variables: named })).toMatchObject({ code: 0 });
+    expect(canaries(home)).toEqual([]);
+  },
+);
 
 test('a trusted file that changes while a run is at work counts no more at its next tool call', async () => {
   const home = stranger();

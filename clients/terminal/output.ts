@@ -1,7 +1,7 @@
 /** How the command speaks: answers on standard output, notices on standard error; for people on a terminal, plain elsewhere. */
-import { homedir } from 'node:os';
-import { relative } from 'node:path';
+import { isAbsolute, relative } from 'node:path';
 import type { Diagnostic } from '../../server/config/config.ts';
+import { homeFolder } from './home-folder.ts';
 
 // An import statement would load every part of it, which takes a tenth of the shortest commands' time.
 const { stripVTControlCharacters, styleText } = process.getBuiltinModule('node:util');
@@ -109,8 +109,8 @@ export function brief(text: string, width: number): string {
 /** A path as a person would write it here: on a terminal from `.` or `~`, whichever is shorter; elsewhere in full. */
 export function displayPath(path: string, stream: NodeJS.WriteStream = process.stdout): string {
   if (!isTerminal(stream)) return printable(path);
-  const home = homedir();
-  const fromHome = path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+  const home = homeFolder();
+  const fromHome = isAbsolute(home) && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
   const fromHere = relative(process.cwd(), path) || '.';
   return printable(fromHere.length < fromHome.length ? fromHere : fromHome);
 }

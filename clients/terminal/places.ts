@@ -1,8 +1,8 @@
 /** Where the command works: its folder, and the settings that count there. */
 import { lstat } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import type { LoadedSettings, SettingsPlaces } from '../../server/config/config.ts';
 import { CommandFailure, exitCodes } from './failures.ts';
+import { homeFolder } from './home-folder.ts';
 
 /** `-C`: from here on the folder is the current one, for everything that the command does. */
 export function enterFolder(folder: string | undefined): void {
@@ -22,7 +22,7 @@ export function enterFolder(folder: string | undefined): void {
 /** Where the settings files of the current folder are. */
 export async function currentPlaces(): Promise<SettingsPlaces> {
   const { findPlaces } = await import('../../server/config/config.ts');
-  return await findPlaces(currentFolder(), process.env, homedir());
+  return await findPlaces(currentFolder(), process.env, homeFolder());
 }
 
 function currentFolder(): string {

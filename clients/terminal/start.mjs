@@ -10,16 +10,21 @@ if (name) process.argv[1] = name;
 delete process.env.SERVICE_CALLED_AS;
 
 // Not the shared temporary folder, Node's own choice: code of other users would be run from there.
-const caches = given && isAbsolute(given) ? given : join(homedir(), '.cache');
-const compiled = join(caches, 'service', 'compiled');
 try {
-  mkdirSync(compiled, { recursive: true, mode: 0o700 });
-  if ([statSync(caches), lstatSync(dirname(compiled)), lstatSync(compiled)].every(isOurs))
-    enableCompileCache(compiled);
+  const caches = given && isAbsolute(given) ? given : join(homedir(), '.cache');
+  // Without a home it would be a folder of the project, and code that lies there would be run.
+  if (isAbsolute(caches)) keepCodeBelow(caches);
 } catch {
   // Without a cache the command is slower, and nothing else.
 }
 await import('./main.ts');
+
+function keepCodeBelow(caches) {
+  const compiled = join(caches, 'service', 'compiled');
+  mkdirSync(compiled, { recursive: true, mode: 0o700 });
+  if ([statSync(caches), lstatSync(dirname(compiled)), lstatSync(compiled)].every(isOurs))
+    enableCompileCache(compiled);
+}
 
 /** Nobody else may put code there, for us to run. A root that has another user's HOME uses none of it, either. */
 function isOurs(facts) {

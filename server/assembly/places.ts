@@ -1,11 +1,11 @@
 /** Which settings files and folders count, for the server and for a command that has it inside. */
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   findPlaces,
   followSettings,
   formatDiagnostic,
   globalPlaces,
+  homeDirectory,
   type LiveSettings,
   operatorGuidance,
   personalGuidance,
@@ -23,7 +23,7 @@ export async function followGlobalSettings({
   log,
 }: ServicesInput): Promise<LiveSettings> {
   const place = { ...environment, SERVICE_GLOBAL_CONFIG: settings.globalConfigDirectory };
-  const followed = await followSettings(globalPlaces(place, homedir()));
+  const followed = await followSettings(globalPlaces(place, homeDirectory()));
   followed.onChange((_loaded, problems) => {
     if (problems.length === 0) log.info('the settings have changed, and count as they are now');
     for (const problem of problems)
@@ -35,10 +35,10 @@ export async function followGlobalSettings({
 /** A person's own guidance counts in their own command alone, never for those who share a server. */
 export function guidanceOf({ settings, environment, project }: ServicesInput) {
   const folder = project
-    ? dirname(globalPlaces(environment, homedir()).globalFile)
+    ? dirname(globalPlaces(environment, homeDirectory()).globalFile)
     : settings.globalConfigDirectory;
   const guidance = project
-    ? personalGuidance(environment, homedir(), folder)
+    ? personalGuidance(environment, homeDirectory(), folder)
     : operatorGuidance(environment, folder);
   return { ...guidance, agentsDirectory: join(folder, 'agents') };
 }
@@ -61,5 +61,5 @@ export async function placesOf(
   folder: string,
 ): Promise<SettingsPlaces> {
   if (!project) return workspacePlaces(folder, settings);
-  return { ...(await findPlaces(folder, environment, homedir())), dataHome: project.keyDirectory };
+  return { ...(await findPlaces(folder, environment, homeDirectory())), dataHome: project.keyDirectory };
 }

@@ -23,7 +23,7 @@ export { dataDirectory } from './files/data-directory.ts';
 export { withLock } from './files/file-lock.ts';
 export { operatorGuidance, personalGuidance } from './files/guidance-places.ts';
 export { knownDataFolder, localDataFolder, makeDataFolder } from './files/local-data.ts';
-export { findPlaces, globalPlaces, workspacePlaces } from './files/places.ts';
+export { findPlaces, globalPlaces, homeDirectory, workspacePlaces } from './files/places.ts';
 export { closeToOthers } from './files/private-folder.ts';
 export { replaceFile } from './files/replace-file.ts';
 export { followSettings } from './live-settings.ts';

@@ -1,6 +1,6 @@
 /** Where the server keeps its files. */
-import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
+import { homeDirectory } from '../config/config.ts';
 import { Fault, type SettingSource, type Variables } from './setting-source.ts';
 
 export interface FolderSettings {
@@ -27,10 +27,10 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
     fallback: resolve('.data'),
     parse: folder,
   });
-  const home = variables.HOME || homedir();
+  const home = variables.HOME || homeDirectory();
   const configHome = absoluteOr(variables.XDG_CONFIG_HOME, join(home, '.config'));
   const dataHome = absoluteOr(variables.XDG_DATA_HOME, join(home, '.local', 'share'));
-  return {
+  const folders: FolderSettings = {
     dataDirectory,
     workspacesDirectory: source.read({
       variable: 'SERVICE_WORKSPACES_DIR',
@@ -77,6 +77,10 @@ export function readFolders(source: SettingSource, variables: Variables): Folder
       parse: hub,
     }),
   };
+  // Below the folder that the server was started in, they would be whoever's that folder is.
+  if (![folders.globalConfigDirectory, folders.modelsDirectory].every(isAbsolute))
+    source.fault(`HOME is ${JSON.stringify(home)}; set it to an absolute path.`);
+  return folders;
 }
 
 /** The XDG specification has relative paths ignored. */

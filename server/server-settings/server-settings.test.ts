@@ -96,6 +96,14 @@ describe('where a value comes from', () => {
     });
   });
 
+  test('a home that is no absolute path is a fault where something is looked for below it', () => {
+    const fault = 'HOME is "home"; set it to an absolute path.';
+    expect(faultsOf([], { HOME: 'home' })).toEqual([fault]);
+    expect(faultsOf([], { HOME: 'home', SERVICE_GLOBAL_CONFIG: '/own' })).toEqual([fault]);
+    const named = { SERVICE_GLOBAL_CONFIG: '/own', XDG_DATA_HOME: '/data' };
+    expect(faultsOf([], { HOME: 'home', ...named })).toEqual([]);
+  });
+
   test('flags go before variables, in both of their forms', () => {
     const variables = { SERVICE_PORT: '1', SERVICE_STRICT: 'true' };
     expect(read(['--port', '2'], variables).port).toBe(2);

@@ -70,7 +70,7 @@ export function readServerSettings(argv: readonly string[], variables: Variables
 /** What counts for a server inside the command, too: it says nothing about serving. */
 const variablesForAll = [
   ...['SERVICE_OUTBOUND_ALLOW', 'SERVICE_WEB_SEARCH_URL', 'SERVICE_CATALOG_URL', 'SERVICE_MODELS_DIR'],
-  ...['HOME', 'XDG_DATA_HOME'],
+  ...['HOME', 'XDG_DATA_HOME', 'XDG_CONFIG_HOME', 'SERVICE_GLOBAL_CONFIG'],
 ];
 
 /**

@@ -1,5 +1,4 @@
 /** `service doctor`. */
-import { homedir } from 'node:os';
 import { type Check, examineAll, type Found, type Level, type Scene } from '../doctor/examination.ts';
 import {
   examineCache,
@@ -29,6 +28,7 @@ import {
 import { examineTerminal } from '../doctor/terminal.ts';
 import { examineTrust, examineTrustStore } from '../doctor/trust.ts';
 import { exitCodes } from '../failures.ts';
+import { homeFolder } from '../home-folder.ts';
 import {
   counted,
   displayPath,
@@ -87,7 +87,7 @@ export async function examine({ json = false }: { readonly json?: boolean }): Pr
 
 async function setScene(): Promise<Scene> {
   const { loadSettings, SettingsError } = await import('../../../server/config/config.ts');
-  const surroundings = { environment: process.env, home: homedir(), places: await currentPlaces() };
+  const surroundings = { environment: process.env, home: homeFolder(), places: await currentPlaces() };
   try {
     return { ...surroundings, loaded: await loadSettings(surroundings.places), faults: [] };
   } catch (error) {

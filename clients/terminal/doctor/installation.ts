@@ -69,11 +69,15 @@ export function codeFinding(root: string): Finding {
 /** Without the cache every start compiles everything anew. */
 export function examineCache(_: Scene): Finding[] {
   if (isCodeCached()) return [{ level: 'ok', message: 'Compiled code is kept from start to start.' }];
+  const folder = compiledCodeFolder();
   return [
     {
       level: 'warning',
       message: 'Compiled code is not kept, so that every start is slow.',
-      remedy: `Let ${compiledCodeFolder()} and the two folders around it be folders of yours, no links, into which nobody else can write.`,
+      remedy:
+        folder === null
+          ? 'Set HOME, or XDG_CACHE_HOME, to an absolute path.'
+          : `Let ${folder} and the two folders around it be folders of yours, no links, into which nobody else can write.`,
     },
   ];
 }

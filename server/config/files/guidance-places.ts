@@ -1,6 +1,6 @@
 /** Where the guidance for agents lies that belongs to no project: the person's at a terminal, the operator's on a server. */
 import { join } from 'node:path';
-import { baseFolder, type Environment } from './places.ts';
+import { type Environment, personalFolder } from './places.ts';
 
 /** Files and folders that need not be there. */
 export interface GuidancePlaces {
@@ -24,13 +24,17 @@ export function personalGuidance(
   globalFolder: string,
 ): GuidancePlaces {
   const own = operatorGuidance(environment, globalFolder);
-  const settings = baseFolder(environment.XDG_CONFIG_HOME, join(homeDirectory, '.config'));
+  const below = (named: string | undefined, folder: string, ...names: readonly string[]) => {
+    const found = personalFolder(named, homeDirectory, folder);
+    return found === null ? [] : [join(found, ...names)];
+  };
+  const { XDG_CONFIG_HOME: settings } = environment;
   return {
-    contextFiles: [join(settings, 'AGENTS.md'), ...own.contextFiles],
+    contextFiles: [...below(settings, '.config', 'AGENTS.md'), ...own.contextFiles],
     skillFolders: [
-      join(homeDirectory, '.claude', 'skills'),
-      join(homeDirectory, '.agents', 'skills'),
-      join(settings, 'agents', 'skills'),
+      ...below(undefined, '.claude', 'skills'),
+      ...below(undefined, '.agents', 'skills'),
+      ...below(settings, '.config', 'agents', 'skills'),
       ...own.skillFolders,
     ],
   };

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { SettingsError } from '../diagnostic.ts';
 import { testProject } from '../test-project.ts';
+import { personalGuidance } from './guidance-places.ts';
 import { findPlaces, globalPlaces } from './places.ts';
 
 describe('the person’s own places', () => {
@@ -33,6 +34,33 @@ describe('the person’s own places', () => {
     expect(globalPlaces({ SERVICE_GLOBAL_CONFIG: '/elsewhere' }, '/home/ada')).toMatchObject({
       globalFile: '/elsewhere/service.json',
       dataHome: '/home/ada/.local/share/service',
+    });
+  });
+});
+
+describe('a home that is no absolute path', () => {
+  test.each(['', 'home', './home'])(
+    '%j is refused where the person’s own files would be below it',
+    (home) => {
+      const message = `HOME is "${home}", and your own settings are kept below it. Set it to an absolute path`;
+      for (const variables of [{}, { XDG_CONFIG_HOME: '/config' }, { XDG_DATA_HOME: '/data' }])
+        expect(() => globalPlaces({ HOME: home, ...variables }, home)).toThrow(message);
+    },
+  );
+
+  test('is none that was set, for a user whom the machine does not know', () => {
+    expect(() => globalPlaces({}, '')).toThrow('HOME is not set, and ');
+  });
+
+  test('is not needed where variables name the folders, and no guidance is looked for in it', () => {
+    const named = { SERVICE_GLOBAL_CONFIG: '/own', XDG_DATA_HOME: '/data' };
+    expect(globalPlaces(named, '')).toMatchObject({
+      globalFile: '/own/service.json',
+      dataHome: '/data/service',
+    });
+    expect(personalGuidance(named, '', '/own')).toEqual({
+      contextFiles: ['/own/SERVICE.md'],
+      skillFolders: ['/own/skills'],
     });
   });
 });

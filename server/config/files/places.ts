@@ -1,5 +1,6 @@
 /** Where settings files are. Whether they are there is for the reader to find out. */
 import { realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { SettingsError } from '../diagnostic.ts';
 import type { SettingsPlaces } from '../loaded-settings.ts';
@@ -7,6 +8,15 @@ import { findGitRoot } from './git-root.ts';
 
 /** Variables of the process, as far as they say where files are. */
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The home of this person; empty where the machine knows none. */
+export function homeDirectory(): string {
+  try {
+    return homedir();
+  } catch {
+    return ''; // Without HOME, a user who is in no list of users.
+  }
+}
 
 /**
  * The places of one working directory: the person's own, and those of the project around it. Throws SettingsError
@@ -63,28 +73,43 @@ export function workspacePlaces(
 
 function personalPlaces(
   environment: Environment,
-  homeDirectory: string,
+  home: string,
 ): Pick<SettingsPlaces, 'globalFile' | 'dataHome'> {
+  const { XDG_DATA_HOME: named } = environment;
   return {
-    globalFile: globalSettingsFile(environment, homeDirectory),
-    dataHome: join(baseFolder(environment.XDG_DATA_HOME, join(homeDirectory, '.local', 'share')), 'service'),
+    globalFile: globalSettingsFile(environment, home),
+    dataHome: join(
+      personalFolder(named, home, '.local', 'share') ?? refuseHome(environment, home),
+      'service',
+    ),
   };
 }
 
 /** The person's own settings, for every project. */
-function globalSettingsFile(environment: Environment, homeDirectory: string): string {
-  const named = environment.SERVICE_GLOBAL_CONFIG;
+function globalSettingsFile(environment: Environment, home: string): string {
+  const { SERVICE_GLOBAL_CONFIG: named, XDG_CONFIG_HOME: configured } = environment;
   if (named) return resolve(named, 'service.json');
-  return join(
-    baseFolder(environment.XDG_CONFIG_HOME, join(homeDirectory, '.config')),
-    'service',
-    'service.json',
-  );
+  const folder = personalFolder(configured, home, '.config') ?? refuseHome(environment, home);
+  return join(folder, 'service', 'service.json');
 }
 
-/** The XDG specification has relative paths ignored. */
-export function baseFolder(configured: string | undefined, usual: string): string {
-  return configured && isAbsolute(configured) ? configured : usual;
+/**
+ * The folder that a variable names, else the usual one below the home; null where neither is a place of its own. The XDG
+ * specification has relative paths ignored.
+ */
+export function personalFolder(
+  named: string | undefined,
+  home: string,
+  ...below: readonly string[]
+): string | null {
+  if (named && isAbsolute(named)) return named;
+  return isAbsolute(home) ? join(home, ...below) : null;
+}
+
+/** As for a folder that is named so: what a project has there would count as the person's own. */
+function refuseHome({ HOME: named }: Environment, home: string): never {
+  const what = named === undefined && !home ? 'not set' : JSON.stringify(home);
+  throw refusal(`HOME is ${what}, and your own settings are kept below it`, 'Set it to an absolute path.');
 }
 
 /** The folder of the person's own settings would be another one in each project, and the project's to fill. */
