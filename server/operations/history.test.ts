@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
@@ -241,6 +241,41 @@ describe('going back', () => {
     expect(status).toBe(200);
     expect(body.files.map(({ path }: Json) => path)).toEqual(['k/b.txt']);
     expect(await readdir(join(folder, 'k'))).toEqual([]);
+  });
+
+  test.each([
+    ['has gone back although the answer of the database was lost', 'lost', 200, 'before\n'],
+    ['changes nothing where the database did not', 'refused', 503, 'after\n'],
+    ['leaves the files where nobody can tell, and is completed when asked again', 'unknown', 503, 'before\n'],
+  ])('%s', async (_, fate, status, text) => {
+    const { id, folder } = await say('start');
+    const file = join(folder, `fate-${fate}.txt`);
+    await writeFile(file, 'before\n');
+    await say('go', [view(file), edit(file, 'before', 'after')], id);
+    const { history } = app.services.store;
+    const { revert } = history;
+    const lost = new Error('Connection terminated unexpectedly');
+    const going = vi.spyOn(history, 'revert').mockImplementation(async (reach, plan, files, putBack) => {
+      await revert(reach, plan, files, async () => {
+        await putBack();
+        if (fate !== 'lost') throw lost;
+      });
+      throw lost;
+    });
+    const asking = vi.spyOn(history, 'isReverted');
+    if (fate === 'unknown') asking.mockRejectedValue(lost);
+    const go = async () => ask('POST', `/${id}/revert`, { to_message_id: await promptOf(id, 'go') });
+    try {
+      expect((await go()).status).toBe(status);
+    } finally {
+      going.mockRestore();
+      asking.mockRestore();
+    }
+    expect(await readFile(file, 'utf8')).toBe(text);
+    if (status !== 200) expect((await go()).status).toBe(200);
+    expect(await readFile(file, 'utf8')).toBe('before\n');
+    expect((await readdir(folder)).filter((name) => name.includes(`fate-${fate}`))).toHaveLength(1);
+    expect(await messagesOf(id)).toHaveLength(2);
   });
 
   test('follows no link out of the workspace, and puts back no bytes that it never kept', async () => {

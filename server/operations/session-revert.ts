@@ -47,7 +47,11 @@ export async function revertTo(
   return { ...diff, dry_run, reverted_messages: plan.messages, conflicts };
 }
 
-/** The files change within the transaction: should it fail, they are as they were. */
+/**
+ * The files change within the transaction: should it fail, they are as they were. Where its answer alone was lost, the
+ * database tells what became of it. Where it cannot, they stay as they were to become: asked again, nothing stands in
+ * the way of that.
+ */
 async function carryOut(
   principal: Principal,
   plan: Awaited<ReturnType<Services['store']['history']['planRevert']>>,
@@ -56,10 +60,16 @@ async function carryOut(
   store: Services['store'],
 ): Promise<void> {
   const staged = await putBack.stage();
+  let applied = false;
   try {
-    await store.history.revert(principal, plan, files, () => staged.apply());
+    await store.history.revert(principal, plan, files, async () => {
+      await staged.apply();
+      applied = true;
+    });
   } catch (error) {
-    await staged.undo();
+    const outcome = applied ? await outcomeOf(principal, plan, store) : 'undone';
+    if (outcome === 'done') return;
+    if (outcome === 'undone') await staged.undo();
     if (error instanceof Error && error.name === 'FileMoved')
       throw new Problem('revert_conflict', `${error.message} Nothing was changed; look again.`, {
         cause: error,
@@ -67,6 +77,18 @@ async function carryOut(
     throw error;
   } finally {
     await staged.clear();
+  }
+}
+
+async function outcomeOf(
+  principal: Principal,
+  { sessionId, messageId }: Awaited<ReturnType<Services['store']['history']['planRevert']>>,
+  { history }: Services['store'],
+): Promise<'done' | 'undone' | 'unknown'> {
+  try {
+    return (await history.isReverted(principal, sessionId, messageId)) ? 'done' : 'undone';
+  } catch {
+    return 'unknown'; // The caller is told of the failure that came first.
   }
 }
 

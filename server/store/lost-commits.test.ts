@@ -1,9 +1,10 @@
-/** Files whose commit nobody has heard of: what the database has kept needs its bytes, whoever thinks that it failed. */
+/** Commits that nobody has heard of: what the database has kept stands, whoever thinks that it failed. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
@@ -15,9 +16,12 @@ import { fileUploadRepository } from './file-uploads.ts';
 import { fileRepository } from './files.ts';
 import { openPostgres } from './postgres.ts';
 import type { Reach } from './reach.ts';
+import { sessionHistory } from './session-history.ts';
 import { openSqlite } from './sqlite.ts';
 import { diskStorage } from './storage/disk.ts';
+import { beginRun, endRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
+import { tellsWorkspaces } from './workspace-events.ts';
 
 describeStores('Files', (store, engine) => {
   const log = createLog('silent');
@@ -45,7 +49,7 @@ describeStores('Files', (store, engine) => {
     const storage = diskStorage(folder);
     const current = { storage, backend: 'fs', place: null, maxFileBytes: 1000 } as const;
     parts = {
-      ...{ database: writesAudit(losing, systemClock), clock: systemClock, log },
+      ...{ database: tellsWorkspaces(writesAudit(losing, systemClock)), clock: systemClock, log },
       cursors: createCursors('x'.repeat(32)),
       storages: {
         current: async () => current,
@@ -71,6 +75,34 @@ describeStores('Files', (store, engine) => {
     await received.leave();
     const [key]: string[] = await engine.sql()('files').where({ user_id: ada.userId }).pluck('object_key');
     expect(await bytesOf(key ?? '')).toBe('bytes');
+  });
+
+  it('a session that goes back all the same says so, to whoever is left to put its files back', async () => {
+    const session = await beginRun(store(), ada);
+    await endRun(store(), session);
+    const [prompt] = await store().transcript.readMessages(session.sessionId);
+    const history = sessionHistory(parts);
+    const plan = await history.planRevert(ada, session.sessionId, prompt?.id ?? '');
+    const isReverted = () => history.isReverted(ada, plan.sessionId, plan.messageId);
+    expect(await isReverted()).toBe(false);
+    losesIn = 1;
+    await expect(history.revert(ada, plan, true, async () => undefined)).rejects.toThrow('terminated');
+    expect(await isReverted()).toBe(true);
+  });
+
+  it('whoever asks whether a session has gone back waits for the one that is about to', async () => {
+    const session = await beginRun(store(), ada);
+    await endRun(store(), session);
+    const [prompt] = await store().transcript.readMessages(session.sessionId);
+    const { history } = store();
+    const plan = await history.planRevert(ada, session.sessionId, prompt?.id ?? '');
+    const other = sessionHistory(parts);
+    let asked: Promise<boolean> = Promise.resolve(false);
+    await history.revert(ada, plan, true, async () => {
+      asked = other.isReverted(ada, plan.sessionId, plan.messageId);
+      await sleep(200);
+    });
+    expect(await asked).toBe(true);
   });
 
   it('a part of an upload that counts all the same has its bytes, and the file is made of it', async () => {

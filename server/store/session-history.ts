@@ -52,6 +52,8 @@ export interface SessionHistory {
    * whether files were put back; when it rejects, nothing has happened. Throws `session_busy` where the plan is void.
    */
   revert(reach: Reach, plan: RevertPlan, files: boolean, putBack: () => Promise<void>): Promise<void>;
+  /** Whether the message is out of the history; one that is on its way out is waited for. Throws `not_found`. */
+  isReverted(reach: Reach, sessionId: string, messageId: string): Promise<boolean>;
   /** A new session with copies of the messages up to and with the named one, or of all. Throws `not_found` or `message_conflict`. */
   fork(
     reach: Reach,
@@ -108,6 +110,12 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
             .update({ reverted: true });
         // Last, so that little is left that could fail once files have changed.
         await putBack();
+      }),
+    isReverted: (reach, sessionId, messageId) =>
+      // The lock waits for a transaction whose caller has heard no answer, and which is still under way.
+      database.write(reach, async (sql) => {
+        await lockSession(sql, reach, sessionId);
+        return Boolean((await findMessage(sql, sessionId, messageId)).reverted);
       }),
     fork: (reach, sessionId, options) =>
       database.write(reach, async (sql) =>
