@@ -5,7 +5,7 @@ import { type LoginKeeper, type McpAccess, openMcpAccess } from './runtime/runti
 
 export type { LoginKeeper, McpAccess, McpExamination, McpPrompt } from './runtime/runtime.ts';
 
-/** @param folder - The project: where processes work, and the commands of templates. */
+/** @param folder - The one that a run would work in: processes and the commands of templates start there. */
 export function openMcpServers(
   { config }: Pick<LoadedSettings, 'config'>,
   folder: string,

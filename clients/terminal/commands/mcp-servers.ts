@@ -1,5 +1,4 @@
 /** `service mcp test`, `prompts` and `prompt`. */
-import { realpath } from 'node:fs/promises';
 import type { LoadedSettings } from '../../../server/config/config.ts';
 import type { McpAccess, McpExamination, McpPrompt } from '../../../server/mcp-access.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
@@ -54,9 +53,8 @@ export async function withServers<Result>(
   const { openMcpServers } = await import('../../../server/mcp-access.ts');
   const settings = await currentSettings();
   noticeIgnored(ignoredIn(settings, 'mcp'));
-  const { dataHome, projectRoot } = await currentPlaces();
-  const folder = await realpath(projectRoot);
-  const servers = openMcpServers(settings, folder, process.env, openMcpLogins(dataHome));
+  const { dataHome, workingDirectory } = await currentPlaces();
+  const servers = openMcpServers(settings, workingDirectory, process.env, openMcpLogins(dataHome));
   try {
     return await action(servers, settings);
   } finally {

@@ -1,5 +1,5 @@
 /** `service mcp test`, `login`, `logout`, `prompts` and `prompt`, with the public servers and a real authorization server. */
-import { existsSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
@@ -45,6 +45,20 @@ test('one that fails is told with what it said, and by the exit code', async () 
   expect(unset).toMatchObject({ code: 4, stderr: expect.stringContaining('NOT_SET_ANYWHERE') });
   const unknown = await home.service(['mcp', 'test', 'other']);
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('bad, missing, unset') });
+});
+
+test('one is started where a run would start it: in the folder that the command works in', async () => {
+  const home = withMcp({ here: { command: './here.sh' } });
+  const script = home.write('project/packages/web/here.sh', '#!/bin/sh\npwd >"$HOME/folder"\n');
+  chmodSync(script, 0o755);
+  for (const words of [
+    ['run', 'Hello'],
+    ['mcp', 'test', 'here'],
+  ]) {
+    await home.service(['-C', 'packages/web', ...words]);
+    expect(readFileSync(join(home.home, 'folder'), 'utf8')).toBe(`${join(home.project, 'packages/web')}\n`);
+    rmSync(join(home.home, 'folder'));
+  }
 });
 
 test('one of a file that nobody trusts is not started', async () => {
