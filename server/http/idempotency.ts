@@ -33,7 +33,7 @@ export function createIdempotency(ports: Pick<Ports, 'perform' | 'requests'>): P
     if (route.idempotent === 'run') call.signal.addEventListener('abort', leave);
     try {
       const reply = await answer(request, route, call, ports);
-      if (eventsOf(reply)) exchange.response.once('close', leave);
+      if (eventsOf(reply) && !exchange.response.destroyed) exchange.response.once('close', leave);
       else leave();
       return reply;
     } catch (error) {

@@ -80,6 +80,9 @@ function write(exchange: Exchange, wire: WireReply, ports: Ports): void {
   // Text stays text: Node sends it in one piece with the headers, and bytes apart from them.
   if (!leavesBodyUnread(exchange)) response.end(wire.payload);
   else endAfterLinger(exchange, request.method === 'HEAD' ? null : wire.payload);
+  // What the system has not taken waits for the reader: as long as that reads, however slowly.
+  if (response.writableLength > 0)
+    response.setTimeout(ports.settings.stallSeconds * 1000, () => response.destroy());
 }
 
 /** How much of an unread body is worth reading to keep the connection. */

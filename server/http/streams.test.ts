@@ -29,9 +29,14 @@ const failed: ServerEvent = { name: 'error', seq: 3, data: { error: 'provider_fa
 type Source = (call: AnyCall) => AsyncIterable<ServerEvent>;
 
 /** A server whose runs give these events. */
-async function serve(source: Source, settings: TestServerOptions['settings'] = {}): Promise<TestServer> {
+async function serve(
+  source: Source,
+  settings: TestServerOptions['settings'] = {},
+  looksUp: () => Promise<void> = async () => undefined,
+): Promise<TestServer> {
   server = await startTestServer({
     settings,
+    looksUp,
     handlers: {
       streamRunEvents: async (call) => ({
         status: 200,
@@ -107,9 +112,14 @@ describe('what is on the wire', () => {
   });
 });
 
+const streamedMessage = {
+  ...{ model: 'm', max_tokens: 1, stream: true },
+  messages: [{ role: 'user', content: 'x' }],
+};
+
 function askMessages() {
-  const body = { model: 'm', max_tokens: 1, stream: true, messages: [{ role: 'user', content: 'x' }] };
-  return server.request('POST', '/v1/messages', { body, headers: { accept: 'application/json' } });
+  const headers = { accept: 'application/json' };
+  return server.request('POST', '/v1/messages', { body: streamedMessage, headers });
 }
 
 describe('the end', () => {
@@ -197,6 +207,111 @@ describe('a caller that goes away', () => {
     });
     leave.abort();
     await expect.poll(() => returned).toBe(true);
+  });
+});
+
+describe('a caller that has gone before its stream begins', () => {
+  /** Sends a request, leaves while it is looked after, and waits until the server has noticed. */
+  const leaveEarly = async (request: string, held: { readonly reached: Promise<void>; letGo(): void }) => {
+    const socket = connect(server.port, '127.0.0.1');
+    socket.write(request);
+    await held.reached;
+    socket.destroy();
+    await expect.poll(() => server.log.filter(({ aborted }) => aborted)).toHaveLength(1);
+    held.letGo();
+  };
+  /** Something that waits, the first time, until it is let go. */
+  const holding = () => {
+    const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
+    const { promise: going, resolve: letGo } = Promise.withResolvers<void>();
+    const wait = () => {
+      reach();
+      return going;
+    };
+    return { reached, letGo, wait };
+  };
+
+  test('leaves no place taken', async () => {
+    const held = holding();
+    await serve(() => of(failed), { streamsPerUser: 1 }, held.wait);
+    await leaveEarly(`GET ${events} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer login\r\n\r\n`, held);
+    expect((await server.request('GET', events)).status).toBe(200);
+    await expect.poll(() => server.metrics()).toMatch(/^service_open_streams 0$/m);
+  });
+
+  test('leaves no Idempotency-Key in use', async () => {
+    const held = holding();
+    server = await startTestServer({
+      handlers: {
+        async createMessage() {
+          await held.wait();
+          const last = { name: 'message_stop', data: { type: 'message_stop' } } as const;
+          return { status: 200, type: 'text/event-stream', body: of(last) };
+        },
+      },
+    });
+    const headers = { 'idempotency-key': 'one' };
+    const content = JSON.stringify(streamedMessage);
+    const lines = [
+      'POST /v1/messages HTTP/1.1',
+      ...['Host: a', 'Authorization: Bearer login', 'Content-Type: application/json', 'Idempotency-Key: one'],
+      ...[`Content-Length: ${content.length}`, '', content],
+    ];
+    await leaveEarly(lines.join('\r\n'), held);
+    const again = await server.request('POST', '/v1/messages', { body: streamedMessage, headers });
+    expect(again.status).toBe(200);
+  });
+});
+
+describe('an answer that nobody reads', () => {
+  const large = 'x'.repeat(30_000_000);
+  const ask = (path: string) => {
+    const socket = connect(server.port, '127.0.0.1').pause();
+    socket.on('error', () => undefined);
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer login\r\n\r\n`);
+    return socket;
+  };
+  const serveLarge = async (stallSeconds: number) => {
+    server = await startTestServer({
+      settings: { stallSeconds, strict: false },
+      handlers: {
+        getHealth: async () => ({ status: 200, body: { status: large } }),
+        streamRunEvents: async () => ({
+          status: 200,
+          type: 'text/event-stream',
+          body: of({ name: 'error', seq: 1, data: { error: `provider_failed: ${large}` } }),
+        }),
+      },
+    });
+  };
+
+  test.each([
+    ['in one piece', '/health'],
+    ['whose last event is large', events],
+  ])('%s is not held for ever', async (_title, path) => {
+    await serveLarge(1);
+    const socket = ask(path);
+    await expect.poll(() => server.log.filter(({ aborted }) => aborted)).toHaveLength(1);
+    socket.destroy();
+  });
+
+  test.each([
+    ['in one piece', '/health'],
+    ['whose last event is large', events],
+  ])('%s is sent as long as it is read, however slowly', async (_title, path) => {
+    const stallSeconds = 3;
+    await serveLarge(stallSeconds);
+    const socket = ask(path);
+    let received = 0;
+    const until = performance.now() + 2.5 * stallSeconds * 1000;
+    // What the system holds between the two is read first; after that each piece makes room for another.
+    for await (const piece of socket) {
+      received += piece.length;
+      if (received > large.length) break;
+      if (performance.now() < until && received > 6_000_000) await sleep(50);
+    }
+    expect(received).toBeGreaterThan(large.length);
+    expect(performance.now()).toBeGreaterThan(until);
   });
 });
 

@@ -2,6 +2,7 @@
 import type { Route } from '../contract/routes.ts';
 import type { ServerEvent, StreamPiece } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { CallerGone } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import { renderMessagesProblem } from './messages-problem.ts';
 import type { Caller, Ports } from './ports.ts';
@@ -15,7 +16,10 @@ import { type AnyReply, textHeaders } from './wire.ts';
 export interface Streams {
   /** Ends every stream with an `error` event: the server stops. */
   endAll(): void;
-  /** Takes a place for a stream before its handler begins anything; it is free again when the answer closes. */
+  /**
+   * Takes a place for a stream before its handler begins anything; it is free again when the answer closes. Throws
+   * CallerGone where it has.
+   */
   admit(exchange: Exchange, caller: Caller): void;
   /** Sends the events until the last one. */
   send(
@@ -57,6 +61,8 @@ export function createStreams(ports: Ports, strict: Strictness | null): Streams 
 }
 
 function admit({ response }: Exchange, caller: Caller, { metrics, settings }: Ports): void {
+  // It has closed, and would never give the place back.
+  if (response.destroyed) throw new CallerGone();
   if (metrics.openStreams(caller.userId) >= settings.streamsPerUser)
     throw new Problem(
       'too_many_streams',

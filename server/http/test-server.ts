@@ -19,6 +19,8 @@ export interface TestServerOptions {
   readonly settings?: Partial<HttpSettings>;
   readonly handlers?: { readonly [Id in OperationId]?: (call: AnyCall) => Promise<AnyReply> };
   readonly limits?: ArrivalLimits;
+  /** What checking a credential waits for. */
+  readonly looksUp?: () => Promise<void>;
 }
 
 export interface TestServer {
@@ -79,12 +81,15 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     draining: () => state.draining,
     identity: {
       async authenticate(credential: string) {
+        await options.looksUp?.();
         const found = callers.get(credential);
         if (found) return found;
         if (credential === 'expired')
           throw new Problem('credential_expired', 'The access token has expired.');
         throw new Problem('credential_invalid', 'The credential is unknown or was revoked.');
       },
+      // Nothing is kept beyond the answer.
+      requests: { find: async () => null, add: async () => undefined },
       stillValid: async (known: readonly Caller[]) => {
         const valid = new Set([...callers.values()].map(({ credentialId }) => credentialId));
         return known.map(({ credentialId }) => valid.has(credentialId));
