@@ -1,6 +1,8 @@
 /** Sessions as documents: out, in again, and never with more than was said. */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { beginRun, endRun, message, noUsage } from '../store/test-runs.ts';
+import { reachOfNobody } from '../store/test-stores.ts';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
@@ -56,7 +58,7 @@ describe('a document', () => {
     const { session, messages, format_version } = given.body;
     expect(format_version).toBe(1);
     expect(session).toMatchObject({ ...conversation.session, created_at: expect.any(String) });
-    const bare = messages.map(({ id, summary, ...rest }: Json) => rest);
+    const bare = messages.map(({ id, summary, excluded, ...rest }: Json) => rest);
     expect(bare).toEqual(conversation.messages);
     expect(await take(given.body)).toMatchObject({ status: 201 });
     const found = await app.request('POST', '/api/v1/sessions/search', {
@@ -117,6 +119,42 @@ describe('a document', () => {
     expect(body).toContain("default-src 'none'");
     expect(body).toContain('<title>Old &#60;session&#62;</title>');
   });
+});
+
+test('what models are no longer shown stays so, in what is imported and in forks', async () => {
+  const { store } = app.services;
+  const { body: session } = await take(conversation);
+  const run = await beginRun(store, reachOfNobody(ada.user.id), { sessionId: session.id });
+  const answer = (words: string, stop_reason: 'interrupted' | 'end_turn') => ({
+    ...{ ...message('assistant', words), model: 'demo:demo-1', stop_reason },
+    usage: noUsage,
+  });
+  const more = { ...run, usage: noUsage, steps: 1 as const, events: [] };
+  // A process died in the middle of the answer, the next one gave it anew, and a person stopped the one behind.
+  await store.transcript.resumeRun({ ...more, messages: [answer('The begin', 'interrupted')] });
+  await store.transcript.commitStep({ ...more, messages: [answer('The whole', 'end_turn')] });
+  await endRun(store, run);
+  const stopped = await beginRun(store, reachOfNobody(ada.user.id), { sessionId: session.id });
+  const begun = { ...more, ...stopped };
+  await store.transcript.commitStep({ ...begun, messages: [answer('Begun, and', 'interrupted')] });
+  await endRun(store, stopped);
+  const { body: given } = await give(session.id);
+  given.messages[0].excluded = true;
+  const { body: taken } = await take(given);
+  const { body: fork } = await app.request('POST', `/api/v1/sessions/${session.id}/fork`, {
+    token: ada.token,
+    body: {},
+  });
+  const hidden = async (id: string) => {
+    const { body } = await app.request('GET', `/api/v1/sessions/${id}/messages`, { token: ada.token });
+    return body.data.filter(({ excluded }: Json) => excluded).map(({ parts }: Json) => parts[0].text);
+  };
+  expect(await hidden(session.id)).toEqual([]);
+  expect(await hidden(fork.id)).toEqual(['The begin']);
+  const first = conversation.messages[0].parts[0].text;
+  expect(await hidden(taken.id)).toEqual([first, 'The begin']);
+  const again = (await give(taken.id)).body.messages.map(({ excluded }: Json) => excluded);
+  expect(again).toEqual([true, false, false, false, false, true, false, false, false]);
 });
 
 test('a long session comes whole', async () => {

@@ -1,5 +1,6 @@
 /** Sessions in and out of the service, as documents. */
 import type { ExportedMessage, Message, MessagePart, Session, SessionExport } from '../contract/api.ts';
+import { givenAnew } from '../given-anew.ts';
 import type { Call, Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askerIn } from './asked-session.ts';
@@ -53,21 +54,25 @@ async function documentOf(
 ): Promise<SessionExport> {
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  const messages: ExportedMessage[] = [];
+  const messages: Message[] = [];
   const given = new Set<string>();
   let cursor: string | null = null;
   do {
     const query = { limit: 100, ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
     for (const message of page.data)
-      messages.push(exported(whole ? await withFiles(message, principal, store, given) : message));
+      messages.push(whole ? await withFiles(message, principal, store, given) : message);
     cursor = page.next_cursor;
   } while (cursor !== null);
+  const anew = givenAnew(messages);
   return {
     format_version: 1,
     exported_at: clock.now().toISOString(),
     session: exportedSession(found.session),
-    messages,
+    // A document names no runs, by which models would know what they are not to be shown.
+    messages: messages.map((message) =>
+      exported({ ...message, excluded: message.excluded || anew.has(message) }),
+    ),
   };
 }
 
@@ -104,9 +109,10 @@ function exported({
   stop_reason,
   usage,
   summary,
+  excluded,
   created_at,
 }: Message): ExportedMessage {
-  return { id, role, parts, model, stop_reason, usage, summary, created_at };
+  return { id, role, parts, model, stop_reason, usage, summary, excluded, created_at };
 }
 
 function asLines({ messages, ...head }: SessionExport): string {

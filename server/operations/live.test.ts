@@ -207,6 +207,12 @@ describe.each(databases)('on %s', (dialect) => {
       for (const word of ['one', 'two', 'three', 'four']) expect(seen).not.toContain(`"${word}"`);
       const { body } = await ask('GET', `/sessions/${id}/messages?role=user`);
       expect(body.data.map(({ excluded }: Json) => excluded)).toEqual([false, true, true, true, true, false]);
+      const { body: document } = await ask('GET', `/sessions/${id}/export`);
+      const { body: imported } = await ask('POST', '/sessions/import', document);
+      await ask('POST', '/query', { prompt: 'six', session_id: imported.id });
+      const later = JSON.stringify((await upstream.requests()).at(-1)?.body);
+      for (const word of ['hold', 'five', 'six']) expect(later).toContain(`"${word}"`);
+      for (const word of ['one', 'two', 'three', 'four']) expect(later).not.toContain(`"${word}"`);
     });
   });
 

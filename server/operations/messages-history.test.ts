@@ -1,7 +1,8 @@
 /** Which turns of a client's history are new to a session. */
 import { expect, test } from 'vitest';
+import type { Message } from '../contract/api.ts';
 import { cpuMsOf } from '../test-cpu.ts';
-import { newTurns, type Turn } from './messages-history.ts';
+import { histories, newTurns, type Turn } from './messages-history.ts';
 
 /** `u1 a1` as turns: who speaks, and what. */
 function turns(said: string): Turn[] {
@@ -33,6 +34,27 @@ test('space at either end makes no difference', () => {
 test('the second history counts where the first does not fit', () => {
   expect(newTurns([turns('u1 a1 u2'), turns('u1 a1')], turns('u1 a1 u2'))).toEqual(turns('u2'));
 });
+
+test.each(['run_01k9w6r3h2e7xv5q0c8m4b1tza', null])(
+  'neither the beginning of an answer given anew nor a question taken back has to be known (run: %s)',
+  (run_id) => {
+    const said = (role: Message['role'], text: string, more: Partial<Message> = {}): Message => ({
+      ...{ id: `msg_${text}`, session_id: 'ses_1', run_id, role, parts: [{ type: 'text', text }] },
+      ...{ model: null, stop_reason: null, usage: null, feedback: null, reverted: false, cost: null },
+      ...{ summary: false, excluded: false, created_at: '2026-11-21T08:00:00.000Z', ...more },
+    });
+    // A fork knows of no runs: what its origin knew by them is marked.
+    const anew = { stop_reason: 'interrupted', excluded: run_id === null } as const;
+    const stored = [
+      said('user', '1'),
+      said('assistant', 'x', anew),
+      said('assistant', '1', { stop_reason: 'end_turn' }),
+      said('user', '9', { run_id: run_id && 'run_01k9w6r3h2e7xv5q0c8m4b1tzb', excluded: true }),
+    ];
+    const known = histories(stored, { status: 'idle' }, new Set());
+    expect(newTurns(known, turns('u1 a1 u2'))).toEqual(turns('u2'));
+  },
+);
 
 test('a long history that almost fits at every place takes no time', async () => {
   const same = Array.from({ length: 50_000 }, (): Turn => ({ role: 'user', text: 'a' }));

@@ -1,5 +1,6 @@
 /** Recognises what a session holds already of the history that a client sends. */
 import type { Message, MessagePart, Session } from '../contract/api.ts';
+import { givenAnew } from '../given-anew.ts';
 
 /** What one side said before the other spoke again. */
 export interface Turn {
@@ -13,10 +14,15 @@ export interface Turn {
  */
 export function histories(
   stored: readonly Message[],
-  { status }: Session,
+  { status }: Pick<Session, 'status'>,
   calls: ReadonlySet<string>,
 ): readonly (readonly Turn[])[] {
-  const said = stored.filter((message, index) => !message.summary && !wasAskedAgain(message, stored, index));
+  const anew = givenAnew(stored);
+  // In a fork, what was given anew is known by that it is no longer shown.
+  const said = stored.filter(
+    (message) =>
+      !message.summary && !anew.has(message) && !(message.excluded && message.role === 'assistant'),
+  );
   const all = storedTurns(said, calls);
   return status === 'idle' ? [all, storedTurns(answered(said), calls)] : [all];
 }
@@ -54,25 +60,16 @@ export function openCalls(
 
 type Said = Pick<Message, 'role' | 'parts'>;
 
-/** The beginning of an answer that broke off, and was then given anew. */
-function wasAskedAgain(
-  { role, run_id, stop_reason }: Message,
-  stored: readonly Message[],
-  index: number,
-): boolean {
-  if (role !== 'assistant' || stop_reason !== 'interrupted' || run_id === null) return false;
-  return stored.slice(index + 1).some((later) => later.role === 'assistant' && later.run_id === run_id);
-}
-
 /** Without the runs that gave no answer. */
 function answered(messages: readonly Message[]): Message[] {
   const ends = new Map<string | null, Message['stop_reason']>();
   for (const { role, run_id, stop_reason } of messages)
     if (role === 'assistant') ends.set(run_id, stop_reason);
-  return messages.filter(({ run_id }) => {
+  return messages.filter(({ run_id, excluded }) => {
     const end = ends.get(run_id);
-    // Without a run are those that a client brought along.
-    return run_id === null || (end !== undefined && end !== 'error' && end !== 'interrupted');
+    // Without a run are those that a client brought along, and those of forks and imports.
+    if (run_id === null) return !excluded;
+    return end !== undefined && end !== 'error' && end !== 'interrupted';
   });
 }
 

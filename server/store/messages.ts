@@ -29,7 +29,7 @@ export interface TaggedMessage {
 
 /** A message before it has its place, its session and its time. */
 export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop_reason' | 'usage'> &
-  Partial<Pick<Message, 'cost' | 'summary'>>;
+  Partial<Pick<Message, 'cost' | 'summary' | 'excluded'>>;
 
 export interface MessageRow {
   id: string;
@@ -125,7 +125,7 @@ export async function insertMessages(
   const begin = (last?.position ?? 0) + 1;
   const stored = await putAside(sql, { organization_id, session_id }, messages);
   const rows = stored.map(
-    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, created_at }, index) => ({
+    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, excluded, created_at }, index) => ({
       ...{
         id,
         organization_id,
@@ -141,7 +141,7 @@ export async function insertMessages(
       usage: usage && JSON.stringify(usage),
       cost_nanodollars: toNanodollars(cost ?? null),
       summary: summary ?? false,
-      excluded: false,
+      excluded: excluded ?? false,
       created_at: created_at ?? now,
     }),
   );

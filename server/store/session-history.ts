@@ -1,6 +1,7 @@
 /** Going back in a session, branching off from it, and changing single messages of it. */
 import type { Knex } from 'knex';
 import type { MessageUpdate, Usage } from '../contract/api.ts';
+import { givenAnew } from '../given-anew.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { requireTag } from './etag.ts';
@@ -309,8 +310,11 @@ async function forkSession(
   await replaceTags(sql, row);
   await indexTitle(sql, row);
   tellNewSession(sql, row, now);
+  // Copies belong to no run, by which models would know what they are not to be shown.
+  const anew = givenAnew(copied);
   const copies = copied.map((message) => ({
     ...message,
+    excluded: message.excluded || anew.has(message),
     ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
   }));
   await insertRows(sql, 'messages', copies);

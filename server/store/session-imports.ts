@@ -71,8 +71,18 @@ function newMessage({
   stop_reason,
   usage,
   summary = false,
+  excluded = false,
   created_at,
 }: ExportedMessage) {
-  const message: NewMessage = { id: newId('message'), role, parts, model, stop_reason, usage, summary };
+  const message: NewMessage = {
+    id: newId('message'),
+    role,
+    parts,
+    model,
+    stop_reason,
+    usage,
+    summary,
+    excluded,
+  };
   return { ...message, run_id: null, created_at: Date.parse(created_at) };
 }

@@ -1,5 +1,6 @@
 /** Turns stored messages into what a model may be shown. */
 import type { Message, MessagePart, ToolResult } from '../../contract/api.ts';
+import { givenAnew } from '../../given-anew.ts';
 import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
 import type { Todo } from '../tools/tool.ts';
 
@@ -87,23 +88,6 @@ function countOf({ usage, stop_reason }: Spoken): { readonly tokens?: number } {
   if (stop_reason === 'interrupted' || stop_reason === 'error') return {};
   const tokens = usage ? usage.input_tokens + usage.output_tokens : 0;
   return tokens > 0 ? { tokens } : {};
-}
-
-/**
- * The beginnings of answers that a process left unfinished when it died, and whose run has then answered again, or is
- * about to. One that a person stopped is the last word of its run.
- */
-function givenAnew(messages: readonly Spoken[], atWork: string | undefined): ReadonlySet<Spoken> {
-  const found = new Set<Spoken>();
-  const answering = new Set([atWork]);
-  // From the end, so that each message is looked at once.
-  for (const message of messages.toReversed()) {
-    const { role, run_id, stop_reason } = message;
-    if (role !== 'assistant' || run_id === null) continue;
-    if (stop_reason === 'interrupted' && answering.has(run_id)) found.add(message);
-    answering.add(run_id);
-  }
-  return found;
 }
 
 /** Those of our own tools come first; those that a caller carried out come with its next query. */
