@@ -1,12 +1,13 @@
 /** Completion: the shells that are here complete for real; every script holds all that can be typed. */
 import { symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { buildProgram } from '../command-line/program.ts';
 import { nodesOf } from '../completion/tree.ts';
 import { findProgram } from '../search-path.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { runToEnd } from '../test-process.ts';
+import { openTestTerminal } from '../test-terminal.ts';
 
 /** What bash offers for the last word of a line, in a shell that has loaded the script as the help says. */
 async function completed({ project, environment }: TestHome, ...lines: readonly (readonly string[])[]) {
@@ -76,14 +77,33 @@ test('bash completes settings keys, names of the user’s choice among them, and
   expect(global).toEqual(['split']);
 });
 
-test('bash completes files and folders, with spaces in their names', async () => {
-  const person = testHome();
-  person.write('project/my settings.json', {});
-  person.write('project/a folder/service.json', {});
-  const [files, folders] = await completed(person, ['config', 'check', 'my'], ['-C', '']);
-  expect(files).toEqual(['my settings.json']);
-  expect(folders).toEqual(expect.arrayContaining(['a folder']));
-  expect(folders).not.toContain('my settings.json');
+test('bash completes files and folders, however their names are quoted, and nothing where neither may stand', async () => {
+  const { write, project, environment } = testHome();
+  write('project/my settings.json', {});
+  write("project/it's mine.json", {});
+  write('project/my folder/deep one/service.json', {});
+  const rc = write('rc', `PS1='$ '; source <(service completion bash); echo loaded\n`);
+  const variables = {
+    ...environment,
+    INPUTRC: '/dev/null',
+    PATH: `${dirname(launcher)}:${environment.PATH}`,
+  };
+  const bash = ['bash', '--noprofile', '--rcfile', rc, '-i'];
+  const terminal = await openTestTerminal(bash, { cwd: project, environment: variables });
+  await terminal.shows('loaded');
+  const completes = async (typed: string, line: string) => {
+    await terminal.press(typed, 'Tab', '|');
+    await terminal.shows(`$ ${line}|`);
+    await terminal.press('C-u');
+  };
+  await completes('service config check my\\ se', 'service config check my\\ settings.json ');
+  await completes('service config check "my se', 'service config check "my settings.json" ');
+  await completes('service config check "it\'s', 'service config check "it\'s mine.json" ');
+  await completes("service config check 'my folder/d", "service config check 'my folder/deep one'/");
+  await completes('service -C my', 'service -C my\\ folder/');
+  await completes('service -C my\\ folder/de', 'service -C my\\ folder/deep\\ one/');
+  await completes('service -C "my f', 'service -C "my folder"/');
+  await completes('service run --model my', 'service run --model my');
 });
 
 test('the command is completed under the name that it was linked as', async () => {
@@ -91,7 +111,7 @@ test('the command is completed under the name that it was linked as', async () =
   const link = join(home, 'my-agent');
   symlinkSync(launcher, link);
   const { stdout } = await runToEnd(link, ['completion', 'bash'], { cwd: project, environment });
-  expect(stdout).toContain('complete -F _my_agent_complete my-agent');
+  expect(stdout).toMatch(/^complete .*-F _my_agent_complete my-agent$/m);
 });
 
 test.for(['bash', 'zsh', 'fish'])(
@@ -122,22 +142,36 @@ test.for([
 
 const having = (shell: string) => test.skipIf(!findProgram(shell, process.env.PATH, '/'));
 
-having('fish')('fish completes commands, options, keys and the values of a key', async () => {
-  const { project, environment } = testHome();
-  const lines = ['config e', 'run --m', 'config explain options.debug_', 'config set options.tui.diff_mode '];
-  const asked = lines.map((line) => `complete -C 'service ${line}'`).join('; ');
-  const script = `set -p PATH (path dirname ${launcher}); service completion fish | source; ${asked}`;
-  const { stdout, stderr } = await runToEnd('fish', ['-N', '-c', script], { cwd: project, environment });
-  expect(stderr).toBe('');
-  const offered = stdout.trimEnd().split('\n');
-  expect(offered.map((line) => line.split('\t')[0])).toEqual([
-    'explain',
-    '--model',
-    'options.debug_lsp',
-    'unified',
-    'split',
-  ]);
-});
+// A question mark is a wildcard in older releases of fish, and none in newer ones.
+having('fish').for(['', 'qmark-noglob'])(
+  'fish completes commands, options, keys and the values of a key, with the features %j',
+  async (features) => {
+    const { project, environment } = testHome();
+    const lines = [
+      'config e',
+      'run --m',
+      'config explain options.debug_',
+      'config set options.tui.diff_mode ',
+      'config set providers.mine.ba',
+    ];
+    const asked = lines.map((line) => `complete -C 'service ${line}'`).join('; ');
+    const script = `set -p PATH (path dirname ${launcher}); service completion fish | source; ${asked}`;
+    const { stdout, stderr } = await runToEnd('fish', ['-N', '--features', features, '-c', script], {
+      cwd: project,
+      environment,
+    });
+    expect(stderr).toBe('');
+    const offered = stdout.trimEnd().split('\n');
+    expect(offered.map((line) => line.split('\t')[0])).toEqual([
+      'explain',
+      '--model',
+      'options.debug_lsp',
+      'unified',
+      'split',
+      'providers.mine.base_url',
+    ]);
+  },
+);
 
 having('zsh')('zsh takes the script, and registers it', async () => {
   const { project, environment } = testHome();

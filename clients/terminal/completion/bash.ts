@@ -2,7 +2,10 @@
 import { caseOf, commandPattern, optionCases, placeCases, quote } from './cases.ts';
 import type { Key, Node } from './tree.ts';
 
-/** Writes the script that completes a command of that name. */
+/**
+ * Writes the script that completes a command of that name. Paths are left to bash, which knows how they are quoted: it
+ * completes them where nothing is offered, unless that is taken back; bash 3.2 cannot, and offers files there, too.
+ */
 export function bashScript(name: string, nodes: readonly Node[], keys: readonly Key[]): string {
   const it = `_${name.replaceAll(/\W/g, '_')}_complete`;
   return `# Completion of ${name} for bash; written by: ${name} completion bash
@@ -35,9 +38,10 @@ ${nodes.map(({ at, options }) => caseOf([at], `words=${wordsOf(options.flatMap((
 ${placeCases(nodes, ({ commands }) => `words=${wordsOf(commands.map(({ word }) => word))}`)}
     esac
   fi
+  [[ $kind == files ]] || compopt +o bashdefault +o default 2>/dev/null
   case "$kind" in
-    files) compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current") ;;
-    folders) compopt -o filenames 2>/dev/null; while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -d -- "$current") ;;
+    files) ;;
+    folders) compopt -o dirnames 2>/dev/null ;;
     keys)
       for key in ${keys.map(({ word }) => quote(word)).join(' ')}; do
         if [[ $key == *'*'* ]]; then
@@ -65,7 +69,7 @@ ${keys
     while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -W "$words" -- "$current")
   fi
 }
-complete -F ${it} ${name}`;
+complete -o bashdefault -o default -F ${it} ${name}`;
 }
 
 function wordsOf(words: readonly string[]): string {

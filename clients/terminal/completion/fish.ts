@@ -61,7 +61,7 @@ ${placeCases(nodes)}
         set -l before $parts[1]
         if test (count $parts) = 1
           echo $line
-        else if string match -q -- "$before?*.*" $current
+        else if string match -qr -- '^'(string escape --style=regex -- $before)'.+\\.' $current
           set -l entry (string split -m 1 . -- (string replace -- $before '' $current))
           string replace -- $key "$before$entry[1]$parts[2]" $line
         else
