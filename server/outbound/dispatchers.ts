@@ -1,14 +1,13 @@
 /** The connections of the guard: a name is looked up once, every address is checked, and one of those is connected to. */
-import { promises as dns, type LookupAddress } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, fetch } from 'undici';
 import type { AllowList } from './allow-list.ts';
 import { type CallAnswer, type CallInit, callThrough } from './call.ts';
 import { type OutboundLimits, receivingAtMost } from './limits.ts';
+import { createLookUp, type LookUp, type Resolvers } from './look-ups.ts';
+import { OutboundError } from './outbound-error.ts';
 import { assertAddresses, assertHost, type Reach, reaches, refusedName } from './reach.ts';
-
-/** Every address of a name. */
-export type Resolver = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 export interface Dispatchers {
   /** One request and its answer: no redirect is followed. */
@@ -26,12 +25,9 @@ const longestIdleMs = 10_000;
  * Connections are kept for the next request, so that each reach has its own: what was connected to for an operator must
  * not serve a stranger. Proxies named by the environment are not used: they look names up themselves.
  */
-export function createDispatchers(options: {
-  readonly allow: AllowList;
-  readonly resolver?: Resolver;
-}): Dispatchers {
-  const { allow, resolver = systemResolver } = options;
-  const agents = new Map(reaches.map((reach) => [reach, agentFor(reach, allow, resolver)]));
+export function createDispatchers(allow: AllowList, resolvers: Resolvers): Dispatchers {
+  const lookUp = createLookUp(resolvers);
+  const agents = new Map(reaches.map((reach) => [reach, agentFor(reach, allow, lookUp)]));
   const agentOf = (reach: Reach): Agent => {
     const agent = agents.get(reach);
     if (!agent) throw new Error(`There is no agent for the reach ${reach}`);
@@ -70,8 +66,8 @@ export function createDispatchers(options: {
   };
 }
 
-function agentFor(reach: Reach, allow: AllowList, resolver: Resolver): Agent {
-  const lookup = guardedLookup(reach, allow, resolver);
+function agentFor(reach: Reach, allow: AllowList, lookUp: LookUp): Agent {
+  const lookup = guardedLookup(reach, allow, lookUp);
   const connect = buildConnector({ lookup, allowH2: false, timeout: connectMs });
   // How long an answer may take is the caller's to say; models think for minutes.
   return new Agent({
@@ -81,9 +77,9 @@ function agentFor(reach: Reach, allow: AllowList, resolver: Resolver): Agent {
 }
 
 /** The socket connects to what this answers, and asks nobody again. */
-function guardedLookup(reach: Reach, allow: AllowList, resolver: Resolver): LookupFunction {
+function guardedLookup(reach: Reach, allow: AllowList, lookUp: LookUp): LookupFunction {
   return (hostname, options, callback) => {
-    resolveChecked(hostname, reach, allow, resolver).then(
+    resolveChecked(hostname, reach, allow, lookUp).then(
       (addresses) => {
         const [first] = addresses;
         if (options.all) callback(null, [...addresses]);
@@ -98,16 +94,12 @@ async function resolveChecked(
   hostname: string,
   reach: Reach,
   allow: AllowList,
-  resolver: Resolver,
+  lookUp: LookUp,
 ): Promise<readonly LookupAddress[]> {
-  const addresses = await resolver(hostname).catch((error: unknown) => {
-    throw reach === 'public' ? refusedName(error) : error;
+  const addresses = await lookUp(hostname, reach).catch((error: unknown) => {
+    throw reach === 'public' && !(error instanceof OutboundError) ? refusedName(error) : error;
   });
   if (addresses.length === 0) throw refusedName();
   assertAddresses(hostname, addresses, reach, allow);
   return addresses;
-}
-
-async function systemResolver(hostname: string): Promise<readonly LookupAddress[]> {
-  return dns.lookup(hostname, { all: true });
 }

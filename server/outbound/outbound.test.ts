@@ -1,4 +1,5 @@
 /** The guard of outgoing requests, against servers that mean harm; real sockets on this machine. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { createOutbound, OutboundError, outboundSentence, textOf, type UrlGiver } from './outbound.ts';
@@ -157,6 +158,59 @@ describe('on one person’s machine', () => {
     const fetch = testOutbound({ shared: () => false }).fetchFor('stranger');
     expect(await (await fetch(server.url)).text()).toBe('hello');
   });
+});
+
+describe('a name whose servers never answer', () => {
+  /** Names that begin with `dead` are looked up for ever; a thread that does so is lost to the others, of which it has two. */
+  const twoThreads = () => {
+    const asked: string[] = [];
+    let threads = 2;
+    const resolver = async (name: string) => {
+      asked.push(name);
+      if (threads === 0) await new Promise(() => undefined);
+      threads -= 1;
+      if (name.startsWith('dead')) await new Promise(() => undefined);
+      // Long enough for all who ask at once.
+      await sleep(50);
+      threads += 1;
+      return [{ address: '127.0.0.1', family: 4 }];
+    };
+    const directResolver = async (name: string) => {
+      if (name.startsWith('dead')) await new Promise(() => undefined);
+      return [{ address: '127.0.0.1', family: 4 }];
+    };
+    return { asked, resolvers: { resolver, directResolver } };
+  };
+
+  test('is given up, and keeps no other from being looked up', async () => {
+    const server = await serveAnswers(hello);
+    const { resolvers } = twoThreads();
+    const outbound = testOutbound({ ...resolvers, allow: ['127.0.0.0/8'] });
+    const dead = ['dead', 'dead-too', 'dead-as-well', 'dead'].map((name) =>
+      outbound.fetchFor('account')(`http://${name}.example/`).catch(outboundSentence),
+    );
+    await expectHello(outbound.fetchFor('operator'), `http://operator.example:${server.port}/`);
+    await expectHello(outbound.fetchFor('stranger'), `http://stranger.example:${server.port}/`);
+    expect(new Set(await Promise.all(dead))).toEqual(
+      new Set(['The name of the server was not looked up within 5 seconds.']),
+    );
+    await expectHello(outbound.fetchFor('operator'), `http://later.example:${server.port}/`);
+  });
+
+  test('is asked for once, as every other is by all who want it at the time', async () => {
+    const server = await serveAnswers(hello);
+    const { asked, resolvers } = twoThreads();
+    const outbound = testOutbound({ ...resolvers, allow: ['127.0.0.0/8'] });
+    const fetches = ['account', 'stranger', 'account'] as const;
+    await Promise.all(
+      fetches.map((giver) => expectHello(outbound.fetchFor(giver), `http://one.example:${server.port}/`)),
+    );
+    expect(asked).toEqual(['one.example']);
+  });
+
+  async function expectHello(fetch: typeof globalThis.fetch, url: string): Promise<void> {
+    expect(await (await fetch(url)).text()).toBe('hello');
+  }
 });
 
 test('a name is looked up once and its checked address connected to: a second answer would lead elsewhere', async () => {

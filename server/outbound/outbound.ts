@@ -1,29 +1,28 @@
 /** The guard of outgoing requests: every URL that somebody outside of this program gave is fetched through here, and nowhere else. */
 import { type AllowList, parseAllowList } from './allow-list.ts';
 import { callBy, type OutboundCall } from './call.ts';
-import type { Dispatchers, Resolver } from './dispatchers.ts';
+import type { Dispatchers } from './dispatchers.ts';
 import { followRedirects, redirectStatus, urlOf } from './hops.ts';
 import type { OutboundLimits } from './limits.ts';
+import type { Resolvers } from './look-ups.ts';
 import { OutboundError, outboundErrorIn } from './outbound-error.ts';
 import { assertHost, assertUrl, type Reach, reachOf, type UrlGiver } from './reach.ts';
 
 export { allowListFault } from './allow-list.ts';
 export { callBy, type OutboundCall, textOf } from './call.ts';
-export type { Resolver } from './dispatchers.ts';
 export type { OutboundLimits } from './limits.ts';
+export type { Resolver } from './look-ups.ts';
 export { OutboundError, outboundErrorIn, outboundSentence } from './outbound-error.ts';
 export type { UrlGiver } from './reach.ts';
 
 /** As the platform's, but for strings and URLs only: a Request belongs to the library that made it. */
 export type OutboundFetch = typeof globalThis.fetch;
 
-export interface OutboundOptions {
+export interface OutboundOptions extends Resolvers {
   /** Whether many people share this process: private places are then reached only where the operator lists them. */
   readonly shared: () => boolean;
   /** Hosts, origins, addresses and ranges that the operator lists; see `parseAllowList`. */
   readonly allow?: readonly string[];
-  /** How names become addresses; the system's way if absent. */
-  readonly resolver?: Resolver;
 }
 
 export interface Outbound {
@@ -56,12 +55,11 @@ interface CalledPlace {
 /** Builds the guard. It connects to nothing, and loads its HTTP client, when it is first used. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const allow: AllowList = parseAllowList(options.allow ?? []);
-  const { resolver } = options;
   let dispatchers: Promise<Dispatchers> | null = null;
   let loaded: Dispatchers | null = null;
   const load = async (): Promise<Dispatchers> => {
     const { createDispatchers } = await import('./dispatchers.ts');
-    return createDispatchers({ allow, ...(resolver && { resolver }) });
+    return createDispatchers(allow, options);
   };
   function placeOf(text: string, giver: UrlGiver, shared: boolean): CalledPlace {
     const url = urlOf(text);
