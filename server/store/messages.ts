@@ -8,7 +8,7 @@ import { putAside } from './message-files.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
-import { indexMessage } from './search-index.ts';
+import { indexMessages } from './search-index.ts';
 import { requireSession } from './session-rows.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -146,8 +146,10 @@ export async function insertMessages(
     }),
   );
   await insertRows(sql, 'messages', rows);
-  for (const { id, parts } of messages)
-    await indexMessage(sql, { id, organization_id, workspace_id, session_id, parts });
+  await indexMessages(
+    sql,
+    messages.map(({ id, parts }) => ({ id, organization_id, workspace_id, session_id, parts })),
+  );
 }
 
 /** Marks messages that no model is to be shown again. */

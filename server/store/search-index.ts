@@ -44,25 +44,36 @@ function isSqlite(sql: Knex): boolean {
 export async function indexTitle(sql: Knex.Transaction, session: TitledSession): Promise<void> {
   const place = { session_id: session.id, kind: 'title' as const };
   await sql('search_documents').where(place).delete();
-  await insertDocument(
-    sql,
-    {
-      ...place,
-      organization_id: session.organization_id,
-      workspace_id: session.workspace_id,
-      message_id: null,
-    },
-    session.title,
-  );
+  const { organization_id, workspace_id, title } = session;
+  const document = { ...place, organization_id, workspace_id, message_id: null };
+  const words = wordsOf(document, title);
+  if (words.length > 0) await insertDocuments(sql, [{ document, words }]);
 }
 
-/** Writes a message where searches look: what was said, and what its tool calls asked and gave. */
-export async function indexMessage(sql: Knex.Transaction, message: SearchedMessage): Promise<void> {
-  const { id: message_id, organization_id, workspace_id, session_id, parts } = message;
-  for (const kind of ['message', 'tool'] as const) {
-    const document = { organization_id, workspace_id, session_id, message_id, kind };
-    await insertDocument(sql, document, searchedText(parts, kind));
+/** So many documents are written at once, and no more once so many characters have come together. */
+const documentsAtOnce = 100;
+const charactersAtOnce = 1_000_000;
+
+/** Writes messages where searches look: what was said, and what their tool calls asked and gave. */
+export async function indexMessages(
+  sql: Knex.Transaction,
+  messages: readonly SearchedMessage[],
+): Promise<void> {
+  let batch: IndexedDocument[] = [];
+  let characters = 0;
+  for (const { id: message_id, organization_id, workspace_id, session_id, parts } of messages) {
+    for (const kind of ['message', 'tool'] as const) {
+      const document = { organization_id, workspace_id, session_id, message_id, kind };
+      const words = wordsOf(document, searchedText(parts, kind));
+      if (words.length === 0) continue;
+      batch.push({ document, words });
+      characters += words.reduce((sum, { length }) => sum + length, 0);
+    }
+    if (batch.length < documentsAtOnce && characters < charactersAtOnce) continue;
+    await insertDocuments(sql, batch);
+    [batch, characters] = [[], 0];
   }
+  await insertDocuments(sql, batch);
 }
 
 /** Takes messages out of the index. */
@@ -150,24 +161,61 @@ const ownerMark = (id: string) => `@${id}`;
 const sessionMark = (sessionId: string) => `@${sessionId}`;
 const kindMark = (kind: SearchKind) => `@${kind}`;
 
-async function insertDocument(sql: Knex.Transaction, document: SearchDocument, text: string): Promise<void> {
-  const words = new Set([...wordsIn(text)].map(({ word }) => word));
-  words.delete('');
-  if (words.size === 0) return;
-  words.add(ownerMark(document.organization_id));
-  words.add(ownerMark(document.workspace_id));
-  words.add(sessionMark(document.session_id));
-  words.add(kindMark(document.kind));
+interface IndexedDocument {
+  readonly document: SearchDocument;
+  readonly words: readonly string[];
+}
+
+/** Of one text; PostgreSQL has room for a mebibyte, marks included. */
+const mostWordBytes = 900_000;
+
+/** Each once, with the marks of the document; none where there is nothing to find. */
+function wordsOf(document: SearchDocument, text: string): readonly string[] {
+  const words = new Set<string>();
+  let bytes = 0;
+  for (const { word } of wordsIn(text)) {
+    if (word === '' || words.has(word)) continue;
+    bytes += Buffer.byteLength(word);
+    if (bytes > mostWordBytes) break;
+    words.add(word);
+  }
+  if (words.size === 0) return [];
+  const { organization_id, workspace_id, session_id, kind } = document;
+  return [
+    ...words,
+    ownerMark(organization_id),
+    ownerMark(workspace_id),
+    sessionMark(session_id),
+    kindMark(kind),
+  ];
+}
+
+async function insertDocuments(sql: Knex.Transaction, batch: readonly IndexedDocument[]): Promise<void> {
+  if (batch.length === 0) return;
   if (isSqlite(sql)) {
-    const [id] = await sql('search_documents').insert(document);
-    await sql.raw('insert into search_words (rowid, words) values (?, ?)', [
-      id ?? null,
-      [...words].join(' '),
+    const rows: (SearchDocument & { readonly id: number })[] = await sql('search_documents')
+      .insert(batch.map(({ document }) => document))
+      .returning(['id', 'message_id', 'kind']);
+    // In which order they come back is not said.
+    const ids = new Map(rows.map((row) => [placeIn(row), row.id]));
+    const values = batch.flatMap(({ document, words }) => [
+      ids.get(placeIn(document)) ?? null,
+      words.join(' '),
     ]);
+    const marks = batch.map(() => '(?, ?)').join(', ');
+    await sql.raw(`insert into search_words (rowid, words) values ${marks}`, values);
     return;
   }
-  const vector = [...words].map(tsWord.quote).join(' ');
-  await sql('search_documents').insert({ ...document, words: sql.raw('?::tsvector', [vector]) });
+  const rows = batch.map(({ document, words }) => {
+    const vector = words.map(tsWord.quote).join(' ');
+    return { ...document, words: sql.raw('?::tsvector', [vector]) };
+  });
+  await sql('search_documents').insert(rows);
+}
+
+/** Tells apart what is written at once. */
+function placeIn({ message_id, kind }: Pick<SearchDocument, 'message_id' | 'kind'>): string {
+  return `${kind} ${message_id ?? ''}`;
 }
 
 /** A model may nest what it writes as deep as it likes. */

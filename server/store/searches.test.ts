@@ -125,6 +125,19 @@ describeStores('A search', (store) => {
     expect(await search(reachOfNobody(stranger.userId), 'canary')).toEqual([]);
   });
 
+  it('takes as many words of a text as there is room for, however they are written', async () => {
+    const reach = await newAccount(store());
+    // A sign that stands for six, each time with other marks: its words are long, and no two are alike.
+    const codes = Array.from({ length: 0x10000 }, (_, code) => String.fromCodePoint(code));
+    const marks = codes.filter((sign) => /\p{Mc}/u.test(sign));
+    const signs = marks.flatMap((one) => marks.map((other) => `㌖${one}${other}`));
+    const prompt = `first ${signs.slice(0, 16_600).join('')}`;
+    const words = new Set([...wordsIn(prompt)].map(({ word }) => word));
+    expect(Buffer.byteLength([...words].join(''))).toBeGreaterThan(1024 * 1024);
+    const run = await conversation(store(), reach, { prompt });
+    expect(await search(reach, 'first')).toMatchObject([{ session_id: run.sessionId, kind: 'message' }]);
+  });
+
   it('follows what is renamed and what is deleted', async () => {
     const reach = await newAccount(store());
     const { session } = await store().sessions.create(reach, { title: 'Walrus' });

@@ -6,7 +6,7 @@ import { addCost, noCost, toNanodollars } from './costs.ts';
 import { at, type ExampleSeed, later, type Place } from './example-seed.ts';
 import { insertChange, packChange } from './file-changes.ts';
 import type { RunRow } from './runs.ts';
-import { indexMessage, indexTitle } from './search-index.ts';
+import { indexMessages, indexTitle } from './search-index.ts';
 
 export async function seedFile(sql: Knex.Transaction, { runs }: ExampleSeed, path: string, text: string) {
   const run = await sql<RunRow>('runs')
@@ -95,7 +95,7 @@ export async function seedMessage(sql: Knex.Transaction, message: Message, place
     feedback: message.feedback && JSON.stringify(message.feedback),
     created_at: at,
   });
-  await indexMessage(sql, { ...message, ...place });
+  await indexMessages(sql, [{ ...message, ...place }]);
 }
 
 export function question(request: PermissionRequest | PromptRequest, organizationId: string) {

@@ -19,7 +19,7 @@ import {
 } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { forgetMessages, indexMessage, indexTitle } from './search-index.ts';
+import { forgetMessages, indexMessages, indexTitle } from './search-index.ts';
 import {
   lockSession,
   replaceTags,
@@ -329,7 +329,10 @@ async function forkSession(
     apiKeyId: null,
   };
   if (bringsFiles([{ parts }])) await refuseKept(sql, spender, { sessionId: id, before: 0 }, now);
-  for (const copy of copies) await indexMessage(sql, { ...copy, workspace_id, parts: toMessage(copy).parts });
+  await indexMessages(
+    sql,
+    copies.map((copy) => ({ ...copy, workspace_id, parts: toMessage(copy).parts })),
+  );
   return toTaggedSession(row);
 }
 
