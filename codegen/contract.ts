@@ -44,6 +44,7 @@ export interface Operation {
   responses: Record<string, ContractResponse | Reference>;
   'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
+  'x-body-values'?: number;
   'x-rate-class'?: RateClass;
   'x-idempotent'?: 'resource' | 'run' | 'answer' | 'file';
   'x-open-query'?: boolean;

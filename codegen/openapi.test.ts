@@ -47,6 +47,8 @@ test('every body has its limit, and only a body has one', () => {
     ({ operation }) => (operation.requestBody === undefined) !== (operation['x-body-limit'] === undefined),
   );
   expect(names(wrong)).toEqual([]);
+  const valued = operations.filter(({ operation }) => operation['x-body-values'] !== undefined);
+  expect(names(valued.filter(({ operation }) => operation.requestBody === undefined))).toEqual([]);
 });
 
 test('every POST that creates something or begins a run takes an Idempotency-Key', () => {

@@ -39,6 +39,8 @@ export interface Route {
   readonly credentials: readonly ('bearerAuth' | 'apiKeyAuth')[];
   /** The most bytes a body may have after inflation; null where the operation takes none. */
   readonly bodyLimit: number | null;
+  /** The most values, at whatever depth, that a body in JSON may hold. */
+  readonly bodyValues: number;
   /** What it counts as where the server limits how often somebody may call. */
   readonly rateClass: RateClass;
   /**
@@ -98,6 +100,9 @@ function publicIds(placed: readonly PlacedOperation[]): string {
     .join(' | ');
 }
 
+/** Few requests need as many; a validator that collects every error would take seconds over a million. */
+const commonBodyValues = 100_000;
+
 function routeOf(contract: Contract, { path, method, operation }: PlacedOperation) {
   const access = operation['x-access'];
   if (!access) throw new Error(`${operation.operationId} does not say who may call it (x-access)`);
@@ -111,6 +116,7 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
     access,
     credentials: credentialsOf(contract, operation),
     bodyLimit: operation['x-body-limit'] ?? null,
+    bodyValues: operation['x-body-values'] ?? commonBodyValues,
     rateClass: rateClassOf(operation, method),
     idempotent: operation['x-idempotent'] ?? null,
     requestTypes: Object.keys(operation.requestBody?.content ?? {}),

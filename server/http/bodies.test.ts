@@ -218,6 +218,19 @@ describe('texts', () => {
     expect(Object.prototype).not.toHaveProperty('polluted');
   });
 
+  test('as many values are read as the operation takes, and no more', async () => {
+    const values = (count: number) => `{"messages":[${Array(count - 2).fill(1)}]}`;
+    const many = async (path: string, count: number) => {
+      const heldUp = watchLoop();
+      const { json } = await server.request('POST', path, { body: values(count) });
+      expect(heldUp()).toBeLessThan(400);
+      return json.detail.includes('values');
+    };
+    expect([await many(sessions, 100_000), await many(sessions, 100_001)]).toEqual([false, true]);
+    const imports = `${sessions}/import`;
+    expect([await many(imports, 500_000), await many(imports, 500_001)]).toEqual([false, true]);
+  });
+
   test('broken JSON is told where it breaks', async () => {
     const answer = await post('{\n  "title": }');
     expect(answer.json.detail).toBe('The body is not JSON: line 2, column 12 (offset 13).');

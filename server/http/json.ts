@@ -3,16 +3,14 @@ import { type ParseError, parse } from 'jsonc-parser';
 import { Problem } from '../problem.ts';
 
 const maxDepth = 64;
-/** No request needs more; a validator that collects every error would take seconds over a million. */
-const maxValues = 100_000;
 const maxMembers = 5_000;
 /** What every object inherits: as a member it would hide or poison what code relies on. */
 const inherited = new Set([...Object.getOwnPropertyNames(Object.prototype), 'prototype']);
 
-/** The value that these bytes are, or a Problem that says where they are not one. */
-export function readJson(bytes: Uint8Array): unknown {
+/** The value that these bytes are, of so many values at most, or a Problem that says where they are not one. */
+export function readJson(bytes: Uint8Array, mostValues: number): unknown {
   const text = decode(bytes);
-  refuseExcess(text);
+  refuseExcess(text, mostValues);
   const value = parseText(text);
   refuseUnsafe(value);
   return value;
@@ -27,7 +25,7 @@ function decode(bytes: Uint8Array): string {
 }
 
 /** Counts before parsing, so that what is absurd costs one pass over the text. */
-function refuseExcess(text: string): void {
+function refuseExcess(text: string, mostValues: number): void {
   const members: number[] = [];
   let values = 1;
   for (let at = 0; at < text.length; at += 1) {
@@ -44,7 +42,7 @@ function refuseExcess(text: string): void {
       members[members.length - 1] = count;
       if (count > maxMembers) throw excess(`An object of the body has more than ${maxMembers} members.`);
     }
-    if (values > maxValues) throw excess(`The body holds more than ${maxValues} values.`);
+    if (values > mostValues) throw excess(`The body holds more than ${mostValues} values.`);
   }
 }
 

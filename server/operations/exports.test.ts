@@ -157,15 +157,22 @@ test('what models are no longer shown stays so, in what is imported and in forks
   expect(again).toEqual([true, false, false, false, false, true, false, false, false]);
 });
 
-test('a long session comes whole', async () => {
-  const messages = Array.from({ length: 450 }, (_, index) =>
+test('a long session comes whole, and goes in again', async () => {
+  const messages = Array.from({ length: 10_000 }, (_, index) =>
     said(index % 2 ? 'assistant' : 'user', text(`Word ${index}`)),
   );
+  const words = messages.map((_, index) => `Word ${index}`);
   const { body: session } = await take(document(messages));
-  const { body } = await give(session.id);
-  expect(body.messages.map(({ parts }: Json) => parts[0].text)).toEqual(
-    messages.map((_, index) => `Word ${index}`),
-  );
+  const { body: given } = await give(session.id);
+  const { status, body: again } = await take(given);
+  expect(status).toBe(201);
+  for (const { body } of [{ body: given }, await give(again.id)])
+    expect(body.messages.map(({ parts }: Json) => parts[0].text)).toEqual(words);
+  const searched = await app.request('POST', '/api/v1/sessions/search', {
+    token: ada.token,
+    body: { query: '9876', session_id: again.id },
+  });
+  expect(searched.body.data).toMatchObject([{ kind: 'message', snippet: 'Word 9876' }]);
 });
 
 test.each([
