@@ -140,6 +140,18 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
     expect(errorOf(await ask('Hi', { trigger: 'messages' }))).toMatch(/^provider_failed: /);
     expect(await upstream.requests()).toHaveLength(1);
   });
+
+  test('nor once a part of a tool call has', async () => {
+    const call = { name: 'get_weather', arguments: '{"place": "a rather long name of a place"}' };
+    const cut = { times: 1, reply: { tool_calls: [call] }, fail: { kind: 'cut', after_chunks: 6 } };
+    await upstream.script([cut, answer]);
+    const { ask } = await modelRuntime(upstream, { type });
+    const callerTools = [{ name: 'get_weather', description: '', inputSchema: { type: 'object' } }];
+    const events = await ask('Hi', { trigger: 'messages', request: { limits: {}, summary: null, callerTools } });
+    expect(JSON.stringify(events)).toContain('tool_input_delta');
+    expect(errorOf(events)).toMatch(/^provider_failed: /);
+    expect(await upstream.requests()).toHaveLength(1);
+  });
 });
 
 test('a provider that nobody listens for is asked again too', async () => {

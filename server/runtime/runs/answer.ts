@@ -33,7 +33,9 @@ export function writeAnswer(
     await keepUnfinished(scope, log, progress, draft, event);
   };
   const { models: choice, patience, signal } = scope;
-  const hasBegun = () => (progress.draft?.parts.length ?? 0) > 0;
+  // Of a tool call the beginning of its arguments, too.
+  const hasBegun = () =>
+    progress.draft !== null && (progress.draft.parts.length > 0 || progress.draft.bytes > 0);
   return askPatiently({ choice, patience, signal, attempt, hasBegun, told });
 }
 
