@@ -5,6 +5,7 @@ import type {
   LanguageModelV4FinishReason,
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
+  SharedV4ProviderMetadata,
 } from '@ai-sdk/provider';
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
@@ -169,6 +170,9 @@ function withoutReturn(line: string): string {
   return line.charCodeAt(line.length - 1) === 0x0d ? line.slice(0, -1) : line;
 }
 
+/** Of thoughts in the field by which they can be sent back. */
+const takenBack: SharedV4ProviderMetadata = { openaiCompatible: { isTakenBack: true } };
+
 /** Puts what a model says into the parts of the AI SDK. */
 class AnswerReader {
   #parts: StreamPart[] = [];
@@ -204,7 +208,8 @@ class AnswerReader {
   }
 
   #hear({ content, refusal, reasoning_content, reasoning, tool_calls }: Said): void {
-    this.#think(reasoning_content ?? reasoning ?? '');
+    if (reasoning_content != null) this.#think(reasoning_content, takenBack);
+    else this.#think(reasoning ?? '');
     if (typeof content === 'string') this.#say(content);
     else
       for (const part of content ?? []) {
@@ -222,9 +227,14 @@ class AnswerReader {
     if (delta !== '') this.#parts.push({ type: 'text-delta', id: 'text', delta });
   }
 
-  #think(delta: string): void {
+  #think(delta: string, providerMetadata?: SharedV4ProviderMetadata): void {
     if (delta === '') return;
-    if (!this.#thinking) this.#parts.push({ type: 'reasoning-start', id: 'reasoning' });
+    if (!this.#thinking)
+      this.#parts.push({
+        type: 'reasoning-start',
+        id: 'reasoning',
+        ...(providerMetadata && { providerMetadata }),
+      });
     this.#thinking = true;
     this.#parts.push({ type: 'reasoning-delta', id: 'reasoning', delta });
   }

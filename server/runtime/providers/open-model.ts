@@ -18,7 +18,7 @@ import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 import type { ProviderConnection } from './provider-factory.ts';
-import { tooLong } from './provider-failures.ts';
+import { missesThoughts, tooLong } from './provider-failures.ts';
 import { factoryOf } from './provider-types.ts';
 import { Thoughts } from './thoughts.ts';
 import { addedFields, vendorOptions } from './vendor-options.ts';
@@ -71,6 +71,11 @@ export function openModel(
     return !isDeepStrictEqual(kept, refused);
   }
 
+  /** Whether the answer before was refused for what can be sent with it. */
+  function wantsThoughts(error: unknown): boolean {
+    return missesThoughts(error) && thoughts.wantBack();
+  }
+
   async function relay(request: RelayRequest, signal: AbortSignal): Promise<RelayedAnswer> {
     const body = relayedBody(request.body, modelId, definition);
     const silenceMs = timeouts.silenceMs;
@@ -105,7 +110,7 @@ export function openModel(
           return;
         } catch (error) {
           if (signal.aborted) return;
-          if (!mayRenew || !(await renewed(error, signal))) throw error;
+          if (!mayRenew || !((await renewed(error, signal)) || wantsThoughts(error))) throw error;
         }
       }
     },

@@ -43,6 +43,12 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === 'number' ? status : undefined;
 }
 
+/** Whether the provider misses the thoughts before a tool call, and says by which field it wants them. */
+export function missesThoughts(error: unknown): boolean {
+  if (!(error instanceof ModelFailure) || error.code !== 'provider_request_refused') return false;
+  return /reasoning_content/.test(wordsOf(error.cause));
+}
+
 /** Providers quote the credential that they refuse, and their words go to the log. */
 export function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
   const said = messageOf(error);

@@ -15,22 +15,46 @@ export class Thoughts {
   readonly #provider: { readonly id: string; readonly type: ProviderType };
   readonly #byCall = new Map<string, readonly Thought[]>();
   readonly #signatures = new Map<string, SharedV4ProviderMetadata>();
+  /**
+   * Whether one that imitates OpenAI wants the thoughts before tool calls back, in the field by which it gives them. DeepSeek
+   * and Kimi refuse an answer without; others refuse the field.
+   */
+  #areWanted = false;
 
   constructor(provider: { readonly id: string; readonly type: ProviderType }) {
     this.#provider = provider;
   }
 
-  /** The thoughts before the answer's tool calls; none where they are not known, or not signed. */
+  /** The thoughts before the answer's tool calls; none where they are not known, or not wanted. */
   before(message: ModelMessage): readonly Thought[] {
     const call = message.parts.find((part) => part.type === 'tool_use');
+    if (this.#provider.type === 'openai-compat')
+      return call && this.#areWanted ? this.#unsigned(message) : [];
     return (call && this.#byCall.get(call.id)) ?? this.#stored(message);
   }
 
+  /** From now on they are sent back; whether that is news. */
+  wantBack(): boolean {
+    const isNews = this.#provider.type === 'openai-compat' && !this.#areWanted;
+    this.#areWanted ||= isNews;
+    return isNews;
+  }
+
+  /** A thought that is not known has to stand there, too. */
+  #unsigned(message: ModelMessage): readonly Thought[] {
+    const said = this.#isForeign(message) ? [] : message.parts;
+    const text = said.map((part) => (part.type === 'reasoning' ? part.text : '')).join('');
+    return [{ type: 'reasoning', text: text || ' ', providerOptions: {} }];
+  }
+
+  #isForeign({ model }: ModelMessage): boolean {
+    return model !== undefined && !model.startsWith(`${this.#provider.id}:`);
+  }
+
   /** What one provider has signed means nothing to another. */
-  #stored({ role, parts, model }: ModelMessage): readonly Thought[] {
-    const { id, type } = this.#provider;
-    const isForeign = model !== undefined && !model.startsWith(`${id}:`);
-    if (type !== 'anthropic' || role !== 'assistant' || isForeign) return [];
+  #stored(message: ModelMessage): readonly Thought[] {
+    const { role, parts } = message;
+    if (this.#provider.type !== 'anthropic' || role !== 'assistant' || this.#isForeign(message)) return [];
     return parts.flatMap((part): Thought[] => {
       if (part.type !== 'reasoning') return [];
       const { text, signature, redacted } = part;
@@ -62,6 +86,7 @@ export class Thoughts {
         part.type === 'reasoning-delta' ||
         part.type === 'reasoning-end'
       ) {
+        if (part.providerMetadata?.openaiCompatible?.isTakenBack) this.wantBack();
         const { text, metadata } = open.get(part.id) ?? { text: '', metadata: {} };
         const more = part.type === 'reasoning-delta' ? part.delta : '';
         open.set(part.id, { text: text + more, metadata: { ...metadata, ...part.providerMetadata } });
