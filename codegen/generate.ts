@@ -6,6 +6,7 @@ import { bundleContract } from './bundle.ts';
 import { generateCatalogValidator } from './catalog-validator.ts';
 import { generateConfigTypes } from './config-types.ts';
 import { generateDerivedDocuments } from './derived-documents.ts';
+import { generateHeaders } from './headers.ts';
 import { generateRoutes } from './routes.ts';
 import { generateSettingsTable } from './settings-table.ts';
 import { generateSettingsValidator } from './settings-validator.ts';
@@ -17,6 +18,7 @@ const contract = await bundleContract(root);
 await Promise.all([
   generateApiTypes(root, contract),
   generateRoutes(root, contract),
+  generateHeaders(root, contract),
   generateDerivedDocuments(root, contract),
   generateConfigTypes(root),
   generateSettingsTable(root),

@@ -1,38 +1,36 @@
 /** Cross-origin sharing: which web pages may call, and what they may send and read. */
 import type { RequestHandler } from 'express';
+import { requestHeaders, responseHeaders } from '../contract/headers.ts';
 import type { HttpSettings } from './ports.ts';
 
-const exposedHeaders = [
-  'X-Request-Id',
-  'ETag',
-  'Location',
-  'Retry-After',
-  'RateLimit',
-  'RateLimit-Policy',
-  'X-Quota-Notice',
-  'X-SSE-Version',
-  'X-Run-Id',
-  'request-id',
-  'x-should-retry',
-  'x-service-session-id',
-].join(', ');
-
-const allowedHeaders = [
+/** Those that every operation takes, or that tools send along: what a preflight does not allow, a page cannot send at all. */
+const commonHeaders = [
   'Authorization',
   'Content-Type',
   'Accept',
-  'If-Match',
-  'If-None-Match',
-  'Idempotency-Key',
-  'Last-Event-ID',
   'X-Request-Id',
   'x-api-key',
-  'x-service-session-id',
-  'anthropic-version',
-  'anthropic-beta',
   'traceparent',
   'tracestate',
-].join(', ');
+];
+
+/** What the vendor's own client for `/v1/messages` says of itself in a browser. */
+const messagesHeaders = [
+  'anthropic-dangerous-direct-browser-access',
+  'x-stainless-lang',
+  'x-stainless-package-version',
+  'x-stainless-os',
+  'x-stainless-arch',
+  'x-stainless-runtime',
+  'x-stainless-runtime-version',
+  'x-stainless-retry-count',
+  'x-stainless-timeout',
+  'x-stainless-helper',
+  'x-stainless-helper-method',
+];
+
+const allowedHeaders = [...commonHeaders, ...requestHeaders, ...messagesHeaders].join(', ');
+const exposedHeaders = responseHeaders.join(', ');
 
 const localhost = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
 

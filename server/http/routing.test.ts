@@ -1,6 +1,8 @@
 /** Paths, methods, ids of requests, and web pages of other origins. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestServer, type TestServer } from './test-server.ts';
+import { routes } from '../contract/routes.ts';
+import { child, follow, isNode, operationOf, parametersOf } from './contract-document.ts';
+import { startTestServer, type TestAnswer, type TestServer } from './test-server.ts';
 
 let server: TestServer;
 
@@ -205,5 +207,32 @@ describe('web pages of other origins', () => {
     expect(answer.headers.get('access-control-allow-headers')).toContain('Authorization');
     const other = await ask({ debug: true }, 'https://evil.example', 'OPTIONS');
     expect(other.headers.get('access-control-allow-methods')).toBeNull();
+  });
+
+  test('may send every header that an operation takes, and read every one that an answer has', async () => {
+    const namesIn = (answer: TestAnswer, header: string) =>
+      new Set((answer.headers.get(header) ?? '').toLowerCase().split(', '));
+    const allowed = namesIn(
+      await ask({ debug: true }, 'http://localhost:3000', 'OPTIONS'),
+      'access-control-allow-headers',
+    );
+    const exposed = namesIn(
+      await ask({ debug: true }, 'http://localhost:3000'),
+      'access-control-expose-headers',
+    );
+    const missing = routes.flatMap((route) => {
+      const sent = parametersOf(route).filter((parameter) => parameter.in === 'header');
+      const answered = Object.values(child(operationOf(route), 'responses')).flatMap((response) =>
+        isNode(response) ? Object.keys(child(follow(response), 'headers')) : [],
+      );
+      return [
+        ...sent.flatMap(({ name }) => (allowed.has(name.toLowerCase()) ? [] : [`${name} is not allowed`])),
+        ...answered.flatMap((name) => (exposed.has(name.toLowerCase()) ? [] : [`${name} is not exposed`])),
+      ];
+    });
+    expect([...new Set(missing)]).toEqual([]);
+    // What is in no operation of the contract, and is sent to all of them.
+    for (const name of ['authorization', 'x-api-key', 'content-type', 'x-request-id', 'x-stainless-os'])
+      expect(allowed).toContain(name);
   });
 });
