@@ -104,6 +104,26 @@ describe.each(dialects)('a run whose window is nearly full (%s)', (type) => {
     expect((await sent()).at(-1)).toContain('And a cake.');
   });
 
+  test('is summed up whole, however short the answer is to be; what is cut off stands for nothing', async () => {
+    await upstream.script([summaries, step(7960, { last_user: '^Bake' }), done]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    const generation = { maxTokens: 50, stopSequences: ['END'] };
+    expect(told(await ask('Bake bread.', { generation }), 'session_summarized')).toHaveLength(1);
+    const [answer, summary] = await upstream.requests();
+    expect(JSON.stringify(answer?.body)).toContain('END');
+    expect(JSON.stringify(summary?.body)).not.toContain('END');
+    expect(summary?.body).not.toMatchObject({ max_tokens: 50 });
+
+    const cut = { ...summaries, reply: { text: 'They want', stop_reason: 'max_tokens' } };
+    await upstream.script([cut, step(7960, { last_user: '^Bake' }), done]);
+    const another = await modelRuntime(upstream, { type, models: small });
+    const events = await another.ask('Bake bread.');
+    expect(told(events, 'session_summarized')).toEqual([]);
+    expect(told(events, 'notice_given')).toMatchObject([
+      { message: expect.stringContaining('without an end') },
+    ]);
+  });
+
   test('what a summary has used that breaks off, or comes empty, counts as well', async () => {
     const { when, reply } = summaries;
     const usedAfter = async (broken: object) => {

@@ -125,8 +125,10 @@ async function writeSummary(
   const { signal } = scope;
   const attempt = async () => {
     const { contextWindow } = await scope.model.facts();
+    // How long the answer may be, and where it is to stop, says nothing of what everything before it becomes.
+    const { maxTokens: _ofAnswer, stopSequences: _inAnswer, ...generation } = scope.generation;
     const request = {
-      ...scope.generation,
+      ...generation,
       system: summaryInstructions(wishes),
       messages: summaryRequest(progress.conversation, contextWindow),
       tools: [],
@@ -135,7 +137,7 @@ async function writeSummary(
     draft.reads = estimateInput(request);
     try {
       for await (const part of scope.model.stream(request, signal)) addPart(draft, part);
-      if (!signal.aborted) requireText(draft);
+      if (!signal.aborted) requireWhole(draft);
       return draft;
     } catch (error) {
       await payFor(scope, progress, draft);
@@ -162,12 +164,14 @@ function textOf({ parts }: Draft): string {
     .trim();
 }
 
-function requireText(draft: Draft): void {
-  if (textOf(draft) !== '') return;
+/** The half of a summary would stand for the whole conversation, for good. */
+function requireWhole(draft: Draft): void {
+  const isCut = draft.finish?.stopReason === 'max_tokens';
+  if (textOf(draft) !== '' && !isCut) return;
   throw new ModelFailure(
     'provider_failed',
     'replace',
-    'The model wrote no summary; try again, or choose another model.',
+    `The model wrote ${isCut ? 'a summary without an end' : 'no summary'}; try again, or choose another model.`,
   );
 }
 
