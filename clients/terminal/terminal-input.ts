@@ -101,9 +101,11 @@ function keyOf(data: string): string {
 
 async function readHidden(input: ReadStream, prompt: string, signal: AbortSignal): Promise<string | null> {
   const nowhere = new Writable({ write: (_chunk, _encoding, written) => written() });
+  // Before the question stands there, the terminal has ceased to show what is typed.
+  const line = readLine(input, { prompt: '', output: nowhere, begun: '' }, signal);
   process.stderr.write(prompt);
   try {
-    return await readLine(input, { prompt: '', output: nowhere, begun: '' }, signal);
+    return await line;
   } finally {
     process.stderr.write('\n');
   }

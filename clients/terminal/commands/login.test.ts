@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { replyPermission } from '@service/client/reply';
 import { expect, onTestFinished, test } from 'vitest';
 import { codeNow } from '../../../contract-tests/one-time-code.ts';
+import { findProgram } from '../search-path.ts';
 import { launcher, type TestHome, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
 import { startTestServer, type TestServer } from '../test-server.ts';
@@ -129,6 +130,22 @@ test('where the account has a second factor its code is asked for: on the second
   expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining(`as ${server.email}`) });
   expect(screen).not.toContain(second);
 }, 20_000);
+
+test.skipIf(!findProgram('strace', process.env.PATH, '/'))(
+  'what is typed at once is hidden, too: the terminal shows nothing any more when the question stands there',
+  async () => {
+    const home = testHome();
+    const trace = join(home.home, 'trace');
+    const strace = ['strace', '-f', '-e', 'trace=write,ioctl', '-o', trace];
+    const words = [...strace, launcher, 'login', 'http://127.0.0.1:9', '--email', 'grace@example.com'];
+    const terminal = await openTestTerminal(words, { cwd: home.project, environment: home.environment });
+    await terminal.shows('Password:');
+    await terminal.press('C-c');
+    await terminal.end();
+    const [before = ''] = readFileSync(trace, 'utf8').split('"Password: "');
+    expect(before).toContain('TCSETS');
+  },
+);
 
 test('an API key is taken from standard input or the environment, and forgotten at the logout', async () => {
   const [home, { url, operatorKey: key }] = [testHome(), await startTestServer()];
