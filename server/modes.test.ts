@@ -1,6 +1,6 @@
 /** Single and multi: who may come in, which model answers, and what is off on a machine without a sandbox. */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { QueryResponse, TokenPair, Tool } from './contract/api.ts';
 import {
@@ -13,6 +13,7 @@ import {
   writeSettings,
 } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
+import { newDatabase, newMasterKey } from './test-database.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
@@ -137,6 +138,24 @@ describe('a second account', () => {
     expect(again.printed()).toMatch(/^ {2}mode {2,}multi/m);
   });
 });
+
+test.skipIf(inject('postgresUrl') === null)(
+  'a second account that registers at one node switches the others over the same database to multi',
+  async () => {
+    const folder = await temporaryFolder();
+    const variables = {
+      DATABASE_URL: await newDatabase(),
+      SERVICE_MASTER_KEY_FILE: await newMasterKey(folder),
+    };
+    const [one, other] = [await startServer({ folder, variables }), await startServer({ folder, variables })];
+    expect((await ready(other)).mode).toBe('single');
+    const person = { email: 'ada@example.com', password };
+    expect((await clientOf(one).post('/api/v1/auth/register', person)).status).toBe(201);
+    await expect.poll(async () => (await ready(other)).mode).toBe('multi');
+    // Nothing that was found on the machine, or that shows what the program can do, is for many.
+    expect((await ready(other)).providers).toEqual([]);
+  },
+);
 
 describe('multi on a machine without a sandbox', () => {
   test('has no command tool: the model is told that there is none, and the start says why', async () => {

@@ -38,6 +38,7 @@ import { capabilitiesOf } from './capabilities.ts';
 import type { FollowedSettings, ServicesInput } from './input.ts';
 import { openSearches, passageFinder, startKnowledge } from './knowledge.ts';
 import { leaseOf } from './lease.ts';
+import { openMode } from './mode.ts';
 import { foldersOf, followGlobalSettings, guidanceOf, placesOf } from './places.ts';
 import { openProviders } from './providers.ts';
 import { showQueues } from './queue-metrics.ts';
@@ -108,15 +109,16 @@ async function assemble(
 ): Promise<OpenServices> {
   const { settings, log, project, tracing = noTracing } = input;
   const masterKeys = followMasterKey(masterKey);
-  let mode =
-    settings.mode === 'multi' || (await store.users.count()) > 1 ? ('multi' as const) : ('single' as const);
+  const mode = await openMode({ mode: settings.mode, countAccounts: store.users.count, log });
   const outbound = createOutbound({
-    ...{ shared: () => mode === 'multi', allow: settings.outboundAllow },
+    ...{ shared: () => mode.current() === 'multi', allow: settings.outboundAllow },
     ...(input.resolver && { resolver: input.resolver }),
   });
   // Local servers belong to whoever sits at this machine, not to everybody who has an account.
   let discovered =
-    mode === 'single' ? await discoverLocalProviders(outbound.fetchFor('operator'), discoveryMs) : [];
+    mode.current() === 'single'
+      ? await discoverLocalProviders(outbound.fetchFor('operator'), discoveryMs)
+      : [];
   await store.modelCatalogs.setEnvironment(settings.catalogUrl);
   const catalogTerms = ({ options = {} }: ClientConfig) => ({
     asShipped: options.disable_provider_auto_update ?? false,
@@ -179,8 +181,8 @@ async function assemble(
     transcript: store.transcript,
     providers: first.providers,
     settings: resolved,
-    demo: mode === 'single',
-    shared: mode === 'multi',
+    demo: mode.current() === 'single',
+    shared: mode.current() === 'multi',
     // Commands in one of the folders below a root see none of the others.
     hiddenPaths: [...new Set([settings.dataDirectory, dataDirectory, ...settings.workspaceRoots])],
     outbound,
@@ -249,13 +251,11 @@ async function assemble(
     fetch: outbound.fetchFor('operator', { maxBytes: mostProviderBytes }),
     clock,
     log,
-    onRegistered(accounts) {
-      if (mode === 'multi' || accounts < 2) return;
-      mode = 'multi';
-      discovered = [];
-      runtime.share();
-      log.warn('a second account has registered: from now on commands run in a sandbox only (mode multi)');
-    },
+    onRegistered: mode.heard,
+  });
+  mode.follow(() => {
+    discovered = [];
+    runtime.share();
   });
   const scheduler = beginJobs(input, { store, identity, runtime, now: () => clock.now() });
   return {
@@ -288,10 +288,11 @@ async function assemble(
     auditAnchors: () => readAnchors(anchorFile(settings.dataDirectory)),
     anchorAuditLog: () => anchorAuditLog(settings.dataDirectory, { store, clock, log }),
     get capabilities() {
-      return capabilitiesOf(mode, store, runtime);
+      return capabilitiesOf(mode.current(), store, runtime);
     },
     async close() {
       followed.close();
+      await mode.stop();
       await scheduler.stop();
       await skillRepositories.stop();
       await knowledge.ingestion.stop();
