@@ -5,7 +5,7 @@ import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
 import type { ServerProcess } from '../server-process.ts';
@@ -183,6 +183,29 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
   );
 });
 
+const onPostgres = test.skipIf(inject('postgresUrl') === null);
+
+onPostgres(
+  'a copy may take longer than any request may, and so may the other nodes that wait for the one that migrates',
+  async () => {
+    const { folder, url, ask } = await install('PostgreSQL');
+    const open = async (limits = '') => {
+      const options = { clock: systemClock, log: createLog('silent'), backups: folder };
+      return (await openStore(`${url}${limits}`, options)).close();
+    };
+    await open();
+    await undoNewestSteps({ ask });
+    await useDump(folder, `sleep 5; export PATH='${process.env.PATH}'; exec pg_dump "$@"`);
+    const limits = ['idle_in_transaction_session', 'statement', 'lock', 'query'];
+    const short = `?${limits.map((limit) => `${limit}_timeout=2000`).join('&')}`;
+    await Promise.all([open(short), open(short)]);
+    expect(await ask((sql) => sql(newestTable))).toEqual([]);
+    const copies = (await readdir(folder)).filter((name) => name.startsWith('before-migration-from-'));
+    expect(copies).toHaveLength(1);
+  },
+  60_000,
+);
+
 test('a restore that is killed leaves the database old or new, and a backup that is killed leaves no file', async () => {
   const { folder, settings, start, ask, variables } = await install('SQLite');
   await (await start()).stop();
@@ -216,6 +239,15 @@ test('the commands say what a backup does not hold, and never take the place of 
   const nowhere = run(process.execPath, [command, 'restore', join(folder, 'none')], { env, cwd: folder });
   await expect(nowhere).rejects.toMatchObject({ code: 1 });
 }, 60_000);
+
+/** Until the test is over, pg_dump is a program of its own. */
+async function useDump(folder: string, script: string): Promise<void> {
+  const path = process.env.PATH;
+  await mkdir(join(folder, 'bin'));
+  await writeFile(join(folder, 'bin/pg_dump'), `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+  vi.stubEnv('PATH', `${join(folder, 'bin')}:${path}`);
+  onTestFinished(() => void vi.stubEnv('PATH', path));
+}
 
 /** Runs a command, and kills it after so long if it is still there. */
 async function killed(

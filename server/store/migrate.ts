@@ -99,7 +99,10 @@ export async function migrate(
 ): Promise<void> {
   const applied = await database.write('installation', async (sql) => {
     // On SQLite the transaction itself holds the only write lock.
-    if (database.dialect === 'postgresql') await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
+    if (database.dialect === 'postgresql') {
+      await liftTimeLimits(sql);
+      await sql.raw('select pg_advisory_xact_lock(?)', [lockNumber]);
+    }
     const steps = await readSteps(sql);
     refuseStrange(steps);
     const version = versionOf(steps);
@@ -117,6 +120,15 @@ export async function migrate(
     return migrations.slice(version).map(({ name }) => name);
   });
   if (applied.length > 0) log.info({ migrations: applied }, 'the database was migrated');
+}
+
+/**
+ * The time that a request is given is not enough here: while the database is copied the transaction is idle, a step
+ * walks through whole tables, and the other nodes wait for the one that migrates.
+ */
+async function liftTimeLimits(sql: Knex.Transaction): Promise<void> {
+  for (const limit of ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout'])
+    await sql.raw(`set local ${limit} = 0`);
 }
 
 async function readSteps(sql: Knex.Transaction): Promise<AppliedStep[]> {

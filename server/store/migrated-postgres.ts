@@ -28,7 +28,7 @@ export async function openMigratedPostgres(opening: Opening): Promise<Database> 
   if (migrationUrl !== undefined) {
     requireRestricted(role);
     if ((await roleOf(migrationUrl, log)).database !== role.database) throw otherDatabase();
-    await connected(migrationUrl, log, (owner) =>
+    await connected(openAsOwner(migrationUrl, log), (owner) =>
       migrate(owner, (sql) => prepare(sql, (ready) => grantRows(ready, role.name))),
     );
     await requireTablesOfAnother(url, log);
@@ -36,10 +36,12 @@ export async function openMigratedPostgres(opening: Opening): Promise<Database> 
   }
   if (role.hasTables && !role.owns) {
     requireRestricted(role);
-    await connected(url, log, (database) => requireMigrated(database, role));
+    await connected(openPostgres(url, log, null), (database) => requireMigrated(database, role));
     return openPostgres(url, log, null);
   }
-  await connected(url, log, (owner) => migrate(owner, (sql) => prepare(sql, prepareServiceRole)));
+  await connected(openAsOwner(url, log), (owner) =>
+    migrate(owner, (sql) => prepare(sql, prepareServiceRole)),
+  );
   return openPostgres(url, log);
 }
 
@@ -53,7 +55,7 @@ async function prepare(
 }
 
 function roleOf(url: string, log: Log): Promise<ConnectedRole> {
-  return connected(url, log, (database) => database.read('installation', readRole));
+  return connected(openPostgres(url, log, null), (database) => database.read('installation', readRole));
 }
 
 /** By now there are tables, and it is known whose they are. Databases of two servers may have the same number. */
@@ -83,8 +85,7 @@ async function requireMigrated(database: Database, { name }: ConnectedRole): Pro
 
 const howToMigrate = 'start one server with DATABASE_MIGRATION_URL, as the role that owns them.';
 
-async function connected<T>(url: string, log: Log, work: (database: Database) => Promise<T>): Promise<T> {
-  const database = openAsOwner(url, log);
+async function connected<T>(database: Database, work: (database: Database) => Promise<T>): Promise<T> {
   try {
     return await work(database);
   } finally {

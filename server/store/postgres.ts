@@ -14,9 +14,12 @@ const limits = {
   keepAlive: true,
 };
 
-/** With the rights of the one who connects: for migrations. */
+/** With the rights of the one who connects: for migrations, of which no statement is given up for the time it takes. */
 export function openAsOwner(url: string, log: Log): Database {
-  const pool = connect({ ...settingsOf(url), pool: { min: 0, max: 1 } }, log);
+  // What the URL says would count for more than what stands beside it.
+  const unlimited = url.replace(/(?<=[?&])query_timeout=[^&]*/g, '');
+  const settings = settingsOf(unlimited, { ...limits, query_timeout: 0 });
+  const pool = connect({ ...settings, pool: { min: 0, max: 1 } }, log);
   return databaseOf('postgresql', { reader: pool, writer: pool });
 }
 
@@ -31,8 +34,8 @@ export function openPostgres(url: string, log: Log, role: string | null = servic
   return databaseOf('postgresql', { reader: all, writer: all, confined: { pool: pool(''), confine } });
 }
 
-function settingsOf(connectionString: string): Knex.Config {
-  const connection = { connectionString, application_name: 'service', ...limits, types: { getTypeParser } };
+function settingsOf(connectionString: string, within = limits): Knex.Config {
+  const connection = { connectionString, application_name: 'service', ...within, types: { getTypeParser } };
   return { client: 'pg', connection };
 }
 
