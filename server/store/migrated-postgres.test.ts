@@ -5,6 +5,7 @@ import { expect, inject, it, onTestFinished } from 'vitest';
 import { createLog } from '../log.ts';
 import { openPostgres } from './postgres.ts';
 import { openStore, type Store } from './store.ts';
+import { startPostgres } from './test-postgres.ts';
 import { describeStore, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
@@ -114,6 +115,22 @@ describeStore('postgresql', 'With DATABASE_MIGRATION_URL', (_store, engine) => {
     await admin.raw(`alter role ${service} nobypassrls`);
     const other = await twoRoles();
     await expect(open(url, other.migrationUrl)).rejects.toThrow(/another database/);
+  });
+
+  it('is not needed by an owner that may make roles and is no superuser, as on hosted servers', {
+    timeout: 60_000,
+  }, async ({ skip }) => {
+    // Of its own: where the role is there already, only a superuser or whoever made it can give it to others.
+    const server = await startPostgres();
+    if (!server) return skip();
+    onTestFinished(() => server.stop());
+    const root = knex({ client: 'pg', connection: server.url, pool: { min: 0, max: 1 } });
+    await root.raw('create role hosted login createrole');
+    await root.raw('create database hosted owner hosted');
+    await root.destroy();
+    const url = server.url.replace('postgres@', 'hosted@').replace(/postgres$/, 'hosted');
+    await newAccount(await open(url));
+    await newAccount(await open(url));
   });
 
   it('needs no role that every database of the server would share', async () => {

@@ -16,8 +16,12 @@ export async function prepareServiceRole(sql: Knex.Transaction): Promise<void> {
      exception when duplicate_object or unique_violation then null;
      end $$`,
   );
-  const { rows } = await sql.raw(`select pg_has_role(current_user, '${serviceRole}', 'member') as member`);
-  if (!rows[0].member) await sql.raw(`grant ${serviceRole} to current_user`);
+  // From version 16 on whoever makes a role is its member, and may work as it only once the role was granted to them.
+  const { rows } = await sql.raw(
+    `select pg_has_role(current_user, '${serviceRole}',
+       case when current_setting('server_version_num')::int < 160000 then 'member' else 'set' end) as allowed`,
+  );
+  if (!rows[0].allowed) await sql.raw(`grant ${serviceRole} to current_user`);
   await grantRows(sql, serviceRole);
 }
 
