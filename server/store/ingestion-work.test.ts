@@ -221,6 +221,38 @@ describeStores('Taking documents in', (store, engine) => {
     await store().corpora.delete(ada, corpusId);
   });
 
+  it('an organization with many jobs of one document each holds up nobody else', async () => {
+    const { ingestionWork, ingestionJobs, corpora } = store();
+    const sql = engine.sql();
+    await sql('ingestion_jobs').whereNull('ended_at').update({ ended_at: 1 });
+    const add = async (reach: Reach) => {
+      const { corpus } = await corpora.create(reach, { name: 'Library' });
+      const texts = [{ title: 'Text', text: 'It is a text.' }];
+      await ingestionJobs.add(reach, corpus.id, { texts }, null);
+    };
+    const copy = async (table: string, row: object, ids: (at: number) => object) => {
+      const copies = Array.from({ length: 500 }, (_, at) => ({ ...row, ...ids(at) }));
+      for (let at = 0; at < 500; at += 20) await sql(table).insert(copies.slice(at, at + 20));
+    };
+    const [many, one] = [await newAccount(store(), 'Many'), await newAccount(store(), 'One')];
+    const [organization_id, other] = [many, one].map(({ organizationIds: [id] }) => id);
+    await add(many);
+    const [document] = await sql('documents').where({ organization_id });
+    await copy('documents', document, (at) => ({ id: `doc_copy${at}` }));
+    const [job] = await sql('ingestion_jobs').where({ organization_id });
+    await copy('ingestion_jobs', job, (at) => ({ id: `job_copy${at}` }));
+    const [item] = await sql('ingestion_items').where({ organization_id });
+    const itemOf = (at: number) => ({
+      ...{ id: `item_copy${at}`, job_id: `job_copy${at}`, document_id: `doc_copy${at}` },
+    });
+    await copy('ingestion_items', item, itemOf);
+    engine.clock.advance(1000);
+    await add(one);
+    const claimed = [await ingestionWork.claim('first'), await ingestionWork.claim('first')];
+    expect(claimed.map((found) => found?.organizationId)).toEqual([organization_id, other]);
+    await sql('ingestion_jobs').whereNull('ended_at').update({ ended_at: 1 });
+  });
+
   it('processes that look for work at the same time never find the same document', async () => {
     const { documents } = await newJob(24);
     const processes: Store[] = [store(), engine.dialect === 'sqlite' ? store() : await engine.open()];

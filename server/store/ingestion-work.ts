@@ -79,7 +79,7 @@ interface WorkParts extends StoreParts {
 
 /** So often one document may bring down the process that reads it. */
 const mostDeaths = 5;
-/** More jobs than these are not looked at when one is chosen: they come later. */
+/** More jobs of one organization than these are not looked at when one is chosen: they come later. */
 const mostJobs = 500;
 
 export function ingestionWork({ database, clock, chunks }: WorkParts): IngestionWork {
@@ -170,17 +170,38 @@ interface ClaimedRows {
   readonly corpus: CorpusRow;
 }
 
-/** Passes over the items that other processes hold: all of them take from one job at the same time. */
 async function claim(sql: Knex.Transaction, worker: string, now: number): Promise<ClaimedRows | null> {
-  for (const id of await jobsInTurn(sql)) {
+  for (const organizationId of await organizationsInTurn(sql)) {
+    const item = await nextItem(sql, organizationId, now);
+    if (item) return take(sql, item, worker, now);
+  }
+  return null;
+}
+
+/**
+ * Of the job that was served longest ago. Passes over the items that other processes hold: all of them take from one
+ * job at the same time.
+ */
+async function nextItem(
+  sql: Knex.Transaction,
+  organization_id: string,
+  now: number,
+): Promise<ItemRow | undefined> {
+  const jobs: string[] = await sql<JobRow>('ingestion_jobs')
+    .whereNull('ended_at')
+    .where({ organization_id })
+    .orderBy('served_at')
+    .limit(mostJobs)
+    .pluck('id');
+  for (const id of jobs) {
     const queued = sql<ItemRow>('ingestion_items')
       .where({ job_id: id, status: 'queued' })
       .where('not_before', '<=', now)
       .orderBy('ordinal');
     const item: ItemRow | undefined = await unlocked(queued).first();
-    if (item) return take(sql, item, worker, now);
+    if (item) return item;
   }
-  return null;
+  return undefined;
 }
 
 /** SQLite has one writer, who is held up by nobody. */
@@ -188,21 +209,28 @@ function unlocked(query: Knex.QueryBuilder): Knex.QueryBuilder {
   return query.client.config.client === 'pg' ? query.forUpdate().skipLocked() : query;
 }
 
-/** First those of the organizations that have the fewest documents at work, and of one those that waited longest. */
-async function jobsInTurn(sql: Knex.Transaction): Promise<string[]> {
-  const jobs: Pick<JobRow, 'id' | 'organization_id' | 'served_at'>[] = await sql<JobRow>('ingestion_jobs')
+/**
+ * First those that have the fewest documents at work, and of these the one whose jobs have waited longest. All that have
+ * any: however many jobs one of them has, they hide nobody else's.
+ */
+async function organizationsInTurn(sql: Knex.Transaction): Promise<string[]> {
+  const waiting = await sql('ingestion_jobs')
     .whereNull('ended_at')
-    .orderBy('served_at')
-    .limit(mostJobs)
-    .select('id', 'organization_id', 'served_at');
-  if (jobs.length <= 1) return jobs.map(({ id }) => id);
+    .groupBy('organization_id')
+    .select<{ organization_id: string; served_at: number }[]>(
+      'organization_id',
+      sql.raw('min(served_at) as served_at'),
+    );
+  if (waiting.length <= 1) return waiting.map(({ organization_id }) => organization_id);
   const counts = await sql('ingestion_items')
     .whereNotNull('worker')
     .groupBy('organization_id')
     .select<{ organization_id: string; count: number }[]>('organization_id', sql.raw('count(*) as count'));
   const atWork = new Map(counts.map(({ organization_id, count }) => [organization_id, Number(count)]));
   const load = ({ organization_id }: { organization_id: string }) => atWork.get(organization_id) ?? 0;
-  return jobs.toSorted((a, b) => load(a) - load(b) || a.served_at - b.served_at).map(({ id }) => id);
+  return waiting
+    .toSorted((a, b) => load(a) - load(b) || Number(a.served_at) - Number(b.served_at))
+    .map(({ organization_id }) => organization_id);
 }
 
 async function take(
