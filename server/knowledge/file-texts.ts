@@ -41,6 +41,9 @@ export interface FileTextsOptions {
 /** How long a failure is told to whoever asks again, before the file is read once more. */
 const failureMs = 60_000;
 
+/** Of more the oldest are forgotten, and their files read once more when somebody asks. */
+const mostFailures = 1000;
+
 /** More at once are refused: each waits with an answer that somebody wants. */
 const mostAtOnce = 100;
 
@@ -50,25 +53,18 @@ const mostBytes = 256 * 1024 * 1024;
 export function createFileTexts({ file, texts, parsers }: FileTextsOptions): FileTexts {
   const stopping = new AbortController();
   const reading = new Map<string, Promise<ParsedDocument>>();
-  const forgetting = new Set<NodeJS.Timeout>();
+  const failures = rememberedFailures();
 
-  const forget = (name: string, afterMs: number): void => {
-    const timer = setTimeout(() => {
-      forgetting.delete(timer);
-      reading.delete(name);
-    }, afterMs);
-    timer.unref();
-    forgetting.add(timer);
-  };
   const begin = (name: string, work: () => Promise<ParsedDocument>): Promise<ParsedDocument> => {
     if (reading.size >= mostAtOnce)
       throw new Problem('overloaded', 'Too many files are being read; ask again in a moment.');
     const begun = work();
     reading.set(name, begun);
-    begun.then(
-      () => reading.delete(name),
-      (error: unknown) => (error instanceof ParseFailure ? forget(name, failureMs) : reading.delete(name)),
-    );
+    begun
+      .catch((error: unknown) => {
+        if (error instanceof ParseFailure) failures.remember(name, error);
+      })
+      .finally(() => reading.delete(name));
     return begun;
   };
   return {
@@ -80,6 +76,8 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       const kept = await texts.find<ParsedDocument>(bytes);
       if (kept) return toText(kept.content, wanted);
       const name = Object.values(bytes).join(' ');
+      const failure = failures.find(name);
+      if (failure) throw unreadable(failure);
       const work = reading.get(name) ?? begin(name, () => read(found, bytes));
       const document = await inTime(work, wanted.waitMs).catch((error: unknown) => {
         throw error instanceof ParseFailure ? unreadable(error) : error;
@@ -88,7 +86,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
     },
     async close() {
       stopping.abort(new Error('The server stops.'));
-      for (const timer of forgetting) clearTimeout(timer);
+      failures.close();
       await Promise.allSettled(reading.values());
     },
   };
@@ -103,6 +101,27 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
     await texts.keep(bytes, document, charactersOf(document));
     return document;
   }
+}
+
+/** Apart from what is being read: however many files cannot be, others can. */
+function rememberedFailures() {
+  const failures = new Map<string, { readonly error: ParseFailure; readonly timer: NodeJS.Timeout }>();
+  const forget = (name: string): void => {
+    clearTimeout(failures.get(name)?.timer);
+    failures.delete(name);
+  };
+  return {
+    find: (name: string) => failures.get(name)?.error,
+    remember(name: string, error: ParseFailure): void {
+      forget(name);
+      failures.set(name, { error, timer: setTimeout(() => forget(name), failureMs).unref() });
+      const [oldest] = failures.keys();
+      if (failures.size > mostFailures && oldest !== undefined) forget(oldest);
+    },
+    close(): void {
+      for (const name of failures.keys()) forget(name);
+    },
+  };
 }
 
 /** Of an upload nothing is kept that says how it is encoded. */

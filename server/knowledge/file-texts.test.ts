@@ -1,0 +1,63 @@
+/** What stands in uploaded files, as it is read for whoever asks: how many at once, and what is kept of failures. */
+import { expect, onTestFinished, test } from 'vitest';
+import { createFileTexts } from './file-texts.ts';
+import { ParseFailure } from './parsing/parse-failure.ts';
+
+const wanted = { offset: 0, limit: 100, waitMs: 20_000 };
+
+/** Every file is as long as it is said to be, and has bytes of its own. */
+function textsOf(parse: (name: string) => Promise<string>) {
+  const asked: string[] = [];
+  const fileTexts = createFileTexts({
+    file: async (id) => ({
+      ...{ organizationId: 'org', filename: id, size: 1, sha256: id },
+      read: async () => ReadableStream.from<Uint8Array>([]),
+    }),
+    texts: { find: async () => null, keep: async () => 'text' },
+    parsers: {
+      async parse(_content, { name }) {
+        asked.push(name ?? '');
+        const text = await parse(name ?? '');
+        return { document: { mediaType: 'text/plain', text, pages: null, blocks: [] }, chunks: [] };
+      },
+    },
+  });
+  onTestFinished(() => fileTexts.close());
+  return { find: (id: string) => fileTexts.find(id, wanted), asked };
+}
+
+const names = (count: number) => Array.from({ length: count }, (_, at) => `file-${at}.pdf`);
+
+test('files that cannot be read hold up nobody who asks for another', async () => {
+  const { find, asked } = textsOf(async (name) => {
+    if (name === 'good.txt') return 'It is good.';
+    throw new ParseFailure('malformed', 'It is broken.');
+  });
+  const broken = names(100);
+  const answers = await Promise.allSettled(broken.map(find));
+  const refused = { status: 'rejected', reason: { code: 'file_unreadable', message: 'It is broken.' } };
+  for (const answer of answers) expect(answer).toMatchObject(refused);
+  expect(await find('good.txt')).toMatchObject({ text: 'It is good.' });
+  // Why they cannot be read is told without reading them once more.
+  await expect(find('file-7.pdf')).rejects.toMatchObject(refused.reason);
+  expect(asked).toEqual([...broken, 'good.txt']);
+});
+
+test('of more failures than are kept the oldest are forgotten', async () => {
+  const { find, asked } = textsOf(() => Promise.reject(new ParseFailure('malformed', 'It is broken.')));
+  for (const name of names(1001)) await expect(find(name)).rejects.toThrow('broken');
+  await expect(find('file-1.pdf')).rejects.toThrow('broken');
+  expect(asked).toHaveLength(1001);
+  await expect(find('file-0.pdf')).rejects.toThrow('broken');
+  expect(asked).toHaveLength(1002);
+});
+
+test('more than a hundred that are being read at once are refused', async () => {
+  const released = Promise.withResolvers<string>();
+  const { find } = textsOf(() => released.promise);
+  const reading = names(100).map(find);
+  await expect(find('more.pdf')).rejects.toMatchObject({ code: 'overloaded' });
+  released.resolve('Done.');
+  await Promise.all(reading);
+  expect(await find('more.pdf')).toMatchObject({ text: 'Done.' });
+});
