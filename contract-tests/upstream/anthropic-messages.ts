@@ -90,13 +90,14 @@ function ending(answer: Answer) {
 /** This vendor counts what came from the cache apart from the rest of the input. */
 function usage(counted: Usage) {
   return {
-    input_tokens: counted.input - counted.cached,
-    cache_creation_input_tokens: 0,
+    input_tokens: counted.input - counted.cached - counted.keptForAnHour,
+    cache_creation_input_tokens: counted.keptForAnHour,
     cache_read_input_tokens: counted.cached,
-    cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 0 },
+    cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: counted.keptForAnHour },
     output_tokens: counted.output,
     output_tokens_details: { thinking_tokens: counted.reasoning },
-    server_tool_use: null,
+    server_tool_use:
+      counted.searches > 0 ? { web_search_requests: counted.searches, web_fetch_requests: 0 } : null,
     service_tier: 'standard',
     inference_geo: null,
     speed: 'standard',

@@ -13,6 +13,9 @@ export interface Usage {
   /** All output, reasoning included. */
   output: number;
   reasoning: number;
+  /** Of Anthropic's: what of the input went to the cache for an hour, and searches of the web. */
+  keptForAnHour: number;
+  searches: number;
 }
 
 /** What the model says, before a dialect puts it into its own words. */

@@ -61,7 +61,15 @@ const reply = z.strictObject({
   stop_reason: z.enum(['end_turn', 'tool_use', 'max_tokens', 'stop_sequence', 'refusal']).optional(),
   stop_sequence: z.string().optional(),
   usage: z
-    .strictObject({ input: count, cached: count, output: count, reasoning: count })
+    .strictObject({
+      input: count,
+      cached: count,
+      output: count,
+      reasoning: count,
+      /** Of Anthropic's: what of the input went to the cache for an hour, and searches of the web. */
+      kept_for_an_hour: count,
+      searches: count,
+    })
     .partial()
     .default({}),
   /** What a model makes instead of the usual picture or sound. */
@@ -238,6 +246,8 @@ function answerOf(said: Reply, prompt: Prompt, values: Record<string, string>): 
       cached: said.usage.cached ?? 0,
       output: said.usage.output ?? tokens(reasoning, text, ...called),
       reasoning: said.usage.reasoning ?? tokens(reasoning),
+      keptForAnHour: said.usage.kept_for_an_hour ?? 0,
+      searches: said.usage.searches ?? 0,
     },
     file: said.file === undefined ? null : Buffer.from(said.file, 'base64'),
     chunkSize: said.chunk_size,

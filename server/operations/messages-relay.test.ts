@@ -20,6 +20,7 @@ beforeAll(async () => {
     config: {
       providers: {
         vendor,
+        anthropic: { ...vendor, models: [{ id: 'claude-sonnet-4-20250514' }] },
         prefixed: { ...vendor, system_prompt_prefix: 'Prefix.', provider_options: { service_tier: 'auto' } },
       },
     },
@@ -141,6 +142,17 @@ test('what it uses is metered, whole and streamed, and where the client goes awa
   await upstream.latest(({ outcome }) => outcome === 'aborted');
   // What was read is known from the begin of the answer, and what was heard counts by its length.
   await expect.poll(used).toBeGreaterThan(28 + 9);
+});
+
+test('what stays in the cache for an hour, and searches of the web, are paid for', async () => {
+  const edsger = await app.register('edsger');
+  const usage = { input: 100_000, kept_for_an_hour: 100_000, output: 0, searches: 10 };
+  await upstream.script([{ reply: { text: 'Found.', usage } }]);
+  const asked = { token: edsger.token, body: request({ model: 'anthropic:claude-sonnet-4-20250514' }) };
+  for (const stream of [false, true])
+    await (await app.stream('POST', '/v1/messages', { ...asked, body: { ...asked.body, stream } })).text();
+  const { body } = await app.request('GET', '/api/v1/usage?group_by=model', { token: edsger.token });
+  expect(body.data).toMatchObject([{ cost: 2 * (0.6 + 0.1) }]);
 });
 
 test('a whole answer may take as long as it is allowed to be, since nothing is heard of it before its end', async () => {

@@ -147,7 +147,10 @@ describe.each(dialects)('a call that fails (%s)', (type) => {
     await upstream.script([cut, answer]);
     const { ask } = await modelRuntime(upstream, { type });
     const callerTools = [{ name: 'get_weather', description: '', inputSchema: { type: 'object' } }];
-    const events = await ask('Hi', { trigger: 'messages', request: { limits: {}, summary: null, callerTools } });
+    const events = await ask('Hi', {
+      trigger: 'messages',
+      request: { limits: {}, summary: null, callerTools },
+    });
     expect(JSON.stringify(events)).toContain('tool_input_delta');
     expect(errorOf(events)).toMatch(/^provider_failed: /);
     expect(await upstream.requests()).toHaveLength(1);

@@ -84,6 +84,10 @@ export type ModelPart =
 export interface TokenCount extends Usage {
   /** Those of the input that were written to the provider's cache. */
   readonly cacheWriteTokens?: number;
+  /** Those of them that stay there for an hour, which costs more. */
+  readonly longCacheWriteTokens?: number;
+  /** Searches of the web that the provider made, each of which has a price. */
+  readonly webSearches?: number;
 }
 
 /** What is known of a model. */

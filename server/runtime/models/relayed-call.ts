@@ -105,21 +105,26 @@ async function spentOn(model: Model, count: TokenCount): Promise<SpentByCall> {
 
 /** This vendor counts what came from its cache, and what went there, apart from the rest. */
 function countOf(usage: unknown): TokenCount {
-  const number = (name: string) => Number(memberOf({ usage }, 'usage')?.[name] ?? 0);
-  const cached = number('cache_read_input_tokens');
-  const written = number('cache_creation_input_tokens');
+  const count = numbersIn(usage);
+  const cached = count('cache_read_input_tokens');
+  const written = count('cache_creation_input_tokens');
   return {
     ...noUsage,
-    input_tokens: number('input_tokens') + cached + written,
-    output_tokens: number('output_tokens'),
+    input_tokens: count('input_tokens') + cached + written,
+    output_tokens: count('output_tokens'),
     cached_input_tokens: cached,
     cacheWriteTokens: written,
+    longCacheWriteTokens: numbersIn(memberOf(usage, 'cache_creation'))('ephemeral_1h_input_tokens'),
+    webSearches: numbersIn(memberOf(usage, 'server_tool_use'))('web_search_requests'),
   };
 }
 
-function memberOf(value: unknown, name: string): Record<string, unknown> | undefined {
-  const member: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
-  return typeof member === 'object' && member !== null ? { ...member } : undefined;
+function numbersIn(value: unknown): (name: string) => number {
+  return (name) => Number(memberOf(value, name) ?? 0);
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
 function problemOf(error: unknown): unknown {

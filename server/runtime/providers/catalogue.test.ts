@@ -80,6 +80,21 @@ test('what the settings say counts before the list, price by price', async () =>
   expect(unsaid).toMatchObject({ contextWindow: 200_000, maxOutputTokens: null });
 });
 
+test('a price that the settings leave out is that of a short call, though the list has another for long ones', async () => {
+  const half = await facts('gemini', 'gemini-2.5-pro', { cost_per_1m_out: 10 });
+  expect(half.price(count(10_000, 0))).toBe(0.0125);
+});
+
+test('what stays in the cache for an hour, and searches of the web, cost what the list says', async () => {
+  const { price } = await facts('anthropic', 'claude-sonnet-4-20250514');
+  const written = count(100_000, 0, 0, 100_000);
+  expect(price(written)).toBe(0.375);
+  expect(price({ ...written, longCacheWriteTokens: 100_000 })).toBe(0.6);
+  expect(price({ ...count(0, 0), webSearches: 100 })).toBe(1);
+  const own = await facts('anthropic', 'claude-sonnet-4-20250514', { cost_per_1m_in: 1 });
+  expect(own.price({ ...written, longCacheWriteTokens: 100_000, webSearches: 100 })).toBe(0.1 + 1);
+});
+
 test('a price that the settings leave out is unknown only where it is needed', async () => {
   const { price } = await facts('house', 'big', { cost_per_1m_in: 2 });
   expect(price(count(million, 0, 500_000, 100_000))).toBe(2);

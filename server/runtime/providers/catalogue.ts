@@ -1,7 +1,7 @@
 /** What is known of models: how much they read at once and what they cost. */
 import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
 import type { ProviderModel } from '../../contract/config.ts';
-import { type Cost, wholeCost } from '../models/cost.ts';
+import { addCosts, type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
 import { modelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
@@ -40,11 +40,7 @@ export async function describeModel(
 ): Promise<DescribedModel> {
   const { contextWindow, maxOutputTokens, price } = await modelFacts(definition, modelId);
   const settings = modelSettings(definition.models.find(({ id }) => id === modelId));
-  // Beyond some lengths vendors ask for more: the usual price is that of a short call.
-  const rate = (count: Partial<TokenCount>) => {
-    const cost = price({ ...nothing, ...count });
-    return cost === null ? null : wholeCost(cost * 1000);
-  };
+  const rate = (thousand: Partial<TokenCount>) => rateOf(price, thousand);
   return {
     settings: settings ?? { id: modelId },
     ...{ contextWindow, maxOutputTokens },
@@ -173,15 +169,17 @@ function calculated(
   return calcPrice(units, modelId, { provider });
 }
 
-function unitsOf({
-  input_tokens,
-  output_tokens,
-  cached_input_tokens,
-  cacheWriteTokens = 0,
-}: TokenCount): Units {
+function unitsOf(count: TokenCount): Units {
+  const { input_tokens, output_tokens, cached_input_tokens } = count;
+  const { cacheWriteTokens = 0, longCacheWriteTokens = 0, webSearches = 0 } = count;
   const read = Math.min(cached_input_tokens, input_tokens);
   const written = Math.min(cacheWriteTokens, input_tokens - read);
-  return { input_tokens, output_tokens, cache_read_tokens: read, cache_write_tokens: written };
+  const long = Math.min(longCacheWriteTokens, written);
+  return {
+    ...{ input_tokens, output_tokens, cache_read_tokens: read, cache_write_tokens: written },
+    ...(long > 0 && { cache_write_1h_tokens: long }),
+    ...(webSearches > 0 && { web_searches: webSearches }),
+  };
 }
 
 /** Null where the settings name no price. One that they leave out is that of the list, as long as it can be. */
@@ -189,16 +187,27 @@ function ownPrice(settings: ProviderModel, listedPrice: Price): Price | null {
   const { cost_per_1m_in, cost_per_1m_out, cost_per_1m_in_cached, cost_per_1m_out_cached } = settings;
   const named = [cost_per_1m_in, cost_per_1m_out, cost_per_1m_in_cached, cost_per_1m_out_cached];
   if (named.every((price) => price === undefined)) return null;
-  const million = 1_000_000;
-  const rate = (part: Partial<TokenCount>) => listedPrice({ ...nothing, ...part });
-  const input = cost_per_1m_in ?? rate({ input_tokens: million });
-  const output = cost_per_1m_out ?? rate({ output_tokens: million });
+  const rate = (part: Partial<TokenCount>) => rateOf(listedPrice, part);
+  const input = cost_per_1m_in ?? rate({ input_tokens: 1000 });
+  const output = cost_per_1m_out ?? rate({ output_tokens: 1000 });
   const usual = cost_per_1m_in === undefined;
   const read =
-    cost_per_1m_out_cached ?? (usual ? rate({ input_tokens: million, cached_input_tokens: million }) : input);
+    cost_per_1m_out_cached ?? (usual ? rate({ input_tokens: 1000, cached_input_tokens: 1000 }) : input);
   const written =
-    cost_per_1m_in_cached ?? (usual ? rate({ input_tokens: million, cacheWriteTokens: million }) : input);
-  return (count) => totalOf(unitsOf(count), { input, output, read, written });
+    cost_per_1m_in_cached ?? (usual ? rate({ input_tokens: 1000, cacheWriteTokens: 1000 }) : input);
+  const rates = { input, output, read, written };
+  return (count) => {
+    const { webSearches = 0 } = count;
+    // No setting names their price.
+    const searches = webSearches > 0 ? listedPrice({ ...nothing, webSearches }) : 0;
+    return addCosts(totalOf(unitsOf(count), rates), searches ?? 0);
+  };
+}
+
+/** Of a thousand tokens, in dollars for a million. Beyond some lengths vendors ask for more: the usual price is that of a short call. */
+function rateOf(price: Price, thousand: Partial<TokenCount>): Cost {
+  const cost = price({ ...nothing, ...thousand });
+  return cost === null ? null : wholeCost(cost * 1000);
 }
 
 const nothing: TokenCount = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };

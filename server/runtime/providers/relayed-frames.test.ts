@@ -39,6 +39,13 @@ test('what goes on is what came, but for the name of the model, wherever it was 
   expect(read([...bytes].map((byte) => Uint8Array.of(byte)))).toEqual(whole);
 });
 
+test('a count that is null at the end of the answer stays as it was said at its beginning', () => {
+  const nothing = { input_tokens: null, cache_read_input_tokens: null, output_tokens: 5 };
+  const end = frame({ type: 'message_delta', delta: {}, usage: nothing });
+  for (const chunks of [[start + end + stop], [start, end, stop]])
+    expect(read(chunks).usage).toEqual({ input_tokens: 7, output_tokens: 5 });
+});
+
 test('the words that were heard are counted, not what they come in', () => {
   expect(read([delta('x'.repeat(4000))]).heard).toBeLessThan(4020);
   expect(read([delta('x'.repeat(4000))]).heard).toBeGreaterThanOrEqual(4000);

@@ -74,9 +74,12 @@ export class FrameReader {
       const message = objectOf(event.message);
       const renamed = { ...event, message: { ...message, model: this.#model } };
       going.replace(from, end, `event: message_start\ndata: ${JSON.stringify(renamed)}\n\n`);
-      going.usage = objectOf(message.usage);
+      going.use(objectOf(message.usage));
     } else {
-      if (event.type === 'message_delta') going.count(objectOf(event.usage));
+      if (event.type === 'message_delta') {
+        going.use(objectOf(event.usage));
+        going.counted = true;
+      }
       if (event.type === 'message_stop') going.last = true;
       // A client knows an event by its name, which some servers leave out.
       if (frame.startsWith('event:')) going.keep(end, 0);
@@ -116,10 +119,10 @@ class GoingFrames {
     this.#parts.push(Buffer.from(frame));
   }
 
-  /** The use is said anew with the end of the answer. */
-  count(usage: Readonly<Record<string, unknown>>): void {
-    this.usage = { ...this.usage, ...usage };
-    this.counted = true;
+  /** It is said anew with the end of the answer; a count that is null there stays as it was. */
+  use(usage: Readonly<Record<string, unknown>>): void {
+    const said = Object.entries(usage).filter(([, count]) => count !== null);
+    this.usage = { ...this.usage, ...Object.fromEntries(said) };
   }
 
   piece(): RelayedPiece | null {
