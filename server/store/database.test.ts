@@ -305,6 +305,41 @@ describeStore('postgresql', 'A server', (store, engine) => {
     await relay.cut();
   });
 
+  it('that has gone without a word is asked over new connections from the second query on', async () => {
+    const relay = await relayTo(engine.url());
+    const database = openPostgres(`${relay.url}?query_timeout=2000`, log);
+    const ask = () => database.read('installation', (sql) => sql('users').count({ count: '*' }));
+    const write = () => database.write('installation', (sql) => sql('users').where({ id: '-' }).delete());
+    for (const work of [ask, write]) {
+      await work();
+      // Connections that come now are let through, as after another server has taken over.
+      relay.silence();
+      await expect(work()).rejects.toMatchObject({ code: 'database_unavailable' });
+      await work();
+    }
+    await database.close();
+    await relay.cut();
+  });
+
+  it('that only reads by now is left for the one that took over', async () => {
+    const database = openPostgres(engine.url(), log);
+    const serverProcess = async () => {
+      const { rows } = await database.read('installation', (sql) =>
+        sql.raw('select pg_backend_pid() as pid'),
+      );
+      return rows[0].pid;
+    };
+    const before = await serverProcess();
+    expect(await serverProcess()).toBe(before);
+    const refused = database.write('installation', async (sql) => {
+      await sql.raw('set local transaction_read_only = on');
+      await sql('users').where({ id: '-' }).delete();
+    });
+    await expect(refused).rejects.toMatchObject({ code: 'database_unavailable' });
+    expect(await serverProcess()).not.toBe(before);
+    await database.close();
+  });
+
   it('ends one of two transactions that wait for each other: what a run has to store is stored all the same', async () => {
     const database = openPostgres(engine.url(), log);
     const lock = (sql: Knex, id: string) => sql('users').where({ id }).forUpdate().first('id');

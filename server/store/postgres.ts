@@ -28,8 +28,7 @@ export function openAsOwner(url: string, log: Log): Database {
  * database was migrated before.
  */
 export function openPostgres(url: string, log: Log, role: string | null = serviceRole): Database {
-  const pool = (organizations: string) =>
-    connect({ ...settingsOf(url), pool: { min: 0, max: 10, afterCreate: become(role, organizations) } }, log);
+  const pool = (organizations: string) => servingPool(url, log, become(role, organizations));
   const all = pool('*');
   return databaseOf('postgresql', { reader: all, writer: all, confined: { pool: pool(''), confine } });
 }
@@ -39,15 +38,57 @@ function settingsOf(connectionString: string, within = limits): Knex.Config {
   return { client: 'pg', connection };
 }
 
+/** A connection as knex has it: with its number, and a mark where it may not be handed out again. */
+interface PooledConnection extends pg.Client {
+  readonly __knexUid: string;
+  __knex__disposed?: unknown;
+}
+
+/** Connections that are ready for requests, as long as there is somebody at the other end. */
+function servingPool(
+  url: string,
+  log: Log,
+  makeReady: (connection: PooledConnection) => Promise<unknown>,
+): Knex {
+  const connections = new Map<string, PooledConnection>();
+  const afterCreate = (connection: PooledConnection, done: (error: Error | null) => void): void => {
+    connections.set(connection.__knexUid, connection);
+    connection.once('end', () => connections.delete(connection.__knexUid));
+    makeReady(connection).then(
+      () => done(null),
+      (error: Error) => {
+        leave(connection);
+        done(error);
+      },
+    );
+  };
+  const pool = connect({ ...settingsOf(url), pool: { min: 0, max: 10, afterCreate } }, log);
+  pool.on('query-error', (error: Error, { __knexUid }: Pick<PooledConnection, '__knexUid'>) => {
+    const connection = connections.get(__knexUid);
+    if (connection && isGone(error)) leave(connection);
+  });
+  return pool;
+}
+
+/**
+ * Whether another server may have taken over from the one at the other end. Where that one went without a word, its
+ * connections look sound for a quarter of an hour; where it came back, it only reads.
+ */
+function isGone(error: Error & { readonly code?: unknown }): boolean {
+  return error.message.endsWith('Query read timeout') || error.code === '25006';
+}
+
+/** Closed at once where an answer is still awaited. */
+function leave(connection: PooledConnection): void {
+  connection.__knex__disposed = 'its server does not serve any more';
+  void connection.end();
+}
+
 /** What the policies ask. The empty text stands for nobody, the star for all. */
 function become(role: string | null, organizations: string) {
   const scope = `set service.organizations = '${organizations}'; set service.user_id = ''`;
-  return (connection: pg.Client, done: (error: Error | null, connection: pg.Client) => void): void => {
-    connection.query(role === null ? scope : `set role ${role}; ${scope}`).then(
-      () => done(null, connection),
-      (error: Error) => done(error, connection),
-    );
-  };
+  return (connection: pg.Client): Promise<unknown> =>
+    connection.query(role === null ? scope : `set role ${role}; ${scope}`);
 }
 
 /** As `confine`, or back to all rows, for the rest of a transaction. */
