@@ -8,7 +8,7 @@ import { forgetTheOld } from './housekeeping.ts';
 import { createFileLog, createLog } from './log.ts';
 import { readServerSettings } from './server-settings/server-settings.ts';
 import { type TestApp, testApp } from './test-app.ts';
-import { newDatabase, newMasterKey } from './test-database.ts';
+import { lastingDatabase, newDatabase, newMasterKey } from './test-database.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -33,6 +33,35 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
     expect(await replay()).toBe(410);
     const messages = await app.request('GET', `/api/v1/sessions/${run.session_id}/messages`, { token });
     expect(messages.body.data.length).toBeGreaterThan(1);
+  });
+
+  here('a process that never lives for an hour forgets what is old, too', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'service-house-'));
+    const kept = await lastingDatabase(database === 'SQLite' ? 'sqlite' : 'postgresql', folder);
+    const settings = { databaseUrl: kept.url, masterKeyFile: await newMasterKey(folder) };
+    const opened: TestApp[] = [];
+    let ahead = 0;
+    const clock = { now: () => new Date(Date.now() + ahead) };
+    const start = async () => {
+      const app = await testApp({ clock, settings });
+      opened.push(app);
+      return app;
+    };
+    onTestFinished(async () => {
+      for (const app of opened) await app.close();
+      await kept.remove();
+      await rm(folder, { recursive: true });
+    });
+    const first = await start();
+    const token = first.operatorKey;
+    await first.request('POST', '/api/v1/query', { token, body: { prompt: 'hello' } });
+    const [run] = (await first.request('GET', '/api/v1/runs', { token })).body.data;
+    const events = `/api/v1/runs/${run.id}/events?follow=false`;
+    expect((await first.request('GET', events, { token })).status).toBe(200);
+    await opened.pop()?.close();
+    ahead = 8 * dayMs;
+    const second = await start();
+    await expect.poll(async () => (await second.request('GET', events, { token })).status).toBe(410);
   });
 
   here('each thing is kept as long as its setting says, and no longer', async () => {
@@ -115,6 +144,26 @@ test('each hour the head of the audit log is written to the log, and what is old
   await expect.poll(heads).toHaveLength(2);
   expect((await heads())[1]).toContain(`"sequence":${sequence},"hash":"${hash}"`);
   await expect.poll(() => lines('"forgotten":{"invitations":1}')).toHaveLength(1);
+});
+
+test('what takes longer than an hour is not begun once more beside itself', async () => {
+  const timers = vi.spyOn(globalThis, 'setInterval');
+  const app = await testApp({ log: createLog('silent') });
+  const [hourly] = timers.mock.calls.flatMap(([callback, ms]) => (ms === hourMs ? [callback] : []));
+  timers.mockRestore();
+  onTestFinished(() => app.close());
+  const held = Promise.withResolvers<number>();
+  const prune = vi.spyOn(app.services.store.runs, 'pruneEvents').mockReturnValueOnce(held.promise);
+  hourly?.();
+  hourly?.();
+  expect(prune).toHaveBeenCalledTimes(1);
+  held.resolve(0);
+  await expect
+    .poll(() => {
+      hourly?.();
+      return prune.mock.calls.length;
+    })
+    .toBeGreaterThan(1);
 });
 
 interface Scene {

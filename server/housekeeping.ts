@@ -7,23 +7,54 @@ type Settings = Pick<ServerSettings, 'retention' | 'idempotencyHours'>;
 /** Who did not come from an address for so long counts as a stranger there. */
 const loginAddressDays = 90;
 const hourMs = 3_600_000;
+const name = 'housekeeping';
 
-/** Begins an hour from now, and does not keep the process alive. */
+/**
+ * Once an hour, and at once where the last time is longer ago: a process that lives for a minute forgets what is old, too.
+ * Keeps no process alive, and holds up no end of one.
+ */
 export function keepHouse(services: OpenServices, settings: Settings): { stop(): void } {
+  const { store, clock, log } = services;
+  const stop = new AbortController();
+  const { signal } = stop;
+  const tidy = async (now: Date): Promise<void> => {
+    await forgetTheOld(services, settings, { now, signal });
+    if (!signal.aborted) await store.counters.noteDone(name, now, hourMs);
+  };
+  const tidyWhereDue = async (now: Date): Promise<void> => {
+    if (await store.counters.isDue(name, now, hourMs)) await tidy(now);
+  };
+  const told = (work: Promise<void>): void => {
+    work.catch((error: unknown) => {
+      if (!signal.aborted) log.error({ err: error }, 'when the old was deleted last is not known');
+    });
+  };
   const timer = setInterval(() => {
-    void forgetTheOld(services, settings);
+    told(tidy(clock.now()));
     void services.anchorAuditLog();
   }, hourMs);
   timer.unref();
-  return { stop: () => clearInterval(timer) };
+  told(tidyWhereDue(clock.now()));
+  return {
+    stop() {
+      clearInterval(timer);
+      stop.abort();
+    },
+  };
+}
+
+interface Pass {
+  readonly now: Date;
+  /** Aborts when the process ends: the next one goes on. */
+  readonly signal: AbortSignal;
 }
 
 /** Each part for itself: what cannot be forgotten now does not keep the rest. */
 export async function forgetTheOld(
   { store, skillBook, clock, log }: OpenServices,
   settings: Settings,
+  { now, signal }: Pass = { now: clock.now(), signal: new AbortController().signal },
 ): Promise<void> {
-  const now = clock.now();
   const hoursAgo = (hours: number) => new Date(now.getTime() - hours * hourMs);
   const daysAgo = (days: number) => hoursAgo(days * 24);
   const { eventsDays, loginsDays, jobRunsDays, usageDays, auditDays } = settings.retention;
@@ -51,12 +82,14 @@ export async function forgetTheOld(
     ...(auditDays > 0 && { audit_entries: () => store.auditLogs.prune(daysAgo(auditDays)) }),
   };
   const forgotten: Record<string, number> = {};
-  for (const [name, prune] of Object.entries(parts)) {
+  for (const [what, prune] of Object.entries(parts)) {
+    if (signal.aborted) break;
     try {
       const count = await prune();
-      if (count > 0) forgotten[name] = count;
+      if (count > 0) forgotten[what] = count;
     } catch (error) {
-      log.error({ err: error, what: name }, 'what is old could not be deleted; the next hour tries again');
+      if (signal.aborted) break;
+      log.error({ err: error, what }, 'what is old could not be deleted; the next hour tries again');
     }
   }
   if (Object.keys(forgotten).length > 0) log.info({ forgotten }, 'what was kept long enough was deleted');

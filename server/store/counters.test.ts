@@ -56,4 +56,24 @@ describeStores('Counters', (store, engine) => {
     }
     expect((await counter.look('guess')).allowed).toBe(false);
   });
+
+  it('know beyond the process when something was done last, and wait for no clock that was set back', async () => {
+    const hourMs = 3_600_000;
+    const began = new Date('2026-11-21T08:00:00.000Z');
+    const after = (ms: number) => new Date(began.getTime() + ms);
+    const { counters } = store();
+    expect(await counters.isDue('test', began, hourMs)).toBe(true);
+    await counters.noteDone('test', began, hourMs);
+    const other = (await engine.open()).counters;
+    const due = (ms: number) => other.isDue('test', after(ms), hourMs);
+    expect([await due(0), await due(hourMs - 1), await due(hourMs), await due(-1)]).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ]);
+    expect(await other.isDue('another', began, hourMs)).toBe(true);
+    await counters.noteDone('test', after(hourMs), hourMs);
+    expect(await due(hourMs + 1)).toBe(false);
+  });
 });

@@ -44,6 +44,13 @@ export interface Counter {
 export interface Counters {
   /** Those of the same limit count together. */
   counter(limit: CountLimit): Counter;
+  /**
+   * Whether what is done once in so long a time is to be done again. Kept beyond the process on SQLite, too; a clock that
+   * was set back keeps nothing from being done.
+   */
+  isDue(name: string, now: Date, everyMs: number): Promise<boolean>;
+  /** It was done at that moment. */
+  noteDone(name: string, at: Date, everyMs: number): Promise<void>;
   /** Forgets counts that have expired; answers with how many there were. */
   prune(now: Date): Promise<number>;
 }
@@ -63,6 +70,21 @@ export function countersIn(database: Database): Counters {
       known.set(name, counter);
       return counter;
     },
+    isDue: (name, now, everyMs) =>
+      database.read('installation', async (sql) => {
+        const from = now.getTime();
+        const done = await sql(tableName)
+          .where({ key: doneKey(name) })
+          .where('expire', '>', from)
+          .where('expire', '<=', from + everyMs)
+          .first('key');
+        return done === undefined;
+      }),
+    noteDone: (name, at, everyMs) =>
+      database.write('installation', async (sql) => {
+        const row = { key: doneKey(name), points: 1, expire: at.getTime() + everyMs };
+        await sql(tableName).insert(row).onConflict('key').merge();
+      }),
     prune: (now) => sweepTable(database, tableName, 'expire', now.getTime()),
   };
 }
@@ -112,6 +134,11 @@ function counterOf(limiter: RateLimiterAbstract): Counter {
 
 function toCount({ remainingPoints, msBeforeNext }: RateLimiterRes, allowed: boolean): Count {
   return { allowed, remaining: remainingPoints, resetMs: Math.max(0, msBeforeNext) };
+}
+
+/** Like no key of a limit: those hold a colon. */
+function doneKey(name: string): string {
+  return `done-${name}`;
 }
 
 /** Addresses of people are no one's business in a table of counts, and a key has its limit. */
