@@ -1,9 +1,12 @@
 /** The master key: made once, private, and refused where it is not what it should be. */
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { findExecutable } from '../runtime/processes/executable.ts';
 import { loadMasterKey } from './master-key.ts';
 
 let folder: string;
@@ -73,6 +76,37 @@ test('a file that everybody can read is refused, and the message says how to men
 test('a folder in the place of the file is refused', async () => {
   await expect(loadMasterKey({ ...inFolder(), masterKeyFile: folder })).rejects.toThrow('is not a file');
 });
+
+test.skipIf(!findExecutable('strace'))(
+  'a key that is made or replaced is under its name on the disk before anything can be sealed with it',
+  async () => {
+    const [trace, mark] = [join(folder, 'trace'), join(folder, 'mark')];
+    const { dataDirectory } = inFolder();
+    const keyFile = join(dataDirectory, 'master.key');
+    const script = `
+      import { writeFileSync } from 'node:fs';
+      import { beginRotation, endRotation, loadMasterKey } from ${JSON.stringify(import.meta.resolve('./master-key.ts'))};
+      const mark = () => writeFileSync(${JSON.stringify(mark)}, '');
+      await loadMasterKey(${JSON.stringify(inFolder())});
+      mark();
+      const keys = await beginRotation(${JSON.stringify(keyFile)});
+      mark();
+      await endRotation(${JSON.stringify(keyFile)}, keys);
+      mark();`;
+    const calls = '--trace=link,linkat,rename,renameat,renameat2,fsync,openat';
+    const strace = ['--follow-forks', '--decode-fds=path', '--string-limit=4096', calls, '--output', trace];
+    await promisify(execFile)('strace', [
+      ...strace,
+      ...[process.execPath, '--input-type=module-typescript', '--eval', script],
+    ]);
+    const events = (await readFile(trace, 'utf8')).split('\n').flatMap((line) => {
+      if (/ (link|rename)\w*\(/.test(line) && line.includes(`"${keyFile}"`)) return ['named'];
+      if (line.includes(' fsync(') && line.includes(`<${dataDirectory}>`)) return ['on the disk'];
+      return line.includes(`"${mark}"`) ? ['used'] : [];
+    });
+    expect(events).toEqual(Array.from({ length: 3 }, () => ['named', 'on the disk', 'used']).flat());
+  },
+);
 
 async function written(text: string): Promise<string> {
   const file = join(folder, 'configured.key');

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { link, mkdir, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { syncToDisk } from '../sync-to-disk.ts';
 
 /** What decides where the master key lies. */
 export interface MasterKeyPlace {
@@ -107,6 +108,8 @@ async function replaceKeys(path: string, keys: readonly Buffer[]): Promise<void>
     await rm(draft, { force: true });
     throw error;
   }
+  // Before anything is sealed with a key of which a power cut would leave no trace.
+  await syncToDisk(dirname(place));
 }
 
 /** Checks the opened file itself, so that nothing can be put in its place between check and read. */
@@ -146,13 +149,21 @@ async function makeIfMissing(path: string): Promise<boolean> {
   const draft = `${path}.${randomBytes(6).toString('hex')}`;
   await writeDurably(draft, `${randomBytes(keyBytes).toString('base64')}\n`);
   try {
+    const created = await linkIfMissing(draft, path);
+    await syncToDisk(dirname(path));
+    return created;
+  } finally {
+    await rm(draft);
+  }
+}
+
+async function linkIfMissing(draft: string, path: string): Promise<boolean> {
+  try {
     await link(draft, path);
     return true;
   } catch (error) {
     if (await exists(path)) return false;
     throw error;
-  } finally {
-    await rm(draft);
   }
 }
 

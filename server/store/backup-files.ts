@@ -1,6 +1,7 @@
 /** The files of a backup: those that the copied database names, each whole, and of a restore none that it does not. */
-import { copyFile, glob, link, mkdir, open, rename, rm } from 'node:fs/promises';
+import { copyFile, glob, link, mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
+import { syncToDisk } from '../sync-to-disk.ts';
 import { objectPath } from './storage/disk.ts';
 
 /** What a copy of the database says of objects. */
@@ -82,7 +83,7 @@ async function takeObjects(from: string, to: string): Promise<Set<string>> {
     there.add(key);
     folders.add(dirname(place));
   }
-  for (const folder of folders) await sync(folder);
+  for (const folder of folders) await syncToDisk(folder);
   return there;
 }
 
@@ -94,7 +95,7 @@ async function linkOrCopy(from: string, to: string): Promise<boolean> {
       // Another disk, or one that knows no links.
       const draft = `${to}.draft`;
       await copyFile(from, draft);
-      await sync(draft);
+      await syncToDisk(draft);
       await rename(draft, to);
     });
     return true;
@@ -113,13 +114,4 @@ async function keysIn(files: string): Promise<string[]> {
     if (/^obj_[0-9a-z]{26}$/.test(key)) keys.push(key);
   }
   return keys;
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }

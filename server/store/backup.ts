@@ -1,7 +1,7 @@
 /** Copies a database while it is in use, and puts a copy back: each of the two is done whole, or not at all. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, copyFile, link, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, link, mkdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -9,6 +9,7 @@ import { pipeline } from 'node:stream/promises';
 import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
+import { syncToDisk } from '../sync-to-disk.ts';
 import {
   type FilesOfBackup,
   type NamedObjects,
@@ -46,11 +47,11 @@ export async function backUp(url: string, target: string, log: Log, files?: stri
             return objectsIn(url, draft, log);
           });
     await chmod(draft, 0o600);
-    await sync(draft);
+    await syncToDisk(draft);
     if (await exists(filesOf(draft))) await rename(filesOf(draft), filesOf(target));
     // Unlike a rename, a link never takes the place of a file.
     await link(draft, target);
-    await sync(dirname(target));
+    await syncToDisk(dirname(target));
     return taken;
   } finally {
     await rm(draft, { force: true });
@@ -145,10 +146,10 @@ async function restoreSqlite(file: string, copy: string, { log, check }: Restore
     await copyFile(copy, draft);
     await chmod(draft, 0o600);
     check(await examineCopy(draft, copy, log));
-    await sync(draft);
+    await syncToDisk(draft);
     if (await exists(file)) await closeForGood(file, log);
     await rename(draft, file);
-    await sync(dirname(file));
+    await syncToDisk(dirname(file));
   } finally {
     await rm(draft, { force: true });
   }
@@ -317,15 +318,6 @@ async function outputOf(
   input.end();
   const [read] = await Promise.all([text(output), ended]);
   return read;
-}
-
-async function sync(path: string): Promise<void> {
-  const file = await open(path, 'r');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 async function exists(path: string): Promise<boolean> {

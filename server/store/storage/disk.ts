@@ -4,6 +4,7 @@ import { access, constants, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { Problem } from '../../problem.ts';
+import { syncToDisk } from '../../sync-to-disk.ts';
 import { type ByteRange, placeOf, type Storage } from './storage.ts';
 
 /** The folder is made with the first object in it. */
@@ -18,7 +19,7 @@ export function diskStorage(folder: string): Storage {
       const folders = await makeFolder(dirname(pathOf(key)));
       await rename(draftOf(key), pathOf(key));
       // The names are on the disk, too: the object's own, and those of folders that are new.
-      for (const name of [dirname(pathOf(key)), ...folders]) await sync(name);
+      for (const name of [dirname(pathOf(key)), ...folders]) await syncToDisk(name);
     },
     read: (key, range) => openToRead(pathOf(key), range),
     async delete(key) {
@@ -76,15 +77,6 @@ async function makeFolder(path: string): Promise<readonly string[]> {
   for (let at = path; first !== undefined && at.length >= first.length; at = dirname(at))
     parents.push(dirname(at));
   return parents;
-}
-
-async function sync(path: string): Promise<void> {
-  const folder = await open(path, 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }
 
 function refuseFullDisk(error: NodeJS.ErrnoException): never {
