@@ -17,9 +17,15 @@ export function keepHouse(services: OpenServices, settings: Settings): { stop():
   const { store, clock, log } = services;
   const stop = new AbortController();
   const { signal } = stop;
-  const tidy = async (now: Date): Promise<void> => {
-    await forgetTheOld(services, settings, { now, signal });
-    if (!signal.aborted) await store.counters.noteDone(name, now, hourMs);
+  let tidying: Promise<void> | null = null;
+  // Where there is much to forget it takes longer than an hour: two at once would do the same work.
+  const tidy = (now: Date): Promise<void> => {
+    tidying ??= forgetTheOld(services, settings, { now, signal })
+      .then(() => (signal.aborted ? undefined : store.counters.noteDone(name, now, hourMs)))
+      .finally(() => {
+        tidying = null;
+      });
+    return tidying;
   };
   const tidyWhereDue = async (now: Date): Promise<void> => {
     if (await store.counters.isDue(name, now, hourMs)) await tidy(now);

@@ -11,7 +11,7 @@ export interface FileParts extends StoreParts {
 }
 
 /** What became of an object that was to go: `unknown` where the database or the storage did not answer. */
-type Discarded = 'gone' | 'needed' | 'without row' | 'unknown';
+export type Discarded = 'gone' | 'needed' | 'without row' | 'unknown';
 
 /** Deletes an object unless something needs it; true where it has gone. What fails here is done by the next sweep. */
 export async function discard(parts: FileParts, key: string): Promise<boolean> {
@@ -27,7 +27,8 @@ export async function discardOwn(parts: FileParts, key: string, storage: Storage
   });
 }
 
-async function tryDiscard({ database, storages, log }: FileParts, key: string): Promise<Discarded> {
+/** As `discard`, for who goes on by what became of it. */
+export async function tryDiscard({ database, storages, log }: FileParts, key: string): Promise<Discarded> {
   try {
     const found = await database.write('installation', (sql) => markLeaving(sql, key));
     if (typeof found === 'string') return found;

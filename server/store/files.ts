@@ -5,7 +5,7 @@ import type { FileUpdate, StoredFile } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
-import { discard, type FileParts } from './discard-objects.ts';
+import { discard, type FileParts, tryDiscard } from './discard-objects.ts';
 import {
   type FileQuery,
   type FileRow,
@@ -184,46 +184,112 @@ async function refuseUsed(sql: Knex.Transaction, file_id: string): Promise<void>
   );
 }
 
-/** So many at a time: the rest follows an hour later. */
-const mostSwept = 1000;
+/** So many are looked up at a time. */
+const mostAtOnce = 1000;
 
 const dayMs = 86_400_000;
 
 async function expire(parts: FileParts, now: number): Promise<number> {
   const days = await parts.storages.retentionDays();
   if (days === null) return 0;
-  const due: Pick<FileRow, 'id' | 'object_key'>[] = await parts.database.read('installation', (sql) =>
-    sql('files')
-      .where('created_at', '<=', now - days * dayMs)
-      .whereNotExists(sql('documents').whereRaw('documents.file_id = files.id'))
-      .limit(mostSwept)
-      .select('id', 'object_key'),
-  );
-  for (const { id, object_key } of due) {
-    const key = await parts.database.write('installation', async (sql) => {
-      await sql<FileRow>('files').where({ id }).delete();
-      return (await leaveUnneeded(sql, object_key, now)) ? object_key : null;
-    });
-    if (key !== null) await discard(parts, key);
+  const before = now - days * dayMs;
+  let expired = 0;
+  for (;;) {
+    const due: string[] = await parts.database.read('installation', (sql) =>
+      sql('files')
+        .where('created_at', '<=', before)
+        .whereNotExists(sql('documents').whereRaw('documents.file_id = files.id'))
+        .limit(mostAtOnce)
+        .pluck('id'),
+    );
+    let gone = 0;
+    for (const id of due) if (await expireFile(parts, id, now)) gone += 1;
+    expired += gone;
+    if (due.length < mostAtOnce || gone === 0) return expired;
   }
-  return due.length;
+}
+
+/** Unless somebody has added it to a corpus since it was found to be due. */
+async function expireFile(parts: FileParts, id: string, now: number): Promise<boolean> {
+  const { isGone, key } = await parts.database.write('installation', async (sql) => {
+    // Held first, as by whoever adds it: they come before this or after it.
+    const row = await sql<FileRow>('files').where({ id }).forUpdate().first();
+    const isUsed = await sql('documents').where({ file_id: id }).first('id');
+    if (!row || isUsed) return { isGone: false, key: null };
+    await sql<FileRow>('files').where({ id }).delete();
+    const { object_key } = row;
+    return { isGone: true, key: (await leaveUnneeded(sql, object_key, now)) ? object_key : null };
+  });
+  if (key !== null) await discard(parts, key);
+  return isGone;
 }
 
 async function sweep(parts: FileParts, now: number): Promise<number> {
-  const { database } = parts;
-  // Those of workspaces and organizations that are gone: their files went with them.
-  const unneeded: string[] = await database.read('installation', (sql) =>
-    sql('stored_objects')
-      .where({ state: 'kept' })
-      .whereNotExists(sql('files').whereRaw('files.object_key = stored_objects.key'))
-      .limit(mostSwept)
-      .pluck('key'),
-  );
-  for (const key of unneeded) await database.write('installation', (sql) => leaveUnneeded(sql, key, now));
-  const expired: string[] = await database.read('installation', (sql) =>
-    sql('stored_objects').where('expires_at', '<=', now).limit(mostSwept).pluck('key'),
-  );
+  await leaveAllUnneeded(parts, now);
+  const failures = new Map<string, number>();
   let swept = 0;
-  for (const key of expired) if (await discard(parts, key)) swept += 1;
+  for await (const { key, backend, place } of expiredObjects(parts, now)) {
+    const storage = `${backend} ${place}`;
+    const failed = failures.get(storage) ?? 0;
+    if (failed >= mostFailures) continue;
+    const became = await tryDiscard(parts, key);
+    if (became === 'gone') swept += 1;
+    if (became !== 'unknown') continue;
+    failures.set(storage, failed + 1);
+    await putOff(parts, key, now);
+  }
   return swept;
+}
+
+/** A storage that fails so often is left alone for this time: each failure may take long, and others wait behind it. */
+const mostFailures = 10;
+
+/** Less than the hour after which the next sweep comes. */
+const putOffMs = 1_800_000;
+
+/** What cannot be deleted gives way to the rest of its storage: the next sweep begins with others. */
+async function putOff({ database }: FileParts, key: string, now: number): Promise<void> {
+  await database.write('installation', (sql) =>
+    sql<ObjectRow>('stored_objects')
+      .where({ key, state: 'leaving' })
+      .update({ expires_at: now + putOffMs }),
+  );
+}
+
+/** Those of workspaces and organizations that are gone: their files went with them. */
+async function leaveAllUnneeded({ database }: FileParts, now: number): Promise<void> {
+  for (;;) {
+    const unneeded: string[] = await database.read('installation', (sql) =>
+      sql('stored_objects')
+        .where({ state: 'kept' })
+        .whereNotExists(sql('files').whereRaw('files.object_key = stored_objects.key'))
+        .limit(mostAtOnce)
+        .pluck('key'),
+    );
+    let left = 0;
+    for (const key of unneeded)
+      if (await database.write('installation', (sql) => leaveUnneeded(sql, key, now))) left += 1;
+    if (unneeded.length < mostAtOnce || left === 0) return;
+  }
+}
+
+type ExpiredObject = Pick<ObjectRow, 'key' | 'backend' | 'place' | 'expires_at'>;
+
+/** Each once, those that wait longest first, whatever becomes of them meanwhile. */
+async function* expiredObjects({ database }: FileParts, now: number): AsyncGenerator<ExpiredObject> {
+  let last: ExpiredObject | undefined;
+  for (;;) {
+    const after = last && [last.expires_at, last.key];
+    const rows: ExpiredObject[] = await database.read('installation', async (sql) => {
+      const expired = sql('stored_objects').where('expires_at', '<=', now);
+      if (after) expired.whereRaw('(expires_at, key) > (?, ?)', after);
+      return await expired
+        .orderBy(['expires_at', 'key'])
+        .limit(mostAtOnce)
+        .select('key', 'backend', 'place', 'expires_at');
+    });
+    yield* rows;
+    last = rows.at(-1);
+    if (rows.length < mostAtOnce) return;
+  }
 }

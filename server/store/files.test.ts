@@ -1,0 +1,125 @@
+/** Files that have been kept long enough and bytes that nobody needs, as the server deletes them: on both engines. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createLog } from '../log.ts';
+import { createCursors } from './cursor.ts';
+import type { Database } from './database.ts';
+import { fileRepository } from './files.ts';
+import { openPostgres } from './postgres.ts';
+import { openSqlite } from './sqlite.ts';
+import { type StorageOptions, storagesOf } from './storage/storages.ts';
+import { openStore, type Reach, type Store } from './store.ts';
+import type { ObjectRow } from './stored-objects.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+describeStores('What a sweep deletes', (_store, engine) => {
+  const dayMs = 86_400_000;
+  const log = createLog('silent');
+  let folder: string;
+  let storage: StorageOptions;
+  /** With a folder for its files. */
+  let store: Store;
+  let database: Database;
+  let ada: Reach;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'service-files-'));
+    storage = { directory: folder, means: () => Promise.reject(new Error('There is no bucket here.')) };
+    store = await openStore(engine.url(), { clock: engine.clock, log, storage });
+    const [url, file] = [engine.url(), engine.url().slice('sqlite:'.length)];
+    database = engine.dialect === 'sqlite' ? openSqlite(file, log) : openPostgres(url, log);
+    ada = await newAccount(store, 'Ada');
+  });
+  afterAll(async () => {
+    await store.close();
+    await database.close();
+    await rm(folder, { recursive: true });
+  });
+
+  const soon = () => new Date(engine.clock.now().getTime() + 3_600_000);
+
+  /** Objects that nobody needs: where no place is named, on disk. */
+  async function leave(count: number, prefix: string, place: string | null): Promise<void> {
+    const [workspace] = ada.workspaces;
+    const rows = Array.from(
+      { length: count },
+      (_, at): ObjectRow => ({
+        ...{ key: `${prefix}_${at}`, organization_id: workspace?.organizationId ?? '' },
+        ...{ workspace_id: workspace?.id ?? '', user_id: ada.userId, api_key_id: null },
+        ...{ backend: place === null ? 'fs' : 's3', place, state: 'leaving', sha256: null, size: 1 },
+        expires_at: engine.clock.now().getTime(),
+      }),
+    );
+    for (let at = 0; at < count; at += 50)
+      await engine
+        .sql()('stored_objects')
+        .insert(rows.slice(at, at + 50));
+  }
+
+  const left = (prefix: string) =>
+    engine.sql()('stored_objects').where('key', 'like', `${prefix}_%`).orderBy('key').pluck('key');
+
+  it('goes on where a storage does not answer, with what lies in others', async () => {
+    await leave(1001, 'away', 's3://gone');
+    engine.clock.advance(1);
+    await leave(1, 'disk', null);
+    expect(await store.files.sweep(soon())).toBe(1);
+    expect(await left('disk')).toEqual([]);
+    expect(await left('away')).toHaveLength(1001);
+    await engine.sql()('stored_objects').whereNotNull('expires_at').delete();
+  });
+
+  it('begins with others than those that could not be deleted the last time', async () => {
+    await leave(11, 'late', 's3://gone');
+    const late = soon();
+    await store.files.sweep(late);
+    const sql = engine.sql();
+    const inTurn = await sql('stored_objects').where('key', 'like', 'late_%').orderBy('expires_at').select();
+    expect(inTurn.map(({ expires_at }) => Number(expires_at) > late.getTime())).toEqual([
+      ...[false],
+      ...Array(10).fill(true),
+    ]);
+    // The next one comes within an hour and tries all of them again.
+    const next = late.getTime() + 3_600_000;
+    expect(inTurn.every(({ expires_at }) => Number(expires_at) < next)).toBe(true);
+    await sql('stored_objects').whereNotNull('expires_at').delete();
+  });
+
+  async function upload(text: string): Promise<string> {
+    const content = (async function* () {
+      yield Buffer.from(text);
+    })();
+    const input = { filename: 'a.txt', purpose: 'general' as const, metadata: {}, content };
+    const received = await store.files.receive(ada, { ...input, apiKeyId: null, mostBytes: null });
+    const { file } = await received.keep();
+    await received.leave();
+    return file.id;
+  }
+
+  it('leaves a file that is added to a corpus after it was found to be due', async () => {
+    const sql = engine.sql();
+    await sql('storage_settings').insert({
+      ...{ id: 1, backend: 'fs', place: null, retention_days: 1, max_file_bytes: 1000 },
+      ...{ revision: 1, updated_at: 0 },
+    });
+    const { corpus } = await store.corpora.create(ada, { name: 'Library' });
+    const [gone, kept] = [await upload('gone'), await upload('kept')];
+    let added: Promise<unknown> | undefined;
+    const files = fileRepository({
+      ...{ clock: engine.clock, cursors: createCursors(''), log, storages: storagesOf(database, storage) },
+      database: {
+        ...database,
+        async write(scope, work) {
+          added ??= store.ingestionJobs.add(ada, corpus.id, { file_ids: [kept] }, null);
+          await added;
+          return database.write(scope, work);
+        },
+      },
+    });
+    expect(await files.expire(new Date(engine.clock.now().getTime() + 2 * dayMs))).toBe(1);
+    expect(await sql('files').whereIn('id', [gone, kept]).pluck('id')).toEqual([kept]);
+    expect(await sql('documents').where({ corpus_id: corpus.id }).pluck('file_id')).toEqual([kept]);
+  });
+});
