@@ -146,28 +146,40 @@ async function matching(
   words: readonly string[],
   sign: '&' | '|',
 ): Promise<Candidate[]> {
-  const expression = expressionOf(
-    corpora,
-    words,
-    sign,
-    sql.client.config.client === 'sqlite3' ? fts : tsquery,
-  );
-  const passages =
-    sql.client.config.client === 'sqlite3'
-      ? sql('chunk_words')
-          .join('chunks', 'chunks.number', 'chunk_words.rowid')
-          .whereRaw('chunk_words match ?', [expression])
-      : foundInPostgres(sql, corpora, expression, budget);
-  return narrow(passages)
-    .select(['chunks.number', 'chunks.terms', 'chunks.length'])
-    .orderBy('chunks.number')
-    .limit(budget);
+  const read = (passages: Knex.QueryBuilder): Promise<Candidate[]> =>
+    narrow(passages)
+      .select(['chunks.number', 'chunks.terms', 'chunks.length'])
+      .orderBy('chunks.number')
+      .limit(budget);
+  if (sql.client.config.client === 'sqlite3') {
+    const passages = sql('chunk_words')
+      .join('chunks', 'chunks.number', 'chunk_words.rowid')
+      .whereRaw('chunk_words match ?', [expressionOf(corpora, words, sign, fts)]);
+    return read(passages);
+  }
+  const expression = expressionOf(corpora, words, sign, tsquery);
+  for (let most: number | null = budget; ; most = most < mostFound ? most * 10 : null) {
+    const rows = await read(foundInPostgres(sql, corpora, expression, most));
+    if (most === null || rows.length >= Math.min(enough, budget)) return rows;
+    if ((await countInPostgres(sql, expression, most)) < most) return rows;
+  }
 }
 
-/** A common word stands in a large part of the corpus: more than are weighed are not even looked up. */
-function foundInPostgres(sql: Knex, corpora: readonly SearchedCorpus[], expression: string, budget: number) {
+/** Where so many passages are not enough, all are looked up. */
+const mostFound = 200_000;
+
+/**
+ * A common word stands in a large part of the corpus: more than are weighed are not looked up at first. Where too few of
+ * them are left, as the rest is hidden or of documents that do not count, ten times as many are.
+ */
+function foundInPostgres(
+  sql: Knex,
+  corpora: readonly SearchedCorpus[],
+  expression: string,
+  most: number | null,
+) {
   const found = sql
-    .from(sql.raw('chunk_words_with(?::tsquery, ?)', [expression, budget]))
+    .from(sql.raw('chunk_words_with(?::tsquery, ?)', [expression, most]))
     .whereIn(
       'organization_id',
       corpora.map(({ organization_id }) => organization_id),
@@ -175,6 +187,13 @@ function foundInPostgres(sql: Knex, corpora: readonly SearchedCorpus[], expressi
     .select('number');
   // Found in full before it is joined: else the planner may begin with all passages of the corpus.
   return sql.withMaterialized('found', found).from('found').join('chunks', 'chunks.number', 'found.number');
+}
+
+async function countInPostgres(sql: Knex, expression: string, most: number): Promise<number> {
+  const [found] = await sql
+    .from(sql.raw('chunk_words_with(?::tsquery, ?)', [expression, most]))
+    .count<{ count: string }[]>({ count: '*' });
+  return Number(found?.count ?? 0);
 }
 
 interface Spelling {

@@ -251,6 +251,26 @@ describeStores('Chunks', (store, engine) => {
     expect(await textsOf(ada, found)).toEqual(['owl', ...Array<string>(9).fill('oak elm')]);
   });
 
+  it('finds what is enabled among many passages of documents that are not', async () => {
+    const corpus = await newCorpus(ada);
+    const hidden = await write(ada, corpus, Array<string>(300).fill('an oak'));
+    await database.write('installation', (sql) =>
+      sql('documents').where({ id: hidden.documentId }).update({ enabled: false }),
+    );
+    const seen = ['a small oak', 'a large oak'];
+    await write(ada, corpus, seen, { metadata: { kind: 'tree' } });
+    const budget = 20;
+    const search = (text: string) =>
+      database.read('installation', async (sql) => {
+        const corpora = await sql('searched_corpora').where({ corpus_id: corpus });
+        return rankByWords(sql, corpora, { text, limit: 10, budget }, (query) =>
+          query.join('documents', 'documents.id', 'chunks.document_id').where('documents.enabled', true),
+        );
+      });
+    expect(await textsOf(ada, await search('oak'))).toEqual(seen);
+    expect(await textsOf(ada, await search('oak large'))).toEqual(seen.toReversed());
+  });
+
   it('finds nothing of another organization, and scores as if there were none', async () => {
     const [mine, hers] = [await newCorpus(ada), await newCorpus(mallory)];
     await write(ada, mine, ['an osprey', 'something else'], { vectors: [[1], [0.1]] });
