@@ -193,6 +193,46 @@ test('where leases cannot be renewed for their whole time, the work on them stop
   await keeper.stop();
 });
 
+test('where a renewal hangs for their whole time, the work stops as well, and not before', async () => {
+  const clock = handClock();
+  const hanging = Promise.withResolvers<[]>();
+  let looks = 0;
+  const store = storeOf([], { renewLeases: () => hanging.promise });
+  const { keeper, interrupted } = keep(store, {
+    elapsedMs: () => {
+      looks += 1;
+      return clock.now;
+    },
+    activeRuns: () => ['run_1'],
+  });
+  clock.now = 99;
+  const before = looks;
+  await expect.poll(() => looks).toBeGreaterThan(before + 2);
+  expect(interrupted).toEqual([]);
+  clock.now = 101;
+  await expect.poll(() => interrupted[0]).toBe('run_1 lease_lost');
+  hanging.resolve([]);
+  await keeper.stop();
+});
+
+test('after this process stood still for a while it asks first whether its leases are still its own', async () => {
+  const clock = handClock();
+  let renewals = 0;
+  const store = storeOf([], {
+    renewLeases: async (_owner, ids) => {
+      renewals += 1;
+      return ids.map((runId) => ({ runId, interrupt: null }));
+    },
+  });
+  const { keeper, interrupted } = keep(store, { ...clock, activeRuns: () => ['run_1'] });
+  await expect.poll(() => renewals).toBeGreaterThan(1);
+  clock.now = 1000;
+  const before = renewals;
+  await expect.poll(() => renewals).toBeGreaterThan(before + 1);
+  expect(interrupted).toEqual([]);
+  await keeper.stop();
+});
+
 test('a store that is slow is asked by one at a time', async () => {
   let asking = 0;
   let most = 0;

@@ -39,7 +39,11 @@ export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
   // here are renewed all the same.
   const taking = oneAtATime(() => keeper.takeOver().catch(failed));
   const renewing = oneAtATime(() => keeper.renew().then(taking.start).catch(failed));
-  const timer = setInterval(renewing.start, options.renewMs);
+  const timer = setInterval(() => {
+    // A store that has gone without a word lets a renewal hang, for longer than the leases are good.
+    if (renewing.busy()) keeper.stopOutdated(options.activeRuns());
+    renewing.start();
+  }, options.renewMs);
   timer.unref();
   renewing.start();
   return {
@@ -60,6 +64,7 @@ function oneAtATime(work: () => Promise<void>) {
         turn = null;
       });
     },
+    busy: () => turn !== null,
     settled: async () => turn,
   };
 }
@@ -84,7 +89,14 @@ function createKeeper(options: LeaseKeeperOptions) {
     return elapsedMs() - lease.since >= leaseMs || died(lease.owner);
   };
 
+  /** Others may have taken them over: nobody here can know, so that work which others would do too has to stop. */
+  const stopOutdated = (runs: readonly string[]): void => {
+    if (elapsedMs() - renewedAt < leaseMs) return;
+    for (const runId of runs) options.interrupt(runId, 'lease_lost');
+  };
+
   return {
+    stopOutdated,
     async renew(): Promise<void> {
       const active = options.activeRuns();
       const asked = elapsedMs();
@@ -96,9 +108,7 @@ function createKeeper(options: LeaseKeeperOptions) {
         for (const runId of active) if (!held.has(runId)) options.interrupt(runId, 'lease_lost');
         renewedAt = asked;
       } catch (error) {
-        // Others may have taken them over: nobody here can know, so that work which others would do too has to stop.
-        if (elapsedMs() - renewedAt >= leaseMs)
-          for (const runId of active) options.interrupt(runId, 'lease_lost');
+        stopOutdated(active);
         throw error;
       }
     },
