@@ -272,6 +272,39 @@ test('how much to think is told to a model that the settings say can reason, and
     expect((await post({ ...asked, thinking: unseen })).body.content).toMatchObject([{ type: 'text' }]);
 });
 
+test('results of calls that were made together may come in messages of their own', async () => {
+  const call = (id: string) => ({ type: 'tool_use', id, name: 'look', input: {} });
+  const result = (id: string) => ({ type: 'tool_result', tool_use_id: id, content: `result of ${id}` });
+  const user = (...content: object[]) => ({ role: 'user', content });
+  const note = { type: 'text', text: 'A note.' };
+  const tools = [{ name: 'look', input_schema: { type: 'object' } }];
+  const asked = (...answers: object[]) =>
+    request({
+      tools,
+      messages: [
+        user({ type: 'text', text: 'Look' }),
+        { role: 'assistant', content: [call('a'), call('b')] },
+        ...answers,
+      ],
+    });
+  expect((await post(asked(user(result('a'), note), user(result('b'))))).status).toBe(200);
+  const { messages } = await sent();
+  expect(messages.slice(-3)).toMatchObject([
+    { role: 'tool', tool_call_id: 'a' },
+    { role: 'tool', tool_call_id: 'b' },
+    { role: 'user', content: 'A note.' },
+  ]);
+  for (const wrong of [
+    [user(result('a'))],
+    [user(result('a')), user(note)],
+    [user(result('a')), { role: 'assistant', content: 'Well.' }, user(result('b'))],
+  ])
+    expect(await post(asked(...wrong))).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringContaining('has no tool_result') } },
+    });
+});
+
 test('an answer can be held to a schema', async () => {
   const schema = { type: 'object', properties: { rains: { type: 'boolean' } }, additionalProperties: false };
   await post(request({ output_config: { format: { type: 'json_schema', schema } } }));

@@ -25,7 +25,7 @@ export function spoken(said: Said, before: OpenCalls = new Map()): Spoken {
     const place = placeOf(content, index);
     if (role !== 'system') reader.read(role, required(content, place), place);
   }
-  return { system: instructionsOf(said), messages: reader.messages };
+  return { system: instructionsOf(said), messages: reader.end() };
 }
 
 /** Those of the request, and those that stand between its messages; `lasting` leaves out what is for one turn. */
@@ -68,11 +68,20 @@ export function answerSchemaOf(body: CreateMessageRequest): Pick<AnswerTerms, 'a
   return format?.type === 'json_schema' && format.schema ? { answerSchema: format.schema } : {};
 }
 
+/** What the user says in one turn, where it begins. */
+interface Turn {
+  readonly pointer: string;
+  readonly results: ModelMessagePart[];
+  readonly rest: ModelMessagePart[];
+}
+
 /** Reads message after message, and keeps in mind which calls have no result yet. */
 class ConversationReader {
-  readonly messages: ModelMessage[] = [];
+  readonly #messages: ModelMessage[] = [];
   readonly #open = new Map<string, string>();
   readonly #before: OpenCalls;
+  /** With results of some calls, while others still have none: they may come in messages of their own. */
+  #held: Turn | null = null;
 
   constructor(before: OpenCalls) {
     this.#before = before;
@@ -83,7 +92,13 @@ class ConversationReader {
     else this.#prompt(content, pointer);
   }
 
+  end(): readonly ModelMessage[] {
+    if (this.#held) this.#refuseUnanswered(this.#held.pointer);
+    return this.#messages;
+  }
+
   #answer(content: Content, pointer: string): void {
+    if (this.#held) this.#refuseUnanswered(this.#held.pointer);
     const parts: ModelMessagePart[] = [];
     for (const { block, place } of blocksOf(content, pointer)) {
       if (block.type === 'tool_result' || block.type === 'image' || block.type === 'document')
@@ -93,14 +108,15 @@ class ConversationReader {
         if (part.type === 'tool_use') this.#open.set(part.id, part.name);
       }
     }
-    if (parts.length > 0) this.messages.push({ role: 'assistant', parts });
+    if (parts.length > 0) this.#messages.push({ role: 'assistant', parts });
   }
 
   /** Results come before all else, as every vendor wants them; what they show besides text comes behind. */
   #prompt(content: Content, pointer: string): void {
     if (content.length === 0) throw refusal(pointer, 'must not be empty', 'minItems');
-    const results: ModelMessagePart[] = [];
-    const rest: ModelMessagePart[] = [];
+    const turn: Turn = this.#held ?? { pointer, results: [], rest: [] };
+    const { results, rest } = turn;
+    const before = results.length;
     for (const { block, place } of blocksOf(content, pointer)) {
       if (block.type === 'tool_use')
         throw refusal(`${place}/type`, 'tool_use stands in messages of the role assistant alone', 'enum');
@@ -116,9 +132,11 @@ class ConversationReader {
         rest.push(...files);
       }
     }
-    this.#refuseUnanswered(pointer);
-    if (results.length > 0) this.messages.push({ role: 'tool', parts: results });
-    if (rest.length > 0) this.messages.push({ role: 'user', parts: rest });
+    if (results.length === before) this.#refuseUnanswered(pointer);
+    this.#held = this.#open.size > 0 ? turn : null;
+    if (this.#held) return;
+    if (results.length > 0) this.#messages.push({ role: 'tool', parts: results });
+    if (rest.length > 0) this.#messages.push({ role: 'user', parts: rest });
   }
 
   #answered(id: string | undefined, place: string) {
