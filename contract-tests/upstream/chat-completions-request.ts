@@ -2,7 +2,7 @@
 import type { ChatCompletionCreateParams } from 'openai/resources';
 import { z } from 'zod';
 import { Refusal } from './dialect.ts';
-import { checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
+import { answerFormat, checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
 import type { DialectName, Entry, Prompt } from './prompt.ts';
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
@@ -68,7 +68,6 @@ const passedOver = [
   'prompt_cache_options',
   'prompt_cache_retention',
   'reasoning_effort',
-  'response_format',
   'safety_identifier',
   'seed',
   'service_tier',
@@ -100,6 +99,7 @@ const requestSchema = z.strictObject({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
+  response_format: z.looseObject({ json_schema: answerFormat.optional() }).optional(),
   ...ignoredFields(passedOver),
 } satisfies Published);
 

@@ -61,6 +61,28 @@ export const functionName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/);
 /** A JSON Schema for the arguments; this vendor takes objects only. */
 export const functionParameters = z.looseObject({ type: z.literal('object') }).optional();
 
+/** How an answer is to be held to a schema: strictly only to one that leaves nothing open. */
+export const answerFormat = z
+  .looseObject({ strict: z.boolean().nullish(), schema: z.unknown().optional() })
+  .superRefine(({ strict, schema }, context) => {
+    const open = strict ? openObject(schema) : null;
+    if (open !== null)
+      context.addIssue({ code: 'custom', message: `Invalid schema for response_format: ${open}` });
+  });
+
+function openObject(schema: unknown): string | null {
+  if (typeof schema !== 'object' || schema === null) return null;
+  const { properties, required, additionalProperties } = schema as Record<string, unknown>;
+  if (typeof properties === 'object' && properties !== null) {
+    const names = Object.keys(properties);
+    if (additionalProperties !== false)
+      return "'additionalProperties' is required to be supplied and to be false.";
+    if (!Array.isArray(required) || names.some((name) => !required.includes(name)))
+      return "'required' is required to be supplied and to be an array including every key in properties.";
+  }
+  return Object.values(schema).reduce<string | null>((found, inner) => found ?? openObject(inner), null);
+}
+
 /** Schema entries for fields that are known by name and not looked into. */
 export function ignoredFields(names: readonly string[]): Record<string, z.ZodOptional<z.ZodUnknown>> {
   return Object.fromEntries(names.map((name) => [name, z.unknown().optional()]));

@@ -2,7 +2,7 @@
 import type { ResponseCreateParams } from 'openai/resources/responses/responses';
 import { z } from 'zod';
 import { ignored, Refusal } from './dialect.ts';
-import { checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
+import { answerFormat, checkedBody, functionName, functionParameters, ignoredFields } from './openai.ts';
 import type { Entry, Prompt } from './prompt.ts';
 
 const inputPart = z.discriminatedUnion('type', [
@@ -87,7 +87,7 @@ const requestSchema = z.strictObject({
   metadata: ignored,
   parallel_tool_calls: ignored,
   reasoning: ignored,
-  text: ignored,
+  text: z.looseObject({ format: answerFormat.optional() }).optional(),
   ...ignoredFields(passedOver),
 } satisfies Published);
 

@@ -145,9 +145,17 @@ function textPart(part: Part) {
 
 function filePart(part: Part) {
   if (part.type !== 'file') return [];
-  const { mediaType, data, name } = part;
+  const { data, name } = part;
   const content = data instanceof URL ? { type: 'url' as const, url: data } : { type: 'data' as const, data };
+  const mediaType =
+    part.mediaType === 'image/*' && data instanceof URL ? pictureType(data.pathname) : part.mediaType;
   return [{ type: 'file' as const, mediaType, data: content, ...(name !== undefined && { filename: name }) }];
+}
+
+/** Google has to be told which kind of picture lies at an address, where nobody has looked. */
+function pictureType(path: string): string {
+  const ending = /\.(png|gif|webp)$/i.exec(path)?.[1] ?? 'jpeg';
+  return `image/${ending.toLowerCase()}`;
 }
 
 function callPart(part: Part, thoughts: Thoughts) {

@@ -148,6 +148,36 @@ describe.each(ways)('the provider type %s', (type) => {
     expect(await latestBody(upstream)).toMatchObject(shown(type));
   });
 
+  test('holds an answer to a schema, as strictly as the schema allows', async () => {
+    const properties = { rains: { type: 'boolean' }, where: { type: 'array', items: { type: 'string' } } };
+    const loose = { type: 'object', properties, additionalProperties: false };
+    const closed = { ...loose, required: ['rains', 'where'] };
+    const nested = {
+      ...closed,
+      properties: { ...properties, rains: { ...loose, properties: { required: loose } } },
+    };
+    for (const answerSchema of [loose, closed, nested]) {
+      expect(textOf(await answerOf(open(type), request('Hi', { answerSchema })))).toBe('You said: Hi');
+      const body = JSON.stringify(await latestBody(upstream));
+      expect(body).toContain('rains');
+      if (body.includes('"strict"')) expect(body.includes('"strict":true')).toBe(answerSchema === closed);
+    }
+  });
+
+  test('shows a picture by its address', async () => {
+    for (const [name, mimeType] of [
+      ['a.png', 'image/png'],
+      ['a', 'image/jpeg'],
+    ]) {
+      const fileUri = `https://example.com/${name}`;
+      const part = { type: 'file' as const, mediaType: 'image/*', data: new URL(fileUri) };
+      await answerOf(open(type), request('', { messages: [{ role: 'user', parts: [part] }] }));
+      const body = JSON.stringify(await latestBody(upstream));
+      expect(body).toContain(`"${fileUri}"`);
+      if (isGoogles(type)) expect(body).toContain(JSON.stringify({ mimeType, fileUri }));
+    }
+  });
+
   test('tells thoughts apart from the answer', async () => {
     await upstream.script([{ reply: { reasoning: 'Let me think.', text: 'Done.' } }]);
     const parts = await answerOf(open(type), request('Hi', { think: true, maxTokens: 4000 }));

@@ -50,8 +50,9 @@ const words: Readonly<Record<ProviderType, (call: VendorCall) => VendorOptions>>
   vertexai: (call) => google('googleVertex', call),
 };
 
-function effortOf({ reasoningEffort, oneToolAtMost }: VendorCall['request']): OpenAiOptions {
+function effortOf({ reasoningEffort, oneToolAtMost, answerSchema }: VendorCall['request']): OpenAiOptions {
   return {
+    ...strictness(answerSchema),
     ...(reasoningEffort !== undefined && { reasoningEffort }),
     ...(oneToolAtMost && { parallelToolCalls: false }),
   };
@@ -67,17 +68,51 @@ function responding(request: VendorCall['request'], fields: RequestBody): Vendor
   };
 }
 
-type OpenAiOptions = { reasoningEffort?: string; parallelToolCalls?: boolean };
+type OpenAiOptions = { reasoningEffort?: string; parallelToolCalls?: boolean; strictJsonSchema?: boolean };
+
+/** OpenAI refuses to hold an answer strictly to a schema that leaves anything open, and then gives none. */
+function strictness(answerSchema: unknown): { strictJsonSchema?: boolean } {
+  return answerSchema === undefined || isClosed(answerSchema) ? {} : { strictJsonSchema: false };
+}
+
+/** Whether each object in the schema has all of its members, and no others. */
+function isClosed(schema: unknown): boolean {
+  if (typeof schema !== 'object' || schema === null) return true;
+  const { type, properties, required, additionalProperties }: Readonly<Record<string, unknown>> = {
+    ...schema,
+  };
+  const isObject = type === 'object' || (Array.isArray(type) && type.includes('object'));
+  if (isObject || properties !== undefined) {
+    const needed: readonly unknown[] = Array.isArray(required) ? required : [];
+    if (
+      additionalProperties !== false ||
+      !Object.keys(properties ?? {}).every((name) => needed.includes(name))
+    )
+      return false;
+  }
+  return Object.entries(schema).flatMap(schemasIn).every(isClosed);
+}
+
+/** Names of members are no words of a schema. */
+function schemasIn([word, value]: [string, unknown]): readonly unknown[] {
+  const named = word === 'properties' || word === '$defs' || word === 'definitions';
+  return named || Array.isArray(value) ? Object.values(value ?? {}) : [value];
+}
 
 /** OpenAI has no top_k, so that its client sends none; many that imitate it have. */
 function compatible({ request, fields }: VendorCall): VendorOptions {
-  const { topK, onlyStandard, oneToolAtMost, reasoningEffort } = request;
+  const { topK, onlyStandard, oneToolAtMost, reasoningEffort, answerSchema } = request;
   const more = {
     ...fields,
     ...(topK !== undefined && !onlyStandard && { top_k: topK }),
     ...(oneToolAtMost && { parallel_tool_calls: false }),
   };
-  const options = { openaiCompatible: reasoningEffort === undefined ? {} : { reasoningEffort } };
+  const options = {
+    openaiCompatible: {
+      ...(reasoningEffort !== undefined && { reasoningEffort }),
+      ...strictness(answerSchema),
+    },
+  };
   return { options, changeBody: change(more) };
 }
 
