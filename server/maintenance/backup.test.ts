@@ -8,8 +8,8 @@ import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
-import type { ServerProcess } from '../server-process.ts';
-import { openStore } from '../store/store.ts';
+import { type ServerProcess, temporaryFolder } from '../server-process.ts';
+import { backUp, openStore } from '../store/store.ts';
 import type { Json } from '../test-app.ts';
 import { clientOf } from '../test-client.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
@@ -204,6 +204,32 @@ onPostgres(
     expect(copies).toHaveLength(1);
   },
   60_000,
+);
+
+test.each([
+  [
+    '?sslmode=verify-full&sslrootcert=/keys/root%20ca.pem&sslcert=/keys/service.crt&sslkey=/keys/service.key',
+    ['PGSSLCERT=/keys/service.crt', 'PGSSLKEY=/keys/service.key', 'PGSSLMODE=verify-full'],
+    ['PGSSLROOTCERT=/keys/root ca.pem'],
+  ],
+  // A word of the driver, which the programs of PostgreSQL do not know.
+  ['?sslmode=no-verify', ['PGSSLMODE=require'], []],
+  ['?sslmode=no-verify&sslrootcert=/keys/ca.pem', ['PGSSLMODE=require'], []],
+])(
+  'a copy is taken with the keys and certificates that the URL of the database names: %s',
+  async (parameters, ...settings) => {
+    const folder = await temporaryFolder();
+    await useDump(
+      folder,
+      'for word; do case $word in --file=*) env | grep ^PG > "$(echo "$word" | cut -c 8-)"; esac; done',
+    );
+    const file = join(folder, 'copy');
+    await backUp(`postgres://ada:a%20secret@db.example:6543/service${parameters}`, file, createLog('silent'));
+    expect((await readFile(file, 'utf8')).trim().split('\n').sort()).toEqual([
+      ...['PGDATABASE=service', 'PGHOST=db.example', 'PGOPTIONS=-c service.organizations=*'],
+      ...['PGPASSWORD=a secret', 'PGPORT=6543', ...settings.flat(), 'PGUSER=ada'],
+    ]);
+  },
 );
 
 test('a restore that is killed leaves the database old or new, and a backup that is killed leaves no file', async () => {

@@ -262,16 +262,31 @@ async function stepsInDump(copy: string): Promise<AppliedStep[]> {
 function variablesOf(url: string): NodeJS.ProcessEnv {
   const { hostname, port, username, password, pathname, searchParams } = new URL(url);
   const host = searchParams.get('host') ?? decodeURIComponent(hostname);
-  const sslMode = searchParams.get('sslmode');
   return {
     ...(host && { PGHOST: host }),
     ...(port && { PGPORT: port }),
     ...(username && { PGUSER: decodeURIComponent(username) }),
     ...(password && { PGPASSWORD: decodeURIComponent(password) }),
-    ...(sslMode && { PGSSLMODE: sslMode }),
+    ...tlsVariablesOf(searchParams),
     PGDATABASE: decodeURIComponent(pathname.slice(1)),
     // The policies hold for the owner, too: it asks for the rows of all organizations.
     PGOPTIONS: '-c service.organizations=*',
+  };
+}
+
+/**
+ * That nothing is to be verified the driver says with a word of its own; to the programs it is `require`, but that
+ * verifies as soon as they are given an authority.
+ */
+function tlsVariablesOf(parameters: URLSearchParams): NodeJS.ProcessEnv {
+  const mode = parameters.get('sslmode');
+  const authority = mode === 'no-verify' ? null : parameters.get('sslrootcert');
+  const [certificate, key] = [parameters.get('sslcert'), parameters.get('sslkey')];
+  return {
+    ...(mode && { PGSSLMODE: mode === 'no-verify' ? 'require' : mode }),
+    ...(authority && { PGSSLROOTCERT: authority }),
+    ...(certificate && { PGSSLCERT: certificate }),
+    ...(key && { PGSSLKEY: key }),
   };
 }
 
