@@ -7,6 +7,7 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4ToolChoice,
   LanguageModelV4Usage,
+  SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { StopReason, ToolResult } from '../../contract/api.ts';
 import {
@@ -47,7 +48,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   const toolNames = new Map<string, string>();
   try {
     const { stream } = await model.doStream({
-      ...options(request, thoughts),
+      ...options(request, thoughts, vendor.keptUpTo),
       abortSignal: silence.signal,
       providerOptions: vendor.options,
       ...(vendor.reasoning && { reasoning: vendor.reasoning }),
@@ -76,9 +77,11 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof ModelFailure && statusOf(error.cause) === 401;
 }
 
-function options(request: ModelRequest, thoughts: Thoughts) {
+function options(request: ModelRequest, thoughts: Thoughts, keptUpTo: VendorOptions['keptUpTo']) {
+  const said = prompt(request, thoughts);
   return {
-    prompt: prompt(request, thoughts),
+    // Only who has tools is likely to come again with the same and more: to be kept costs more than to be read once.
+    prompt: keptUpTo && request.tools.length > 0 ? marked(said, keptUpTo) : said,
     ...(request.whole && { whole: true }),
     ...(request.tools.length > 0 && {
       tools: request.tools.map(({ name, description, inputSchema }) => ({
@@ -115,6 +118,18 @@ function prompt({ system, messages }: ModelRequest, thoughts: Thoughts): Languag
       .filter((said, index) => index === messages.length - 1 || says(said))
       .map((said) => message(said, thoughts)),
   ];
+}
+
+/** Behind the instructions, what was said last, and where the call before ended: what is kept is not looked for far back. */
+function marked(
+  said: LanguageModelV4Prompt,
+  providerOptions: SharedV4ProviderOptions,
+): LanguageModelV4Prompt {
+  const asked = said.flatMap(({ role }, index) => (role === 'user' || role === 'tool' ? [index] : []));
+  const ends = new Set(asked.slice(-2));
+  return said.map((message, index) =>
+    message.role === 'system' || ends.has(index) ? { ...message, providerOptions } : message,
+  );
 }
 
 /**

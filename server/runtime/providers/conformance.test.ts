@@ -473,6 +473,25 @@ function shown(type: Way): object {
   };
 }
 
+test('Anthropic is asked to keep the instructions and both ends of a conversation with tools, and no other', async () => {
+  const said = (role: 'user' | 'assistant', text: string) => ({
+    role,
+    parts: [{ type: 'text' as const, text }],
+  });
+  const messages = [said('user', 'One'), said('assistant', 'a'), said('user', 'Two'), said('assistant', 'b')];
+  const asked = (tools: ModelRequest['tools']) =>
+    request('', { messages: [...messages, said('user', 'Three')], tools });
+  await upstream.script([{ reply: { text: 'Done.' } }]);
+  await answerOf(open('anthropic'), asked([viewTool]));
+  const mark = { cache_control: { type: 'ephemeral' } };
+  const body = await latestBody(upstream);
+  expect(body.system).toMatchObject([mark]);
+  const marks = (body.messages as { content: object[] }[]).map(({ content }) => content.at(-1));
+  expect(marks.map((block) => block && 'cache_control' in block)).toEqual([false, false, true, false, true]);
+  await answerOf(open('anthropic'), asked([]));
+  expect(JSON.stringify(await latestBody(upstream))).not.toContain('cache_control');
+});
+
 // The others say nothing while they are at work.
 test.each(['anthropic', 'openai-compat'] as const)(
   'a provider of the type %s is waited for while it says that it is still at work',

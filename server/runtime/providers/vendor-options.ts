@@ -14,6 +14,8 @@ export interface VendorOptions {
   readonly reasoning?: NonNullable<LanguageModelV4CallOptions['reasoning']>;
   /** For the body that the client makes; null where it stays as it is. */
   readonly changeBody: BodyChange | null;
+  /** Marks how far a conversation is kept by the vendor, who then reads it for less; absent where it keeps what it likes. */
+  readonly keptUpTo?: SharedV4ProviderOptions;
 }
 
 /** What the words for a call depend on. */
@@ -128,7 +130,11 @@ function thinking({ request, fields, answersThoughtless }: VendorCall): VendorOp
     ...(budget !== null && { thinking: { type: 'enabled', budgetTokens: budget } }),
     ...(oneToolAtMost && { disableParallelToolUse: true }),
   };
-  return { options: { anthropic: asked }, changeBody: change(fields, budget === null ? null : maxTokens) };
+  return {
+    options: { anthropic: asked },
+    changeBody: change(fields, budget === null ? null : maxTokens),
+    keptUpTo: { anthropic: { cacheControl: { type: 'ephemeral' } } },
+  };
 }
 
 /** Half of the answer, so that there is room for what comes of the thought. */
