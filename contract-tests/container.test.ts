@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
 import { type ChildProgram, startProgram } from './child-program.ts';
 import { readDockerfile } from './dockerfile.ts';
 
@@ -67,6 +68,12 @@ test('the image holds every program that the server starts by itself', async () 
   expect(packages).toEqual(expect.arrayContaining(['git', 'bubblewrap', 'ripgrep', 'util-linux']));
   expect(packages.find((name) => name.startsWith('postgresql-client-'))).toMatch(/\{POSTGRESQL_VERSION\}$/);
   expect(text).toMatch(/^ARG POSTGRESQL_VERSION=\d+$/m);
+});
+
+test('Docker waits for longer than the server may take to end its work', async () => {
+  const { services } = parse(await readFile(join(root, 'compose.yaml'), 'utf8'));
+  // SERVICE_DRAIN_SECONDS may be 25, and open streams have 5 more for their last events.
+  expect(Number.parseInt(services.service.stop_grace_period, 10)).toBeGreaterThan(25 + 5);
 });
 
 /** Standard input is closed, as in a build: from a socket, bash takes itself to be a remote login. */
