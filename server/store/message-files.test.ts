@@ -54,6 +54,26 @@ describeStores('Files of messages', (store, engine) => {
     ]);
   });
 
+  it('are neither imported nor copied beyond a quota that the operator has set everywhere', async () => {
+    const reach = await newAccount(store());
+    const workspaceId = await workspaceOf(reach);
+    const add = () => store().sessionImports.add(reach, workspaceId, document(whole));
+    const { session } = await add();
+    const operator = { ...reach, operator: true, needs: 'admin' as const };
+    const limits = { storage: { hard: mib + 1 } };
+    const subject = { type: 'user' as const, id: reach.userId };
+    const { quota } = await store().quotas.put(operator, subject, limits);
+    expect(quota.organization_id).toBeNull();
+    const exceeded = { code: 'quota_exceeded', quota: { used: mib } };
+    await expect(add()).rejects.toMatchObject(exceeded);
+    await expect(store().history.fork(reach, session.id, {})).rejects.toMatchObject(exceeded);
+    const stranger = await newAccount(store());
+    const hidden = { code: 'not_found' };
+    await expect(store().history.fork(stranger, session.id, {})).rejects.toMatchObject(hidden);
+    const theirs = store().sessionImports.add(stranger, workspaceId, document());
+    await expect(theirs).rejects.toMatchObject(hidden);
+  });
+
   it('are shown as far as their bytes go, however often and as what they are named', async () => {
     const reach = await newAccount(store());
     const references = Array.from({ length: 40 }, () => named);

@@ -118,8 +118,9 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         await lockSession(sql, reach, sessionId);
         return Boolean((await findMessage(sql, sessionId, messageId)).reverted);
       }),
+    // Quotas may hold beyond the organization: it is asked in the name of the server, with ownership in each query.
     fork: (reach, sessionId, options) =>
-      database.write(reach, async (sql) =>
+      database.write('installation', async (sql) =>
         forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
       ),
     updateMessage: (reach, sessionId, messageId, patch, ifMatch) =>

@@ -20,8 +20,9 @@ const chunk = 200;
 export function sessionImports({ database, clock }: StoreParts): SessionImports {
   const now = (): number => clock.now().getTime();
   return {
+    // Quotas may hold beyond the organization: it is asked in the name of the server, with ownership in each query.
     add: (reach, workspace_id, { session, messages }) =>
-      database.write(reach, async (sql) => {
+      database.write('installation', async (sql) => {
         const { title, agent_slug, model, system_prompt, tags, metadata } = session;
         const made = await insertSession(
           sql,
