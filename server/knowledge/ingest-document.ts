@@ -38,15 +38,24 @@ export async function ingestDocument<Item extends IngestedItem>(
   await options.records.reach(item, 'embed');
   const embedder = await stage(item, chunks, options, signal);
   await options.records.reach(item, 'publish');
-  await options.records.publish(item, {
-    textId,
-    mediaType: document.mediaType,
-    bytes: source.size,
-    sha256: source.sha256,
-    characters: codePoints(document.text),
-    chunks: chunks.length,
-    embedder,
-  });
+  await options.records
+    .publish(item, {
+      textId,
+      mediaType: document.mediaType,
+      bytes: source.size,
+      sha256: source.sha256,
+      characters: codePoints(document.text),
+      chunks: chunks.length,
+      embedder,
+    })
+    .catch(refuseUsedUp);
+}
+
+/** What is used up does not come back in half a minute. */
+function refuseUsedUp(error: unknown): never {
+  if (error instanceof Problem && error.code === 'quota_exceeded')
+    throw new ParseFailure('quota_exceeded', error.message, error);
+  throw error;
 }
 
 async function read<Item extends IngestedItem>(
@@ -116,9 +125,7 @@ async function embed(
     return await embedder.embed(chunks.map(embeddedText), signal);
   } catch (error) {
     signal.throwIfAborted();
-    // What is used up does not come back in half a minute.
-    if (error instanceof Problem && error.code === 'quota_exceeded')
-      throw new ParseFailure('quota_exceeded', error.message, error);
+    if (error instanceof Problem && error.code === 'quota_exceeded') refuseUsedUp(error);
     throw new PassingFailure(
       'embedder_failed',
       'The embedder did not answer as it should; try again.',

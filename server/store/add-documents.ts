@@ -62,14 +62,11 @@ export async function addDocuments(
     const same = known.get(one.file_id ?? one.url ?? '');
     return { row: same ?? documentRow(corpus, reach, one, addition), isNew: !same };
   });
-  await insertRows(
-    sql,
-    'documents',
-    documents.flatMap(({ row, isNew }) => (isNew ? [row] : [])),
-  );
+  const fresh = documents.flatMap(({ row, isNew }) => (isNew ? [row] : []));
+  await insertRows(sql, 'documents', inOrder(fresh));
   const again = documents.flatMap(({ row, isNew }) => (isNew ? [] : [row.id]));
   await markPending(sql, again, now);
-  const notices = await refuseTooMuch(sql, reach, corpus, addition);
+  const notices = await refuseTooMuch(sql, reach, corpus, addition, fresh);
   const job = jobRow(corpus, reach, documents.length, apiKeyId, now);
   await sql<JobRow>('ingestion_jobs').insert(job);
   await insertRows(
@@ -196,22 +193,34 @@ export async function markPending(sql: Knex.Transaction, ids: readonly string[],
     .update({ status: 'pending', updated_at: now, revision: sql.raw('revision + 1') });
 }
 
-/** Texts lie in the database, and count as the files that they might have been. */
+/** Of two who bring the same addresses at once, neither has one that the other waits for while they wait themselves. */
+function inOrder(rows: readonly DocumentRow[]): DocumentRow[] {
+  const keyOf = ({ file_id, url }: DocumentRow) => file_id ?? url ?? '';
+  return rows.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+}
+
+/**
+ * Texts lie in the database, and count as the files that they might have been. What an address has counts once it was
+ * read: where there is no room left, it is not asked for.
+ */
 async function refuseTooMuch(
   sql: Knex.Transaction,
   reach: Reach,
   corpus: CorpusRow,
   { texts, apiKeyId, now }: Addition,
+  fresh: readonly DocumentRow[],
 ): Promise<readonly string[]> {
   const bytes = texts.reduce((sum, text) => sum + text.bytes, 0);
-  if (bytes === 0) return [];
+  const more = fresh.some(({ source }) => source === 'url');
+  if (bytes === 0 && !more) return [];
   const spender = {
     organizationId: corpus.organization_id,
     workspaceId: corpus.workspace_id,
     userId: reach.userId,
     apiKeyId,
   };
-  const warnings = refuseExceeded(await quotaStateWithBytes(sql, spender, bytes, now), now);
+  const state = await quotaStateWithBytes(sql, spender, bytes, now, more);
+  const warnings = refuseExceeded(state, now);
   return warnings.map(({ message }) => message);
 }
 

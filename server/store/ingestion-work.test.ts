@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { Embedder } from '../knowledge/embedder.ts';
 import { createParsers, type Ingestion, startIngestion } from '../knowledge/knowledge.ts';
 import { createLog } from '../log.ts';
+import type { OutboundFetch } from '../outbound/outbound.ts';
 import type { Reach, Store } from './store.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
@@ -30,6 +31,8 @@ function embedderOf(identity: string) {
   return { embedder, asked, hold };
 }
 
+const nothing: OutboundFetch = () => Promise.reject(new Error('Nothing is fetched here.'));
+
 /** How many of a PostgreSQL wait for the row of another one. */
 async function waiting(sql: Knex): Promise<number> {
   const pids = await sql('pg_stat_activity')
@@ -48,7 +51,14 @@ describeStores('Taking documents in', (store, engine) => {
   afterAll(() => Promise.all(started.map((one) => one.stop())));
 
   /** As a process does that has this store open. */
-  function takeIn(embedder: Embedder, { by = store(), owner = 'first' } = {}): Ingestion {
+  function takeIn(
+    embedder: Embedder,
+    {
+      by = store(),
+      owner = 'first',
+      fetch = nothing,
+    }: { by?: Store; owner?: string; fetch?: OutboundFetch } = {},
+  ): Ingestion {
     const ingestion = startIngestion({
       records: by.ingestionWork,
       texts: by.extractedTexts,
@@ -56,7 +66,7 @@ describeStores('Taking documents in', (store, engine) => {
       parsers,
       currentEmbedder: async () => ({ embedder }),
       file: async () => null,
-      fetch: () => Promise.reject(new Error('Nothing is fetched here.')),
+      fetch,
       ...{ owner, hasDied: () => false, lanes: 2, lease: { leaseMs: 10_000, renewMs: 3000 } },
       now: () => engine.clock.now(),
       log,
@@ -219,6 +229,40 @@ describeStores('Taking documents in', (store, engine) => {
     const known = (await work.workers()).filter(({ owner }) => owner === 'quiet');
     expect(known).toHaveLength(1);
     await store().corpora.delete(ada, corpusId);
+  });
+
+  it('what an address has grown to is shown only where a quota has room for it', async () => {
+    const reach = await newAccount(store(), 'Grace');
+    const { corpus } = await store().corpora.create(reach, { name: 'Library' });
+    const operator = { ...reach, operator: true, needs: 'admin' as const };
+    await store().quotas.put(operator, { type: 'user', id: reach.userId }, { storage: { hard: 20 } });
+    let page = 'It is short.';
+    const fetch: OutboundFetch = async () =>
+      new Response(page, { headers: { 'content-type': 'text/plain' } });
+    const ingestion = takeIn(embedderOf('one').embedder, { fetch });
+    const read = async () => {
+      const input = { urls: ['https://pages.example/one'] };
+      const { job } = await store().ingestionJobs.add(reach, corpus.id, input, null);
+      ingestion.wake();
+      await vi.waitFor(async () => {
+        const ended = await engine.sql()('ingestion_jobs').where({ id: job.id }).first();
+        expect(ended.ended_at).not.toBeNull();
+      }, patience);
+      const place = { corpusId: corpus.id, ingestionId: job.id };
+      return (await store().ingestionJobs.find(reach, place))?.items[0];
+    };
+    expect(await read()).toMatchObject({ status: 'completed' });
+    page = 'It has grown beyond the quota.';
+    const refused = { status: 'failed', stage: 'publish', attempts: 1, error: { code: 'quota_exceeded' } };
+    const item = await read();
+    expect(item).toMatchObject(refused);
+    const rows = await engine.sql()('documents').where({ corpus_id: corpus.id });
+    expect(rows).toMatchObject([{ status: 'ready', generation: 1, error_code: 'quota_exceeded' }]);
+    expect(Number(rows[0].bytes)).toBe(12);
+    expect(
+      await engine.sql()('chunks').whereNotNull('published_at').where({ document_id: rows[0].id }),
+    ).toMatchObject([{ text: 'It is short.' }]);
+    await ingestion.stop();
   });
 
   it('an organization with many jobs of one document each holds up nobody else', async () => {

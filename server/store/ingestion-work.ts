@@ -9,6 +9,7 @@ import { changeStats } from './corpus-stats.ts';
 import type { DocumentRow } from './document-rows.ts';
 import { countItems, type ItemRow, type JobRow } from './ingestion-rows.ts';
 import type { StoreParts } from './parts.ts';
+import { quotaStateWithBytes, refuseExceeded } from './quota-check.ts';
 import { queueCorpus } from './reindexings.ts';
 
 /** A document that this process takes in. */
@@ -58,7 +59,7 @@ export interface IngestionWork {
   /** What made the vectors that searches of the corpus read, and whether another may. */
   vectorsOf(item: ClaimedItem): Promise<{ readonly embedder: string | null; readonly empty: boolean }>;
   reach(item: ClaimedItem, stage: IngestionItem['stage']): Promise<void>;
-  /** From now on searches see the document as it was read this time. */
+  /** From now on searches see the document as it was read this time. Throws `quota_exceeded`. */
   publish(item: ClaimedItem, found: IngestedDocument): Promise<void>;
   /** Tries again from that time on; null gives it up. */
   fail(item: ClaimedItem, error: IngestionError, again: Date | null): Promise<void>;
@@ -334,6 +335,7 @@ async function publish(
       await sql<CorpusRow>('corpora').where({ id: corpusId }).update({ embedder_identity: embedder });
     await changeStats(sql, corpusId, before, after);
     await queueWhereBare(sql, item, embedder, now);
+    await refuseGrowth(sql, before, found.bytes, now);
   }
   await endItem(
     sql,
@@ -342,6 +344,27 @@ async function publish(
     now,
   );
   await countItems(sql, item.jobId, { completed: 1 }, now);
+}
+
+/**
+ * How much an address has is known once it was read; files were counted when they came. Asked at the end: whoever has a
+ * quota waits for the others who ask.
+ */
+async function refuseGrowth(
+  sql: Knex.Transaction,
+  before: DocumentRow,
+  bytes: number,
+  now: number,
+): Promise<void> {
+  const grown = bytes - Number(before.bytes);
+  if (before.source === 'file' || grown <= 0) return;
+  const spender = {
+    organizationId: before.organization_id,
+    workspaceId: before.workspace_id,
+    userId: before.user_id,
+    apiKeyId: before.api_key_id,
+  };
+  refuseExceeded(await quotaStateWithBytes(sql, spender, grown, now), now);
 }
 
 /** Those of disabled documents among them: they keep their vectors. */

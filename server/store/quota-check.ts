@@ -52,17 +52,18 @@ export async function quotaStateWithin(
 
 /**
  * In the transaction that has reserved so many bytes. Whoever has a quota waits for the others who upload under it: two
- * uploads do not both find the last free bytes.
+ * uploads do not both find the last free bytes. With `more` to come, of which nobody knows how much, there has to be room.
  */
 export async function quotaStateWithBytes(
   sql: Knex.Transaction,
   spender: Spender,
   bytes: number,
   now: number,
+  more = false,
 ): Promise<QuotaState> {
   const rows = await quotasOf(sql, spender).orderBy(['subject_id', 'scope']).forUpdate();
   const uses = await usesOfAll(sql, rows, now, ['storage']);
-  const state = stateOf(uses, ({ hard, used }) => hard !== null && used > hard);
+  const state = stateOf(uses, ({ hard, used }) => hard !== null && (used > hard || (more && used === hard)));
   const { exceeded } = state;
   return { ...state, exceeded: exceeded && { ...exceeded, used: exceeded.used - bytes } };
 }

@@ -1,0 +1,74 @@
+/** Jobs as they are made: the same address at once, and what quotas have to say, on both engines. */
+import type { Knex } from 'knex';
+import { expect, it, vi } from 'vitest';
+import type { QuotaLimits } from '../contract/api.ts';
+import type { Reach } from './store.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+/** How many of a PostgreSQL wait for the row of another one. */
+async function waiting(sql: Knex): Promise<number> {
+  const pids = await sql('pg_stat_activity')
+    .where({ wait_event_type: 'Lock', datname: sql.raw('current_database()') })
+    .pluck('pid');
+  return pids.length;
+}
+
+describeStores('Adding documents', (store, engine) => {
+  const exceeded = { code: 'quota_exceeded' };
+  const url = (name: string) => `https://pages.example/${name}`;
+  const add = (reach: Reach, corpusId: string, input: object) =>
+    store().ingestionJobs.add(reach, corpusId, input, null);
+  const newCorpus = async (reach: Reach) =>
+    (await store().corpora.create(reach, { name: 'Library' })).corpus.id;
+
+  /** Everywhere, as the operator does. */
+  async function limit(reach: Reach, limits: QuotaLimits): Promise<void> {
+    const operator = { ...reach, operator: true, needs: 'admin' as const };
+    const { quota } = await store().quotas.put(operator, { type: 'user', id: reach.userId }, limits);
+    expect(quota.organization_id).toBeNull();
+  }
+
+  it('two who add the same new addresses at once get the same documents', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const corpusId = await newCorpus(ada);
+    await limit(ada, { storage: { hard: 1000 } });
+    const urls = ['one', 'two', 'three'].map(url);
+    const both = () => [add(ada, corpusId, { urls }), add(ada, corpusId, { urls: urls.toReversed() })];
+    const sql = engine.sql();
+    const added =
+      engine.dialect === 'sqlite'
+        ? both()
+        : await sql.transaction(async (working) => {
+            // The first has written its documents by then, and the second waits to hear what becomes of them.
+            await working('quotas').where({ subject_id: ada.userId }).forUpdate();
+            const under = both();
+            await vi.waitFor(async () => expect(await waiting(sql)).toBe(2), { timeout: 20_000 });
+            return under;
+          });
+    const [first, second] = await Promise.all(added);
+    const documentsOf = (one: typeof first) => one?.job.items.map(({ document_id }) => document_id);
+    expect(documentsOf(second)).toEqual(documentsOf(first)?.toReversed());
+    expect(await sql('documents').where({ corpus_id: corpusId })).toHaveLength(3);
+  });
+
+  it('refuses texts for which a quota of the operator has no room', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const corpusId = await newCorpus(ada);
+    await limit(ada, { storage: { hard: 10 } });
+    const texts = [{ title: 'Long', text: 'It has more than ten bytes.' }];
+    await expect(add(ada, corpusId, { texts })).rejects.toMatchObject({ ...exceeded, quota: { used: 0 } });
+    expect(await engine.sql()('documents').where({ corpus_id: corpusId })).toEqual([]);
+  });
+
+  it('refuses new addresses where no room is left, and reads those again that are there', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const corpusId = await newCorpus(ada);
+    await add(ada, corpusId, { urls: [url('one')] });
+    await limit(ada, { storage: { hard: 10 } });
+    await add(ada, corpusId, { urls: [url('two')] });
+    await add(ada, corpusId, { texts: [{ title: 'Ten', text: '0123456789' }] });
+    const more = add(ada, corpusId, { urls: [url('one'), url('three')] });
+    await expect(more).rejects.toMatchObject({ ...exceeded, quota: { used: 10, hard: 10 } });
+    await add(ada, corpusId, { urls: [url('one'), url('two')] });
+  });
+});
