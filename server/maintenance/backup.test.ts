@@ -195,6 +195,14 @@ onPostgres(
     };
     await open();
     await undoNewestSteps({ ask });
+    // As an operator may have set it for a whole server.
+    await ask((sql) =>
+      sql.raw(`do $$ begin
+        if current_setting('transaction_timeout', true) is not null then
+          execute format('alter database %I set transaction_timeout = 2000', current_database());
+        end if;
+      end $$`),
+    );
     await useDump(folder, `sleep 5; export PATH='${process.env.PATH}'; exec pg_dump "$@"`);
     const limits = ['idle_in_transaction_session', 'statement', 'lock', 'query'];
     const short = `?${limits.map((limit) => `${limit}_timeout=2000`).join('&')}`;

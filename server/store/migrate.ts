@@ -127,8 +127,11 @@ export async function migrate(
  * walks through whole tables, and the other nodes wait for the one that migrates.
  */
 async function liftTimeLimits(sql: Knex.Transaction): Promise<void> {
-  for (const limit of ['idle_in_transaction_session_timeout', 'statement_timeout', 'lock_timeout'])
-    await sql.raw(`set local ${limit} = 0`);
+  // Versions before 17 do not know the one for whole transactions.
+  await sql.raw(
+    `select set_config(name, '0', true) from pg_settings where name in
+       ('idle_in_transaction_session_timeout', 'lock_timeout', 'statement_timeout', 'transaction_timeout')`,
+  );
 }
 
 async function readSteps(sql: Knex.Transaction): Promise<AppliedStep[]> {
