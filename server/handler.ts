@@ -157,7 +157,8 @@ type Content<Response> = Response extends { content: infer Media }
 type Payload<Type, Data> = Type extends 'text/event-stream'
   ? { readonly type: Type; readonly body: AsyncIterable<StreamPiece> }
   : Type extends 'application/json'
-    ? { readonly type?: Type; readonly body: Data }
+    ? // A document too long to be held whole is written in pieces, and names its type.
+      { readonly type?: Type; readonly body: Data | AsyncIterable<string> }
     : Type extends 'application/octet-stream'
       ? { readonly type: Type; readonly body: AsyncIterable<Uint8Array> }
       : // A long text may come in pieces.

@@ -16,6 +16,11 @@ export function chunksOf({ type, body }: AnyReply): AsyncIterable<Chunk> | null 
 
 type Chunk = string | Uint8Array;
 
+/** A document of JSON whose pieces are put together, so that it can be held to the contract. */
+export async function joined(reply: AnyReply, chunks: AsyncIterable<Chunk>): Promise<AnyReply> {
+  return { ...reply, body: JSON.parse((await Array.fromAsync(chunks)).join('')) };
+}
+
 /** A reader who stops reading for as long as no stream may, or a failure on the way, cuts the answer off. */
 export async function sendChunks(
   exchange: Exchange,

@@ -1,5 +1,5 @@
 /** How answers leave: replies whole, streams event by event, and all of them held to the contract where that is asked. */
-import { chunksOf, sendChunks } from './chunks.ts';
+import { chunksOf, joined, sendChunks } from './chunks.ts';
 import type { Exchange } from './exchange.ts';
 import type { Caller, Ports } from './ports.ts';
 import { sendFailure, sendReply } from './reply.ts';
@@ -27,6 +27,8 @@ export function createReplies(ports: Ports): Replies {
       const events = eventsOf(reply);
       const chunks = chunksOf(reply);
       if (events && caller) await streams.send(exchange, reply, events, caller);
+      else if (chunks && strict && reply.type === 'application/json')
+        sendReply(exchange, await joined(reply, chunks), ports, strict);
       else if (chunks) await sendChunks(exchange, reply, chunks, ports, strict);
       else sendReply(exchange, reply, ports, strict);
     },

@@ -1,6 +1,6 @@
 /** Sessions as documents: out, in again, and never with more than was said. */
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { beginRun, endRun, message, noUsage } from '../store/test-runs.ts';
 import { reachOfNobody } from '../store/test-stores.ts';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
@@ -247,6 +247,42 @@ describe('with files', () => {
       body.messages.map(({ parts }: Json) => parts),
     );
   });
+
+  test.each(['json', 'jsonl'])(
+    'they are read as fast as they are taken, one after the other: %s',
+    async (format) => {
+      // Held to the contract, a document would be put together before it is sent.
+      const served = await testApp({ settings: { strict: false } });
+      onTestFinished(() => served.close());
+      const { token } = await served.register('ada');
+      const pictures = Array.from({ length: 10 }, (_, index) => shown(2 * 1024 * 1024 + index));
+      const body = document(pictures.map((picture) => said('user', picture)));
+      const taken = await served.request('POST', '/api/v1/sessions/import', { token, body });
+      expect(taken.status).toBe(201);
+      const reads = vi.spyOn(served.services.store.fileChanges, 'content');
+      const path = `/api/v1/sessions/${taken.body.id}/export?format=${format}`;
+      const answer = await served.stream('GET', path, { token });
+      const reader = answer.body?.getReader();
+      const first = await reader?.read();
+      // What the system holds of it is a few of them; nothing more may happen.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(reads.mock.calls.length).toBeLessThan(pictures.length);
+      const pieces = [first?.value ?? new Uint8Array()];
+      for (let next = await reader?.read(); next && !next.done; next = await reader?.read())
+        pieces.push(next.value);
+      const written = Buffer.concat(pieces).toString();
+      const messages: Json[] =
+        format === 'json'
+          ? JSON.parse(written).messages
+          : written
+              .trim()
+              .split('\n')
+              .slice(1)
+              .map((line) => JSON.parse(line));
+      const sent = messages.flatMap(({ parts }) => parts.flatMap((part: Json) => part.data ?? []));
+      expect(sent).toEqual(pictures.map(({ data }) => data));
+    },
+  );
 
   test('a session is estimated with them, though their bytes stay where they are', async () => {
     const { body: session } = await take(about(shown(320_000)));

@@ -1,7 +1,7 @@
 /** Sessions in and out of the service, as documents. */
 import type { ExportedMessage, Message, MessagePart, Session, SessionExport } from '../contract/api.ts';
 import { givenAnew } from '../given-anew.ts';
-import type { Call, Handler, Principal, Services } from '../handler.ts';
+import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askerIn } from './asked-session.ts';
 import { exportAsHtml } from './export-html.ts';
@@ -9,17 +9,26 @@ import { exportAsMarkdown } from './export-markdown.ts';
 
 export const exportSession: Handler<'exportSession'> = async (call, services) => {
   const { format = 'json' } = call.query;
-  const whole = format === 'json' || format === 'jsonl';
-  const document = await documentOf(call, services, whole);
+  const document = await documentOf(call, services);
   await services.store.sessions.recordExport(call.principal, call.path.session_id, format);
   const headers = (ending: string) => ({
     'Content-Disposition': `attachment; filename="session-${call.path.session_id}.${ending}"`,
   });
   switch (format) {
     case 'json':
-      return { status: 200, headers: headers('json'), body: document };
+      return {
+        status: 200,
+        type: 'application/json',
+        headers: headers('json'),
+        body: asJson(document, withFiles(call, services, document)),
+      };
     case 'jsonl':
-      return { status: 200, type: 'application/jsonl', headers: headers('jsonl'), body: asLines(document) };
+      return {
+        status: 200,
+        type: 'application/jsonl',
+        headers: headers('jsonl'),
+        body: asLines(document, withFiles(call, services, document)),
+      };
     case 'markdown':
       return { status: 200, type: 'text/markdown', headers: headers('md'), body: exportAsMarkdown(document) };
     case 'html':
@@ -46,22 +55,19 @@ export const importSession: Handler<'importSession'> = async (
   return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
 };
 
+/** Without the bytes of files, which the formats for people only name. */
 async function documentOf(
   { principal, path }: Call<'exportSession'>,
   { store, clock }: Services,
-  /** With the bytes of files, which the formats for people only name. */
-  whole: boolean,
 ): Promise<SessionExport> {
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
   const messages: Message[] = [];
-  const given = new Set<string>();
   let cursor: string | null = null;
   do {
     const query = { limit: 100, ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
-    for (const message of page.data)
-      messages.push(whole ? await withFiles(message, principal, store, given) : message);
+    messages.push(...page.data);
     cursor = page.next_cursor;
   } while (cursor !== null);
   const anew = givenAnew(messages);
@@ -76,24 +82,29 @@ async function documentOf(
   };
 }
 
-/** With the bytes of its files, as far as the session has kept them. Those that were given before are only named. */
-async function withFiles(
-  message: Message,
-  principal: Principal,
-  { fileChanges }: Services['store'],
-  given: Set<string>,
-): Promise<Message> {
-  const parts: MessagePart[] = [];
-  for (const part of message.parts) {
-    if (part.type !== 'file' || part.sha256 === undefined || given.has(part.sha256)) {
-      parts.push(part);
-      continue;
+/**
+ * One message after the other with the bytes of its files, as far as the session has kept them: all at once they may be
+ * more than the process can hold. Those that were given before are only named.
+ */
+async function* withFiles(
+  { principal, path }: Call<'exportSession'>,
+  { store: { fileChanges } }: Services,
+  { messages }: SessionExport,
+): AsyncGenerator<ExportedMessage> {
+  const given = new Set<string>();
+  for (const message of messages) {
+    const parts: MessagePart[] = [];
+    for (const part of message.parts) {
+      if (part.type !== 'file' || part.sha256 === undefined || given.has(part.sha256)) {
+        parts.push(part);
+        continue;
+      }
+      given.add(part.sha256);
+      const kept = await fileChanges.content(principal, path.session_id, part.sha256);
+      parts.push(kept ? { ...part, data: Buffer.from(kept).toString('base64') } : part);
     }
-    given.add(part.sha256);
-    const kept = await fileChanges.content(principal, message.session_id, part.sha256);
-    parts.push(kept ? { ...part, data: Buffer.from(kept).toString('base64') } : part);
+    yield { ...message, parts };
   }
-  return { ...message, parts };
 }
 
 function exportedSession(session: Session): SessionExport['session'] {
@@ -115,8 +126,25 @@ function exported({
   return { id, role, parts, model, stop_reason, usage, summary, excluded, created_at };
 }
 
-function asLines({ messages, ...head }: SessionExport): string {
-  return [head, ...messages].map((one) => `${JSON.stringify(one)}\n`).join('');
+async function* asJson(
+  { messages: _unread, ...head }: SessionExport,
+  messages: AsyncIterable<ExportedMessage>,
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(head).slice(0, -1)},"messages":[`;
+  let separator = '';
+  for await (const message of messages) {
+    yield separator + JSON.stringify(message);
+    separator = ',';
+  }
+  yield ']}';
+}
+
+async function* asLines(
+  { messages: _unread, ...head }: SessionExport,
+  messages: AsyncIterable<ExportedMessage>,
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(head)}\n`;
+  for await (const message of messages) yield `${JSON.stringify(message)}\n`;
 }
 
 /** Providers refuse a history in which a tool answers what nobody has asked. */
