@@ -30,6 +30,10 @@ export function watchWorkers(options: WatchOptions, { busy, giveUp, freed }: Wat
   let renewedAt = elapsedMs();
   let turn: Promise<void> | null = null;
 
+  /** Others may have freed what this process has: nobody here can know. */
+  const giveUpOutdated = (): void => {
+    if (elapsedMs() - renewedAt >= lease.leaseMs) giveUp(lost());
+  };
   const renew = async (): Promise<void> => {
     if (!busy()) {
       renewedAt = elapsedMs();
@@ -40,8 +44,7 @@ export function watchWorkers(options: WatchOptions, { busy, giveUp, freed }: Wat
       if (await records.renew(owner)) renewedAt = asked;
       else giveUp(lost());
     } catch (error) {
-      // Others may have freed it: nobody here can know.
-      if (elapsedMs() - renewedAt >= lease.leaseMs) giveUp(lost());
+      giveUpOutdated();
       throw error;
     }
   };
@@ -62,6 +65,8 @@ export function watchWorkers(options: WatchOptions, { busy, giveUp, freed }: Wat
     }
   };
   const look = (): void => {
+    // A store that has gone without a word lets a renewal hang, for longer than the lease is good.
+    if (turn && busy()) giveUpOutdated();
     turn ??= renew()
       .then(free)
       .catch((error: unknown) => log.error({ err: error }, 'leases of documents could not be kept'))
