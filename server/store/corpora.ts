@@ -26,6 +26,7 @@ import {
   toldOf,
 } from './corpus-rows.ts';
 import type { Cursors } from './cursor.ts';
+import { emptyCorpora } from './delete-in-parts.ts';
 import { requireTag } from './etag.ts';
 import { holdItemsAtWork } from './ingestion-rows.ts';
 import { insertRows } from './insert-rows.ts';
@@ -90,8 +91,9 @@ export function corpusRepository({ database, clock, cursors }: StoreParts): Corp
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         await requireCorpus(sql, reach, id);
-        await holdItemsAtWork(sql, id);
+        await holdItemsAtWork(sql, { corpus_id: id });
         const row = await lockCorpus(sql, reach, id, ifMatch);
+        await emptyCorpora(sql, { corpus_id: id });
         await sql<CorpusRow>('corpora').where({ id }).delete();
         recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: toldOf(row) });
       }),

@@ -7,6 +7,7 @@ import type {
   IngestionJobWithItems,
   WorkspaceEvent,
 } from '../contract/api.ts';
+import type { CorporaOf } from './delete-in-parts.ts';
 import { toError } from './document-rows.ts';
 import { nullableTimestamp, timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
@@ -146,10 +147,13 @@ export async function leavingDocument(
   };
 }
 
-/** Holds what is taken into a corpus at this moment: whoever deletes it waits until nothing waits for them. */
-export async function holdItemsAtWork(sql: Knex.Transaction, corpus_id: string): Promise<void> {
+/** Holds what is taken into corpora at this moment: whoever deletes them waits until nothing waits for them. */
+export async function holdItemsAtWork(sql: Knex.Transaction, place: CorporaOf): Promise<void> {
+  const jobs = sql('ingestion_jobs')
+    .where({ ...place })
+    .select('id');
   await sql<ItemRow>('ingestion_items')
-    .whereIn('job_id', sql('ingestion_jobs').where({ corpus_id }).select('id'))
+    .whereIn('job_id', jobs)
     .where({ status: 'running' })
     .orderBy('id')
     .forUpdate()

@@ -5,7 +5,9 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
+import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { holdItemsAtWork } from './ingestion-rows.ts';
 import { listAll, listOwn, type OwnRow, ownOrganizations, toOrganization } from './organization-list.ts';
 import { organizationSettings, settingsText } from './organization-settings.ts';
 import type { Page, PageQuery } from './page.ts';
@@ -103,7 +105,7 @@ export function organizationRepository({ database, clock, cursors }: StoreParts)
     delete: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         requireOrganization(reach, id);
-        await holdSessions(sql, [id]);
+        await holdContents(sql, [id]);
         const row = await lockOrganization(sql, reach, id);
         if (ifMatch === undefined) throw ifMatchRequired();
         requireMatch(ifMatch, row);
@@ -155,6 +157,8 @@ export async function removeOrganization(
     .where({ ...theirs, path: null })
     .pluck('id');
   const gone = await contentsOf(sql, id);
+  await emptyCorpora(sql, theirs);
+  await deleteSessions(sql, sessionIds);
   await sql<OrganizationRow>('organizations').where({ id }).delete();
   recordAudit(sql, reach, {
     action: 'organization.delete',
@@ -165,13 +169,17 @@ export async function removeOrganization(
   return { workspaceIds, sessionIds };
 }
 
-/** Sessions are locked before all else, as everywhere: two transactions then never wait for each other. */
-export async function holdSessions(sql: Knex.Transaction, organizationIds: readonly string[]): Promise<void> {
+/**
+ * Sessions are locked before all else, as everywhere, and what is being taken into corpora after them: two transactions
+ * then never wait for each other.
+ */
+export async function holdContents(sql: Knex.Transaction, organizationIds: readonly string[]): Promise<void> {
   await sql('sessions')
     .whereIn('organization_id', [...organizationIds])
     .orderBy('id')
     .forUpdate()
     .pluck('id');
+  for (const organization_id of organizationIds) await holdItemsAtWork(sql, { organization_id });
 }
 
 /** Makes an organization with its owner and its default workspace. Throws `slug_taken` where it was given one. */

@@ -7,8 +7,8 @@ import { pauseJob } from './jobs.ts';
 import { hasOtherOwner, lastOwner } from './organization-roles.ts';
 import {
   type DeletedOrganization,
+  holdContents,
   holdOrganization,
-  holdSessions,
   removeOrganization,
 } from './organizations.ts';
 import { actingRole, managerOf, membershipsOf, type Person, requirePerson } from './person-reach.ts';
@@ -29,7 +29,7 @@ export async function deletePerson(
   const { id } = person.row;
   const heir = transferTo === undefined ? null : await requireHeir(sql, reach, id, transferTo);
   const places = person.memberships.map(({ organization_id }) => organization_id).sort();
-  if (heir === null) await holdSessions(sql, await ownAlone(sql, places));
+  if (heir === null) await holdContents(sql, await ownAlone(sql, places));
   const gone: DeletedOrganization[] = [];
   for (const organization_id of places)
     gone.push(await leaveOrganization(sql, reach, { organization_id, id, heir, now }));

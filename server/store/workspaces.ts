@@ -12,7 +12,9 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import type { Cursors } from './cursor.ts';
+import { deleteSessions, emptyCorpora } from './delete-in-parts.ts';
 import { etagOf, requireMatch } from './etag.ts';
+import { holdItemsAtWork } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, notFound, type Reach, requireRole, roleIn, wholeOrganizations } from './reach.ts';
@@ -287,9 +289,12 @@ async function deleteWorkspace(
   const sessionIds: string[] = found
     ? await sql('sessions').where({ workspace_id: id }).orderBy('id').forUpdate().pluck('id')
     : [];
+  if (found) await holdItemsAtWork(sql, { workspace_id: id });
   const row = await lockWorkspace(sql, reach, id, ifMatch);
   requireDeletable(row);
   const runIds: string[] = await sql('runs').where({ workspace_id: id, ended_at: null }).pluck('id');
+  await emptyCorpora(sql, { workspace_id: id });
+  await deleteSessions(sql, sessionIds);
   await sql('workspaces').where({ id }).delete();
   recordAudit(sql, reach, {
     ...auditOf('delete', row),

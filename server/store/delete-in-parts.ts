@@ -1,0 +1,63 @@
+/**
+ * Deletes much within one transaction, a part at a time: PostgreSQL gives up a statement that takes long, and what goes with
+ * a row by reference goes in the statement that deletes the row.
+ */
+import type { Knex } from 'knex';
+
+/** What goes in one statement, each with the rows that belong to it. */
+const passagesAtOnce = 2000;
+const documentsAtOnce = 200;
+const sessionsAtOnce = 50;
+
+/** A corpus, or what has corpora. */
+export type CorporaOf =
+  | { readonly corpus_id: string }
+  | { readonly workspace_id: string }
+  | { readonly organization_id: string };
+
+/** What corpora hold, before they go themselves. What is taken into them at this moment is held by now. */
+export async function emptyCorpora(sql: Knex.Transaction, place: CorporaOf): Promise<void> {
+  // In the order in which whoever stages passages needs them: these first, their documents after them.
+  const numbers: number[] = await sql('searched_corpora')
+    .where({ ...place })
+    .orderBy('number')
+    .forUpdate()
+    .pluck('number');
+  for (const number of numbers) await deletePassages(sql, number);
+  const documents: string[] = await sql('documents')
+    .where({ ...place })
+    .pluck('id');
+  await deleteRows(sql, 'documents', documents, documentsAtOnce);
+}
+
+export async function deleteSessions(sql: Knex.Transaction, ids: readonly string[]): Promise<void> {
+  await deleteRows(sql, 'sessions', ids, sessionsAtOnce);
+}
+
+/** From one to the next: those that are deleted stay in the index until the transaction has ended. */
+async function deletePassages(sql: Knex.Transaction, corpus_number: number): Promise<void> {
+  for (let last = 0; ; ) {
+    const numbers: number[] = await sql('chunks')
+      .where({ corpus_number })
+      .where('number', '>', last)
+      .orderBy('number')
+      .limit(passagesAtOnce)
+      .pluck('number');
+    await deleteRows(sql, 'chunks', numbers, passagesAtOnce, 'number');
+    last = numbers.at(-1) ?? last;
+    if (numbers.length < passagesAtOnce) return;
+  }
+}
+
+async function deleteRows(
+  sql: Knex.Transaction,
+  table: string,
+  keys: readonly (string | number)[],
+  most: number,
+  column = 'id',
+): Promise<void> {
+  for (let at = 0; at < keys.length; at += most)
+    await sql(table)
+      .whereIn(column, keys.slice(at, at + most))
+      .delete();
+}
