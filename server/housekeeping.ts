@@ -17,18 +17,19 @@ export function keepHouse(services: OpenServices, settings: Settings): { stop():
   const { store, clock, log } = services;
   const stop = new AbortController();
   const { signal } = stop;
-  let tidying: Promise<void> | null = null;
+  const tidy = async (now: Date): Promise<void> => {
+    await forgetTheOld(services, settings, { now, signal });
+    if (!signal.aborted) await store.counters.noteDone(name, now, hourMs);
+  };
+  let before = Promise.resolve();
   // Where there is much to forget it takes longer than an hour: two at once would do the same work.
-  const tidy = (now: Date): Promise<void> => {
-    tidying ??= forgetTheOld(services, settings, { now, signal })
-      .then(() => (signal.aborted ? undefined : store.counters.noteDone(name, now, hourMs)))
-      .finally(() => {
-        tidying = null;
-      });
-    return tidying;
+  const tidyInTurn = (now: Date): Promise<void> => {
+    const done = before.then(() => tidy(now));
+    before = done.catch(() => undefined);
+    return done;
   };
   const tidyWhereDue = async (now: Date): Promise<void> => {
-    if (await store.counters.isDue(name, now, hourMs)) await tidy(now);
+    if (await store.counters.isDue(name, now, hourMs)) await tidyInTurn(now);
   };
   const told = (work: Promise<void>): void => {
     work.catch((error: unknown) => {
@@ -36,7 +37,7 @@ export function keepHouse(services: OpenServices, settings: Settings): { stop():
     });
   };
   const timer = setInterval(() => {
-    told(tidy(clock.now()));
+    told(tidyInTurn(clock.now()));
     void services.anchorAuditLog();
   }, hourMs);
   timer.unref();
