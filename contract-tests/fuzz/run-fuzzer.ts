@@ -74,6 +74,9 @@ export async function runFuzzer(
       output += text;
     });
   const [exitCode] = (await once(child, 'close')) as [number | null]; // as Node documents the event
+  // Its thread breaks, all that was left for it remains untested, and the fuzzer reports a success.
+  const broken = /^Exception in thread .*(?:\n.*){0,200}/m.exec(output)?.[0];
+  if (broken !== undefined) throw new Error(`The fuzzer itself broke:\n${broken}`);
   try {
     return { exitCode, output, report: await readJson(report), statuses: await readJson(statuses) };
   } catch (cause) {
