@@ -47,6 +47,15 @@ describe('the files of a project', () => {
     expect(system).not.toContain('above the repository');
   });
 
+  test('are read from above the working folder also while a command in the sandbox has an empty .git there', async () => {
+    const { path, file } = await testFolder();
+    await file('repository/AGENTS.md', 'of the root');
+    execFileSync('git', ['init', '-q', join(path, 'repository')]);
+    await mkdir(join(path, 'repository/packages/one/.git'), { recursive: true });
+    const { system } = await converse(upstream, join(path, 'repository/packages/one'));
+    expect(system).toContain('of the root');
+  });
+
   test('of many people’s workspaces nothing above the workspace is read', async () => {
     const { path, file } = await testFolder();
     await file('AGENTS.md', 'of somebody else');

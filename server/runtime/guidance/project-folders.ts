@@ -1,4 +1,5 @@
 /** The folders of a project, from the root of its repository down to where the agent works. */
+import { statSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { isThere } from './presence.ts';
 
@@ -6,14 +7,22 @@ import { isThere } from './presence.ts';
 export async function projectFolders(workspacePath: string, shared: boolean): Promise<readonly string[]> {
   if (shared) return [workspacePath];
   const folders = [workspacePath];
-  // A worktree and a submodule have a file there, not a folder.
-  for (let folder = workspacePath; !isThere(join(folder, '.git')); ) {
+  for (let folder = workspacePath; !isRoot(folder); ) {
     const above = dirname(folder);
     if (above === folder) return [workspacePath];
     folder = above;
     folders.unshift(folder);
   }
   return folders;
+}
+
+/** A worktree and a submodule have a file there. While a command runs in the sandbox, a folder without anything may stand there. */
+function isRoot(folder: string): boolean {
+  const git = join(folder, '.git');
+  return (
+    isThere(git) &&
+    (isThere(join(git, 'HEAD')) || statSync(git, { throwIfNoEntry: false })?.isFile() === true)
+  );
 }
 
 /** Whether `path` is `folder` or lies below it; both absolute and real. */
