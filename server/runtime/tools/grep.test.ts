@@ -178,6 +178,15 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     });
   });
 
+  when(asked('names count with their capitals, as they do for git here'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('.gitignore', 'build/\nTAGS\n');
+    for (const path of ['Build/a.txt', 'src/tags/b.txt', 'build/c.txt', 'TAGS/d.txt'])
+      workspace.file(path, 'needle');
+    const { content } = await grep(workspace, { pattern: 'needle' });
+    expect(content.split('\n').toSorted()).toEqual(['Build/a.txt:1: needle', 'src/tags/b.txt:1: needle']);
+  });
+
   when(asked('links are not followed'), async () => {
     const workspace = testWorkspace();
     symlinkSync('../outside', join(workspace.path, 'out'));
@@ -202,6 +211,23 @@ test('a regular expression that never ends is stopped by the timeout, and the se
   expect(Date.now() - started).toBeLessThan(20_000);
   expect(beats).toBeGreaterThan(10);
 });
+
+test.skipIf(!rg)(
+  'rules that take for ever to compare are stopped by the timeout, and the server stays alive meanwhile (needs ripgrep)',
+  async () => {
+    const workspace = testWorkspace();
+    const deep = 'a/'.repeat(60);
+    workspace.file('.gitignore', `${'**/a*/'.repeat(8)}b\n`);
+    workspace.file(`${deep}found.txt`, 'needle\n');
+    const tool = grepTool({ requireSandbox: false }, { timeoutMs: 1000, ripgrepPath: rg, sandbox: null });
+    let beats = 0;
+    const heart = setInterval(() => (beats += 1), 20);
+    const output = await callTool(tool, { pattern: 'needle', path: deep }, workspace.context());
+    clearInterval(heart);
+    expect(output).toMatchObject({ is_error: true, metadata: { timed_out: true } });
+    expect(beats).toBeGreaterThan(10);
+  },
+);
 
 test('a search outside takes a read permission in single mode and is refused elsewhere', async () => {
   const workspace = testWorkspace();

@@ -6,6 +6,8 @@ import type { WalkScope } from './search-job.ts';
 
 /** In the order in which their rules count: the later overrule the earlier. */
 export const IGNORE_FILES = ['.gitignore', '.serviceignore'] as const;
+/** As git has it where file systems tell capitals from small letters. */
+const ignorecase = process.platform === 'darwin' || process.platform === 'win32';
 const MAX_IGNORE_FILE_BYTES = 1024 * 1024;
 
 /** The rules of one folder, for all that lies below it. */
@@ -30,7 +32,7 @@ export function withRulesOf(folder: string, rules: readonly IgnoreRules[]): read
     (text) => text !== null,
   );
   if (texts.length === 0) return rules;
-  return [...rules, { folder, rules: ignore().add(texts.join('\n')) }];
+  return [...rules, { folder, rules: ignore({ ignorecase }).add(texts.join('\n')) }];
 }
 
 /** The nearest file that has an opinion decides, as git does. */

@@ -1,13 +1,12 @@
 // Finds the lines of files that fit an expression: the same ones with ripgrep, which is faster, and without it.
-import { existsSync } from 'node:fs';
 import { lstat, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Sandbox } from '../processes/sandbox.ts';
-import { foldersDownTo, IGNORE_FILES, type IgnoreRules, isIgnored, withRulesOf } from './ignore-rules.ts';
-import { readSmallFile } from './read-in-place.ts';
+import { foldersDownTo } from './ignore-rules.ts';
 import { type RipgrepQuery, ripgrep } from './ripgrep.ts';
+import { rulesForRipgrep } from './ripgrep-rules.ts';
 import { search } from './search.ts';
-import type { LineMatch, WalkScope } from './search-job.ts';
+import type { LineMatch, RipgrepRules, WalkScope } from './search-job.ts';
 
 /** What to look for, and where. */
 export type LineQuery = Omit<RipgrepQuery, 'startIgnored'>;
@@ -33,7 +32,8 @@ export interface FoundLines {
 /** Searches with ripgrep where it is there and can be told what counts. */
 export async function searchLines(query: LineQuery, options: LineSearchOptions): Promise<FoundLines> {
   const { ripgrepPath, timeoutMs, signal, maxResults } = options;
-  const rules = ripgrepPath === null ? null : rulesForRipgrep(query.scope);
+  const rules = ripgrepPath === null ? null : await rulesFor(query.scope, options);
+  if (rules === 'late') return { matches: [], truncated: false, timedOut: true };
   if (ripgrepPath !== null && rules) {
     const found = await ripgrep({ ...query, ...rules }, { ...options, ripgrepPath });
     // What ripgrep cannot read (a look-ahead, a brace that is meant as one) JavaScript may.
@@ -42,23 +42,17 @@ export async function searchLines(query: LineQuery, options: LineSearchOptions):
   return search({ kind: 'grep', ...query, maxResults }, timeoutMs, signal);
 }
 
-/** Larger ones are read in the thread of the own search only, which can be stopped. */
-const MAX_RULES_BYTES = 64 * 1024;
-
-/** Null where ripgrep cannot be told the rules: it takes those of the top alone, and what they let in again stays out. */
-function rulesForRipgrep(scope: WalkScope): { readonly startIgnored: boolean } | null {
-  let rules: readonly IgnoreRules[] = [];
-  for (const folder of foldersDownTo(scope)) {
-    if (folder !== scope.top && isIgnored(folder, true, rules)) return { startIgnored: true };
-    for (const name of IGNORE_FILES) {
-      const path = join(folder, name);
-      const readsItself = name === '.gitignore' && (folder === scope.top || folder === scope.start);
-      const text = existsSync(path) ? readSmallFile(path, MAX_RULES_BYTES) : '';
-      if (text === null || (!readsItself && /^!/m.test(text))) return null;
-    }
-    if (folder !== scope.start) rules = withRulesOf(folder, rules);
-  }
-  return { startIgnored: false };
+/**
+ * Below the top the rules of the folders above have to be compared, in expressions that a repository has written: in the
+ * thread of the own search, which can be stopped. `late` where the time is up.
+ */
+async function rulesFor(
+  scope: WalkScope,
+  { timeoutMs, signal }: LineSearchOptions,
+): Promise<RipgrepRules | null | 'late'> {
+  if (scope.start === scope.top) return rulesForRipgrep(scope);
+  const { rules, timedOut } = await search({ kind: 'rules', scope }, timeoutMs, signal);
+  return timedOut ? 'late' : rules;
 }
 
 /** Without what ripgrep has found beyond the own search: it knows no ignore files but git's, and its globs beat them. */

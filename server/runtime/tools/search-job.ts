@@ -37,7 +37,17 @@ export type SearchJob =
       readonly scope: WalkScope;
       readonly paths: readonly string[];
       readonly include: string | null;
+    }
+  | {
+      /** What ripgrep has to be told of ignore files. */
+      readonly kind: 'rules';
+      readonly scope: WalkScope;
     };
+
+export interface RipgrepRules {
+  /** Whether the folder that is searched is left out itself: whoever names it wants to look there. */
+  readonly startIgnored: boolean;
+}
 
 /** The largest file that is searched. */
 export const MAX_SEARCHED_BYTES = 20 * 1024 * 1024;
@@ -60,6 +70,7 @@ export interface LineMatch {
 export type SearchMessage =
   | { readonly type: 'entries'; readonly entries: readonly WalkEntry[] }
   | { readonly type: 'paths'; readonly paths: readonly string[] }
+  | { readonly type: 'rules'; readonly rules: RipgrepRules | null }
   | { readonly type: 'matches'; readonly matches: readonly LineMatch[] }
   | { readonly type: 'end'; readonly truncated: boolean }
   | { readonly type: 'refused'; readonly reason: string };

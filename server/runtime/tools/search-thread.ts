@@ -6,6 +6,7 @@ import { globMatches, isIncluded } from './file-glob.ts';
 import { visibleFiles } from './ignore-rules.ts';
 import { lineMatcher } from './line-pattern.ts';
 import { readInPlace } from './read-in-place.ts';
+import { rulesForRipgrep } from './ripgrep-rules.ts';
 import {
   type LineMatch,
   MAX_MATCH_LENGTH,
@@ -55,6 +56,11 @@ function glob(job: JobOf<'glob'>): void {
 function visible({ scope, paths, include }: JobOf<'visible'>): void {
   const included = paths.filter((path) => include === null || isIncluded(path, include));
   post({ type: 'paths', paths: visibleFiles(scope, included) });
+  post({ type: 'end', truncated: false });
+}
+
+function rules({ scope }: JobOf<'rules'>): void {
+  post({ type: 'rules', rules: rulesForRipgrep(scope) });
   post({ type: 'end', truncated: false });
 }
 
@@ -139,5 +145,6 @@ parentPort?.on('message', (job: SearchJob) => {
   if (job.kind === 'list') list(job);
   else if (job.kind === 'glob') glob(job);
   else if (job.kind === 'visible') visible(job);
+  else if (job.kind === 'rules') rules(job);
   else grep(job);
 });

@@ -1,7 +1,7 @@
 // Runs a search job in a thread, and ends the thread when time is up or the run is interrupted.
 import type { Worker } from 'node:worker_threads';
 import { createThreads } from './kept-threads.ts';
-import type { LineMatch, SearchJob, SearchMessage, WalkEntry } from './search-job.ts';
+import type { LineMatch, RipgrepRules, SearchJob, SearchMessage, WalkEntry } from './search-job.ts';
 import { ToolInputError } from './tool.ts';
 
 /** What a job found, complete or not. */
@@ -9,6 +9,8 @@ export interface SearchResult {
   readonly entries: readonly WalkEntry[];
   readonly paths: readonly string[];
   readonly matches: readonly LineMatch[];
+  /** Null where ripgrep cannot be told them, or was not asked for. */
+  readonly rules: RipgrepRules | null;
   /** More was there than the job may return. */
   readonly truncated: boolean;
   readonly timedOut: boolean;
@@ -22,16 +24,18 @@ export async function search(job: SearchJob, timeoutMs: number, signal: AbortSig
   const entries: WalkEntry[] = [];
   const paths: string[] = [];
   const matches: LineMatch[] = [];
+  let rules: RipgrepRules | null = null;
   const end = await threads.use(signal, async (thread) => {
     const result = await runJob(thread, job, timeoutMs, signal, (message) => {
       if (message.type === 'entries') entries.push(...message.entries);
       if (message.type === 'paths') paths.push(...message.paths);
       if (message.type === 'matches') matches.push(...message.matches);
+      if (message.type === 'rules') rules = message.rules;
     });
     return { result, reusable: 'refused' in result || !result.timedOut };
   });
   if ('refused' in end) throw new ToolInputError(end.refused);
-  return { entries, paths, matches, ...end };
+  return { entries, paths, matches, rules, ...end };
 }
 
 /** How a job came to its end. */
