@@ -142,7 +142,22 @@ test('a call without a sign of life ends; one that reports progress may take its
     content: 'done in the end',
     is_error: false,
   });
-  expect(said).toContain('working (3/6)\n');
+  expect(said.join('')).toContain('working (3/6)\n');
+});
+
+test('one that reports progress without end is heard now and then, in few words, and its call goes on', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ eager: hostile('chatters') });
+  const tools = await mcp.tools({ workspacePath });
+  const { context, said } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_eager_act', {}, context)).toEqual({
+    content: 'act is done',
+    is_error: false,
+  });
+  expect(said.join('')).toContain('working (19999/20000)\n');
+  // Ten pieces a second, however long this takes here.
+  expect(said.length).toBeLessThan(2000);
+  expect(Math.max(...said.map((piece) => piece.length))).toBeLessThanOrEqual(4000);
 });
 
 test('an interrupted run does not wait for a call', async () => {

@@ -119,7 +119,7 @@ test('a long call tells how far it is', async () => {
   const { context, said } = testContext(workspacePath);
   const input = { duration: 0.4, steps: 2 };
   await call(tools, 'mcp_everything_trigger-long-running-operation', input, context);
-  expect(said).toContain('progress (1/2)\n');
+  expect(said.join('')).toContain('progress (1/2)\n');
 });
 
 test('prompts are there for people to use', async () => {

@@ -11,11 +11,12 @@ import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionState } from '../extension.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
+import { PacedProgress } from '../tools/bounded-output.ts';
 import type { ToolContext } from '../tools/tool.ts';
 import { type CallClock, startCallClock } from './call-clock.ts';
 import { elicit } from './elicitation.ts';
 import { resolveEntry, timeoutMs } from './entry.ts';
-import { LoginNeeded, McpFailure, reasonOf } from './failure.ts';
+import { LoginNeeded, McpFailure, oneLine, reasonOf } from './failure.ts';
 import { type Link, openLink } from './link.ts';
 import { type Listing, listAll } from './listing.ts';
 import type { LoginKeeper } from './login-keeper.ts';
@@ -39,6 +40,8 @@ export const serverTimes: ServerTimes = {
   backOffMs: 2000,
   longestBackOffMs: 60_000,
 };
+
+const mostProgressRead = 1000;
 
 /** What a server is built from. */
 export interface ServerParts {
@@ -150,6 +153,8 @@ export class ConnectedServer {
       this.#parts.times.callTotalMs,
     );
     const call = { context, clock };
+    // Each piece is stored with the run: a server that reports without end fills no database.
+    const shown = new PacedProgress(context.progress);
     this.#calls.add(call);
     try {
       return await this.#ask(
@@ -162,7 +167,9 @@ export class ConnectedServer {
               onprogress: ({ progress, total, message }) => {
                 clock.reset();
                 const part = total === undefined ? `${progress}` : `${progress}/${total}`;
-                context.progress(`${message ?? 'progress'} (${part})\n`);
+                // It may have ten megabytes, of which one line is shown.
+                const words = oneLine((message ?? 'progress').slice(0, mostProgressRead));
+                shown.push(`${words} (${part})\n`);
               },
             },
           ),
@@ -173,6 +180,7 @@ export class ConnectedServer {
       throw error;
     } finally {
       this.#calls.delete(call);
+      shown.flush();
       clock.stop();
       this.#keepAwake();
     }

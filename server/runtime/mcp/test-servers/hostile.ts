@@ -84,6 +84,7 @@ function call(id: number | string, name: string, progressToken: string | undefin
   }
   if (deed === 'silent') return;
   if (deed === 'slow') return void slow(id, progressToken);
+  if (deed === 'chatters') chatter(progressToken);
   if (deed === 'changes') send({ method: 'notifications/tools/list_changed' });
   const text = deed === 'talkative' ? 'x'.repeat(1_000_000) : `${name} is done`;
   const environment = deed === 'tells-environment' ? JSON.stringify(process.env) : text;
@@ -100,6 +101,14 @@ async function slow(id: number | string, progressToken: string | undefined): Pro
     });
   }
   send({ id, result: { content: [{ type: 'text', text: 'done in the end' }] } });
+}
+
+/** A report for each of many things, some of them with a book in it. */
+function chatter(progressToken: string | undefined): void {
+  for (let progress = 1; progress <= 20_000; progress += 1) {
+    const message = progress % 4000 === 0 ? 'x'.repeat(1_000_000) : 'working';
+    send({ method: 'notifications/progress', params: { progressToken, progress, total: 20_000, message } });
+  }
 }
 
 /** What no person should be asked, by the name of the form. */
