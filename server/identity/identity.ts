@@ -37,9 +37,9 @@ import { createOidcLogins, type OidcLogins } from './oidc.ts';
 import { createOidcProviders, type OidcProvider } from './oidc-providers.ts';
 import { createOwnPasswords } from './own-passwords.ts';
 import { createPasswordResets } from './password-resets.ts';
-import { keepsItsRights, type Principal } from './principal.ts';
+import { isWhole, keepsItsRights, type Principal } from './principal.ts';
 import { createProcessKeys } from './process-key.ts';
-import type { IdentityRecords, Origin, TaggedApiKey } from './records.ts';
+import type { IdentityRecords, Origin, TaggedApiKey, UserRecords } from './records.ts';
 import { createSealing, type MasterKeys } from './sealing.ts';
 import { createSecondFactors } from './second-factor.ts';
 import { createSigningKeys } from './signing-keys.ts';
@@ -217,7 +217,10 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       return logins.start(user, { method: 'password', device: origin.userAgent ?? null, origin: given });
     },
     requestPasswordReset: resets.request,
-    createPasswordResetLink: resets.createLink,
+    async createPasswordResetLink(principal, email) {
+      await refuseToBecomeOperator(principal, email, records.users);
+      return resets.createLink(principal, email);
+    },
     resetPassword: ({ token, password }, origin) => resets.reset(token, password, origin),
     async changePassword(principal, { current_password, new_password }) {
       await ownPasswords.change(principal, current_password, new_password);
@@ -259,6 +262,19 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
       await Promise.all([apiKeys.settled(), logins.settled(), notices.settled()]);
     },
   };
+}
+
+/** A link to the password of an operator is worth a login of theirs: who holds less may not make one. */
+async function refuseToBecomeOperator(
+  principal: Principal,
+  email: string,
+  users: Pick<UserRecords, 'findForLogin'>,
+): Promise<void> {
+  if (isWhole(principal) || !(await users.findForLogin(normalisedEmail(email)))?.user.operator) return;
+  throw new Problem(
+    'login_required',
+    'This API key is limited, and with a link to the password of an operator it could do what they may: log in, or use a key of the operator with all scopes and no other limit.',
+  );
 }
 
 const nowhere: Origin = { requestId: '', address: null, credential: null };

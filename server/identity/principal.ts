@@ -129,6 +129,11 @@ export function isRestricted({ key, workspaceId }: Principal): boolean {
   return workspaceId !== undefined || ipAllow.length > 0 || permissionRules.length > 0 || rateLimit !== null;
 }
 
+/** Whether nothing keeps the credential from all that its person may do. */
+export function isWhole(principal: Principal): boolean {
+  return !isRestricted(principal) && [...allScopes].every((scope) => principal.scopes.has(scope));
+}
+
 const rank: Readonly<Record<Role, number>> = { viewer: 0, member: 1, admin: 2, owner: 3 };
 
 /** Their role in a workspace: the one they were given there, or that of an admin of the organization. */

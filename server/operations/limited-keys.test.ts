@@ -1,0 +1,41 @@
+/** What an API key that is limited cannot do about its limits, over HTTP: by links, by other keys, by the account. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Account, coded, type TestApp, testApp } from '../test-app.ts';
+
+let app: TestApp;
+let ada: Account;
+
+const keys = '/api/v1/auth/api-keys';
+const here = ['127.0.0.0/8', '::1'];
+
+beforeAll(async () => {
+  app = await testApp();
+  ada = await app.register('ada');
+});
+
+afterAll(() => app.close());
+
+const get = (path: string, token: string) => app.request('GET', path, { token });
+const post = (path: string, token: string, body?: unknown) => app.request('POST', path, { token, body });
+const whoAmI = (token: string) => get('/api/v1/users/me', token);
+
+async function newKey(token: string, limits = {}) {
+  const answer = await post(keys, token, { name: 'k', ...limits });
+  expect(answer.status).toBe(201);
+  const { key, api_key } = answer.body;
+  return { key, path: `${keys}/${api_key.id}` };
+}
+
+describe('a key of the operator that is limited', () => {
+  test('makes no link to the password of the operator, with which it would do what they may', async () => {
+    const { email: operator } = (await whoAmI(app.operatorKey)).body;
+    const link = (token: string, email: string) => post('/api/v1/auth/password/links', token, { email });
+    for (const limit of [{ scopes: ['users:write'] }, { ip_allow: here }, { rate_limit: 1000 }]) {
+      const { key } = await newKey(app.operatorKey, limit);
+      expect(coded(await link(key, operator))).toEqual([403, 'login_required']);
+      expect(coded(await link(key, operator.toUpperCase()))).toEqual([403, 'login_required']);
+      expect((await link(key, ada.email)).status).toBe(201);
+    }
+    expect((await link(app.operatorKey, operator)).status).toBe(201);
+  });
+});
