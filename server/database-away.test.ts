@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { createServiceClient } from '../clients/typescript/client.ts';
+import { streamRunEvents } from '../clients/typescript/stream.ts';
 import type { Message, QueryResponse, Run } from './contract/api.ts';
 import { runToEnd, startServer, temporaryFolder } from './server-process.ts';
 import { type Answer, type AnyBody, type Client, clientOf, errorOf, textOf } from './test-client.ts';
@@ -148,6 +150,26 @@ describe.skipIf(postgresUrl === null)('on PostgreSQL', () => {
       expect(body.data.at(-1)).toMatchObject({ stop_reason: 'end_turn' });
       expect(await server.stop()).toBe(0);
     }, 60_000);
+
+  test('the client reads a run to its end where the database was away until every stream had ended', async () => {
+    const proxy = await startProxy(await newDatabase());
+    const { folder, variables } = await installation(proxy.url);
+    const server = await startServer({ folder, variables: { ...variables, SERVICE_LEASE_SECONDS: '2' } });
+    const prompt = `say ${'word '.repeat(180)}`;
+    const stream = await clientOf(server, server.key).stream('/api/v1/query/stream', { prompt });
+    const client = createServiceClient({ baseUrl: server.url, token: server.key });
+    const reading = Array.fromAsync(streamRunEvents(client, stream.runId));
+    await stream.until(({ name }) => name === 'message');
+    proxy.refuse();
+    await stream.ended;
+    expect(errorOf(stream)).toMatch(/^database_unavailable: /);
+    proxy.restore();
+    const events = await reading;
+    const stored = events.flatMap(({ id }) => id ?? []);
+    expect(stored).toEqual(stored.map((_, index) => index + 1));
+    expect(events.at(-1)).toMatchObject({ event: 'done', data: { status: 'completed' } });
+    expect(await server.stop()).toBe(0);
+  }, 60_000);
 });
 
 /** One of each kind: reads, writes, runs, logins. */

@@ -58,6 +58,7 @@ test('asks for what is wanted, and yields typed events, whose numbers may have g
 test.each([
   ['a connection that is cut', ''],
   ['a server that stops', failed('draining: The server is stopping; connect again.')],
+  ['a database that is away', failed('database_unavailable: The database does not answer.')],
 ])(
   '%s is continued behind the last event, also where nothing but the beginning was told',
   async (_, last) => {

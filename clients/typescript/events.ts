@@ -3,7 +3,16 @@ import type { EventSourceMessage } from 'eventsource-parser';
 import type { ServiceClient } from './client.ts';
 import { BrokenStreamError } from './errors.ts';
 import type { StreamError, StreamOpened, WorkspaceEvent } from './generated/api.ts';
-import { numberOf, opened, parse, type Reading, readOn, type StreamOptions, signalOf } from './resuming.ts';
+import {
+  failureOf,
+  numberOf,
+  opened,
+  parse,
+  type Reading,
+  readOn,
+  type StreamOptions,
+  signalOf,
+} from './resuming.ts';
 
 /**
  * One event; `id` is its number within the workspace. `opened` comes first on a stream that begins now, with the number
@@ -30,8 +39,8 @@ export interface WorkspaceEventsOptions extends StreamOptions {
 
 /**
  * Follows a workspace until the loop is left, the signal aborts, or an `error` says that it cannot go on. A connection
- * that drops, or that a server ends because it stops, is continued behind the last event; if that fails,
- * `BrokenStreamError` has `lastEventId` to go on with. Numbers have gaps: what does not fit is left out.
+ * that drops, or that the server ends because it stops or has lost its database, is continued behind the last event; if
+ * that fails, `BrokenStreamError` has `lastEventId` to go on with. Numbers have gaps: what does not fit is left out.
  */
 export async function* streamEvents(
   client: ServiceClient,
@@ -66,20 +75,12 @@ function nextEvent(reading: Reading<StreamedEvent>, message: EventSourceMessage)
   const { event: name } = message;
   const id = numberOf(message, reading);
   if (id !== null && reading.cursor !== null && id <= reading.cursor) return null;
-  if (name === 'error') return failureOf(reading, message);
+  if (name === 'error') return { id: null, event: 'error', data: failureOf(reading, message) };
   if (id === null) return null;
   reading.cursor = id;
   if (name !== 'opened' && name !== 'workspace') return null;
   // The contract says which data belongs to which name.
   return { id, event: name, data: parse(message, reading) } as StreamedEvent;
-}
-
-/** A server that stops says so, and that another connection goes on; everything else is the end. */
-function failureOf(reading: Reading<StreamedEvent>, message: EventSourceMessage): StreamedEvent | null {
-  const data = parse(message, reading) as StreamError; // as the contract says
-  if (reading.follow && data.error.startsWith('draining:')) return null;
-  reading.ended = true;
-  return { id: null, event: 'error', data };
 }
 
 function broken(what: string, cursor: number | null, cause?: unknown): BrokenStreamError {

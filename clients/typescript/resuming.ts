@@ -3,6 +3,7 @@ import type { EventSourceMessage } from 'eventsource-parser';
 import type { Answer, ServiceClient } from './client.ts';
 import { type BrokenStreamError, ConnectionError, ServiceError, unexpectedForm } from './errors.ts';
 import { readServerSentEvents } from './event-source.ts';
+import type { StreamError } from './generated/api.ts';
 import { backOffMs, isPassing, sleep } from './retries.ts';
 
 export interface StreamOptions {
@@ -37,6 +38,9 @@ export interface Reading<Event> {
 }
 
 const defaultIdleTimeoutMs = 60_000;
+
+/** What a server ends a connection with, and not what is read: it stops, or its database is away for a while. */
+const passingEnd = /^(draining|database_unavailable):/;
 
 /** Every event once, until the last one or until the stream is given up. */
 export async function* readOn<Event>(
@@ -120,6 +124,18 @@ export function parse({ data }: EventSourceMessage, { broken }: Pick<Reading<unk
   } catch (cause) {
     throw broken('An event is not JSON.', cause);
   }
+}
+
+/**
+ * The data of an `error` that is not stored: the last event of all, but where the server means this connection alone and
+ * another one can go on. That is thrown, as a connection that was lost is.
+ */
+export function failureOf(reading: Reading<unknown>, message: EventSourceMessage): StreamError {
+  const failure = parse(message, reading) as StreamError; // as the contract says
+  if (reading.follow && reading.connect !== null && passingEnd.test(failure.error))
+    throw new ConnectionError(failure.error);
+  reading.ended = true;
+  return failure;
 }
 
 /** As the calls of the client take it. */

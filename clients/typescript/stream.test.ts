@@ -171,13 +171,54 @@ test('events and members of later versions are passed over, and leave no gap', a
   expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(['1 runtime', '3 done']);
 });
 
-test('an error event ends the stream, also one that is not stored', async () => {
-  const failure = { error: 'draining: The server is stopping.' };
+test.each([
+  [null, 'credential_invalid: The credential was revoked.'],
+  [2, 'draining: The run was told so.'],
+])('an error with the id %s that says "%s" ends the stream', async (id, error) => {
   const { client, server } = await talk((_, response) => {
     openStream(response);
-    response.end(whole[0] + frame(null, 'error', failure));
+    response.end(whole[0] + frame(id, 'error', { error }));
   });
   const events = await Array.fromAsync(streamQuery(client, query));
+  expect(events.at(-1)).toEqual({ id, event: 'error', data: { error } });
+  expect(server.received).toHaveLength(1);
+});
+
+const passing = ['draining: The server is stopping.', 'database_unavailable: The database does not answer.'];
+
+test.each(passing)('a stream that ends with "%s" is continued after the last event', async (error) => {
+  const { client, server } = await talk((request, response) => {
+    openStream(response);
+    const last = frame(null, 'error', { error });
+    if (request.method === 'POST') response.end(`${whole[0]}${whole[1]}${last}`);
+    else response.end(whole.slice(2).join(''));
+  });
+  expect(named(await Array.fromAsync(streamQuery(client, query)))).toEqual(names);
+  expect(server.received.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '2']);
+});
+
+test('a trouble of the server that does not pass is told in the end', async () => {
+  const [, error = ''] = passing;
+  const { client, server } = await talk((_, response) => {
+    openStream(response);
+    response.end(frame(null, 'error', { error }));
+  });
+  const { error: thrown } = await readUntilFailure(streamQuery(client, query, { reconnectLimit: 2 }));
+  expect(thrown).toBeInstanceOf(BrokenStreamError);
+  expect(thrown).toMatchObject({ runId: 'run_1', lastEventId: 0, cause: { message: error } });
+  expect(server.received).toHaveLength(3);
+});
+
+test.each([
+  ['a run without a name', (client: ServiceClient) => streamQuery(client, query)],
+  ['a replay', (client: ServiceClient) => streamRunEvents(client, 'run_1', { follow: false })],
+])('where nothing is continued, as with %s, each error is the last event', async (_, read) => {
+  const failure = { error: passing[0] };
+  const { client, server } = await talk((_request, response) => {
+    openStream(response, null);
+    response.end(whole[0] + frame(null, 'error', failure));
+  });
+  const events = await Array.fromAsync(read(client));
   expect(events.at(-1)).toEqual({ id: null, event: 'error', data: failure });
   expect(server.received).toHaveLength(1);
 });

@@ -9,7 +9,16 @@ import type {
   RuntimeEvent,
   StreamError,
 } from './generated/api.ts';
-import { numberOf, opened, parse, type Reading, readOn, type StreamOptions, signalOf } from './resuming.ts';
+import {
+  failureOf,
+  numberOf,
+  opened,
+  parse,
+  type Reading,
+  readOn,
+  type StreamOptions,
+  signalOf,
+} from './resuming.ts';
 
 export type { StreamOptions } from './resuming.ts';
 
@@ -42,9 +51,9 @@ export interface RunEventsOptions extends StreamOptions {
 }
 
 /**
- * Asks an agent and yields what happens until `done` or `error`. When the connection drops, the stream is continued
- * from the run's stored events; if that fails, or an event is missing, `BrokenStreamError` says where to go on. The
- * query itself is never sent twice.
+ * Asks an agent and yields what happens until `done` or `error`. When the connection drops, or the server ends it because
+ * it stops or has lost its database, the stream is continued from the run's stored events; if that fails, or an event is
+ * missing, `BrokenStreamError` says where to go on. The query itself is never sent twice.
  */
 export async function* streamQuery(
   client: ServiceClient,
@@ -129,6 +138,7 @@ function nextEvent(reading: RunReading, message: EventSourceMessage): RunEvent |
     reading.cursor = id;
   }
   if (!isKnown(name)) return null;
+  if (name === 'error' && id === null) return { id, event: name, data: failureOf(reading, message) };
   // The contract says which data belongs to which name.
   const event = { id, event: name, data: parse(message, reading) } as RunEvent;
   reading.ended = name === 'done' || name === 'error';
