@@ -182,6 +182,26 @@ test('a list that changed is heeded at the next step', async () => {
   await expect.poll(names).toEqual(['mcp_growing_act', 'mcp_growing_added']);
 });
 
+test('one that says that its list changed and then does not list is waited for once, and what it had stays', async () => {
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ mute: { ...hostile('mute-list'), timeout: 2 } }, {}, { backOffMs: 0 });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  await call(tools, 'mcp_mute_act', {}, context);
+  const took = async () => {
+    const begun = Date.now();
+    expect(await mcp.tools({ workspacePath })).toHaveLength(1);
+    return Date.now() - begun;
+  };
+  // Its word comes when it comes; the step that asks after it waits.
+  await vi.waitFor(async () => expect(await took()).toBeGreaterThan(1900), 20_000);
+  // It is asked again by now, and does not answer again.
+  expect(await took()).toBeLessThan(1900);
+  expect(await took()).toBeLessThan(1900);
+  const names = async () => (await mcp.tools({ workspacePath })).map(({ name }) => name);
+  await expect.poll(names, { timeout: 20_000 }).toEqual(['mcp_mute_act', 'mcp_mute_added']);
+});
+
 test('names fit every provider, and those that would fall together are told apart', async () => {
   const workspacePath = testWorkspace();
   const mcp = testMcp({ n: hostile('names') });

@@ -76,6 +76,9 @@ export class ConnectedServer {
   #stale = false;
   #connecting: Promise<void> | null = null;
   #relisting: Promise<void> | null = null;
+  /** How often it has not listed anew, in turn, and until when it is not asked again. */
+  #unlisted = 0;
+  #relistNotBefore = 0;
   #failure: { readonly why: string; readonly wasSlow: boolean; readonly needsLogin: boolean } | null = null;
   #failures = 0;
   #readyAt = 0;
@@ -263,6 +266,8 @@ export class ConnectedServer {
       this.#link = link;
       this.#failure = null;
       this.#stale = false;
+      this.#unlisted = 0;
+      this.#relistNotBefore = 0;
       this.#readyAt = Date.now();
       this.#keepAwake();
     } catch (error) {
@@ -304,28 +309,34 @@ export class ConnectedServer {
 
   async #relist(): Promise<void> {
     if (!this.#stale || !this.#link) return;
-    const { client } = this.#link;
-    this.#relisting ??= (async () => {
-      this.#stale = false;
-      try {
-        const limit = timeoutMs(this.#entry);
-        this.#listing = await listAll(
-          client,
-          AbortSignal.any([AbortSignal.timeout(limit), this.#end.signal]),
-          limit,
-        );
-      } catch (error) {
-        // What was listed before still counts; the next use asks again.
-        this.#stale = true;
-        this.#parts.log.warn(
-          { err: error, mcp_server: this.#parts.name },
-          'an MCP server does not list its tools',
-        );
-      }
-    })().finally(() => {
+    if (!this.#relisting && Date.now() < this.#relistNotBefore) return;
+    this.#relisting ??= this.#listAnew(this.#link).finally(() => {
       this.#relisting = null;
     });
-    await this.#relisting;
+    // Here too nobody waits twice: until it lists again, what was listed before counts.
+    if (this.#unlisted === 0) await this.#relisting;
+  }
+
+  async #listAnew(link: Link): Promise<void> {
+    const limit = timeoutMs(this.#entry);
+    const signal = AbortSignal.any([AbortSignal.timeout(limit), this.#end.signal]);
+    this.#stale = false;
+    try {
+      const listing = await listAll(link.client, signal, limit);
+      // Another connection has listed by itself.
+      if (link !== this.#link) return;
+      this.#listing = listing;
+      this.#unlisted = 0;
+    } catch (error) {
+      if (link !== this.#link) return;
+      this.#stale = true;
+      this.#relistNotBefore = Date.now() + this.#waitAfter(this.#unlisted);
+      this.#unlisted += 1;
+      this.#parts.log.warn(
+        { err: error, mcp_server: this.#parts.name },
+        'an MCP server does not list its tools',
+      );
+    }
   }
 
   async #lose(error: Error): Promise<void> {
@@ -339,12 +350,16 @@ export class ConnectedServer {
   }
 
   #fail(why: string, wasSlow: boolean, needsLogin = false): void {
-    const { backOffMs, longestBackOffMs } = this.#parts.times;
-    const wait = Math.min(backOffMs * 2 ** this.#failures, longestBackOffMs);
+    const wait = this.#waitAfter(this.#failures);
     // The first loss of a server that had been there says little: perhaps it was one bad call.
     this.#notBefore = this.#failures === 0 && this.#link ? 0 : Date.now() + wait;
     this.#failures += 1;
     this.#failure = { why, wasSlow, needsLogin };
+  }
+
+  #waitAfter(failures: number): number {
+    const { backOffMs, longestBackOffMs } = this.#parts.times;
+    return Math.min(backOffMs * 2 ** failures, longestBackOffMs);
   }
 
   /** Others may have dropped it already, and connected again. */

@@ -57,7 +57,9 @@ function initialize(id: number | string): void {
 
 function list(id: number | string): void {
   listings += 1;
-  const names = deed === 'changes' && listings > 1 ? ['act', 'added'] : toolNames();
+  // Mute twice, once it has said that there is something to list.
+  if (deed === 'mute-list' && (listings === 2 || listings === 3)) return;
+  const names = (deed === 'changes' || deed === 'mute-list') && listings > 1 ? ['act', 'added'] : toolNames();
   send({ id, result: { tools: names.map(toolOf) } });
 }
 
@@ -85,7 +87,7 @@ function call(id: number | string, name: string, progressToken: string | undefin
   if (deed === 'silent') return;
   if (deed === 'slow') return void slow(id, progressToken);
   if (deed === 'chatters') chatter(progressToken);
-  if (deed === 'changes') send({ method: 'notifications/tools/list_changed' });
+  if (deed === 'changes' || deed === 'mute-list') send({ method: 'notifications/tools/list_changed' });
   const text = deed === 'talkative' ? 'x'.repeat(1_000_000) : `${name} is done`;
   const environment = deed === 'tells-environment' ? JSON.stringify(process.env) : text;
   send({ id, result: { content: [{ type: 'text', text: environment }] } });
