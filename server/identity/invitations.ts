@@ -56,6 +56,7 @@ export function createInvitations(options: InvitationOptions): Invitations {
         subject: 'An invitation',
         text: letterText(publicUrl ?? 'this server', principal.email, organizationName, link),
       });
+      if (gone) await records.invitations.noteMailed(principal, organizationId, invitation.id);
       return { invitation, sent: gone, ...(gone ? { link: null, token: null } : { link, token: secret }) };
     },
     accept: (principal, { token }) => records.invitations.accept(principal, hashOf(token)),

@@ -26,7 +26,8 @@ export interface Notices {
   forgotten(user: Recipient, token: string): void;
   /** Of an account that somebody has made for them. */
   welcome(user: Recipient, token: string): void;
-  passwordChanged(user: Recipient): void;
+  /** `keysRemoved` where API keys and links with providers went with the old one. */
+  passwordChanged(user: Recipient, keysRemoved?: boolean): void;
   secondFactorChanged(user: Recipient, state: 'on' | 'off'): void;
   /** Waits for the mails that are under way. */
   settled(): Promise<void>;
@@ -58,8 +59,9 @@ export function createNotices(mailer: Mailer | null, publicUrl: string | null, l
     welcome(user, token) {
       tell(user, 'Your new account', welcomeText(here, linkTo(token)));
     },
-    passwordChanged(user) {
-      tell(user, 'Your password was changed', changedText(here, 'Your password was changed'));
+    passwordChanged(user, keysRemoved = false) {
+      const what = `Your password was changed${keysRemoved ? whatWent : ''}`;
+      tell(user, 'Your password was changed', changedText(here, what));
     },
     secondFactorChanged(user, state) {
       const what = `The second factor of your account was switched ${state}`;
@@ -92,6 +94,9 @@ ${link}
 If you know nothing of this, leave it: without this link nobody can log in.
 `;
 }
+
+const whatWent =
+  ', and the API keys and provider logins of the account were removed, since nobody had shown before that this address is theirs,';
 
 function changedText(here: string, what: string): string {
   return `${what} at ${here}.

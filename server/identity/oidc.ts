@@ -152,7 +152,7 @@ async function accountFor(provider: OidcProvider, { email, emailVerified, name }
   if (provider.registration !== 'open' || email === null || !/^[^\s@]+@[^\s@]+$/.test(email)) return null;
   if (!emailVerified && !provider.trustEmail) return null;
   // Nobody logs in with it; the person can set one by mail.
-  return await newAccount(email, newPassword(), name ?? undefined);
+  return { ...(await newAccount(email, newPassword(), name ?? undefined)), addressProved: true };
 }
 
 function refusal(code: Refusal): string {

@@ -45,10 +45,10 @@ const mostUnderWay = 200;
 export function createPasswordResets({ records, brake, notices, clock, log }: Parts): PasswordResets {
   const underWay = new Set<Promise<void>>();
 
-  async function newLink(email: string, actor: Actor, seconds = linkSeconds) {
+  async function newLink(email: string, actor: Actor, { seconds = linkSeconds, mailed = false } = {}) {
     const { secret, hash } = newResetToken();
     const expiresAt = new Date(clock.now().getTime() + seconds * 1000);
-    const user = await records.addReset({ email, hash, expiresAt }, actor);
+    const user = await records.addReset({ email, hash, expiresAt, mailed }, actor);
     return user && { user, token: secret, expiresAt };
   }
 
@@ -63,7 +63,7 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
   async function sendLink(email: string, actor: Actor): Promise<void> {
     if (!(await brake.quietly('forgot_account', email))) return;
     if (!notices.canSend) return tellOperator(await records.noteForgotten(email, actor));
-    const link = await newLink(email, actor);
+    const link = await newLink(email, actor, { mailed: true });
     if (link) notices.forgotten(link.user, link.token);
   }
 
@@ -94,9 +94,10 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
       return shown(link);
     },
     async welcome(principal, { email }, send) {
-      const link = await newLink(email, principal, welcomeSeconds);
+      const mailed = send && notices.canSend;
+      const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed });
       if (!link) throw new Error('the account is gone that was just made');
-      if (!send || !notices.canSend) return shown(link);
+      if (!mailed) return shown(link);
       notices.welcome(link.user, link.token);
       return null;
     },
@@ -104,17 +105,17 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
       const guarded = await brake.guard('reset_link', origin.address ?? 'unknown');
       const hash = hashOf(token);
       // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
-      const user = (await records.isOpen(hash))
+      const used = (await records.isOpen(hash))
         ? await records.reset(hash, await hashPassword(password), { userId: null, origin })
         : null;
-      if (!user)
+      if (!used)
         throw new Problem(
           'reset_link_expired',
           'The link was used, has expired, or is none of this server; ask for a new one.',
         );
       await guarded.forget();
-      await brake.restart(user, origin.address);
-      notices.passwordChanged(user);
+      await brake.restart(used.user, origin.address);
+      notices.passwordChanged(used.user, used.removed > 0);
     },
     async settled() {
       await Promise.all(underWay);

@@ -65,6 +65,8 @@ export interface NewAccount {
   readonly name: string;
   readonly passwordHash: string;
   readonly token?: RegistrationToken | undefined;
+  /** A provider vouches for the address. */
+  readonly addressProved?: boolean | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
   readonly origin?: Origin | undefined;
 }
@@ -252,6 +254,8 @@ export interface InvitationRecords {
     organizationId: string,
     invitation: InvitationCreate & { readonly hash: string },
   ): Promise<{ readonly invitation: Invitation; readonly organizationName: string }>;
+  /** That it went to its address and to nobody else. */
+  noteMailed(owner: Owner, organizationId: string, id: string): Promise<void>;
   /** Joins the organization. Throws `invitation_gone` or `already_member`. */
   accept(owner: Owner, hash: string): Promise<Membership>;
   /** Ends the unused tokens of a kind. */
@@ -281,13 +285,22 @@ export interface PasswordRecords {
   ): Promise<boolean>;
   /** Null where the address has no account. */
   addReset(
-    reset: { readonly email: string; readonly hash: string; readonly expiresAt: Date },
+    reset: {
+      readonly email: string;
+      readonly hash: string;
+      readonly expiresAt: Date;
+      readonly mailed: boolean;
+    },
     actor: Actor,
   ): Promise<User | null>;
   noteForgotten(email: string, actor: Actor): Promise<User | null>;
   isOpen(hash: string): Promise<boolean>;
-  /** Uses the link up and ends every login; null where it is not good. */
-  reset(hash: string, passwordHash: string, actor: Actor): Promise<User | null>;
+  /** Uses the link up and ends every login; null where it is not good. Counts what else was `removed`. */
+  reset(
+    hash: string,
+    passwordHash: string,
+    actor: Actor,
+  ): Promise<{ readonly user: User; readonly removed: number } | null>;
 }
 
 export interface SecondFactorRecord {

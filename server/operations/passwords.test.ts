@@ -45,6 +45,27 @@ function newcomer(on = app): Promise<Account> {
   return on.register(`person-${people}`);
 }
 
+/** A new API key of somebody who logs in for it. */
+async function keyOf({
+  email,
+  password,
+}: {
+  readonly email: string;
+  readonly password: string;
+}): Promise<string> {
+  const { body: pair } = await post('login', { email, password });
+  return (await post('api-keys', { name: 'k' }, { token: pair.access_token })).body.key;
+}
+
+/** Sets a new password with a link of a mail; answers with the mail that says so. */
+async function resetByMail(email: string): Promise<string> {
+  await post('password/forgot', { email });
+  const token = tokenIn((await mailbox.next(email)).text);
+  const password = 'an entirely new password';
+  expect((await post('password/reset', { token, password })).status).toBe(204);
+  return (await mailbox.next(email)).text;
+}
+
 const tokenIn = (text: string) => /\/reset-password#token=(\S+)/.exec(text)?.[1] ?? '';
 
 describe('how one gets in', () => {
@@ -124,6 +145,40 @@ describe('a forgotten password', () => {
     expect(answers.slice(0, 20).every(({ status }) => status === 202)).toBe(true);
     expect(answers.slice(20).map(coded)).toEqual(Array(2).fill([429, 'too_many_attempts']));
     expect(Number(answers[21]?.headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+
+  test('of an account that somebody made in another’s name: the first mail takes their keys, a later one nobody’s', async () => {
+    const mallory = await newcomer();
+    const victim = { email: `victim-${people}@corp.example`, password: 'chosen by mallory' };
+    const body = { email: victim.email, name: 'Victim', send_invite: false };
+    const made = await app.request('POST', '/api/v1/users', { token: mallory.token, body });
+    const { token } = made.body.password_link;
+    expect((await post('password/reset', { token, password: victim.password })).status).toBe(204);
+    await mailbox.next(victim.email);
+    const key = await keyOf(victim);
+    expect(await statusOf(key)).toBe(200);
+
+    expect(await resetByMail(victim.email)).toContain(
+      'API keys and provider logins of the account were removed',
+    );
+    expect(await statusOf(key)).toBe(401);
+    const own = await keyOf({ email: victim.email, password: 'an entirely new password' });
+    expect(await resetByMail(victim.email)).not.toContain('removed');
+    expect(await statusOf(own)).toBe(200);
+  });
+
+  test('takes no keys of who came by a mailed invitation', async () => {
+    const owner = await newcomer();
+    const email = `invited-${people}@corp.example`;
+    const { body: me } = await app.request('GET', '/api/v1/users/me', owner);
+    const target = `/api/v1/organizations/${me.memberships[0].organization_id}/invitations`;
+    await app.request('POST', target, { token: owner.token, body: { email } });
+    const [, invitation_token] = /#token=(inv_[\w-]+)&/.exec((await mailbox.next(email)).text) ?? [];
+    const body = { email, password: 'correct-horse-battery', invitation_token };
+    expect((await post('register', body)).status).toBe(201);
+    const key = await keyOf(body);
+    await resetByMail(email);
+    expect(await statusOf(key)).toBe(200);
   });
 
   test('is replaced within an hour, and by the link alone', async () => {

@@ -51,6 +51,8 @@ export interface Invitations {
     organizationId: string,
     input: InvitationCreate & { readonly hash: string },
   ): Promise<NewInvitation>;
+  /** That it went to its address and to nobody else: whoever uses it has shown that the address is theirs. */
+  noteMailed(reach: Reach, organizationId: string, id: string): Promise<void>;
   /** Throws `not_found` or `role_required`. */
   revoke(reach: Reach, organizationId: string, id: string): Promise<void>;
   /** Joins the organization. Throws `invitation_gone` or `already_member`. */
@@ -72,6 +74,7 @@ export interface InvitationRow {
   expires_at: number;
   used_at: number | null;
   used_by: string | null;
+  mailed_at: number | null;
 }
 
 /** One of an organization: the database holds all of these or none. */
@@ -137,6 +140,12 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
         .catch((error: unknown) => {
           throw isDuplicate(error) ? alreadyInvited() : error;
         }),
+    noteMailed: (reach, organizationId, id) =>
+      database.write(reach, async (sql) => {
+        await sql<InvitationRow>('invitations')
+          .where({ id, organization_id: organizationId })
+          .update({ mailed_at: now() });
+      }),
     revoke: (reach, organizationId, id) =>
       database.write(reach, async (sql) => {
         requireOrganization(reach, organizationId);
@@ -155,6 +164,10 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
         const used = user && (await useInvitation(sql, { kind: 'invitation', hash }, user, now()));
         // One that leads nowhere is for those who have no account yet.
         if (!used?.organization_id) throw gone();
+        if (used.mailed_at !== null)
+          await sql('users')
+            .where({ id: reach.userId, address_proved_at: null })
+            .update({ address_proved_at: now() });
         return joinOrganization(sql, reach, used, now());
       }),
     prune: (before) => sweepTable(database, 'invitations', 'expires_at', before.getTime()),
@@ -298,6 +311,7 @@ function invitationRow(
     expires_at: expires_at === undefined ? now + settings.invitation_days * dayMs : Date.parse(expires_at),
     used_at: null,
     used_by: null,
+    mailed_at: null,
   };
 }
 

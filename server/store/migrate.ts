@@ -36,6 +36,7 @@ import { webSearch } from './migrations/0031-web-search.ts';
 import { chunkCells } from './migrations/0033-chunk-cells.ts';
 import { skillRepositories } from './migrations/0034-skill-repositories.ts';
 import { wordSearches } from './migrations/0035-word-searches.ts';
+import { provedAddresses } from './migrations/0036-proved-addresses.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -71,6 +72,7 @@ const migrations: readonly Migration[] = [
     skills,
     skillRepositories,
     wordSearches,
+    provedAddresses,
   ],
 ];
 

@@ -11,9 +11,9 @@ describeStores('Passwords', (store, engine) => {
     store().logins.create({ userId, refreshHash: randomUUID(), expiresAt: minutes(10_000) });
   const isEnded = async (loginId: string) =>
     (await store().principals.byLogin(loginId, engine.clock.now()))?.login.ended;
-  const link = async (email: string) => {
+  const link = async (email: string, mailed = false) => {
     const hash = randomUUID();
-    const user = await store().passwords.addReset({ email, hash, expiresAt: minutes(60) }, anybody);
+    const user = await store().passwords.addReset({ email, hash, expiresAt: minutes(60), mailed }, anybody);
     return { hash, user };
   };
   const passwordOf = async (email: string) => (await store().users.findForLogin(email))?.passwordHash;
@@ -26,7 +26,7 @@ describeStores('Passwords', (store, engine) => {
     expect(first.user).toMatchObject({ id: ada.userId });
     expect(await store().passwords.isOpen(first.hash)).toBe(true);
     const owner = await store().passwords.reset(first.hash, 'new', anybody);
-    expect(owner).toMatchObject({ id: ada.userId, email: ada.email });
+    expect(owner).toMatchObject({ user: { id: ada.userId, email: ada.email }, removed: 0 });
     expect(await passwordOf(ada.email)).toBe('new');
     expect(await Promise.all([...logins, others].map(isEnded))).toEqual([true, true, false]);
     for (const { hash } of [first, second]) {
@@ -79,7 +79,7 @@ describeStores('Passwords', (store, engine) => {
     const origin = { requestId: 'req_1', address: '203.0.113.9', credential: null };
     const hash = randomUUID();
     await store().passwords.addReset(
-      { email: ada.email, hash, expiresAt: minutes(60) },
+      { email: ada.email, hash, expiresAt: minutes(60), mailed: true },
       { userId: null, origin },
     );
     await store().passwords.reset(hash, 'a-secret-hash', { userId: null, origin });

@@ -12,6 +12,15 @@ export interface NewReset {
   readonly email: string;
   readonly hash: string;
   readonly expiresAt: Date;
+  /** It goes to the address and is shown to nobody, so that whoever uses it shows that the address is theirs. */
+  readonly mailed: boolean;
+}
+
+/** What a link has done. */
+export interface UsedReset {
+  readonly user: User;
+  /** Other ways in that went, since whoever made them had not shown that the address was theirs. */
+  readonly removed: number;
 }
 
 export interface Passwords {
@@ -34,9 +43,10 @@ export interface Passwords {
   isOpen(hash: string): Promise<boolean>;
   /**
    * Uses the link up: sets the password, ends every login and every other link of the account. Of several at once one
-   * gets through; null for the others.
+   * gets through; null for the others. The first one that came by mail to an address that nobody had proved takes the
+   * API keys and the links with providers, too: they may be those of somebody who made the account in another's name.
    */
-  reset(hash: string, passwordHash: string, actor: AuditActor): Promise<User | null>;
+  reset(hash: string, passwordHash: string, actor: AuditActor): Promise<UsedReset | null>;
   /** Forgets links that expired before; answers with how many there were. */
   prune(before: Date): Promise<number>;
 }
@@ -46,6 +56,7 @@ interface ResetRow {
   user_id: string;
   created_at: number;
   expires_at: number;
+  mailed: boolean;
 }
 
 export function passwordRepository({ database, clock }: StoreParts): Passwords {
@@ -63,12 +74,12 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
         recordAudit(sql, reach, { ...aboutUser(reach.userId), action: 'password.change' });
         return true;
       }),
-    addReset: ({ email, hash, expiresAt }, actor) =>
+    addReset: ({ email, hash, expiresAt, mailed }, actor) =>
       database.write('installation', async (sql) => {
         const user = await findUser(sql, email);
         if (!user) return null;
         const times = { created_at: now(), expires_at: expiresAt.getTime() };
-        await sql('password_resets').insert({ hash, user_id: user.id, ...times });
+        await sql('password_resets').insert({ hash, user_id: user.id, mailed, ...times });
         recordAudit(sql, actor, { ...aboutUser(user.id), action: 'password_reset.create' });
         return toUser(user);
       }),
@@ -99,7 +110,7 @@ async function reset(
   passwordHash: string,
   actor: AuditActor,
   now: number,
-): Promise<User | null> {
+): Promise<UsedReset | null> {
   const link = await sql<ResetRow>('password_resets')
     .where({ hash })
     .where('expires_at', '>', now)
@@ -109,8 +120,26 @@ async function reset(
   await endLogins(sql, link.user_id, now);
   const row = await sql<UserRow>('users').where({ id: link.user_id }).first();
   if (!row) return null;
-  recordAudit(sql, { ...actor, userId: row.id }, { ...aboutUser(row.id), action: 'password.reset' });
-  return toUser(row);
+  const removed = link.mailed && row.address_proved_at === null ? await takeOver(sql, row.id, now) : {};
+  recordAudit(
+    sql,
+    { ...actor, userId: row.id },
+    { ...aboutUser(row.id), action: 'password.reset', after: removed },
+  );
+  return { user: toUser(row), removed: Object.values(removed).reduce((sum, count) => sum + count, 0) };
+}
+
+/** The account is from now on that of whoever reads what is sent to its address. */
+async function takeOver(
+  sql: Knex.Transaction,
+  userId: string,
+  now: number,
+): Promise<Readonly<Record<string, number>>> {
+  await sql<UserRow>('users').where({ id: userId }).update({ address_proved_at: now });
+  return {
+    removed_api_keys: await sql('api_keys').where({ user_id: userId }).delete(),
+    removed_oidc_identities: await sql('oidc_identities').where({ user_id: userId }).delete(),
+  };
 }
 
 /** A link that was made for the old password is good for no other. */

@@ -13,6 +13,8 @@ export interface UserRow {
   email_key: string;
   name: string;
   password_hash: string;
+  /** When somebody first showed that the address is theirs; null where an account waits for that. */
+  address_proved_at: number | null;
   avatar: string | null;
   status: User['status'];
   managed_by: string | null;
@@ -41,6 +43,7 @@ export function userRow({ email, name, passwordHash }: NewUser, now: number): Us
     status: 'active',
     managed_by: null,
     password_hash: passwordHash,
+    address_proved_at: null,
     operator: false,
     revision: 1,
     created_at: now,

@@ -14,6 +14,8 @@ import { insertUser, type NewUser, nameKey, toUser, type UserRow, userRow } from
 export interface NewAccount extends NewUser {
   /** Used up by the account; a bootstrap token makes it the operator. */
   readonly token?: InvitationToken | undefined;
+  /** A provider vouches for the address. */
+  readonly addressProved?: boolean | undefined;
   /** Where the request came from; absent where the service makes the account itself. */
   readonly origin?: Origin | undefined;
   /** The organization that it joins; without it the account gets one of its own. */
@@ -76,7 +78,8 @@ export async function insertAccount(sql: Knex.Transaction, account: NewAccount, 
   // The token first: who has none learns nothing about addresses.
   const invitation = account.token && (await consumeInvitation(sql, account.token, user, now));
   if (user.operator) await refuseSecondOperator(sql);
-  await insertUser(sql, user);
+  const proved = user.operator || account.addressProved || (invitation?.mailed_at ?? null) !== null;
+  await insertUser(sql, { ...user, address_proved_at: proved ? now : null });
   const actor = { userId: user.id, origin: account.origin };
   const own = { name: account.name, ownerId: user.id };
   const organizationId = account.joins
