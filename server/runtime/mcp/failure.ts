@@ -42,6 +42,16 @@ export function oneLine(text: string, longest = longestReason): string {
   return (line.length > longest ? `${line.slice(0, longest)}…` : line).toWellFormed();
 }
 
+/** Some servers say 400 to a session that they do not know; but others to a tool call that they have carried out. */
+export function isSessionGone(error: unknown): boolean {
+  return isSessionUnknown(error) || (error instanceof SdkHttpError && error.data.status === 400);
+}
+
+/** As the protocol has it: then nothing was done. */
+export function isSessionUnknown(error: unknown): boolean {
+  return error instanceof SdkHttpError && error.data.status === 404;
+}
+
 const startFaults: Readonly<Record<string, string>> = {
   ENOENT: 'its command was not found',
   EACCES: 'its command may not be run',

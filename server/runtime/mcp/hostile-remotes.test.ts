@@ -10,6 +10,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse, message: Mess
 interface Message {
   readonly id?: number;
   readonly method?: string;
+  readonly params?: { readonly arguments?: { readonly deed?: string } };
 }
 
 /** A server on this machine, and what it was asked. */
@@ -190,3 +191,41 @@ test.each([
     expect(asked.filter((one) => one.endsWith(' initialize'))).toHaveLength(2);
   },
 );
+
+test('a call that is refused with 400 breaks off no other: the session is ended once they are answered', async () => {
+  let sessions = 0;
+  const kept = Promise.withResolvers<() => void>();
+  const { url, asked } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' } }] }),
+      initialize: (_, response, { id }) => {
+        sessions += 1;
+        response.setHeader('mcp-session-id', `s${sessions}`);
+        json(response, id, { ...welcome, capabilities: { tools: {} } });
+      },
+      'tools/call': (request, response, { id, params }) => {
+        const say = () =>
+          json(response, id, {
+            content: [{ type: 'text', text: `in ${request.headers['mcp-session-id']}` }],
+          });
+        if (params?.arguments?.deed === 'wait') kept.resolve(say);
+        else if (params?.arguments?.deed === 'refuse') response.writeHead(400).end();
+        else say();
+      },
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  const pay = (deed: string) => call(tools, 'mcp_remote_pay', { deed }, testContext(workspacePath).context);
+  const waiting = pay('wait');
+  const answer = await kept.promise;
+  expect((await pay('refuse')).content).toContain('the HTTP status 400');
+  expect((await pay('do')).content).toBe('in s2');
+  const ended = () => asked.filter((one) => one.startsWith('DELETE'));
+  expect(ended()).toEqual([]);
+  answer();
+  expect((await waiting).content).toBe('in s1');
+  await expect.poll(ended, { timeout: 20_000 }).toHaveLength(1);
+  expect((await pay('do')).content).toBe('in s2');
+});

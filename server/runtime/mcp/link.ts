@@ -50,6 +50,10 @@ export interface Link {
   readonly client: Client;
   /** The process; null for a remote server. */
   readonly pid: number | null;
+  /** Does what asks something of the server: a connection that is left waits for it. */
+  during<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Closes it once nobody waits for an answer any more. */
+  leave(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -139,7 +143,9 @@ function faultOf(transport: Transport): McpFailure | null {
 
 function linkOf(client: Client, transport: Transport): Link {
   let closing: Promise<void> | undefined;
-  const close = async () => {
+  let atWork = 0;
+  let onFree = (): void => undefined;
+  const end = async () => {
     // An end that was asked for is no loss.
     client.onclose = () => undefined;
     client.onerror = () => undefined;
@@ -151,15 +157,32 @@ function linkOf(client: Client, transport: Transport): Link {
     // A client that never connected does not know its transport.
     await Promise.allSettled([client.close(), transport.close()]);
   };
+  const close = () => {
+    closing ??= end();
+    return closing;
+  };
   return {
     client,
     get pid() {
       return transport instanceof StdioTransport ? transport.pid : null;
     },
-    close: () => {
-      closing ??= close();
-      return closing;
+    async during(work) {
+      atWork += 1;
+      try {
+        return await work();
+      } finally {
+        atWork -= 1;
+        if (atWork === 0) onFree();
+      }
     },
+    async leave() {
+      if (atWork > 0)
+        await new Promise<void>((resolve) => {
+          onFree = resolve;
+        });
+      await close();
+    },
+    close,
   };
 }
 

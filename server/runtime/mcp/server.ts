@@ -5,7 +5,7 @@ import type {
   ElicitRequestFormParams,
   ElicitResult,
 } from '@modelcontextprotocol/client';
-import { SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
+import { SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
 import type { McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
@@ -16,7 +16,7 @@ import type { ToolContext } from '../tools/tool.ts';
 import { type CallClock, startCallClock } from './call-clock.ts';
 import { elicit } from './elicitation.ts';
 import { resolveEntry, timeoutMs } from './entry.ts';
-import { LoginNeeded, McpFailure, oneLine, reasonOf } from './failure.ts';
+import { isSessionGone, isSessionUnknown, LoginNeeded, McpFailure, oneLine, reasonOf } from './failure.ts';
 import { type Link, openLink } from './link.ts';
 import { type Listing, listAll } from './listing.ts';
 import type { LoginKeeper } from './login-keeper.ts';
@@ -72,6 +72,8 @@ export class ConnectedServer {
   readonly #end = new AbortController();
   #entry: McpServer;
   #link: Link | null = null;
+  /** Those that are used no more, but for the calls that have begun on them. */
+  readonly #left = new Set<Link>();
   #listing: Listing | null = null;
   #stale = false;
   #connecting: Promise<void> | null = null;
@@ -212,7 +214,7 @@ export class ConnectedServer {
     this.#end.abort(new McpFailure('it was stopped'));
     clearTimeout(this.#idle);
     await this.#connecting?.catch(() => undefined);
-    await this.#drop(this.#link);
+    await Promise.all([this.#drop(this.#link), ...[...this.#left].map((link) => link.close())]);
   }
 
   /** A session that the server no longer knows is begun anew; what may be asked twice is asked again there. */
@@ -222,15 +224,18 @@ export class ConnectedServer {
   ): Promise<Answer> {
     const link = await this.#linked();
     try {
-      return await ask(link.client);
+      return await link.during(() => ask(link.client));
     } catch (error) {
       if (!isSessionGone(error)) throw this.#failureOf(error, link);
-      await this.#drop(link);
+      if (isSessionUnknown(error)) await this.#drop(link);
+      else this.#leave(link);
       if (!mayAskAgain(error)) throw this.#failureOf(error, link);
       const again = await this.#linked();
-      return await ask(again.client).catch((second: unknown) => {
-        throw this.#failureOf(second, again);
-      });
+      return await again
+        .during(() => ask(again.client))
+        .catch((second: unknown) => {
+          throw this.#failureOf(second, again);
+        });
     }
   }
 
@@ -253,9 +258,12 @@ export class ConnectedServer {
     const limit = timeoutMs(this.#entry);
     const late = AbortSignal.timeout(limit);
     const signal = AbortSignal.any([late, this.#end.signal]);
+    let opened: Link | null = null;
+    const onLost = (error: Error) => void this.#lose(opened, error);
     try {
       const target = await resolveEntry(name, this.#entry, this.#parts.expand, signal);
-      const link = await openLink(target, this.#linkParts(limit), signal);
+      const link = await openLink(target, { ...this.#linkParts(limit), onLost }, signal);
+      opened = link;
       try {
         this.#listing = await listAll(link.client, signal, limit);
       } catch (error) {
@@ -295,7 +303,6 @@ export class ConnectedServer {
       onListChanged: () => {
         this.#stale = true;
       },
-      onLost: (error: Error) => void this.#lose(error),
       onElicit: (asked: ElicitRequestFormParams) => this.#elicit(asked),
     };
   }
@@ -339,9 +346,9 @@ export class ConnectedServer {
     }
   }
 
-  async #lose(error: Error): Promise<void> {
-    const link = this.#link;
-    if (!link) return;
+  async #lose(link: Link | null, error: Error): Promise<void> {
+    if (link && this.#left.has(link)) return await link.close();
+    if (!link || link !== this.#link) return;
     this.#parts.log.warn({ err: error, mcp_server: this.#parts.name }, 'an MCP server was lost');
     // One that was well for a while is started again at once.
     if (Date.now() - this.#readyAt > this.#parts.times.longestBackOffMs) this.#failures = 0;
@@ -369,6 +376,14 @@ export class ConnectedServer {
     await link.close();
   }
 
+  /** What one call was told is no end for the others: they may have done what nobody may do twice. */
+  #leave(link: Link): void {
+    if (link !== this.#link) return;
+    this.#link = null;
+    this.#left.add(link);
+    void link.leave().finally(() => this.#left.delete(link));
+  }
+
   #keepAwake(): void {
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => {
@@ -376,14 +391,4 @@ export class ConnectedServer {
       void this.#drop(this.#link);
     }, this.#parts.times.idleMs).unref();
   }
-}
-
-/** Some servers say 400 to a session that they do not know; but others to a tool call that they have carried out. */
-function isSessionGone(error: unknown): boolean {
-  return isSessionUnknown(error) || (error instanceof SdkHttpError && error.data.status === 400);
-}
-
-/** As the protocol has it: then nothing was done. */
-function isSessionUnknown(error: unknown): boolean {
-  return error instanceof SdkHttpError && error.data.status === 404;
 }
