@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createServiceClient, type ServiceClient } from '../clients/typescript/client.ts';
 import { type StreamedEvent, streamEvents } from '../clients/typescript/events.ts';
 import { replyPermission } from '../clients/typescript/reply.ts';
-import { type Account, type TestApp, testApp } from './test-app.ts';
+import { type Account, readEvents, type TestApp, testApp } from './test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -123,4 +123,28 @@ test('a workspace of others is not there, nor is a number that does not exist ye
   await expect(streamEvents(mallory, { after: 10_000 }).next()).rejects.toMatchObject({
     code: 'invalid_request',
   });
+});
+
+test('who listens for what seldom happens can go on though all but the newest events have expired', async () => {
+  let ahead = 0;
+  const turned = await testApp({ clock: { now: () => new Date(Date.now() + ahead) } });
+  onTestFinished(turned.close);
+  const { token } = await turned.register('grace');
+  const connect = async (headers = {}) => {
+    const path = '/api/v1/events?types=skills_changed';
+    const response = await turned.stream('GET', path, { token, headers });
+    return { status: response.status, events: readEvents(response) };
+  };
+  const { events } = await connect();
+  const opened = (await events.next()).value;
+  for (let time = 0; time < 3; time += 1)
+    await turned.request('POST', '/api/v1/sessions', { token, body: {} });
+  ahead = 61_000;
+  const passed = (await events.next()).value;
+  expect(passed).toMatchObject({ id: String(Number(opened?.id) + 3), event: 'passed', data: opened?.data });
+  await turned.services.store.runs.pruneEvents(new Date(Date.now() + 2 * ahead));
+  expect((await connect({ 'Last-Event-ID': opened?.id })).status).toBe(410);
+  const again = await connect({ 'Last-Event-ID': passed?.id });
+  expect(again.status).toBe(200);
+  await Promise.all([events.return(undefined), again.events.return(undefined)]);
 });

@@ -74,6 +74,17 @@ test.each([
   },
 );
 
+test('is continued behind what passed without fitting, which is not delivered', async () => {
+  const { client, server } = await talk((_, response, count) => {
+    openStream(response, null);
+    if (count === 0) response.end(frame(7, 'opened', workspace) + frame(5000, 'passed', workspace));
+    else response.write(told(5001));
+  });
+  const events = await read(streamEvents(client, { types: ['run_queued'] }), 2);
+  expect(named(events)).toEqual(['7 opened', '5001 workspace']);
+  expect(server.received.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '5000']);
+});
+
 test('goes on after a number, 0 included; a replay ends with what is stored', async () => {
   const { client, server } = await talk((_, response) => {
     openStream(response, null);

@@ -77,6 +77,7 @@ function nextEvent(reading: Reading<StreamedEvent>, message: EventSourceMessage)
   if (id !== null && reading.cursor !== null && id <= reading.cursor) return null;
   if (name === 'error') return { id: null, event: 'error', data: failureOf(reading, message) };
   if (id === null) return null;
+  // Of any name: `passed` is there for its number alone.
   reading.cursor = id;
   if (name !== 'opened' && name !== 'workspace') return null;
   // The contract says which data belongs to which name.

@@ -6,6 +6,8 @@ import type { ServerEvent, Services } from '../handler.ts';
 const batchSize = 16;
 /** How long to trust silence: no node tells the others. */
 const pollMs = 500;
+/** After how long a reader to whom nothing fits is told how far it is: its last number expires with the event. */
+const passedMs = 60_000;
 
 export interface WorkspaceStream {
   readonly workspaceId: string;
@@ -22,15 +24,23 @@ export interface WorkspaceStream {
 /** Every event behind the cursor that fits, once and in order. */
 export async function* followWorkspace(
   { workspaceId, after, opened, follow, filter, signal }: WorkspaceStream,
-  { store }: Pick<Services, 'store'>,
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
 ): AsyncGenerator<ServerEvent> {
-  if (opened) yield { name: 'opened', seq: after, data: { workspace_id: workspaceId } };
+  const data = { workspace_id: workspaceId };
+  if (opened) yield { name: 'opened', seq: after, data };
   let cursor = after;
+  let told = { seq: after, at: clock.now() };
   while (!signal.aborted) {
     const { events, through } = await store.workspaceEvents.read(workspaceId, cursor, filter, batchSize);
     for (const event of events) yield { name: 'workspace', ...event };
     const more = through > cursor;
     cursor = through;
+    const last = events.at(-1);
+    if (last) told = { seq: last.seq, at: clock.now() };
+    if (follow && cursor > told.seq && clock.now().getTime() - told.at.getTime() >= passedMs) {
+      yield { name: 'passed', seq: cursor, data };
+      told = { seq: cursor, at: clock.now() };
+    }
     if (more) continue;
     if (!follow) return;
     // Ends at once when the reader goes; that it does is no failure.
