@@ -73,6 +73,18 @@ describe('a class of operations that is limited', () => {
     for (let count = 0; count < 5; count += 1) expect((await login()).status).toBe(401);
     expect((await login()).status).toBe(429);
   });
+
+  test('is counted by network where the address is one of IPv6', async () => {
+    const app = await limited({ trustedProxies: ['loopback'] });
+    const login = async (address: string) => {
+      const headers = { 'x-forwarded-for': address };
+      const body = { refresh_token: 'rt_unknown' };
+      return (await app.request('POST', '/api/v1/auth/refresh', { body, headers })).status;
+    };
+    for (let count = 1; count <= 5; count += 1) expect(await login(`2001:db8::${count}`)).toBe(401);
+    expect(await login('2001:db8::6')).toBe(429);
+    expect(await login('2001:db8:0:1::1')).toBe(401);
+  });
 });
 
 test('without SERVICE_RATE_LIMITS nothing is limited, and no header says otherwise', async () => {

@@ -1,11 +1,12 @@
 /** How often somebody may call: counted by the class of the operation, as the route table says. */
+import { placeOf } from '../address-place.ts';
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 import { type Exchange, originOf } from './exchange.ts';
 import type { Caller, Ports } from './ports.ts';
 
 /**
- * Counts the request for its caller, whichever credential they use, or for its address where nobody needs to say who
+ * Counts the request for its caller, whichever credential they use, or for its place where nobody needs to say who
  * they are. Every answer tells what is left. Throws `rate_limited`.
  */
 export async function limitRate(
@@ -17,7 +18,7 @@ export async function limitRate(
   const { rateClass } = route;
   const allowed = rateClass === 'none' ? undefined : settings.rateLimits[rateClass];
   if (!allowed) return;
-  const key = caller?.userId ?? originOf(exchange).address ?? 'unknown';
+  const key = caller?.userId ?? placeOf(originOf(exchange).address);
   const { requests: most, seconds: within } = allowed;
   const limit = { name: `class_${rateClass}`, most, seconds: within, relaxed: true } as const;
   const left = await counters.counter(limit).count(key);

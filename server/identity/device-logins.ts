@@ -1,5 +1,6 @@
 /** Device logins (RFC 8628): a program shows a code, a person who is logged in confirms it, and the program is let in. */
 import { randomInt } from 'node:crypto';
+import { placeOf } from '../address-place.ts';
 import type { Clock } from '../clock.ts';
 import type { DeviceLogin, DeviceLoginStarted, TokenPair } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
@@ -20,7 +21,7 @@ export interface DeviceLogins {
 
 const expirySeconds = 600;
 const intervalSeconds = 5;
-/** So many may wait from one address: whoever begins more than people can confirm wants something else. */
+/** So many may wait at one place: whoever begins more than people can confirm wants something else. */
 const mostOpen = 20;
 /** Codes that collide are rare while few are open. */
 const mostTries = 5;
@@ -47,6 +48,7 @@ export function createDeviceLogins(
         deviceHash: hash,
         clientName: clientName ?? null,
         address: origin.address,
+        place: placeOf(origin.address),
         intervalSeconds,
         expiresAt: new Date(clock.now().getTime() + expirySeconds * 1000),
       });

@@ -1,5 +1,5 @@
 /** The brake on guessing: for each account and address, for each address, and for each account from places unknown to it. */
-import { isIPv6 } from 'node:net';
+import { placeOf } from '../address-place.ts';
 import { type Concern, Problem } from '../problem.ts';
 import type { Counter, Counters, LoginAddressRecords } from './records.ts';
 
@@ -108,20 +108,6 @@ export function createLoginBrake(
     },
     quietly: async (kind, key) => most === 0 || (await others[kind].count(key)).allowed,
   };
-}
-
-/** Whoever has one address of IPv6 has all of its network. */
-function placeOf(address: string | null): string {
-  if (address === null || !isIPv6(address)) return address ?? 'unknown';
-  const [head = '', tail] = address.toLowerCase().split('::');
-  const left = head === '' ? [] : head.split(':');
-  const right = tail ? tail.split(':') : [];
-  const missing = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
-  const groups = [...left, ...Array<string>(missing).fill('0'), ...right];
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(':')}::/64`;
 }
 
 function refuse({ allowed, resetMs }: Awaited<ReturnType<Counter['count']>>, concerns?: Concern): void {

@@ -1,4 +1,5 @@
 /** Forgotten passwords: a link that is good once, sent behind an answer that is the same for every address. */
+import { placeOf } from '../address-place.ts';
 import type { Clock } from '../clock.ts';
 import type { PasswordResetLink, PasswordResetRequested, User } from '../contract/api.ts';
 import type { Log } from '../log.ts';
@@ -77,7 +78,7 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
 
   return {
     async request(given, origin) {
-      await brake.guard('forgot_address', origin.address ?? 'unknown');
+      await brake.guard('forgot_address', placeOf(origin.address));
       if (underWay.size >= mostUnderWay)
         throw new Problem('overloaded', 'Too many people ask for a new password; try again in a moment.');
       const work: Promise<void> = sendLink(normalisedEmail(given), { userId: null, origin })
@@ -102,7 +103,7 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
       return null;
     },
     async reset(token, password, origin) {
-      const guarded = await brake.guard('reset_link', origin.address ?? 'unknown');
+      const guarded = await brake.guard('reset_link', placeOf(origin.address));
       const hash = hashOf(token);
       // Looked up before the costly part: nobody buys hashing time with tokens that they made up.
       const used = (await records.isOpen(hash))

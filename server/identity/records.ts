@@ -229,6 +229,7 @@ export interface ApiKeyRecords {
     oldUntil: Date | null,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
+  revoke(owner: Owner, id: string, ifMatch?: string | undefined): Promise<void>;
 }
 
 /** What a key is known by. */
@@ -416,6 +417,8 @@ export interface OpenDeviceLogin {
   readonly userCode: string;
   readonly clientName: string | null;
   readonly address: string | null;
+  /** By which those that wait are counted. */
+  readonly place: string;
   readonly intervalSeconds: number;
   readonly expiresAt: Date;
 }

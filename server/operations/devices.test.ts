@@ -7,7 +7,8 @@ let ada: Account;
 let ahead = 0;
 
 beforeAll(async () => {
-  app = await testApp({ clock: { now: () => new Date(Date.now() + ahead) } });
+  const clock = { now: () => new Date(Date.now() + ahead) };
+  app = await testApp({ clock, settings: { trustedProxies: ['loopback'] } });
   ada = await app.register('ada');
 });
 afterAll(() => app.close());
@@ -97,6 +98,17 @@ describe('a device', () => {
     expect(Number(one.headers.get('retry-after'))).toBeGreaterThan(0);
     pass(601);
     expect((await app.request('POST', `${device}/code`, { body: {} })).status).toBe(200);
+  });
+
+  test('from a network of IPv6 where twenty wait has to wait too', async () => {
+    const from = async (address: string) => {
+      const headers = { 'x-forwarded-for': address };
+      return (await app.request('POST', `${device}/code`, { body: {}, headers })).status;
+    };
+    for (let opened = 0; opened < 20; opened += 1)
+      expect(await from(`2001:db8::${opened.toString(16)}`)).toBe(200);
+    expect(await from('2001:db8::ffff')).toBe(429);
+    expect(await from('2001:db8:0:1::1')).toBe(200);
   });
 
   test.each([

@@ -181,6 +181,14 @@ describe('a forgotten password', () => {
     expect(await statusOf(key)).toBe(200);
   });
 
+  test('cannot be asked for without end from one network of IPv6 either', async () => {
+    const ask = (address: string) => post('password/forgot', { email: 'p@example.com' }, through(address));
+    const answers = [];
+    for (let time = 0; time < 22; time += 1) answers.push(await ask(`2001:db8::${time.toString(16)}`));
+    expect(answers.map(({ status }) => status)).toEqual([...Array<number>(20).fill(202), 429, 429]);
+    expect((await ask('2001:db8:0:1::1')).status).toBe(202);
+  });
+
   test('is replaced within an hour, and by the link alone', async () => {
     const { email, password } = await newcomer();
     await post('password/forgot', { email });

@@ -14,6 +14,8 @@ export interface OpenDeviceLogin {
   readonly userCode: string;
   readonly clientName: string | null;
   readonly address: string | null;
+  /** By which those that wait are counted. */
+  readonly place: string;
   readonly intervalSeconds: number;
   readonly expiresAt: Date;
 }
@@ -32,7 +34,7 @@ export interface HeldUp {
 }
 
 export interface DeviceLogins {
-  /** `taken` where another device has the code; `too_many` where `most` from this address wait already. */
+  /** `taken` where another device has the code; `too_many` where `most` at this place wait already. */
   open(device: OpenDeviceLogin, most: number, now: Date): Promise<'opened' | 'taken' | 'too_many'>;
   /** A confirmed login is given once. */
   poll(deviceHash: string, now: Date): Promise<DevicePoll>;
@@ -54,6 +56,7 @@ interface DeviceRow {
   user_code: string;
   client_name: string | null;
   address: string | null;
+  place: string;
   status: 'pending' | 'allowed' | 'denied';
   user_id: string | null;
   interval_seconds: number;
@@ -116,9 +119,9 @@ async function open(
   most: number,
   now: number,
 ): Promise<'opened' | 'too_many'> {
-  const { address } = device;
+  const { address, place } = device;
   const waiting = await sql<DeviceRow>('device_logins')
-    .where({ address, status: 'pending' })
+    .where({ place, status: 'pending' })
     .where('expires_at', '>', now)
     .limit(most)
     .select('device_hash');
@@ -128,6 +131,7 @@ async function open(
     user_code: device.userCode,
     client_name: device.clientName,
     address,
+    place,
     status: 'pending',
     interval_seconds: device.intervalSeconds,
     created_at: now,

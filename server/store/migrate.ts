@@ -37,6 +37,7 @@ import { chunkCells } from './migrations/0033-chunk-cells.ts';
 import { skillRepositories } from './migrations/0034-skill-repositories.ts';
 import { wordSearches } from './migrations/0035-word-searches.ts';
 import { provedAddresses } from './migrations/0036-proved-addresses.ts';
+import { devicePlaces } from './migrations/0037-device-places.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -73,6 +74,7 @@ const migrations: readonly Migration[] = [
     skillRepositories,
     wordSearches,
     provedAddresses,
+    devicePlaces,
   ],
 ];
 

@@ -186,7 +186,13 @@ describeStore('sqlite', 'Each query that grows with the data walks an index', (s
     const user = { userId: reach.userId, expiresAt: now };
     const code = { codeHash: 'c', browserHash: 'b' };
     const state = { stateHash: 's', browserHash: 'b', provider: 'corp' };
-    const device = { deviceHash: 'd', userCode: 'BBBB-BBBB', clientName: null, address: '192.0.2.7' };
+    const device = {
+      deviceHash: 'd',
+      userCode: 'BBBB-BBBB',
+      clientName: null,
+      address: '192.0.2.7',
+      place: '192.0.2.7',
+    };
     const asked: ((parts: StoreParts) => Promise<unknown>)[] = [
       (parts) => loginRepository(parts).list(reach, 'lgn_x', {}),
       (parts) => loginRepository(parts).touch('lgn_x', null, now),

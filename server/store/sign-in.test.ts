@@ -93,14 +93,15 @@ describeStores('Device logins', (store, engine) => {
   const now = (): Date => engine.clock.now();
   const after = (seconds: number): Date => new Date(now().getTime() + seconds * 1000);
   let codes = 0;
-  const open = async (address: string = randomUUID()) => {
+  const open = async (place: string = randomUUID()) => {
     codes += 1;
     const [deviceHash, userCode] = [randomUUID(), `BBBB-${String(codes).padStart(4, 'B')}`];
     const device = {
       deviceHash,
       userCode,
       clientName: 'laptop',
-      address,
+      address: '192.0.2.9',
+      place,
       intervalSeconds: 5,
       expiresAt: after(600),
     };
@@ -133,14 +134,14 @@ describeStores('Device logins', (store, engine) => {
     expect(replies.toSorted()).toEqual(['answered', 'answered', 'answered', 'replied']);
   });
 
-  it('have a code of their own, and a bounded number from one address', async () => {
+  it('have a code of their own, and a bounded number at one place', async () => {
     const first = await open('192.0.2.1');
     const twin = { ...first, deviceHash: randomUUID() };
     expect(await store().deviceLogins.open(twin, 20, now())).toBe('taken');
     for (let opened = 1; opened < 3; opened += 1) await open('192.0.2.1');
     const fourth = { ...first, deviceHash: randomUUID(), userCode: 'ZZZZ-ZZZZ' };
     expect(await store().deviceLogins.open(fourth, 3, now())).toBe('too_many');
-    expect(await store().deviceLogins.open({ ...fourth, address: '192.0.2.2' }, 3, now())).toBe('opened');
+    expect(await store().deviceLogins.open({ ...fourth, place: '192.0.2.2' }, 3, now())).toBe('opened');
   });
 
   it('slow down who asks too often, and expire', async () => {
