@@ -1,6 +1,7 @@
 /** Who acts where nobody is there: the rights that a person, or a key of theirs, has at that moment. */
 import type { Clock } from '../clock.ts';
-import { allScopes, type Principal, principalOfKey, toPrincipal } from './principal.ts';
+import { allScopes } from '../scopes.ts';
+import { type Principal, principalOfKey, toPrincipal } from './principal.ts';
 import type { PrincipalRecords } from './records.ts';
 
 /** On whose behalf something was left to be done. */

@@ -27,6 +27,8 @@ export interface ApiKeys {
     body: ApiKeyRotate,
     ifMatch?: string | undefined,
   ): Promise<{ readonly created: ApiKeyCreated; readonly etag: string }>;
+  /** Ends the key for good. Throws `login_required` where another key is ended with one that is limited. */
+  revoke(principal: Principal, id: string, ifMatch?: string | undefined): Promise<void>;
   /** Throws `address_refused` where the key may not be used from there, `rate_limited` where it was used too often. */
   authenticate(secret: string, address: string | null): Promise<Principal>;
   /** The same by the key's id; null once it is revoked, disabled or expired, or its owner suspended. */
@@ -74,6 +76,10 @@ export function createApiKeys(
       const rotated = await apiKeys.rotate(principal, id, known, oldUntil, ifMatch ?? key?.etag);
       return { created: { key: secret, api_key: rotated.apiKey }, etag: rotated.etag };
     },
+    async revoke(principal, id, ifMatch) {
+      if (id !== principal.credentialId) refuseRestricted(principal);
+      await apiKeys.revoke(principal, id, ifMatch);
+    },
     async authenticate(secret, address) {
       const owner = await principals.byApiKeyHash(hashOf(secret), clock.now());
       if (!owner)
@@ -101,7 +107,7 @@ function refuseRestricted(principal: Principal): void {
   if (!isRestricted(principal)) return;
   throw new Problem(
     'login_required',
-    'This API key is limited beyond its scopes, so it makes and changes no keys: log in, and send the access token.',
+    'This API key is limited beyond its scopes, so it makes no keys, and changes and ends none: log in, and send the access token.',
   );
 }
 

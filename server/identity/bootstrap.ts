@@ -2,10 +2,11 @@
 import type { Clock } from '../clock.ts';
 import type { User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { allScopes } from '../scopes.ts';
 import { newAccount } from './accounts.ts';
 import type { ApiKeys } from './api-keys.ts';
 import { newBootstrapToken, newPassword } from './opaque-tokens.ts';
-import { allScopes, toPrincipal } from './principal.ts';
+import { toPrincipal } from './principal.ts';
 import type { IdentityRecords } from './records.ts';
 
 /** What decides who becomes the operator. */

@@ -104,6 +104,8 @@ export interface Identity {
     change: ApiKeyUpdate,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
+  /** Throws `login_required` where another key is ended with one that is limited. */
+  revokeApiKey(principal: Principal, id: string, ifMatch?: string | undefined): Promise<void>;
   /** Into an organization. The token is sent by e-mail, or answered once where that cannot be. */
   invite: Invitations['create'];
   /** Joins the organization of the invitation. Throws `invitation_gone` or `already_member`. */
@@ -246,6 +248,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     logout: logins.end,
     createApiKey: apiKeys.create,
     updateApiKey: apiKeys.update,
+    revokeApiKey: apiKeys.revoke,
     invite: invitations.create,
     acceptInvitation: invitations.accept,
     rotateApiKey: apiKeys.rotate,

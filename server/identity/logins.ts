@@ -3,9 +3,10 @@ import type { Clock } from '../clock.ts';
 import type { LoginMethod, TokenPair, User } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
+import { allScopes } from '../scopes.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
-import { allScopes, type Principal, toPrincipal } from './principal.ts';
+import { type Principal, toPrincipal } from './principal.ts';
 import type { IdentityRecords, LoginOwner, Origin } from './records.ts';
 import { refuseSuspended } from './suspension.ts';
 

@@ -1,5 +1,6 @@
 /** Who acts: a person, through a login or an API key, with what that credential may do. */
 import type { PermissionRule, Role, Scope } from '../contract/api.ts';
+import { isEveryScope } from '../scopes.ts';
 import { isAllowedFrom } from './address-ranges.ts';
 import type {
   ApiKeyOwner,
@@ -43,48 +44,6 @@ export interface KeyLimits {
   /** Secrets with a lower number are not good any more. */
   readonly oldestSecret: number;
 }
-
-/** A record, so that a scope that the contract gains does not compile until it stands here. */
-const everyScope: Readonly<Record<Scope, true>> = {
-  query: true,
-  messages: true,
-  'sessions:read': true,
-  'sessions:write': true,
-  'agents:read': true,
-  'agents:write': true,
-  'providers:read': true,
-  'providers:write': true,
-  'mcp:read': true,
-  'mcp:write': true,
-  'files:read': true,
-  'files:write': true,
-  'corpora:read': true,
-  'corpora:write': true,
-  'memories:read': true,
-  'memories:write': true,
-  'jobs:read': true,
-  'jobs:write': true,
-  'skills:read': true,
-  'skills:write': true,
-  'organizations:read': true,
-  'organizations:write': true,
-  'account:read': true,
-  'account:write': true,
-  'users:read': true,
-  'users:write': true,
-  'keys:read': true,
-  'keys:write': true,
-  'workspaces:read': true,
-  'workspaces:write': true,
-  'metrics:read': true,
-  'quotas:read': true,
-  'quotas:write': true,
-  'audit:read': true,
-};
-
-/** What a login may do. */
-// The keys of a record that is typed by Scope are scopes; Object.keys cannot say so.
-export const allScopes: ReadonlySet<Scope> = new Set(Object.keys(everyScope) as Scope[]);
 
 export function toPrincipal(
   owner: CredentialOwner,
@@ -131,7 +90,7 @@ export function isRestricted({ key, workspaceId }: Principal): boolean {
 
 /** Whether nothing keeps the credential from all that its person may do. */
 export function isWhole(principal: Principal): boolean {
-  return !isRestricted(principal) && [...allScopes].every((scope) => principal.scopes.has(scope));
+  return !isRestricted(principal) && isEveryScope(principal.scopes);
 }
 
 const rank: Readonly<Record<Role, number>> = { viewer: 0, member: 1, admin: 2, owner: 3 };

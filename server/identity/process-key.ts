@@ -1,8 +1,9 @@
 /** The credential of the command that has the server inside its own process: an API key that is stored nowhere. */
 import { timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { allScopes } from '../scopes.ts';
 import { hashOf, newApiKeySecret } from './opaque-tokens.ts';
-import { allScopes, type Principal, toPrincipal } from './principal.ts';
+import { type Principal, toPrincipal } from './principal.ts';
 import type { PrincipalRecords } from './records.ts';
 
 export interface ProcessKeys {

@@ -135,7 +135,7 @@ describe('a key that is bound to a workspace', () => {
   });
 });
 
-test('a limited key makes, changes and renews no other key', async () => {
+test('a limited key makes no other key, and changes, renews and ends none', async () => {
   const wide = await newKey();
   for (const limit of [
     { workspace_id: workspaceId },
@@ -149,9 +149,12 @@ test('a limited key makes, changes and renews no other key', async () => {
       await change(path, { ip_allow: [], permission_rules: [], rate_limit: null }, key),
       await change(wide.path, { name: 'x' }, key),
       await post(`${wide.path}/rotate`, key),
+      await app.request('DELETE', wide.path, { token: key }),
     ])
       expect(coded(answer)).toEqual([403, 'login_required']);
-    expect((await post(`${path}/rotate`, key)).status).toBe(201);
+    const rotated = await post(`${path}/rotate`, key);
+    expect(rotated.status).toBe(201);
+    expect((await app.request('DELETE', path, { token: rotated.body.key })).status).toBe(204);
   }
 });
 

@@ -27,8 +27,8 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call, { identity }) 
   return { status: 200, headers: { ETag: etagOf(changed) }, body: changed.apiKey };
 };
 
-export const revokeApiKey: Handler<'revokeApiKey'> = async ({ principal, path, headers }, { store }) => {
-  await store.apiKeys.revoke(principal, path.key_id, rowTags(headers['If-Match']));
+export const revokeApiKey: Handler<'revokeApiKey'> = async ({ principal, path, headers }, { identity }) => {
+  await identity.revokeApiKey(principal, path.key_id, rowTags(headers['If-Match']));
   return { status: 204 };
 };
 

@@ -1,6 +1,6 @@
 /** What an API key that is limited cannot do about its limits, over HTTP: by links, by other keys, by the account. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Account, coded, type TestApp, testApp } from '../test-app.ts';
+import { type Account, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -17,6 +17,9 @@ afterAll(() => app.close());
 
 const get = (path: string, token: string) => app.request('GET', path, { token });
 const post = (path: string, token: string, body?: unknown) => app.request('POST', path, { token, body });
+const remove = (path: string, token: string) => app.request('DELETE', path, { token });
+const change = (path: string, token: string, body: unknown) =>
+  app.request('PATCH', path, { token, body, headers: mergePatch });
 const whoAmI = (token: string) => get('/api/v1/users/me', token);
 
 async function newKey(token: string, limits = {}) {
@@ -37,5 +40,29 @@ describe('a key of the operator that is limited', () => {
       expect((await link(key, ada.email)).status).toBe(201);
     }
     expect((await link(app.operatorKey, operator)).status).toBe(201);
+  });
+});
+
+describe('the way in of the operator', () => {
+  test('is left open by each key that is less, whatever it does to the others', async () => {
+    const token = app.operatorKey;
+    const first = `${keys}/${(await get(keys, token)).body.data.at(-1).id}`;
+    const { default_workspace_id } = (await whoAmI(token)).body.memberships[0];
+    const less = [
+      (await newKey(token, { workspace_id: default_workspace_id })).key,
+      (await newKey(token, { scopes: ['keys:write'] })).key,
+    ];
+    const answers = [];
+    for (const key of less) {
+      answers.push(await remove(first, key));
+      for (const patch of [{ disabled: true }, { scopes: ['keys:write'] }])
+        answers.push(await change(first, key, patch));
+    }
+    expect(answers.map(({ status }) => status)).toEqual([...Array(3).fill(403), ...Array(3).fill(409)]);
+    expect(new Set(answers.slice(3).map(({ body }) => body.code))).toEqual(new Set(['last_key']));
+    expect((await whoAmI(token)).body.operator).toBe(true);
+    const another = await newKey(token);
+    expect((await remove(another.path, less[1] ?? '')).status).toBe(204);
+    expect((await whoAmI(token)).status).toBe(200);
   });
 });

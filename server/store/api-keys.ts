@@ -3,6 +3,7 @@ import type { Knex } from 'knex';
 import type { ApiKey, ApiKeyCreate, ApiKeyUpdate, Scope } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { isEveryScope } from '../scopes.ts';
 import { recordAudit } from './audit.ts';
 import type { AuditValues } from './audit-values.ts';
 import { toDollars } from './costs.ts';
@@ -11,6 +12,7 @@ import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach } from './reach.ts';
 import { nullableTimestamp, parseTimestamp, timestamp } from './timestamps.ts';
+import type { UserRow } from './user-row.ts';
 import { findWorkspace } from './workspaces.ts';
 
 /** What a key is known by. */
@@ -35,7 +37,7 @@ export interface ApiKeys {
   /** The newest first. */
   list(reach: Reach, query: PageQuery): Promise<Page<ApiKey>>;
   find(reach: Reach, id: string): Promise<TaggedApiKey | null>;
-  /** Throws `not_found` or `precondition_failed`. */
+  /** Throws `not_found`, `precondition_failed` or `last_key`. */
   update(reach: Reach, id: string, patch: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
   /** Another secret; the old one is good until then, or no more, and one before that never. Throws as `update`. */
   rotate(
@@ -45,7 +47,7 @@ export interface ApiKeys {
     oldUntil: Date | null,
     ifMatch?: string | undefined,
   ): Promise<TaggedApiKey>;
-  /** Ends the key for good. Throws `not_found` or `precondition_failed`. */
+  /** Ends the key for good. Throws `not_found`, `precondition_failed` or `last_key`. */
   revoke(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
 }
 
@@ -112,8 +114,9 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
     update: (reach, id, patch, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
-        if (ends(patch)) await refuseLastKey(sql, reach, id, now());
-        return save(sql, reach, 'api_key.update', row, patched(row, patch), now());
+        const changes = patched(row, patch);
+        await refuseLastKey(sql, reach, row, { ...row, ...changes });
+        return save(sql, reach, 'api_key.update', row, changes, now());
       }),
     rotate: (reach, id, { hash, prefix }, oldUntil, ifMatch) =>
       database.write(reach, async (sql) => {
@@ -128,7 +131,7 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
     revoke: (reach, id, ifMatch) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
-        await refuseLastKey(sql, reach, id, now());
+        await refuseLastKey(sql, reach, row, null);
         await sql<ApiKeyRow>('api_keys').where({ id }).delete();
         record(sql, reach, 'api_key.revoke', row, null);
       }),
@@ -163,24 +166,40 @@ async function lockApiKey(
   return row;
 }
 
-/** Whether a change may leave the key good for less, or not for long. */
-function ends({ disabled, expires_at, scopes, ip_allow, rate_limit }: ApiKeyUpdate): boolean {
-  return disabled === true || [expires_at, scopes, rate_limit].some(Boolean) || (ip_allow ?? []).length > 0;
+/** Whether a key does all that its person may, for as long as it is not taken away. */
+function isWhole(row: ApiKeyRow): boolean {
+  const { disabled, expires_at, workspace_id, ip_allow, permission_rules, rate_limit } = row;
+  const lists = [ip_allow, permission_rules].map((text): unknown[] => JSON.parse(text));
+  return (
+    !disabled &&
+    [expires_at, workspace_id, rate_limit].every((limit) => limit === null) &&
+    lists.every((list) => list.length === 0) &&
+    isEveryScope(JSON.parse(row.scopes))
+  );
 }
 
-/** The operator who acts with the last of their keys may know no password: whoever has logged in does. */
-async function refuseLastKey(sql: Knex.Transaction, reach: Reach, id: string, now: number): Promise<void> {
-  if (!reach.operator || reach.origin?.credential?.id !== id) return;
-  const others = sql<ApiKeyRow>('api_keys')
-    .where({ user_id: reach.userId, disabled: false })
-    .whereNot({ id });
-  const other = await others
-    .where((good) => good.whereNull('expires_at').orWhere('expires_at', '>', now))
-    .first('id');
-  if (other) return;
+/**
+ * Whoever acts with a key of the operator may know no password: whoever has logged in does. Of the keys that do all that
+ * the operator may, such a one leaves another; so a key that does less locks nobody out.
+ */
+async function refuseLastKey(
+  sql: Knex.Transaction,
+  reach: Reach,
+  row: ApiKeyRow,
+  after: ApiKeyRow | null,
+): Promise<void> {
+  const { kind, id: acting } = reach.origin?.credential ?? {};
+  if (kind !== 'api_key' || !isWhole(row) || (after && isWhole(after))) return;
+  // Of two at once one takes the last. The key itself may say nothing of the operator, being bound to a workspace.
+  const user = await sql<UserRow>('users').where({ id: row.user_id }).forNoKeyUpdate().first('operator');
+  if (!user?.operator) return;
+  const keys = await sql<ApiKeyRow>('api_keys').where({ user_id: row.user_id });
+  // The credential of a command that has the server inside is none of these, and there is another at its next start.
+  if (!keys.some(({ id }) => id === acting)) return;
+  if (keys.some((key) => key.id !== row.id && isWhole(key))) return;
   throw new Problem(
     'last_key',
-    'This is your last API key, and you act with it; log in, or make another key first.',
+    'This is your last API key that does all you may, and you act with a key; log in, or make another such key first.',
   );
 }
 

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { allScopes } from '../scopes.ts';
+import { refusals } from './test-organizations.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 describeStores('Logins', (store, engine) => {
@@ -165,6 +167,32 @@ describeStores('API keys', (store, engine) => {
     await store().apiKeys.revoke(reach, apiKey.id, forever.etag);
     expect(await store().apiKeys.find(reach, apiKey.id)).toBeNull();
     expect(await store().principals.byApiKeyHash(key.hash, engine.clock.now())).toBeNull();
+  });
+
+  it('of an operator leave one that does all they may, however many are ended with keys at once', async () => {
+    const reach = await newAccount(store());
+    await engine.sql()('users').where({ id: reach.userId }).update({ operator: true });
+    const whole = { ...newKey(), scopes: [...allScopes] };
+    const made = await Promise.all(
+      [1, 2, 3].map(() => store().apiKeys.create(reach, { ...whole, hash: randomUUID() })),
+    );
+    const ids = made.map(({ apiKey }) => apiKey.id);
+    const narrow = await store().apiKeys.create(reach, newKey('Narrow'));
+    const origin = { requestId: 'req_1', address: null };
+    const by = (id: string) => ({
+      ...reach,
+      origin: { ...origin, credential: { kind: 'api_key', id } as const },
+    });
+    const other = await engine.open();
+    const ends = ids.flatMap((id, at) => [
+      (at % 2 ? store() : other).apiKeys.revoke(by(narrow.apiKey.id), id),
+      (at % 2 ? other : store()).apiKeys.update(by(id), id, { disabled: true }),
+    ]);
+    expect((await refusals(ends)).filter((code) => code !== 'not_found')).toContain('last_key');
+    const left = (await store().apiKeys.list(reach, {})).data.filter(({ id }) => ids.includes(id));
+    expect(left.filter(({ disabled }) => !disabled)).toHaveLength(1);
+    await store().apiKeys.revoke(by(narrow.apiKey.id), narrow.apiKey.id);
+    await store().apiKeys.revoke(by('process'), left.find(({ disabled }) => !disabled)?.id ?? '');
   });
 
   it('that were found before, and are remembered, end with their time and with what other nodes do', async () => {
