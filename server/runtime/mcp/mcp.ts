@@ -4,6 +4,7 @@ import type { McpServer } from '../../contract/config.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { identityOf } from './entry.ts';
 import { McpFailure } from './failure.ts';
+import { HeldServers } from './held-servers.ts';
 import { OwnConnections } from './own-connections.ts';
 import type { OwnMcpServer } from './own-servers.ts';
 import { resourceTools } from './resource-tools.ts';
@@ -17,7 +18,10 @@ export interface ServerPrompt extends Prompt {
 
 /** What MCP can besides being an extension. */
 export interface Mcp extends Extension {
-  /** One server of the settings, connected if it can be; null where they name none, or have it disabled. */
+  /**
+   * One server of the settings, connected if it can be; null where they name none, or have it disabled. Rejects with
+   * McpFailure where it cannot be tried.
+   */
   connect(name: string, place: ExtensionPlace): Promise<ConnectedServer | null>;
   /** One that somebody keeps, connected if it can be. Rejects with McpFailure where it cannot be tried. */
   connectOwn(own: OwnMcpServer, place: ExtensionPlace): Promise<ConnectedServer>;
@@ -42,16 +46,11 @@ export interface Mcp extends Extension {
   ): Promise<GetPromptResult>;
 }
 
-interface Running {
-  readonly name: string;
-  readonly identity: string;
-  /** Null where it serves every workspace. */
-  readonly workspacePath: string | null;
-  readonly server: ConnectedServer;
-}
-
-/** How many connections to servers that somebody keeps one process holds, and how often it looks after them. */
-export const ownBounds = { most: 500, lookMs: 3000 };
+/**
+ * How many connections one process holds to servers that somebody keeps, and as many to those of the settings: neither takes
+ * the room of the other. And how often it looks after the former.
+ */
+export const connectionBounds = { most: 500, lookMs: 3000 };
 
 const full = 'this server has as many connections to MCP servers as it may; try again later';
 const ownHint = 'log in to it with startMcpOauth';
@@ -60,10 +59,10 @@ const ownHint = 'log in to it with startMcpOauth';
 export function createMcp(
   parts: ExtensionParts,
   times: ServerTimes = serverTimes,
-  bounds: typeof ownBounds = ownBounds,
+  bounds: typeof connectionBounds = connectionBounds,
 ): Mcp {
   let settings = parts.first;
-  const running = new Map<string, Running>();
+  const named = new HeldServers<{ readonly name: string; readonly mark: string }>(bounds.most);
   let closed = false;
   const { marks } = parts.ownMcpServers;
   const own = new OwnConnections({ marks, log: parts.log, ...bounds });
@@ -78,30 +77,30 @@ export function createMcp(
   const usableIn = ({ ownMcpServers = [] }: ExtensionPlace) =>
     ownMcpServers.filter(({ entry, fault }) => !entry.disabled && fault === null);
 
-  const find = (name: string, entry: McpServer, place: ExtensionPlace) => {
-    const workspacePath = isLocal(entry) ? place.workspacePath : null;
-    return { key: JSON.stringify([name, workspacePath]), workspacePath };
-  };
+  const keyOf = (name: string, entry: McpServer, place: ExtensionPlace) =>
+    JSON.stringify([name, pathFor(entry, place)]);
+
+  const find = (name: string, entry: McpServer, place: ExtensionPlace) =>
+    named.find(keyOf(name, entry, place), markNow(entry));
 
   const sandbox = () => (settings.shared ? parts.sandbox : null);
 
-  const serverFor = (name: string, entry: McpServer, place: ExtensionPlace): ConnectedServer => {
-    const { key, workspacePath } = find(name, entry, place);
-    const found = running.get(key);
-    if (found) return found.server;
-    const server = new ConnectedServer(entry, {
-      ...parts,
-      name,
-      giver: 'operator',
-      loginHint: `a person logs in with: service mcp login ${name}`,
-      workspacePath: place.workspacePath,
-      sandbox: sandbox(),
-      logins: parts.mcpLogins,
-      times,
-    });
-    running.set(key, { name, identity: identityNow(entry), workspacePath, server });
-    return server;
-  };
+  const serverFor = (name: string, entry: McpServer, place: ExtensionPlace): ConnectedServer | null =>
+    named.serverFor(
+      keyOf(name, entry, place),
+      { name, mark: markNow(entry) },
+      () =>
+        new ConnectedServer(entry, {
+          ...parts,
+          name,
+          giver: 'operator',
+          loginHint: `a person logs in with: service mcp login ${name}`,
+          workspacePath: place.workspacePath,
+          sandbox: sandbox(),
+          logins: parts.mcpLogins,
+          times,
+        }),
+    );
 
   const madeOf = ({ name, entry, logins }: OwnMcpServer, { workspacePath }: ExtensionPlace) =>
     new ConnectedServer(entry, {
@@ -114,10 +113,9 @@ export function createMcp(
       sandbox: sandbox(),
     });
 
-  const pathOf = ({ entry }: OwnMcpServer, { workspacePath }: ExtensionPlace) =>
-    isLocal(entry) ? workspacePath : null;
+  const pathOf = ({ entry }: OwnMcpServer, place: ExtensionPlace) => pathFor(entry, place);
 
-  const identityNow = (entry: McpServer) => `${isLocal(entry) && settings.shared} ${identityOf(entry)}`;
+  const markNow = (entry: McpServer) => `${isLocal(entry) && settings.shared} ${identityOf(entry)}`;
 
   const allIn = (place: ExtensionPlace): NamedServer[] => {
     if (closed) return [];
@@ -125,8 +123,11 @@ export function createMcp(
       const server = own.serverFor(one, pathOf(one, place), () => madeOf(one, place));
       return server ? [{ name: one.name, server }] : [];
     });
-    const named = leftIn(place).map(([name, entry]) => ({ name, server: serverFor(name, entry, place) }));
-    return [...kept, ...named];
+    const fromSettings = leftIn(place).flatMap(([name, entry]) => {
+      const server = serverFor(name, entry, place);
+      return server ? [{ name, server }] : [];
+    });
+    return [...kept, ...fromSettings];
   };
 
   const used = async (place: ExtensionPlace): Promise<NamedServer[]> => {
@@ -137,17 +138,13 @@ export function createMcp(
 
   const runningIn = (place: ExtensionPlace): { name: string; server: ConnectedServer | null }[] => [
     ...usableIn(place).map((one) => ({ name: one.name, server: own.find(one, pathOf(one, place)) })),
-    ...leftIn(place).map(([name, entry]) => ({
-      name,
-      server: running.get(find(name, entry, place).key)?.server ?? null,
-    })),
+    ...leftIn(place).map(([name, entry]) => ({ name, server: find(name, entry, place) })),
   ];
 
   const stateOfOwn = (one: OwnMcpServer, place: ExtensionPlace): Pick<ExtensionState, 'state' | 'detail'> => {
     if (one.entry.disabled) return { state: 'disabled', detail: null };
     if (one.fault !== null) return { state: 'failed', detail: one.fault };
-    const found = own.find(one, pathOf(one, place))?.state;
-    return found ?? (own.hasRoom ? { state: 'idle', detail: null } : { state: 'failed', detail: full });
+    return own.find(one, pathOf(one, place))?.state ?? stateOfNone(own);
   };
 
   const connectOwn = async (one: OwnMcpServer, place: ExtensionPlace): Promise<ConnectedServer> => {
@@ -165,13 +162,13 @@ export function createMcp(
       const becameShared = next.shared && !settings.shared;
       settings = next;
       const wanted = new Map(entries());
-      const gone = [...running].filter(([key, { name, identity, server }]) => {
-        const entry = wanted.get(name);
-        if (!entry || identityNow(entry) !== identity) return running.delete(key);
+      const gone = named.end(({ facts, server }) => {
+        const entry = wanted.get(facts.name);
+        if (!entry || markNow(entry) !== facts.mark) return true;
         server.entry = entry;
         return false;
       });
-      await Promise.all([...gone.map(([, { server }]) => server.close()), becameShared && own.endAll()]);
+      await Promise.all([gone, becameShared && own.endAll()]);
     },
     async tools(place) {
       const servers = await used(place);
@@ -187,17 +184,17 @@ export function createMcp(
     states(place) {
       const kept = (place.ownMcpServers ?? []).map((one) => ({ name: one.name, ...stateOfOwn(one, place) }));
       const taken = new Set(kept.map(({ name }) => name));
-      const named = Object.entries(settings.config.mcp ?? {}).map(([name, entry]): ExtensionState => {
+      const fromSettings = Object.entries(settings.config.mcp ?? {}).map(([name, entry]): ExtensionState => {
         if (entry.disabled) return { name, state: 'disabled', detail: null };
-        const found = running.get(find(name, entry, place).key);
-        return { name, ...(found?.server.state ?? { state: 'idle', detail: null }) };
+        return { name, ...(find(name, entry, place)?.state ?? stateOfNone(named)) };
       });
-      return [...kept, ...named.filter(({ name }) => !taken.has(name))];
+      return [...kept, ...fromSettings.filter(({ name }) => !taken.has(name))];
     },
     async connect(name, place) {
       const entry = new Map(entries()).get(name);
       if (!entry || closed) return null;
       const server = serverFor(name, entry, place);
+      if (!server) throw new McpFailure(full);
       await server.use();
       return server;
     },
@@ -222,11 +219,19 @@ export function createMcp(
     },
     async close() {
       closed = true;
-      const all = [...running.values()];
-      running.clear();
-      await Promise.all([...all.map(({ server }) => server.close()), own.close()]);
+      await Promise.all([named.end(() => true), own.close()]);
     },
   };
+}
+
+/** The state of a server to which there is no connection. */
+function stateOfNone({ hasRoom }: { readonly hasRoom: boolean }): Pick<ExtensionState, 'state' | 'detail'> {
+  return hasRoom ? { state: 'idle', detail: null } : { state: 'failed', detail: full };
+}
+
+/** A remote server serves every workspace. */
+function pathFor(entry: McpServer, { workspacePath }: ExtensionPlace): string | null {
+  return isLocal(entry) ? workspacePath : null;
 }
 
 function isLocal({ type = 'stdio' }: McpServer): boolean {

@@ -373,6 +373,8 @@ export class ConnectedServer {
   async #drop(link: Link | null): Promise<void> {
     if (!link || link !== this.#link) return;
     this.#link = null;
+    // It may be large, and counts no more.
+    this.#listing = null;
     await link.close();
   }
 
@@ -380,6 +382,7 @@ export class ConnectedServer {
   #leave(link: Link): void {
     if (link !== this.#link) return;
     this.#link = null;
+    this.#listing = null;
     this.#left.add(link);
     void link.leave().finally(() => this.#left.delete(link));
   }

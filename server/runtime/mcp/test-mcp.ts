@@ -10,7 +10,7 @@ import type { McpServer } from '../../contract/config.ts';
 import type { ExtensionParts } from '../extension.ts';
 import { testExtensionParts } from '../test-extension.ts';
 import type { Tool, ToolContext, ToolOutput } from '../tools/tool.ts';
-import { createMcp, type Mcp, ownBounds } from './mcp.ts';
+import { connectionBounds, createMcp, type Mcp } from './mcp.ts';
 import { type ServerTimes, serverTimes } from './server.ts';
 
 const packages = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
@@ -45,13 +45,13 @@ export function testMcp(
   servers: Readonly<Record<string, McpServer>>,
   more: Partial<ExtensionParts> = {},
   times: Partial<ServerTimes> = {},
-  bounds: Partial<typeof ownBounds> = {},
+  bounds: Partial<typeof connectionBounds> = {},
 ): Mcp {
   const first = { config: { mcp: { ...servers } }, shared: false };
   const mcp = createMcp(
     testExtensionParts({ first, ...more }),
     { ...serverTimes, ...times },
-    { ...ownBounds, ...bounds },
+    { ...connectionBounds, ...bounds },
   );
   onTestFinished(() => mcp.close());
   return mcp;
