@@ -169,7 +169,6 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const accounts = createAccounts(records.users, options.registration);
   const logins = createLogins(records, createAccessTokens(signingKeys, clock), clock, log);
   const apiKeys = createApiKeys(records, clock, log);
-  const invitations = createInvitations({ ...options, clock });
   const processKeys = createProcessKeys(records.principals);
   const brake = createLoginBrake(
     records.counters,
@@ -178,6 +177,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   );
   const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
   const ownPasswords = createOwnPasswords(records.passwords, brake);
+  const invitations = createInvitations({ ...options, brake, clock });
   const resets = createPasswordResets({ records: records.passwords, brake, notices, clock, log });
   const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
   const onRegistered = async () => options.onRegistered?.(await records.users.count());

@@ -4,6 +4,7 @@ import type { InvitationAccept, InvitationCreate, InvitationCreated, Membership 
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
+import type { LoginBrake } from './login-brake.ts';
 import type { Mail, Mailer } from './notices.ts';
 import { hashOf, newInvitationToken } from './opaque-tokens.ts';
 import type { Principal } from './principal.ts';
@@ -16,6 +17,7 @@ export interface Invitations {
 
 interface InvitationOptions {
   readonly records: Pick<IdentityRecords, 'invitations' | 'keptRequests'>;
+  readonly brake: Pick<LoginBrake, 'letter'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly mailer?: Mailer | null | undefined;
@@ -26,13 +28,14 @@ interface InvitationOptions {
 const mostDays = 90;
 
 export function createInvitations(options: InvitationOptions): Invitations {
-  const { records, clock, log, mailer = null, publicUrl = null } = options;
+  const { records, brake, clock, log, mailer = null, publicUrl = null } = options;
 
   /** Where the letter does not go out, whoever invites has the link, and can give it on. */
-  async function sent(mail: Mail): Promise<boolean> {
+  async function sent(from: Principal, mail: Mail): Promise<boolean> {
+    if (!mailer || !(await brake.letter({ id: from.userId }, mail.to))) return false;
     try {
-      await mailer?.send(mail);
-      return mailer !== null;
+      await mailer.send(mail);
+      return true;
     } catch (error) {
       log.error({ err: error }, 'an invitation could not be sent by mail');
       return false;
@@ -51,7 +54,7 @@ export function createInvitations(options: InvitationOptions): Invitations {
       // A mail may take half a minute, and a request with an Idempotency-Key keeps others from writing until then.
       await records.keptRequests.commit();
       const link = linkTo(publicUrl, secret, invitation.email);
-      const gone = await sent({
+      const gone = await sent(principal, {
         to: invitation.email,
         subject: 'An invitation',
         text: letterText(publicUrl ?? 'this server', principal.email, organizationName, link),

@@ -14,6 +14,8 @@ export interface LoginBrake {
   guard(kind: 'password' | 'otp' | 'forgot_address' | 'reset_link', key: string): Promise<Guarded>;
   /** Whether one more may be, without a word to the caller. */
   quietly(kind: 'forgot_account', key: string): Promise<boolean>;
+  /** Whether a person may cause one more letter to an address, which may never have heard of this server. */
+  letter(from: Pick<Account, 'id'>, to: string): Promise<boolean>;
 }
 
 interface Account {
@@ -36,6 +38,8 @@ const windowSeconds = 15 * 60;
 /** How many times as much one address may try on all accounts, and all strangers on one account. */
 const manyTimes = 10;
 const linksAnHour = 3;
+/** To one address, whoever causes them, and by one person. */
+const [lettersToOne, lettersOfOne, daySeconds] = [5, 200, 24 * 3600];
 
 const free: LoginAttempt & Guarded = { takeBack: async () => undefined, forget: async () => undefined };
 
@@ -54,6 +58,10 @@ export function createLoginBrake(
   const pair = counter('login_pair', most);
   const perAddress = counter('login_address', most * manyTimes);
   const perAccount = counter('login_account', most * manyTimes);
+  const letters = {
+    to: counter('letters_to', lettersToOne, daySeconds),
+    of: counter('letters_of', lettersOfOne, daySeconds),
+  };
   const others = {
     password: counter('password', most),
     otp: counter('otp', most),
@@ -106,6 +114,8 @@ export function createLoginBrake(
       refuse(await others[kind].count(key));
       return { forget: () => others[kind].forget(key) };
     },
+    letter: async (from, to) =>
+      most === 0 || ((await letters.of.count(from.id)).allowed && (await letters.to.count(to)).allowed),
     quietly: async (kind, key) => most === 0 || (await others[kind].count(key)).allowed,
   };
 }

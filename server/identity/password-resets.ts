@@ -95,7 +95,7 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
       return shown(link);
     },
     async welcome(principal, { email }, send) {
-      const mailed = send && notices.canSend;
+      const mailed = send && notices.canSend && (await brake.letter({ id: principal.userId }, email));
       const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed });
       if (!link) throw new Error('the account is gone that was just made');
       if (!mailed) return shown(link);

@@ -381,6 +381,38 @@ describe.each(databases)('while a mail server takes its time, on %s,', (database
   });
 });
 
+test('an address is not filled with invitations and accounts: beyond five letters a day the link is shown instead', async () => {
+  const mailbox = await startMailbox();
+  const settings = {
+    smtpUrl: mailbox.url,
+    mailFrom: 'service@example.com',
+    publicUrl: 'https://service.example.com',
+  };
+  const mailing = await testApp({ settings });
+  try {
+    const owners = [await mailing.register('one'), await mailing.register('two')];
+    const sent: unknown[] = [];
+    for (let time = 0; time < 8; time += 1) {
+      const { token } = owners[time % 2] ?? expect.fail();
+      const { body: me } = await mailing.request('GET', '/api/v1/users/me', { token });
+      const target = `/api/v1/organizations/${me.memberships[0].organization_id}/invitations`;
+      const made = await mailing.request('POST', target, { token, body: { email: 'victim@example.com' } });
+      sent.push([made.status, made.body.sent, made.body.link !== null]);
+      await mailing.request('DELETE', `${target}/${made.body.invitation.id}`, { token });
+    }
+    expect(sent).toEqual([...Array(5).fill([201, true, false]), ...Array(3).fill([201, false, true])]);
+    const { token } = owners[0] ?? expect.fail();
+    const person = { email: 'victim@example.com', name: 'V' };
+    const made = await mailing.request('POST', '/api/v1/users', { token, body: person });
+    expect(made).toMatchObject({ status: 201, body: { password_link: { email: person.email } } });
+    await mailing.services.identity.settled();
+    expect(mailbox.mails.filter(({ to }) => to.includes(person.email))).toHaveLength(5);
+  } finally {
+    await mailing.close();
+    await mailbox.close();
+  }
+});
+
 /** A mailbox that takes connections and says nothing, until it is told to go on. */
 async function startSlowMailbox() {
   const mailbox = await startMailbox();
