@@ -69,7 +69,6 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'given-anew': ['contract'],
   'plan-steps': ['contract'],
   scopes: ['contract'],
-  scopes: ['contract'],
   scheduler: ['outbound', ...open],
   maintenance: ['store', 'server-settings', 'identity', 'knowledge', 'outbound', ...open],
   outbound: ['contract'],

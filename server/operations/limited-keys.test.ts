@@ -66,3 +66,21 @@ describe('the way in of the operator', () => {
     expect((await whoAmI(token)).status).toBe(200);
   });
 });
+
+test('a key that is bound to a workspace changes nothing of its person, and sees no other organization', async () => {
+  const other = await post('/api/v1/organizations', ada.token, { name: 'Another' });
+  expect(other.status).toBe(201);
+  const { organization_id, default_workspace_id } = (await whoAmI(ada.token)).body.memberships[0];
+  const { key } = await newKey(ada.token, { workspace_id: default_workspace_id });
+  const login = (await get('/api/v1/auth/logins', ada.token)).body.data[0].id;
+  for (const answer of [
+    await post('/api/v1/organizations', key, { name: 'Third' }),
+    await change('/api/v1/users/me', key, { name: 'Mallory' }),
+    await change('/api/v1/users/me/preferences', key, { theme: 'dark' }),
+    await remove(`/api/v1/auth/logins/${login}`, key),
+  ])
+    expect(coded(answer)).toEqual([403, 'role_required']);
+  const listed = (await get('/api/v1/organizations', key)).body.data;
+  expect(listed.map(({ id }: { id: string }) => id)).toEqual([organization_id]);
+  expect((await get('/api/v1/organizations', ada.token)).body.data).toHaveLength(2);
+});

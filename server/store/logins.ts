@@ -5,7 +5,7 @@ import { newId } from '../ids.ts';
 import { type AuditActor, homeOf, recordAudit } from './audit.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Origin, type Reach } from './reach.ts';
+import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 
@@ -34,7 +34,7 @@ export interface Logins {
   create(login: NewLogin): Promise<string>;
   /** The caller's own logins that are neither over nor ended, the newest first; `currentId` is the one that asks. */
   list(reach: Reach, currentId: string, query: PageQuery): Promise<Page<Login>>;
-  /** Ends a login of the caller's own. Throws `not_found`. */
+  /** Ends a login of the caller's own. Throws `role_required` or `not_found`. */
   revoke(reach: Reach, loginId: string): Promise<void>;
   /** Remembers that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
@@ -83,6 +83,7 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
       }),
     revoke: (reach, loginId) =>
       database.write(reach, async (sql) => {
+        requireWholeReach(reach);
         if (!(await openLogins(sql, reach, now()).where({ id: loginId }).first('id')))
           throw notFound('login');
         await endWhere(sql, { id: loginId }, { by: reach, at: now() });

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { OidcIdentity as ContractIdentity, User } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
-import type { Origin, Reach } from './reach.ts';
+import { type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
 import { toUser, type UserRow } from './user-row.ts';
@@ -48,7 +48,7 @@ export interface Oidc {
   link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
   /** The caller's own at an issuer, the newest first. */
   linked(reach: Reach, issuer: string): Promise<ContractIdentity[]>;
-  /** Ends all of the caller's own at an issuer. */
+  /** Ends all of the caller's own at an issuer. Throws `role_required`. */
   unlink(reach: Reach, issuer: string): Promise<void>;
   issueCode(code: OidcCode): Promise<void>;
   /** Uses a code up; null where there is none of this browser, or it has expired. */
@@ -134,6 +134,7 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
       }),
     unlink: (reach, issuer) =>
       database.write(reach, async (sql) => {
+        requireWholeReach(reach);
         const own = () => sql<IdentityRow>('oidc_identities').where({ user_id: reach.userId, issuer });
         const subjects = await own().forUpdate().pluck('subject');
         if (subjects.length === 0) return;

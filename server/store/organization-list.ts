@@ -36,7 +36,7 @@ export function listOwn(
       filters: {},
       columns: ['memberships.created_at', 'memberships.organization_id'],
       direction: 'asc',
-      parts: [ownOrganizations(sql, reach)],
+      parts: [ownOrganizations(sql, reach, reach.organizationIds)],
     } as const;
     const { data, next_cursor } = await readPage<OwnRow>(sql, cursors, listing, page);
     return { data: data.map(toOrganization), next_cursor };
@@ -66,10 +66,12 @@ export async function listAll(
   });
 }
 
-export function ownOrganizations(sql: Knex, { userId }: Reach) {
+/** `ids` are those that a key of theirs reaches, or one that they came into by now. */
+export function ownOrganizations(sql: Knex, { userId }: Reach, ids: readonly string[]) {
   const own = sql('memberships')
     .join('organizations', 'organizations.id', 'memberships.organization_id')
-    .where('memberships.user_id', userId);
+    .where('memberships.user_id', userId)
+    .whereIn('memberships.organization_id', [...ids]);
   return shown(own).select('memberships.organization_id');
 }
 

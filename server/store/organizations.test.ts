@@ -78,6 +78,31 @@ describeStores('Organizations', (store, engine) => {
     expect(slugs).toContain('same-name');
   });
 
+  it('are listed to a key that is bound to a workspace where it belongs to them, and it makes none and changes no account', async () => {
+    const owner = await newAccount(store(), 'Owner');
+    const { organization } = await store().organizations.create(owner, { name: 'Another' });
+    const whole = await reachOf(owner);
+    const [workspace] = whole.workspaces;
+    const bound = {
+      ...{ userId: owner.userId, memberships: [], organizationIds: [homeOf(owner)] },
+      ...{ workspaces: workspace ? [workspace] : [], workspaceId: workspace?.id },
+    };
+    const listed = async (reach: Reach) =>
+      (await store().organizations.list(reach, {})).data.map(({ id }) => id);
+    expect(await listed(whole)).toEqual([homeOf(owner), organization.id]);
+    expect(await listed(bound)).toEqual([homeOf(owner)]);
+    expect(await store().organizations.find(bound, organization.id)).toBeNull();
+    expect(
+      await refusals([
+        store().organizations.create(bound, { name: 'Third' }),
+        store().users.update(bound, { name: 'Mallory' }),
+        store().preferences.update(bound, { theme: 'dark' }),
+        store().logins.revoke(bound, 'log_none'),
+        store().oidc.unlink(bound, 'https://issuer.example'),
+      ]),
+    ).toEqual(Array(5).fill('role_required'));
+  });
+
   it('take an invitation once, by login or by registration, whoever is faster', async () => {
     const owner = await newAccount(store(), 'Owner');
     const person = await newAccount(store(), 'Guest');

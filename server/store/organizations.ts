@@ -12,7 +12,7 @@ import { listAll, listOwn, type OwnRow, ownOrganizations, toOrganization } from 
 import { organizationSettings, settingsText } from './organization-settings.ts';
 import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Reach, requireRole } from './reach.ts';
+import { notFound, type Reach, requireRole, requireWholeReach } from './reach.ts';
 
 export interface TaggedOrganization {
   readonly organization: Organization;
@@ -22,7 +22,7 @@ export interface TaggedOrganization {
 export interface Organizations {
   /** Those that the caller belongs to, the oldest membership first; `all` of them for the operator. Throws `role_required`. */
   list(reach: Reach, query: PageQuery & { readonly all?: boolean }): Promise<Page<Organization>>;
-  /** The caller becomes its owner. Throws `slug_taken` or `organization_limit`. */
+  /** The caller becomes its owner. Throws `role_required`, `slug_taken` or `organization_limit`. */
   create(reach: Reach, input: OrganizationCreate): Promise<TaggedOrganization>;
   find(reach: Reach, id: string): Promise<TaggedOrganization | null>;
   /** A merge patch. Throws `not_found`, `precondition_failed` or `slug_taken`. */
@@ -229,6 +229,7 @@ async function createOrganization(
   { settings = {}, ...given }: OrganizationCreate,
   now: number,
 ): Promise<TaggedOrganization> {
+  requireWholeReach(reach);
   await refuseTooMany(sql, reach);
   const made = { ...given, ownerId: reach.userId, settings: settingsText('{}', settings) };
   const id = await insertOrganization(sql, made, now);
@@ -287,7 +288,7 @@ async function contentsOf(sql: Knex.Transaction, organizationId: string): Promis
 }
 
 async function findOwn(sql: Knex, reach: Reach, id: string): Promise<OwnRow | undefined> {
-  return ownOrganizations(sql, reach).where('memberships.organization_id', id).first();
+  return ownOrganizations(sql, reach, [id]).first();
 }
 
 async function requireOwn(sql: Knex, reach: Reach, id: string): Promise<OwnRow> {

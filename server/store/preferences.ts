@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { Preferences, PreferencesUpdate } from '../contract/api.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import type { StoreParts } from './parts.ts';
-import type { Reach } from './reach.ts';
+import { type Reach, requireWholeReach } from './reach.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 export interface TaggedPreferences {
@@ -14,7 +14,7 @@ export interface TaggedPreferences {
 /** The caller's own. */
 export interface PreferenceStore {
   find(reach: Reach): Promise<TaggedPreferences>;
-  /** A merge patch. Throws `precondition_failed`. */
+  /** A merge patch. Throws `role_required` or `precondition_failed`. */
   update(reach: Reach, patch: PreferencesUpdate, ifMatch?: string | undefined): Promise<TaggedPreferences>;
 }
 
@@ -41,6 +41,7 @@ export function preferenceRepository({ database, clock }: StoreParts): Preferenc
     find: (reach) => database.read(reach, async (sql) => tagged(await read(sql, reach.userId))),
     update: (reach, patch, ifMatch) =>
       database.write(reach, async (sql) => {
+        requireWholeReach(reach);
         // The row of the person, since there may be none here to lock.
         await sql('users').where({ id: reach.userId }).forUpdate().first('id');
         const row = await read(sql, reach.userId);

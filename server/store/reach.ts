@@ -125,6 +125,15 @@ export function requireRole(reach: Reach, place: Place): void {
   );
 }
 
+/** Refuses what is their person's alone to a key that is bound to a workspace: it reaches that, and no account. */
+export function requireWholeReach({ workspaceId }: Pick<Reach, 'workspaceId'>): void {
+  if (workspaceId === undefined) return;
+  throw new Problem(
+    'role_required',
+    'This API key is bound to a workspace, and reaches nothing of its person besides; log in, or use a key that is not bound.',
+  );
+}
+
 /** The same answer for what does not exist and for what belongs to someone else. */
 export function notFound(noun: string): Problem {
   return new Problem('not_found', `There is no such ${noun}, or it is not yours.`);

@@ -8,7 +8,7 @@ import { etagOf, requireMatch } from './etag.ts';
 import { consumeInvitation, type InvitationToken, joinOrganization } from './invitations.ts';
 import { insertOrganization } from './organizations.ts';
 import type { StoreParts } from './parts.ts';
-import { notFound, type Origin, type Reach } from './reach.ts';
+import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { insertUser, type NewUser, nameKey, toUser, type UserRow, userRow } from './user-row.ts';
 
 export interface NewAccount extends NewUser {
@@ -38,7 +38,7 @@ export interface Users {
   findForLogin(email: string): Promise<{ readonly user: User; readonly passwordHash: string } | null>;
   /** The caller's own account. */
   find(reach: Reach): Promise<TaggedUser | null>;
-  /** Changes the caller's own account. Throws `precondition_failed`. */
+  /** Changes the caller's own account. Throws `role_required` or `precondition_failed`. */
   update(reach: Reach, patch: MeUpdate, ifMatch?: string | undefined): Promise<TaggedUser>;
   count(): Promise<number>;
   /** Whether somebody runs this installation. */
@@ -142,6 +142,7 @@ async function updateUser(
   ifMatch: string | undefined,
   now: number,
 ): Promise<TaggedUser> {
+  requireWholeReach(reach);
   const { userId } = reach;
   const row = await sql<UserRow>('users').where({ id: userId }).forUpdate().first();
   if (!row) throw notFound('account');
