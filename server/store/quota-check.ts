@@ -142,7 +142,7 @@ function stateOf(uses: readonly QuotaUse[], isReached: (use: QuotaUse) => boolea
   const warnings = uses
     .filter(({ soft, used }) => soft !== null && used > soft)
     .map((use) => ({
-      about: [use.subject_id, use.organization_id, use.resource, use.window].join(' '),
+      about: [use.subject_id, use.organization_id, use.resource, use.window, use.soft].join(' '),
       message: warningOf(use),
     }));
   return { exceeded: reached.at(-1) ?? null, warnings };

@@ -22,23 +22,34 @@ const prefixes: Readonly<Record<Quota['subject_type'], string>> = {
   api_key: 'key_',
 };
 
-/** The organization in which the use of the subject counts; null for everywhere. Throws `not_found` or `role_required`. */
-export async function scopeOf(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject): Promise<string | null> {
+/** Which of a subject's quotas is meant: what its organization sets is one, what the operator sets another. */
+export interface QuotaScope {
+  /** The organization whose admins set it; empty for the operator's, which binds admins too and is not theirs to lift. */
+  readonly scope: string;
+  /** The organization in which the use of the subject counts; null for everywhere. */
+  readonly organizationId: string | null;
+}
+
+/** Throws `not_found` or `role_required`. */
+export async function scopeOf(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject): Promise<QuotaScope> {
   const places = await placesOf(sql, subject);
   const named = places?.filter(
     ({ organization_id }) => (subject.organizationId ?? organization_id) === organization_id,
   );
   if (!places || !named) throw notFound('subject');
-  if (!admin.operator) return scopeOfAdmin(admin, named);
+  if (!admin.operator) return organizationScope(ofAdmin(admin, named));
   // People and their keys are in several organizations, or in none: the operator means them wherever they are.
   const everywhere = subject.type === 'user' || subject.type === 'api_key';
-  if (everywhere && subject.organizationId === undefined) return null;
+  if (everywhere && subject.organizationId === undefined) return { scope: '', organizationId: null };
   const [place] = named;
   if (!place) throw notFound('subject');
-  return place.organization_id;
+  if (subject.organizationId !== undefined) return organizationScope(place.organization_id);
+  return { scope: '', organizationId: place.organization_id };
 }
 
-function scopeOfAdmin(admin: QuotaAdmin, places: readonly Place[]): string {
+const organizationScope = (id: string): QuotaScope => ({ scope: id, organizationId: id });
+
+function ofAdmin(admin: QuotaAdmin, places: readonly Place[]): string {
   const within = places.filter((place) => roleIn(admin, place) !== null);
   const allowed = within.filter((place) => covers(roleIn(admin, place) ?? 'viewer', admin.needs ?? 'admin'));
   const [place, another] = allowed.length > 0 ? allowed : within;
@@ -71,7 +82,8 @@ async function placesOf(sql: Knex, { type, id }: QuotaSubject): Promise<readonly
   const row = await sql<{ id: string; organization_id: string }>(table)
     .where({ id })
     .first('organization_id');
-  return row ? [{ organization_id: row.organization_id, workspace_id: type === 'group' ? null : id }] : null;
+  // A role in the workspace alone is none in the organization, which is who pays.
+  return row ? [{ organization_id: row.organization_id, workspace_id: null }] : null;
 }
 
 async function isThere(sql: Knex, table: string, id: string): Promise<boolean> {

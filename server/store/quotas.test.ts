@@ -236,6 +236,48 @@ describeStores('Quotas', (store, engine) => {
       });
     });
 
+    it('by the operator for an organization, a workspace and a group, whose admins neither see nor lift it', async () => {
+      const [ada, operator] = [await owner(), { ...(await owner()), operator: true }];
+      const [company = ''] = ada.organizationIds;
+      const [workspace] = ada.workspaces;
+      const missing = { code: 'not_found' };
+      for (const subject of [
+        { type: 'organization' as const, id: company },
+        { type: 'workspace' as const, id: workspace?.id ?? expect.fail() },
+      ]) {
+        const { quota } = await store().quotas.put(operator, subject, { concurrent_runs: { hard: 1 } });
+        expect(quota).toMatchObject({ organization_id: company, use: [{ used: 0 }] });
+        await expect(store().quotas.delete(ada, subject)).rejects.toMatchObject(missing);
+        await expect(store().quotas.find(ada, subject)).rejects.toMatchObject(missing);
+        await store().quotas.put(ada, subject, { concurrent_runs: { hard: 1000 } });
+        const run = await beginRun(store(), ada);
+        await expect(beginRun(store(), ada)).rejects.toMatchObject({ quota: { used: 1, hard: 1 } });
+        expect((await store().quotas.effective(ada, null)).map(({ hard }) => hard)).toEqual([1, 1000]);
+        await endRun(store(), run);
+        await store().quotas.delete(operator, subject);
+        const theirs = { ...subject, organizationId: company };
+        await expect(store().quotas.find(operator, theirs)).resolves.toBeDefined();
+        await store().quotas.delete(ada, subject);
+      }
+    });
+
+    it('for a workspace by nobody who is admin of that alone', async () => {
+      const [ada, bob] = [await owner(), await owner()];
+      const [workspace] = ada.workspaces;
+      const memberships = ada.memberships.map((one) => ({ ...one, role: 'member' as const }));
+      const admin = {
+        ...bothOf(bob, {
+          ...ada,
+          memberships,
+          workspaces: ada.workspaces.map((one) => ({ ...one, role: 'admin' as const })),
+        }),
+        ...{ operator: false, needs: 'admin' as const, userId: bob.userId },
+      };
+      const subject = { type: 'workspace' as const, id: workspace?.id ?? expect.fail() };
+      const refused = store().quotas.put(admin, subject, { jobs: { hard: 1 } });
+      await expect(refused).rejects.toMatchObject({ code: 'role_required' });
+    });
+
     it('in place of what was set before, by who has read that, and recorded', async () => {
       const admin = await owner();
       const first = await limit(admin, { requests: { day: { hard: 1 } } });

@@ -6,7 +6,7 @@ import { etagOf, requireMatch, requireTag } from './etag.ts';
 import type { StoreParts } from './parts.ts';
 import { quotaStateBefore, refuseExceeded } from './quota-check.ts';
 import type { QuotaRow } from './quota-rows.ts';
-import { type QuotaAdmin, type QuotaSubject, scopeOf } from './quota-subjects.ts';
+import { type QuotaAdmin, type QuotaScope, type QuotaSubject, scopeOf } from './quota-subjects.ts';
 import { usesOf } from './quota-use.ts';
 import { notFound, type Reach } from './reach.ts';
 import { timestamp } from './timestamps.ts';
@@ -97,7 +97,7 @@ async function boundBy(sql: Knex, reach: Reach, apiKeyId: string | null): Promis
 
 /** Held against other writers where it is to change. */
 async function require(sql: Knex, admin: QuotaAdmin, subject: QuotaSubject, lock = false): Promise<QuotaRow> {
-  const scope = (await scopeOf(sql, admin, subject)) ?? '';
+  const { scope } = await scopeOf(sql, admin, subject);
   const query = sql<QuotaRow>('quotas').where({ subject_id: subject.id, scope });
   const row = await (lock ? query.forUpdate() : query).first();
   if (!row) throw notFound('quota');
@@ -136,12 +136,17 @@ async function save(
   return row;
 }
 
-function newRow({ type, id }: QuotaSubject, scope: string | null, limits: string, now: number): QuotaRow {
+function newRow(
+  { type, id }: QuotaSubject,
+  { scope, organizationId }: QuotaScope,
+  limits: string,
+  now: number,
+): QuotaRow {
   return {
     subject_id: id,
-    scope: scope ?? '',
+    scope,
     subject_type: type,
-    organization_id: scope,
+    organization_id: organizationId,
     user_id: type === 'user' ? id : null,
     group_id: type === 'group' ? id : null,
     workspace_id: type === 'workspace' ? id : null,
