@@ -30,7 +30,10 @@ test('a key acts for its maker, with its own scopes', async () => {
     credential: 'api_key',
     credentialId: api_key.id,
     scopes: new Set(['query', 'keys:read']),
-    key: { ipAllow: [], permissionRules: [], rateLimit: null, secretNumber: 1, oldestSecret: 1 },
+    key: {
+      ...{ ipAllow: [], permissionRules: [], rateLimit: null, hasEnd: false, hasQuota: false },
+      ...{ secretNumber: 1, oldestSecret: 1 },
+    },
   });
 });
 

@@ -102,7 +102,7 @@ export function createApiKeys(
   };
 }
 
-/** What is bound to a workspace, an address, rules or a rate could get rid of that through another key. */
+/** What is bound to a workspace, an address, rules, a rate, a quota or a time could get rid of that through another key. */
 function refuseRestricted(principal: Principal): void {
   if (!isRestricted(principal)) return;
   throw new Problem(

@@ -9,7 +9,10 @@ const membership = (role: 'owner' | 'admin' | 'member' | 'viewer', organizationI
   role,
   defaultWorkspaceId: `ws_${organizationId}`,
 });
-const key = { ipAllow: [], permissionRules: [], rateLimit: null, secretNumber: 2, oldestSecret: 2 };
+const key = {
+  ...{ ipAllow: [], permissionRules: [], rateLimit: null, hasEnd: false, hasQuota: false },
+  ...{ secretNumber: 2, oldestSecret: 2 },
+};
 const origin = { requestId: 'req', address: '192.0.2.7', credential: null };
 const workspace = (role: 'admin' | 'member' | 'viewer', organizationId = 'org_1') => ({
   id: 'ws_2',

@@ -40,6 +40,8 @@ export interface KeyLimits {
   readonly ipAllow: readonly string[];
   readonly permissionRules: readonly PermissionRule[];
   readonly rateLimit: number | null;
+  readonly hasEnd: boolean;
+  readonly hasQuota: boolean;
   readonly secretNumber: number;
   /** Secrets with a lower number are not good any more. */
   readonly oldestSecret: number;
@@ -64,8 +66,9 @@ export function toPrincipal(
 
 /** The principal of a key. One that is bound to a workspace reaches that alone, and runs no installation. */
 export function principalOfKey({ apiKey, ...owner }: ApiKeyOwner): Principal {
-  const { id, scopes, workspace, ipAllow, permissionRules, rateLimit, secretNumber, oldestSecret } = apiKey;
-  const key = { ipAllow, permissionRules, rateLimit, secretNumber, oldestSecret };
+  const { id, scopes, workspace, ...limits } = apiKey;
+  const { ipAllow, permissionRules, rateLimit, hasEnd, hasQuota, secretNumber, oldestSecret } = limits;
+  const key = { ipAllow, permissionRules, rateLimit, hasEnd, hasQuota, secretNumber, oldestSecret };
   const whole = { ...toPrincipal(owner, { kind: 'api_key', id, scopes }), key };
   if (!workspace) return whole;
   const { id: workspaceId, organizationId } = workspace;
@@ -84,8 +87,10 @@ export function principalOfKey({ apiKey, ...owner }: ApiKeyOwner): Principal {
 /** Whether something narrows the key besides its scopes. */
 export function isRestricted({ key, workspaceId }: Principal): boolean {
   if (!key) return false;
-  const { ipAllow, permissionRules, rateLimit } = key;
-  return workspaceId !== undefined || ipAllow.length > 0 || permissionRules.length > 0 || rateLimit !== null;
+  const { ipAllow, permissionRules, rateLimit, hasEnd, hasQuota } = key;
+  const lists = [ipAllow, permissionRules];
+  const others = [workspaceId !== undefined, rateLimit !== null, hasEnd, hasQuota];
+  return lists.some(({ length }) => length > 0) || others.includes(true);
 }
 
 /** Whether nothing keeps the credential from all that its person may do. */

@@ -136,6 +136,8 @@ export interface ApiKeyOwner extends CredentialOwner {
     readonly ipAllow: readonly string[];
     readonly permissionRules: readonly PermissionRule[];
     readonly rateLimit: number | null;
+    readonly hasEnd: boolean;
+    readonly hasQuota: boolean;
     /** Secrets with a lower number are not good any more. */
     readonly oldestSecret: number;
     /** The number of the secret that was given, and of the newest where none was. */

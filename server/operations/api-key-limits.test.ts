@@ -142,11 +142,13 @@ test('a limited key makes no other key, and changes, renews and ends none', asyn
     { ip_allow: here },
     { permission_rules: [{ tool: 'bash', decision: 'deny' }] },
     { rate_limit: 1000 },
+    { expires_at: new Date(now.getTime() + 3_600_000).toISOString() },
   ]) {
     const { key, path } = await newKey(limit);
     for (const answer of [
       await post(keys, key, { name: 'wider' }),
       await change(path, { ip_allow: [], permission_rules: [], rate_limit: null }, key),
+      await change(path, { expires_at: null }, key),
       await change(wide.path, { name: 'x' }, key),
       await post(`${wide.path}/rotate`, key),
       await app.request('DELETE', wide.path, { token: key }),

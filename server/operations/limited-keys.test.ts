@@ -7,6 +7,7 @@ let ada: Account;
 
 const keys = '/api/v1/auth/api-keys';
 const here = ['127.0.0.0/8', '::1'];
+const later = new Date(Date.now() + 86_400_000).toISOString();
 
 beforeAll(async () => {
   app = await testApp();
@@ -33,7 +34,12 @@ describe('a key of the operator that is limited', () => {
   test('makes no link to the password of the operator, with which it would do what they may', async () => {
     const { email: operator } = (await whoAmI(app.operatorKey)).body;
     const link = (token: string, email: string) => post('/api/v1/auth/password/links', token, { email });
-    for (const limit of [{ scopes: ['users:write'] }, { ip_allow: here }, { rate_limit: 1000 }]) {
+    for (const limit of [
+      { scopes: ['users:write'] },
+      { ip_allow: here },
+      { rate_limit: 1000 },
+      { expires_at: later },
+    ]) {
       const { key } = await newKey(app.operatorKey, limit);
       expect(coded(await link(key, operator))).toEqual([403, 'login_required']);
       expect(coded(await link(key, operator.toUpperCase()))).toEqual([403, 'login_required']);
@@ -83,4 +89,17 @@ test('a key that is bound to a workspace changes nothing of its person, and sees
   const listed = (await get('/api/v1/organizations', key)).body.data;
   expect(listed.map(({ id }: { id: string }) => id)).toEqual([organization_id]);
   expect((await get('/api/v1/organizations', ada.token)).body.data).toHaveLength(2);
+});
+
+test('a key with a quota makes none without, from the next request on, and for as long as it has one', async () => {
+  const { token } = await app.register('quota');
+  const { key, path } = await newKey(token);
+  const id = path.slice(keys.length + 1);
+  expect((await post(keys, key, { name: 'before' })).status).toBe(201);
+  const quota = { token, body: { limits: { requests: { day: { hard: 1000 } } } } };
+  expect((await app.request('PUT', `/api/v1/quotas/api_key/${id}`, quota)).status).toBe(200);
+  expect(coded(await post(keys, key, { name: 'wider' }))).toEqual([403, 'login_required']);
+  expect((await post(`${path}/rotate`, key, { grace_seconds: 60 })).status).toBe(201);
+  expect((await remove(`/api/v1/quotas/api_key/${id}`, token)).status).toBe(204);
+  expect((await post(keys, key, { name: 'after' })).status).toBe(201);
 });

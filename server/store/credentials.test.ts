@@ -169,6 +169,29 @@ describeStores('API keys', (store, engine) => {
     expect(await store().principals.byApiKeyHash(key.hash, engine.clock.now())).toBeNull();
   });
 
+  it('tell whether they end, and whether they have a quota', async () => {
+    const reach = { ...(await newAccount(store())), operator: false, needs: 'admin' as const };
+    const [plain, ending] = [newKey(), { ...newKey(), expires_at: '2030-01-01T00:00:00Z' }];
+    const [{ apiKey }] = [
+      await store().apiKeys.create(reach, plain),
+      await store().apiKeys.create(reach, ending),
+    ];
+    const limits = async ({ hash }: { hash: string }) => {
+      const found = await store().principals.byApiKeyHash(hash, engine.clock.now());
+      return [found?.apiKey.hasEnd, found?.apiKey.hasQuota];
+    };
+    expect([await limits(plain), await limits(ending)]).toEqual([
+      [false, false],
+      [true, false],
+    ]);
+    const subject = { type: 'api_key', id: apiKey.id } as const;
+    await (await engine.open()).quotas.put(reach, subject, { requests: { day: { hard: 9 } } });
+    expect([await limits(plain), await limits(ending)]).toEqual([
+      [false, true],
+      [true, false],
+    ]);
+  });
+
   it('of an operator leave one that does all they may, however many are ended with keys at once', async () => {
     const reach = await newAccount(store());
     await engine.sql()('users').where({ id: reach.userId }).update({ operator: true });

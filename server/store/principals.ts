@@ -42,6 +42,10 @@ export interface ApiKeyOwner extends CredentialOwner {
     readonly ipAllow: readonly string[];
     readonly permissionRules: readonly PermissionRule[];
     readonly rateLimit: number | null;
+    /** Whether there is a moment from which on it is not good any more. */
+    readonly hasEnd: boolean;
+    /** Whether somebody has set a quota of the key. */
+    readonly hasQuota: boolean;
     /** Secrets with a lower number are not good any more. */
     readonly oldestSecret: number;
     /** The number of the secret that was given, and of the newest where none was. */
@@ -100,6 +104,7 @@ interface ApiKeyColumns {
   key_ip_allow: string;
   key_permission_rules: string;
   key_rate_limit: number | null;
+  key_has_quota: boolean;
   key_hash: string;
   key_secret_number: number;
   key_old_expires_at: number | null;
@@ -191,6 +196,7 @@ async function keyOwner(
     key_ip_allow: 'api_keys.ip_allow',
     key_permission_rules: 'api_keys.permission_rules',
     key_rate_limit: 'api_keys.rate_limit',
+    key_has_quota: sql.raw('exists (select 1 from quotas where quotas.api_key_id = api_keys.id)'),
     key_hash: 'api_keys.hash',
     key_secret_number: 'api_keys.secret_number',
     key_old_expires_at: 'api_keys.old_hash_expires_at',
@@ -327,6 +333,8 @@ function toApiKey(row: ApiKeyColumns, now: Date, hash = row.key_hash): ApiKeyOwn
     expired: row.key_expires_at !== null && row.key_expires_at <= now.getTime(),
     workspace: workspaceId === null ? null : { id: workspaceId, organizationId: row.key_organization_id },
     rateLimit: row.key_rate_limit,
+    hasEnd: row.key_expires_at !== null,
+    hasQuota: Boolean(row.key_has_quota),
     oldestSecret: oldIsGood(row, now) ? newest - 1 : newest,
     secretNumber: hash === row.key_hash ? newest : newest - 1,
     lastUsedAt: row.key_last_used_at === null ? null : new Date(row.key_last_used_at),
