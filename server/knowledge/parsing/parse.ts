@@ -1,6 +1,6 @@
 /** Which parser reads a file: told by its bytes; its name only tells kinds of text from each other. */
 import { isUtf8 } from 'node:buffer';
-import { readAs, readAsClaimed } from '../../text-encoding.ts';
+import { isLegible, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { openArchive } from './archive.ts';
 import { parseCsv } from './csv.ts';
 import { parseHtml } from './html.ts';
@@ -68,7 +68,8 @@ function decoded(bytes: Uint8Array, { name, charset }: DocumentClaims): string {
   if (claimed?.encoding.startsWith('utf-16')) return claimed.text;
   if (bytes.subarray(0, 65_536).includes(0)) throw noText();
   const isUnicode = isUtf8(bytes);
-  const { text } = claimed ?? readAs(isUnicode ? 'utf-8' : 'windows-1252', bytes);
+  const unicode = readAs('utf-8', bytes);
+  const { text } = claimed ?? (isLegible(unicode, bytes) ? unicode : readAs('windows-1252', bytes));
   // In encodings of old programs any byte is a letter, so that what is no text has to be told by its control characters.
   if (!isUnicode && controlsIn(text.slice(0, 65_536)) > 0.01) throw noText();
   return text;

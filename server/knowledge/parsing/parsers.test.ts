@@ -105,6 +105,16 @@ test('source code is cut at its definitions, and keeps its lines', async () => {
   ]);
 });
 
+test('a text in UTF-8 with a broken byte in it stays in UTF-8', async () => {
+  const bytes = Buffer.concat([
+    Buffer.from('Привет, Café – naïve\n'),
+    Buffer.from([0xe9]),
+    Buffer.from(' übrig\n'),
+  ]);
+  const { document } = await read(bytes, 'broken.txt');
+  expect(document.text).toBe('Привет, Café – naïve\n\ufffd übrig\n');
+});
+
 test('text of old programs and with other line ends is read as what people see', async () => {
   const { document } = await read(Buffer.from('Caf\xe9\r\nna\xefve\r', 'latin1'), 'old.txt');
   expect(document.text).toBe('Café\nnaïve\n');
