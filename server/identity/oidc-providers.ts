@@ -175,10 +175,15 @@ async function prove(
   return {
     issuer,
     subject: proved.sub,
-    email: textOf(claims.email, 254),
+    email: emailOf(claims.email),
     emailVerified: claims.email_verified === true,
     name: textOf(claims.name, 200),
   };
+}
+
+/** Nothing is cut out of it, which would make another address of it. */
+function emailOf(claim: unknown): string | null {
+  return typeof claim === 'string' && claim !== '' && claim.length <= 254 ? claim : null;
 }
 
 /** What a provider says of a person is input, as what that person types. */

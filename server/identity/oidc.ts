@@ -149,10 +149,15 @@ export function createOidcLogins({
 
 /** Null where the provider does not vouch for enough to make an account of. */
 async function accountFor(provider: OidcProvider, { email, emailVerified, name }: OidcPerson) {
-  if (provider.registration !== 'open' || email === null || !/^[^\s@]+@[^\s@]+$/.test(email)) return null;
+  if (provider.registration !== 'open' || email === null || !isAddress(email)) return null;
   if (!emailVerified && !provider.trustEmail) return null;
   // Nobody logs in with it; the person can set one by mail.
   return { ...(await newAccount(email, newPassword(), name ?? undefined)), addressProved: true };
+}
+
+/** As the contract has it for everybody else: ASCII, so that no letter passes for another. */
+function isAddress(email: string): boolean {
+  return /^[!-?A-~]+@[!-?A-~]+$/.test(email);
 }
 
 function refusal(code: Refusal): string {

@@ -280,6 +280,9 @@ describe('who gets an account', () => {
     ['has one that the provider has not verified', { email_verified: false }],
     ['has one of which the provider says nothing', { email_verified: undefined }],
     ['has one that is none', { email: 'nowhere' }],
+    ['has one with a letter of another script', { email: 'gr\u0430ce@corp.example' }],
+    ['has one with a letter that becomes another in lower case', { email: 'hi\u212A@corp.example' }],
+    ['has one with a character that nobody sees', { email: 'ada\u200b@corp.example' }],
   ])('not who %s', async (_, change) => {
     const person = { ...grace, sub: `no-${JSON.stringify(change)}`, email: 'fresh@corp.example', ...change };
     expect(await errorOf(person)).toBe('/device#login_error=registration_refused');
