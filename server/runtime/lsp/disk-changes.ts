@@ -1,7 +1,8 @@
 /** Sees what has changed on disk since it last looked: commands change files without telling anybody. */
-import { type Dirent, statSync } from 'node:fs';
+import type { Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { statsInPlace } from '../tools/read-in-place.ts';
 import { isOfType } from './file-types.ts';
 
 /** A change, in the numbers of the protocol: 1 created, 2 changed, 3 deleted. */
@@ -54,7 +55,7 @@ async function look(
       if (entry.isDirectory()) {
         if (!entry.name.startsWith('.') && !passedOver.has(entry.name)) queue.push(path);
       } else if (entry.isFile() && concerned(path)) {
-        const stats = statSync(path, { throwIfNoEntry: false });
+        const stats = statsInPlace(path);
         if (stats) found.set(path, `${stats.mtimeMs} ${stats.size} ${stats.ino}`);
         if (found.size > mostFiles) return null;
       }

@@ -6,6 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { detectSandbox } from '../processes/sandbox.ts';
+import { unreachableFile } from '../tools/test-workspace.ts';
 import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
 
 const sandbox = await detectSandbox();
@@ -63,6 +64,12 @@ test.each([
   const bench = smallBench(mode);
   expect(await bench.note('a.x', 'wrong\n')).toContain(said);
   await until(() => pidsOf(bench).every((pid) => !isAlive(pid)));
+});
+
+test('a file of the project that can be listed but not reached is passed over, and edits are judged', async () => {
+  const bench = smallBench('good');
+  unreachableFile(bench.workspace.path, 'b.x', 'wrong\n');
+  expect(await bench.note('a.x', 'wrong\n')).toContain('a.x has 1 error');
 });
 
 test('a line that is no message does no harm', async () => {

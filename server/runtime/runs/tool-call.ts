@@ -7,15 +7,10 @@ import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
 import { hiddenFrom, noteOfChange, permit } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
-import {
-  type FileMemory,
-  type Tool,
-  type ToolContext,
-  ToolInputError,
-  type ToolOutput,
-} from '../tools/tool.ts';
+import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { type CallStart, callStart } from './call-start.ts';
+import { noteAfterChange, noticedFiles } from './file-notices.ts';
 import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
@@ -255,27 +250,6 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
       },
     },
   };
-}
-
-/** Extensions are told what is read, so that a language server is ready by the time of the first edit. */
-function noticedFiles({ files, extensions, extensionPlace }: RunScope): FileMemory {
-  return {
-    ...files,
-    remember(path, version) {
-      files.remember(path, version);
-      for (const extension of extensions) extension.noticeRead?.(path, extensionPlace());
-    },
-  };
-}
-
-async function noteAfterChange(
-  { extensions, extensionPlace, signal }: RunScope,
-  path: string,
-): Promise<string> {
-  const notes = await Promise.all(
-    extensions.map((extension) => extension.noteAfterChange?.(path, extensionPlace(), signal)),
-  );
-  return notes.filter(Boolean).join('\n\n');
 }
 
 const notMade = refusal('The call was not made: the run was interrupted before.');

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { findExecutable } from '../processes/executable.ts';
 import { detectSandbox, type Sandbox } from '../processes/sandbox.ts';
 import { grepTool } from './grep.ts';
-import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
+import { callTool, SECRET, type TestWorkspace, testWorkspace, unreachableFile } from './test-workspace.ts';
 
 const rg = findExecutable('rg');
 const detected = await detectSandbox();
@@ -59,6 +59,17 @@ describe.each(variants)('$name', ({ name, missing, ripgrepPath, sandbox }) => {
     expect((await grep(workspace, { pattern: 'needle', include: '*.log' })).content).toBe(
       'No matches found.',
     );
+  });
+
+  when(asked('a file that can be listed but not reached is passed over'), async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.ts', 'needle');
+    unreachableFile(workspace.path, 'b.ts', 'needle');
+    expect(await grep(workspace, { pattern: 'needle' })).toEqual({
+      content: 'a.ts:1: needle',
+      is_error: false,
+      metadata: { matches: 1, truncated: false },
+    });
   });
 
   when(asked('path and include narrow the search'), async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { globTool } from './glob.ts';
 import { lsTool } from './ls.ts';
-import { callTool, type TestWorkspace, testWorkspace } from './test-workspace.ts';
+import { callTool, type TestWorkspace, testWorkspace, unreachableFile } from './test-workspace.ts';
 
 const rules = { requireSandbox: false };
 const strict = { requireSandbox: true };
@@ -128,6 +128,14 @@ describe('ls', () => {
 
 describe('glob', () => {
   const glob = globTool(rules);
+
+  test('passes over a file that can be listed but not reached', async () => {
+    const workspace = testWorkspace();
+    workspace.file('a.ts', '');
+    unreachableFile(workspace.path, 'b.ts', '');
+    const found = await callTool(glob, { pattern: '**/*.ts' }, workspace.context());
+    expect(found).toMatchObject({ content: 'a.ts', is_error: false });
+  });
 
   test('takes a whole path, one that goes up, and a folder that is left out', async () => {
     const workspace = testWorkspace();

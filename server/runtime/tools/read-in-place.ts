@@ -1,5 +1,14 @@
 // Reads files and folders where they were found, for threads that walk while commands may exchange them for links.
-import { closeSync, constants, fstatSync, openSync, readFileSync, readlinkSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+} from 'node:fs';
 
 const ON_LINUX = process.platform === 'linux';
 
@@ -30,4 +39,13 @@ export function readSmallFile(path: string, maxBytes: number): string | null {
     const stats = fstatSync(descriptor);
     return stats.isFile() && stats.size <= maxBytes ? readFileSync(descriptor, 'utf8') : null;
   });
+}
+
+/** What lies at the path; null where nothing does, or nothing for us to see, as in a folder that we may only list. */
+export function statsInPlace(path: string): Stats | null {
+  try {
+    return lstatSync(path);
+  } catch {
+    return null;
+  }
 }

@@ -5,7 +5,7 @@ import { parentPort } from 'node:worker_threads';
 import { globMatches, isIncluded } from './file-glob.ts';
 import { visibleFiles } from './ignore-rules.ts';
 import { lineMatcher } from './line-pattern.ts';
-import { readInPlace } from './read-in-place.ts';
+import { readInPlace, statsInPlace } from './read-in-place.ts';
 import { rulesForRipgrep } from './ripgrep-rules.ts';
 import {
   type LineMatch,
@@ -134,7 +134,7 @@ function newestFiles(
     if (entry.type !== 'file' || !fits(entry.path)) continue;
     truncated = files.length === MAX_FILES;
     if (truncated) break;
-    const stats = lstatSync(join(scope.start, entry.path), { throwIfNoEntry: false });
+    const stats = statsInPlace(join(scope.start, entry.path));
     if (stats) files.push({ path: entry.path, mtimeMs: stats.mtimeMs });
   }
   files.sort((one, other) => other.mtimeMs - one.mtimeMs || (one.path < other.path ? -1 : 1));

@@ -1,4 +1,5 @@
 // A workspace in a temporary folder and a way to call tools in it, for the tests of the tools.
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -69,6 +70,16 @@ export function testWorkspace(): TestWorkspace {
     ...changes,
   });
   return { path, secretFile, file, context, todos, shownProgress };
+}
+
+/** Puts a file where its folder can be listed, and its own path is too long for anybody, root too, to ask after it. */
+export function unreachableFile(folder: string, name: string, content: string): void {
+  const names: string[] = [];
+  const longest = 4096 - name.length; // what a path may have, with its end
+  for (let length = folder.length; longest - length > 1; length += (names.at(-1)?.length ?? 0) + 1)
+    names.push('d'.repeat(Math.min(200, longest - length - 1)));
+  const script = 'for folder do mkdir -p "$folder" && cd "$folder" || exit 1; done; cat > "$0"';
+  execFileSync('sh', ['-c', script, name, ...names], { cwd: folder, input: content });
 }
 
 /** The tool of that name. */

@@ -124,7 +124,7 @@ export interface ToolContext {
   readonly files: FileMemory;
   /** Stores a change just before it is made, so that it can be shown and undone. */
   readonly recordChange: (change: FileChange) => Promise<void>;
-  /** What there is to say about a file that has just been changed, its errors above all; empty for nothing. */
+  /** What there is to say about a file that has just been changed, its errors above all; empty for nothing. Does not reject. */
   readonly noteAfterChange: (path: string) => Promise<string>;
 }
 
