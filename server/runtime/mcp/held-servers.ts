@@ -7,7 +7,7 @@ interface Known {
 }
 
 /** One connection. */
-export interface HeldServer<Facts extends Known> {
+interface Held<Facts extends Known> {
   readonly facts: Facts;
   readonly server: ConnectedServer;
 }
@@ -15,7 +15,7 @@ export interface HeldServer<Facts extends Known> {
 export class HeldServers<Facts extends Known> {
   readonly #most: number;
   /** The one that was used last stands last. */
-  readonly #held = new Map<string, HeldServer<Facts>>();
+  readonly #held = new Map<string, Held<Facts>>();
 
   constructor(most: number) {
     this.#most = most;
@@ -41,7 +41,7 @@ export class HeldServers<Facts extends Known> {
     return found?.facts.mark === mark ? found.server : null;
   }
 
-  get all(): readonly HeldServer<Facts>[] {
+  get all(): readonly Held<Facts>[] {
     return [...this.#held.values()];
   }
 
@@ -51,7 +51,7 @@ export class HeldServers<Facts extends Known> {
   }
 
   /** Ends those that are not wanted. */
-  async end(isUnwanted: (held: HeldServer<Facts>) => boolean): Promise<void> {
+  async end(isUnwanted: (held: Held<Facts>) => boolean): Promise<void> {
     const unwanted = [...this.#held].filter(([, held]) => isUnwanted(held));
     for (const [key] of unwanted) this.#held.delete(key);
     await Promise.all(unwanted.map(([, { server }]) => server.close()));
