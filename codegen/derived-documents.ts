@@ -1,7 +1,8 @@
 /** Writes the contract in the forms that the mock and the client generators digest. */
 import { join } from 'node:path';
-import { type Contract, type MediaType, type Operation, operationsOf, resolve } from './contract.ts';
+import { type Contract, type MediaType, operationsOf, resolve } from './contract.ts';
 import { writeIfChanged } from './output.ts';
+import { forGenerators } from './sdk-document.ts';
 
 /** Writes server/contract/openapi.mock.json and openapi.sdk.json. */
 export async function generateDerivedDocuments(root: string, contract: Contract): Promise<void> {
@@ -11,10 +12,7 @@ export async function generateDerivedDocuments(root: string, contract: Contract)
     join(folder, 'openapi.mock.json'),
     `${JSON.stringify(withWrongRequestsAs400(text), null, 1)}\n`,
   );
-  await writeIfChanged(
-    join(folder, 'openapi.sdk.json'),
-    `${JSON.stringify(withBlocksOnly(text), null, 1)}\n`,
-  );
+  await writeIfChanged(join(folder, 'openapi.sdk.json'), `${JSON.stringify(forGenerators(text), null, 1)}\n`);
 }
 
 /** The mock answers a wrong request with 422 wherever that is declared; ours means something else, and 400 is what it gets. */
@@ -46,39 +44,4 @@ function describeAsText(operationId: string, stream: MediaType): void {
 
 function frame({ event, id, data }: { event?: string; id?: string; data: unknown }): string {
   return `${id ? `id: ${id}\n` : ''}${event ? `event: ${event}\n` : ''}data: ${JSON.stringify(data)}\n\n`;
-}
-
-/** Generators for Java and others cannot express "a string, or a list of blocks"; the list can say all. */
-function withBlocksOnly(contract: Contract): Contract {
-  const copy = structuredClone(contract);
-  narrow(copy, 'MessageParam', 'content');
-  narrow(copy, 'CreateMessageRequest', 'system');
-  narrow(copy, 'CountMessageTokensRequest', 'system');
-  for (const { operation } of operationsOf(copy)) {
-    if (takesMessages.has(operation.operationId)) lengthenExamples(operation);
-  }
-  return copy;
-}
-
-const takesMessages: ReadonlySet<string> = new Set(['createMessage', 'countMessageTokens']);
-
-/** What the examples say as a string, they say as a block. */
-function lengthenExamples(operation: Operation): void {
-  const examples = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
-  for (const { value } of examples) {
-    const request = value as { system?: unknown; messages: { content: unknown }[] }; // the linter vouches for it
-    for (const message of request.messages) message.content = asBlocks(message.content);
-    if (request.system !== undefined) request.system = asBlocks(request.system);
-  }
-}
-
-function asBlocks(content: unknown): unknown {
-  return typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-}
-
-function narrow(contract: Contract, schema: string, property: string): void {
-  const properties = contract.components.schemas[schema]?.properties;
-  const blocks = properties?.[property]?.oneOf?.find((branch) => branch.type === 'array');
-  if (!properties || !blocks) throw new Error(`${schema}.${property} is no longer a string or a list`);
-  properties[property] = blocks;
 }

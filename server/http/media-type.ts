@@ -33,13 +33,21 @@ function declaredType(type: string, { requestTypes }: Route): string | undefined
   return type === 'application/json' ? requestTypes.find((one) => one.endsWith('json')) : undefined;
 }
 
+/** Generated clients for Python name nothing but JSON where any is declared: of a file, what a refusal would be. */
+const problemType = 'application/problem+json';
+
 /** Throws where the caller accepts none of the types that the operation answers with. */
 export function requireAcceptable(request: IncomingMessage, route: Route): void {
   const header = request.headers.accept;
   if (header === undefined || header.trim() === '' || route.responseTypes.length === 0) return;
   const ranges = header.split(',').flatMap((range) => parse(range) ?? []);
   if (route.responseTypes.some((type) => quality(type, ranges) > 0)) return;
+  if (!route.responseTypes.some((type) => type.endsWith('json')) && names(problemType, ranges)) return;
   throw new Problem('not_acceptable', `This operation answers with ${route.responseTypes.join(' or ')}.`);
+}
+
+function names(type: string, ranges: readonly MediaRange[]): boolean {
+  return ranges.some((range) => range.type === type && qualityOf(range) > 0);
 }
 
 interface MediaRange {

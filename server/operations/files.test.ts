@@ -299,6 +299,17 @@ describe.each([
       expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */10']);
     });
 
+    test.each([
+      ['application/problem+json', 200],
+      ['application/problem+json;q=0', 406],
+      ['application/json', 406],
+    ])(
+      'is given to who accepts %s with %i: generated clients name the type of refusals alone',
+      async (accept, status) => {
+        expect((await download(id, { accept })).status).toBe(status);
+      },
+    );
+
     test('is not sent again to whoever has it, and a range only of the bytes that were begun', async () => {
       const etag = (await download(id)).headers.get('etag') ?? '';
       expect(await download(id, { 'if-none-match': etag })).toMatchObject({ status: 304, text: '' });
