@@ -3,12 +3,12 @@ import type { LoginRequest, RegisterRequest, User } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from './opaque-tokens.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';
-import type { Origin, RegistrationToken, UserRecords } from './records.ts';
+import type { Origin, RegistrationToken, UserRecords, UserThen } from './records.ts';
 
 export interface Accounts {
   register(body: RegisterRequest, origin?: Origin): Promise<User>;
   /** The account, if the password is its own. */
-  check(body: LoginRequest): Promise<User>;
+  check(body: LoginRequest): Promise<UserThen>;
 }
 
 /** Who may register: anybody, or whoever has an invitation. */
@@ -30,7 +30,7 @@ export function createAccounts(users: UserRecords, registration: Registration): 
         throw new Problem('login_failed', 'The e-mail address or the password is wrong.', {
           concerns: account ? { type: 'user', id: account.user.id } : { type: 'email', id: email },
         });
-      return account.user;
+      return account;
     },
   };
 }

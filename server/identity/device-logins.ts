@@ -68,7 +68,9 @@ export function createDeviceLogins(
       const outcome = await records.poll(hashOf(deviceCode), clock.now());
       if (typeof outcome === 'string') throw notYet(outcome);
       const device = outcome.clientName ?? origin.userAgent ?? null;
-      return logins.start(outcome.user, { method: 'device', device, origin });
+      const pair = await logins.startUnchanged(outcome, { method: 'device', device, origin });
+      if (!pair) throw notYet('expired_token');
+      return pair;
     },
     async find(principal, userCode) {
       const found = await records.find(principal, normalised(userCode), clock.now());

@@ -212,11 +212,18 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     async login(body, given) {
       const origin = given ?? nowhere;
       const attempt = await brake.begin(normalisedEmail(body.email), origin.address);
-      const user = await accounts.check(body);
+      const account = await accounts.check(body);
       await attempt.takeBack();
-      await secondFactors.require(user, body.otp, origin);
-      await brake.welcome(user, origin.address);
-      return logins.start(user, { method: 'password', device: origin.userAgent ?? null, origin: given });
+      await secondFactors.require(account.user, body.otp, origin);
+      await brake.welcome(account.user, origin.address);
+      const beginning = { method: 'password', device: origin.userAgent ?? null, origin: given } as const;
+      const pair = await logins.startUnchanged(account, beginning);
+      if (!pair)
+        throw new Problem(
+          'login_failed',
+          'The password was changed while this login began; log in with the new one.',
+        );
+      return pair;
     },
     requestPasswordReset: resets.request,
     async createPasswordResetLink(principal, email) {

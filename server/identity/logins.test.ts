@@ -153,6 +153,30 @@ describe('logging in', () => {
   });
 });
 
+test('a login that was begun with a password does not come to be once there is another', async () => {
+  const given = await testIdentity();
+  const { identity, store } = given;
+  const principal = await identity.authenticate((await identity.register(ada)).access_token);
+  const [checked, changed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const remember = async (...known: Parameters<typeof store.loginAddresses.remember>) => {
+    checked.resolve();
+    await changed.promise;
+    await store.loginAddresses.remember(...known);
+  };
+  const loginAddresses = { ...store.loginAddresses, remember };
+  const node = await given.another({ records: { ...store, loginAddresses } });
+  const origin = { requestId: 'req_1', address: '192.0.2.7', credential: null };
+  const login = node.login(ada, origin).catch((error: unknown) => error);
+  await checked.promise;
+  await identity.changePassword(principal, {
+    current_password: ada.password,
+    new_password: grace.password,
+  });
+  changed.resolve();
+  expect(await login).toMatchObject({ code: 'login_failed', message: expect.stringContaining('changed') });
+  expect((await store.logins.list(principal, principal.credentialId, {})).data).toHaveLength(1);
+});
+
 describe('a refresh token', () => {
   test('gives the next pair of the same login', async () => {
     const { identity } = await testIdentity();

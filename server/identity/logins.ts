@@ -7,7 +7,7 @@ import { allScopes } from '../scopes.ts';
 import { type AccessTokens, accessTokenSeconds } from './access-tokens.ts';
 import { hashOf, newRefreshToken } from './opaque-tokens.ts';
 import { type Principal, toPrincipal } from './principal.ts';
-import type { IdentityRecords, LoginOwner, Origin } from './records.ts';
+import type { IdentityRecords, LoginOwner, Origin, UserThen } from './records.ts';
 import { refuseSuspended } from './suspension.ts';
 
 /** How a login begins, and where. */
@@ -20,8 +20,10 @@ export interface LoginBeginning {
 }
 
 export interface Logins {
-  /** Throws `account_suspended`. */
+  /** For an account that was just made. */
   start(user: User, beginning: LoginBeginning): Promise<TokenPair>;
+  /** Null where the account has another password by now. Throws `account_suspended`. */
+  startUnchanged(then: UserThen, beginning: LoginBeginning): Promise<TokenPair | null>;
   refresh(refreshToken: string, origin?: Origin): Promise<TokenPair>;
   end(principal: Principal, allDevices: boolean): Promise<void>;
   /** Who an access token speaks for now; notes where it came from. */
@@ -59,6 +61,12 @@ export function createLogins(
     notes.set(id, note);
   }
 
+  function newLogin({ id: userId }: User, beginning: LoginBeginning) {
+    const { secret, hash: refreshHash } = newRefreshToken();
+    const expiresAt = new Date(clock.now().getTime() + loginDays * 86_400_000);
+    return { secret, login: { userId, refreshHash, expiresAt, ...beginning } };
+  }
+
   async function pair(user: User, loginId: string, refreshToken: string): Promise<TokenPair> {
     return {
       access_token: await accessTokens.issue({ userId: user.id, loginId }),
@@ -71,11 +79,14 @@ export function createLogins(
 
   return {
     async start(user, beginning) {
+      const { secret, login } = newLogin(user, beginning);
+      return pair(user, await logins.create(login), secret);
+    },
+    async startUnchanged({ user, passwordHash }, beginning) {
       refuseSuspended(user);
-      const { secret, hash } = newRefreshToken();
-      const expiresAt = new Date(clock.now().getTime() + loginDays * 86_400_000);
-      const loginId = await logins.create({ userId: user.id, refreshHash: hash, expiresAt, ...beginning });
-      return pair(user, loginId, secret);
+      const { secret, login } = newLogin(user, beginning);
+      const loginId = await logins.createUnchanged(login, passwordHash);
+      return loginId === null ? null : pair(user, loginId, secret);
     },
     async refresh(refreshToken, origin) {
       const next = newRefreshToken();

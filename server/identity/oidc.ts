@@ -6,7 +6,7 @@ import { newAccount } from './accounts.ts';
 import type { Logins } from './logins.ts';
 import type { OidcPerson, OidcProvider, OidcProviders } from './oidc-providers.ts';
 import { hashOf, newBrowserSecret, newLoginCode, newPassword, newState } from './opaque-tokens.ts';
-import type { OidcRecords, Origin, Owner } from './records.ts';
+import type { AttemptAccount, OidcRecords, Origin, Owner } from './records.ts';
 
 /** Where a browser is sent, and by what it will be known when it comes back. */
 export interface OidcStart {
@@ -90,11 +90,13 @@ export function createOidcLogins({
   async function outcome(
     provider: OidcProvider,
     person: OidcPerson,
-    { userId, browser, origin }: { userId: string | null; browser: string; origin: Origin },
+    { account, browser, origin }: { account: AttemptAccount | null; browser: string; origin: Origin },
   ): Promise<string> {
-    if (userId !== null) {
-      const linked = await records.link(person, userId, origin);
-      return linked ? `linked=${provider.name}` : refusal('identity_taken');
+    if (account) {
+      const linked = await records.link(person, account, origin);
+      // A link that was begun before a new password would be a way in past it.
+      if (linked === 'changed') throw unknownAttempt();
+      return linked === 'linked' ? `linked=${provider.name}` : refusal('identity_taken');
     }
     const user = await userFor(provider, person, origin);
     if (typeof user === 'string') return refusal(user);
@@ -132,17 +134,19 @@ export function createOidcLogins({
       const which = { stateHash: hashOf(state), browserHash: hashOf(browser), provider: name };
       const attempt = await records.take(which, clock.now());
       if (!attempt) throw unknownAttempt();
-      const { returnTo, userId } = attempt;
+      const { returnTo, account } = attempt;
       if (error !== undefined) return `${returnTo}#${refusal('access_denied')}`;
       if (code === undefined) throw unknownAttempt();
       const person = await providers.personOf(provider, browser, { state, code, iss });
-      return `${returnTo}#${await outcome(provider, person, { userId, browser, origin })}`;
+      return `${returnTo}#${await outcome(provider, person, { account, browser, origin })}`;
     },
     async redeem(code, browser, origin) {
       const which = { codeHash: hashOf(code), browserHash: hashOf(browser ?? '') };
-      const user = await records.takeCode(which, clock.now());
-      if (!user) throw unknownAttempt();
-      return logins.start(user, { method: 'oidc', device: origin.userAgent ?? null, origin });
+      const then = await records.takeCode(which, clock.now());
+      const beginning = { method: 'oidc', device: origin.userAgent ?? null, origin } as const;
+      const pair = then && (await logins.startUnchanged(then, beginning));
+      if (!pair) throw unknownAttempt();
+      return pair;
     },
   };
 }

@@ -52,12 +52,18 @@ export interface UserRecords {
   count(): Promise<number>;
   hasOperator(): Promise<boolean>;
   /** Null where no account has this address. */
-  findForLogin(email: string): Promise<{ readonly user: User; readonly passwordHash: string } | null>;
+  findForLogin(email: string): Promise<UserThen | null>;
   /**
    * Makes the account with its organization and workspace and uses up its token, all or nothing. With a bootstrap
    * token it is the operator; with an invitation into an organization it joins that one instead. Throws `registration_refused` or `email_taken`.
    */
   createAccount(account: NewAccount): Promise<User>;
+}
+
+/** An account, and which password it had then. */
+export interface UserThen {
+  readonly user: User;
+  readonly passwordHash: string;
 }
 
 export interface NewAccount {
@@ -148,6 +154,8 @@ export interface ApiKeyOwner extends CredentialOwner {
 
 export interface LoginRecords {
   create(login: NewLogin): Promise<string>;
+  /** Null where the account has another password by now, or is suspended. */
+  createUnchanged(login: NewLogin, passwordHash: string): Promise<string | null>;
   /** Notes that a login was used, and from where; at most once a minute. */
   touch(loginId: string, address: string | null, now: Date): Promise<void>;
   /** Exchanges a refresh token that was never used; one that was ends its login. */
@@ -361,7 +369,7 @@ export interface OidcRecords {
   take(
     which: { readonly stateHash: string; readonly browserHash: string; readonly provider: string },
     now: Date,
-  ): Promise<{ readonly returnTo: string; readonly userId: string | null } | null>;
+  ): Promise<{ readonly returnTo: string; readonly account: AttemptAccount | null } | null>;
   userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
   /** Throws `email_taken`, `registration_refused`. */
   createAccount(
@@ -369,8 +377,12 @@ export interface OidcRecords {
     identity: OidcIdentity,
     origin: Origin,
   ): Promise<User>;
-  /** False where it is linked to another account. */
-  link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  /** `other` where it is linked to another account, `changed` where the account has another password by now. */
+  link(
+    identity: OidcIdentity,
+    account: AttemptAccount,
+    origin: Origin,
+  ): Promise<'linked' | 'other' | 'changed'>;
   linked(owner: Owner, issuer: string): Promise<ContractIdentity[]>;
   unlink(owner: Owner, issuer: string): Promise<void>;
   issueCode(code: {
@@ -383,7 +395,13 @@ export interface OidcRecords {
   takeCode(
     which: { readonly codeHash: string; readonly browserHash: string },
     now: Date,
-  ): Promise<User | null>;
+  ): Promise<UserThen | null>;
+}
+
+/** Whose account a provider is linked to. */
+export interface AttemptAccount {
+  readonly userId: string;
+  readonly passwordHash: string;
 }
 
 /** Who somebody is at a provider. */
@@ -403,7 +421,7 @@ export interface DeviceLoginRecords {
     | 'slow_down'
     | 'access_denied'
     | 'expired_token'
-    | { readonly user: User; readonly clientName: string | null }
+    | (UserThen & { readonly clientName: string | null })
   >;
   find(owner: Owner, userCode: string, now: Date): Promise<DeviceLogin | HeldUp | null>;
   reply(

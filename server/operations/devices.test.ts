@@ -43,6 +43,16 @@ describe('a device', () => {
     expect((await app.request('POST', `${device}/code`)).status).toBe(200);
   });
 
+  test('that was allowed before a new password gets no login after it', async () => {
+    const owner = await app.register('owner');
+    const { device_code, user_code } = await start();
+    expect((await reply(user_code, 'allow', owner.token)).status).toBe(204);
+    const body = { current_password: owner.password, new_password: 'an entirely new password' };
+    const changed = await app.request('POST', '/api/v1/auth/password/change', { token: owner.token, body });
+    expect(changed.status).toBe(204);
+    expect(coded(await poll(device_code))).toEqual([400, 'expired_token']);
+  });
+
   test('is logged in as who allowed it, once', async () => {
     const { device_code, user_code } = await start({ client_name: 'service on laptop' });
     expect(coded(await poll(device_code))).toEqual([400, 'authorization_pending']);

@@ -327,17 +327,23 @@ describe('who gets an account', () => {
 });
 
 describe('linking', () => {
-  const link = async (account: Pick<Account, 'token'>, person: object, name = 'other') => {
+  const link = async (
+    account: Pick<Account, 'token'>,
+    person: object,
+    meanwhile: () => Promise<void> = () => Promise.resolve(),
+  ) => {
     await openid.person(person);
     const by = new Browser();
-    const response = await by.visit(`${app.url}${auth}/${name}/link`, {
+    const response = await by.visit(`${app.url}${auth}/other/link`, {
       method: 'POST',
       headers: { authorization: `Bearer ${account.token}`, 'content-type': 'application/json' },
       body: JSON.stringify({ return_to: '/device' }),
     });
     const { authorization_url } = (await response.json()) as { authorization_url: string };
     const callback = await by.follow(authorization_url, ({ pathname }) => pathname.endsWith('/callback'));
-    return (await outcomeOf(callback, by)).location;
+    await meanwhile();
+    const { status, location, code } = await outcomeOf(callback, by);
+    return status === 302 ? location : code;
   };
 
   test('lets the same person in either way from then on, and no other account have them', async () => {
@@ -348,6 +354,22 @@ describe('linking', () => {
     expect(await link(eve, person)).toBe('/device#login_error=identity_taken');
     const pair = await logIn(person, 'other');
     expect(pair.body.user).toEqual(lin.user);
+  });
+
+  test('that was begun before a new password links nobody after it', async () => {
+    const lou = await app.register('lou');
+    const person = { sub: 'mallory-at-other', email: 'mallory@else.example' };
+    const body = { current_password: lou.password, new_password: 'an entirely new password' };
+    const meanwhile = async () => {
+      const { status } = await app.request('POST', '/api/v1/auth/password/change', {
+        token: lou.token,
+        body,
+      });
+      expect(status).toBe(204);
+    };
+    expect(await link(lou, person, meanwhile)).toBe('oidc_login_invalid');
+    const { body: linked } = await app.request('GET', `${auth}/other/link`, { token: lou.token });
+    expect(linked.identities).toEqual([]);
   });
 
   test('is seen and ended by who did it, and by nobody else; the way is closed at once', async () => {

@@ -1,13 +1,13 @@
 /** Device logins: what waits for a person to confirm it, what became of it, and who tries codes. */
 import type { Knex } from 'knex';
-import type { DeviceLogin, User } from '../contract/api.ts';
+import type { DeviceLogin } from '../contract/api.ts';
 import { homeOf, recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
-import { toUser, type UserRow } from './user-row.ts';
+import { toUserThen, type UserRow, type UserThen } from './user-row.ts';
 
 export interface OpenDeviceLogin {
   readonly deviceHash: string;
@@ -26,7 +26,7 @@ export type DevicePoll =
   | 'slow_down'
   | 'access_denied'
   | 'expired_token'
-  | { readonly user: User; readonly clientName: string | null };
+  | (UserThen & { readonly clientName: string | null });
 
 /** Somebody tries codes, and has to wait. */
 export interface HeldUp {
@@ -150,7 +150,7 @@ async function poll(sql: Knex.Transaction, deviceHash: string, now: number): Pro
     const user = await sql<UserRow>('users')
       .where({ id: row.user_id ?? '' })
       .first();
-    return user ? { user: toUser(user), clientName: row.client_name } : 'expired_token';
+    return user ? { ...toUserThen(user), clientName: row.client_name } : 'expired_token';
   }
   const early = row.polled_at !== null && now - row.polled_at < row.interval_seconds * 1000 - earlyMs;
   const interval_seconds = early

@@ -3,11 +3,13 @@ import type { Knex } from 'knex';
 import type { Login, LoginMethod } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { type AuditActor, homeOf, recordAudit } from './audit.ts';
+import { endBegun } from './begun-logins.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
+import { holdUnchanged } from './user-row.ts';
 
 /** What became of a refresh token. `reused`: somebody has a copy, so the whole login has ended. */
 export type Rotation =
@@ -32,6 +34,8 @@ export interface NewLogin {
 export interface Logins {
   /** Begins a login with its first refresh token; answers with the id of the login. */
   create(login: NewLogin): Promise<string>;
+  /** The same for who was known by a password, or by what was begun while it held; null where it holds no more. */
+  createUnchanged(login: NewLogin, passwordHash: string): Promise<string | null>;
   /** The caller's own logins that are neither over nor ended, the newest first; `currentId` is the one that asks. */
   list(reach: Reach, currentId: string, query: PageQuery): Promise<Page<Login>>;
   /** Ends a login of the caller's own. Throws `role_required` or `not_found`. */
@@ -42,7 +46,7 @@ export interface Logins {
   rotate(oldHash: string, newHash: string, now: Date, origin?: Origin): Promise<Rotation>;
   /** Ends one login: nothing of it is good from the next request on. */
   end(loginId: string, by: AuditActor): Promise<void>;
-  /** Ends every login of a user. */
+  /** Ends every login of a user, and what would become one. */
   endAll(userId: string, by: AuditActor): Promise<void>;
   /** Forgets logins that expired before; answers with how many there were. */
   prune(before: Date): Promise<number>;
@@ -73,6 +77,10 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
   const now = (): number => clock.now().getTime();
   return {
     create: (login) => database.write('installation', (sql) => insertLogin(sql, login, now())),
+    createUnchanged: (login, passwordHash) =>
+      database.write('installation', async (sql) =>
+        (await holdUnchanged(sql, login.userId, passwordHash)) ? insertLogin(sql, login, now()) : null,
+      ),
     list: (reach, currentId, query) =>
       database.read(reach, async (sql) => {
         const parts = [openLogins(sql, reach, now())];
@@ -101,7 +109,7 @@ export function loginRepository({ database, clock, cursors }: StoreParts): Login
     end: (loginId, by) =>
       database.write('installation', (sql) => endWhere(sql, { id: loginId }, { by, at: now() })),
     endAll: (userId, by) =>
-      database.write('installation', (sql) => endWhere(sql, { user_id: userId }, { by, at: now() })),
+      database.write('installation', (sql) => endLoginsOf(sql, userId, { by, at: now() })),
     prune: (before) => sweepTable(database, 'logins', 'expires_at', before.getTime()),
   };
 }
@@ -163,13 +171,14 @@ async function rotate(
   return { loginId: login.id, userId: login.user_id };
 }
 
-/** Ends every login of a user, inside a transaction of another's. */
-export function endLoginsOf(
+/** Ends every login of a user, and what would become one, inside a transaction of another's, for the installation. */
+export async function endLoginsOf(
   sql: Knex.Transaction,
   userId: string,
   ending: { readonly by: AuditActor; readonly at: number; readonly reason?: string },
 ): Promise<void> {
-  return endWhere(sql, { user_id: userId }, ending);
+  await endBegun(sql, userId);
+  await endWhere(sql, { user_id: userId }, ending);
 }
 
 async function endWhere(

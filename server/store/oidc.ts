@@ -6,7 +6,7 @@ import type { StoreParts } from './parts.ts';
 import { type Origin, type Reach, requireWholeReach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
 import { timestamp } from './timestamps.ts';
-import { toUser, type UserRow } from './user-row.ts';
+import { holdUnchanged, toUserThen, type UserRow, type UserThen } from './user-row.ts';
 import { insertAccount, type NewAccount } from './users.ts';
 
 /** Who somebody is at a provider. */
@@ -39,22 +39,38 @@ export interface Oidc {
   take(
     which: Pick<OidcAttempt, 'stateHash' | 'browserHash' | 'provider'>,
     now: Date,
-  ): Promise<Pick<OidcAttempt, 'returnTo' | 'userId'> | null>;
+  ): Promise<TakenAttempt | null>;
   /** Notes that they came. */
   userOf(identity: OidcIdentity, now: Date): Promise<User | null>;
   /** Makes an account and links it, all or nothing. Throws `email_taken`, `registration_refused`. */
   createAccount(account: NewAccount, identity: OidcIdentity, origin: Origin): Promise<User>;
-  /** False where it is linked to another account. */
-  link(identity: OidcIdentity, userId: string, origin: Origin): Promise<boolean>;
+  /** `other` where it is linked to another account, `changed` where the account has another password by now. */
+  link(
+    identity: OidcIdentity,
+    account: AttemptAccount,
+    origin: Origin,
+  ): Promise<'linked' | 'other' | 'changed'>;
   /** The caller's own at an issuer, the newest first. */
   linked(reach: Reach, issuer: string): Promise<ContractIdentity[]>;
   /** Ends all of the caller's own at an issuer. Throws `role_required`. */
   unlink(reach: Reach, issuer: string): Promise<void>;
   issueCode(code: OidcCode): Promise<void>;
   /** Uses a code up; null where there is none of this browser, or it has expired. */
-  takeCode(which: Pick<OidcCode, 'codeHash' | 'browserHash'>, now: Date): Promise<User | null>;
+  takeCode(which: Pick<OidcCode, 'codeHash' | 'browserHash'>, now: Date): Promise<UserThen | null>;
   /** Forgets attempts and codes that expired before; answers with how many there were. */
   prune(before: Date): Promise<number>;
+}
+
+/** Whose account is linked, and which password it had when the attempt was taken. */
+export interface AttemptAccount {
+  readonly userId: string;
+  readonly passwordHash: string;
+}
+
+/** Without an account it is a login. */
+export interface TakenAttempt {
+  readonly returnTo: string;
+  readonly account: AttemptAccount | null;
 }
 
 interface AttemptRow {
@@ -101,7 +117,10 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         const which = { state_hash: stateHash, browser_hash: browserHash, provider };
         const taken = await takeRow<AttemptRow>(sql, 'oidc_attempts', which);
         if (!taken || taken.expires_at <= at.getTime()) return null;
-        return { returnTo: taken.return_to, userId: taken.user_id };
+        const { return_to: returnTo, user_id: userId } = taken;
+        if (userId === null) return { returnTo, account: null };
+        const then = await userBy(sql, userId);
+        return then && { returnTo, account: { userId, passwordHash: then.passwordHash } };
       }),
     userOf: ({ issuer, subject }, at) =>
       database.write('installation', async (sql) => {
@@ -109,7 +128,7 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
           .where({ issuer, subject })
           .update({ last_login_at: at.getTime() })
           .returning('*');
-        return known ? await userBy(sql, known.user_id) : null;
+        return known ? ((await userBy(sql, known.user_id))?.user ?? null) : null;
       }),
     createAccount: (account, identity, origin) =>
       database.write('installation', async (sql) => {
@@ -118,11 +137,12 @@ export function oidcRepository({ database, clock }: StoreParts): Oidc {
         await recordLink(sql, identity, user.id, origin);
         return user;
       }),
-    link: (identity, userId, origin) =>
+    link: (identity, { userId, passwordHash }, origin) =>
       database.write('installation', async (sql) => {
+        if (!(await holdUnchanged(sql, userId, passwordHash))) return 'changed';
         const owner = await ownerAfterLinking(sql, identity, userId, now());
         if (owner === 'linked') await recordLink(sql, identity, userId, origin);
-        return owner !== 'other';
+        return owner === 'other' ? 'other' : 'linked';
       }),
     linked: (reach, issuer) =>
       database.read(reach, async (sql) => {
@@ -182,9 +202,9 @@ async function takeRow<Row extends object>(
   return row;
 }
 
-async function userBy(sql: Knex, id: string): Promise<User | null> {
+async function userBy(sql: Knex, id: string): Promise<UserThen | null> {
   const row = await sql<UserRow>('users').where({ id }).first();
-  return row ? toUser(row) : null;
+  return row ? toUserThen(row) : null;
 }
 
 async function ownerAfterLinking(

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import type { User } from '../contract/api.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
+import { endBegun } from './begun-logins.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
 import { sweepTable } from './sweeps.ts';
@@ -67,8 +68,9 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
         const row = await sql<UserRow>('users').where({ id: reach.userId }).first('password_hash');
         return row?.password_hash ?? null;
       }),
+    // What was begun is no organization's: only the installation sees it.
     change: (reach, { from, to }, keepLoginId) =>
-      database.write(reach, async (sql) => {
+      database.write('installation', async (sql) => {
         if ((await setPassword(sql, { id: reach.userId, password_hash: from }, to)) === 0) return false;
         await endLogins(sql, reach.userId, now(), keepLoginId);
         recordAudit(sql, reach, { ...aboutUser(reach.userId), action: 'password.change' });
@@ -159,6 +161,7 @@ async function endLogins(
   now: number,
   keepLoginId?: string,
 ): Promise<void> {
+  await endBegun(sql, userId);
   const open = sql('logins').where({ user_id: userId, ended_at: null });
   if (keepLoginId !== undefined) open.whereNot({ id: keepLoginId });
   await open.update({ ended_at: now });

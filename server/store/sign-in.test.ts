@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
+import type { Reach } from './store.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const origin = { requestId: 'req_1', address: '192.0.2.7', credential: null };
@@ -27,7 +28,7 @@ describeStores('Logins through providers', (store, engine) => {
     const taken = await Promise.all(
       Array.from({ length: 6 }, (_, at) => (at % 2 ? store() : second).oidc.take(begun, inSeconds(1))),
     );
-    expect(taken.filter((one) => one !== null)).toEqual([{ returnTo: '/device', userId: null }]);
+    expect(taken.filter((one) => one !== null)).toEqual([{ returnTo: '/device', account: null }]);
   });
 
   it('let an attempt and a code expire, and forget them', async () => {
@@ -50,7 +51,7 @@ describeStores('Logins through providers', (store, engine) => {
     await store().oidc.issueCode(code);
     expect(await store().oidc.takeCode({ ...code, browserHash: 'x' }, inSeconds(1))).toBeNull();
     const users = await Promise.all([1, 2, 3].map(() => store().oidc.takeCode(code, inSeconds(1))));
-    expect(users.filter((user) => user !== null)).toMatchObject([{ id: userId }]);
+    expect(users.filter((user) => user !== null)).toMatchObject([{ user: { id: userId } }]);
   });
 
   it('make an account for who is new, all or nothing, and know them again by issuer and subject', async () => {
@@ -77,12 +78,12 @@ describeStores('Logins through providers', (store, engine) => {
   it('link somebody to one account, also when two try at once', async () => {
     const [ada, eve] = [await newAccount(store(), 'Ada'), await newAccount(store(), 'Eve')];
     const identity = { issuer: 'https://a.example', subject: randomUUID() };
-    const linked = await Promise.all(
-      [ada, eve].map(({ userId }) => store().oidc.link(identity, userId, origin)),
-    );
-    expect(linked.filter(Boolean)).toHaveLength(1);
-    const owner = linked[0] ? ada : eve;
-    expect(await store().oidc.link(identity, owner.userId, origin)).toBe(true);
+    const link = ({ userId }: Reach) =>
+      store().oidc.link(identity, { userId, passwordHash: 'argon2id' }, origin);
+    const linked = await Promise.all([ada, eve].map(link));
+    expect(linked.toSorted()).toEqual(['linked', 'other']);
+    const owner = linked[0] === 'linked' ? ada : eve;
+    expect(await link(owner)).toBe('linked');
     expect((await store().oidc.userOf(identity, inSeconds(1)))?.id).toBe(owner.userId);
     const entries = await engine.sql()('audit_entries').where({ action: 'oidc_identity.create' });
     expect(entries.filter(({ target_id }) => target_id === owner.userId)).toHaveLength(1);

@@ -31,6 +31,30 @@ export interface NewUser {
   readonly passwordHash: string;
 }
 
+/** An account, and which password it had then: what is begun by this is not good for another. */
+export interface UserThen {
+  readonly user: User;
+  readonly passwordHash: string;
+}
+
+export function toUserThen(row: UserRow): UserThen {
+  return { user: toUser(row), passwordHash: row.password_hash };
+}
+
+/** Whether the account still has this password and is active; it stays so until the transaction ends. */
+export async function holdUnchanged(
+  sql: Knex.Transaction,
+  userId: string,
+  passwordHash: string,
+): Promise<boolean> {
+  const columns = ['status', 'password_hash'] as const;
+  const row = await sql<UserRow>('users')
+    .where({ id: userId })
+    .forShare()
+    .first(...columns);
+  return row?.status === 'active' && row.password_hash === passwordHash;
+}
+
 /** An account as it is stored first. */
 export function userRow({ email, name, passwordHash }: NewUser, now: number): UserRow {
   return {

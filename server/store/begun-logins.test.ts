@@ -1,0 +1,122 @@
+/** What was begun before all logins of somebody ended, and would become one afterwards: on both engines. */
+import { randomUUID } from 'node:crypto';
+import { expect, it } from 'vitest';
+import type { Reach } from './store.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+const anybody = { userId: null };
+const origin = { requestId: 'req_1', address: '192.0.2.7', credential: null };
+
+describeStores('What was begun', (store, engine) => {
+  const now = (): Date => engine.clock.now();
+  const later = (): Date => new Date(now().getTime() + 60_000);
+  let codes = 0;
+
+  /** Somebody whom an admin manages. */
+  const newPerson = async () => {
+    const boss = { ...(await newAccount(store(), 'Boss')), needs: 'admin' as const };
+    const email = `ada-${randomUUID()}@example.com`;
+    const { account } = await store().people.create(boss, {
+      ...{ email, name: 'Ada', passwordHash: 'argon2id', role: 'member' },
+    });
+    const reach = { userId: account.id, memberships: [], organizationIds: [], workspaces: [] };
+    return { boss, reach, email };
+  };
+  const device = async (reach: Reach, decision: 'allow' | 'deny') => {
+    codes += 1;
+    const [deviceHash, userCode] = [randomUUID(), `CCCC-${String(codes).padStart(4, 'C')}`];
+    const asking = { deviceHash, userCode, clientName: null, address: null, place: randomUUID() };
+    await store().deviceLogins.open({ ...asking, intervalSeconds: 5, expiresAt: later() }, 20, now());
+    expect(await store().deviceLogins.reply(reach, userCode, decision, now())).toBe('replied');
+    return deviceHash;
+  };
+  const begin = async (reach: Reach) => {
+    const { userId } = reach;
+    const [allowed, denied] = [await device(reach, 'allow'), await device(reach, 'deny')];
+    const secrets = { browserHash: 'browser', userId, expiresAt: later() };
+    const code = { ...secrets, codeHash: randomUUID() };
+    const attempt = { ...secrets, stateHash: randomUUID(), provider: 'corp', returnTo: '/device' };
+    await store().oidc.issueCode(code);
+    await store().oidc.begin(attempt);
+    return { allowed, denied, code, attempt };
+  };
+  /** What can still be made of it. */
+  const left = async ({ allowed, denied, code, attempt }: Awaited<ReturnType<typeof begin>>) => [
+    typeof (await store().deviceLogins.poll(allowed, now())),
+    await store().deviceLogins.poll(denied, now()),
+    (await store().oidc.takeCode(code, now())) !== null,
+    (await store().oidc.take(attempt, now())) !== null,
+  ];
+  const link = async (email: string) => {
+    const hash = randomUUID();
+    await store().passwords.addReset({ email, hash, expiresAt: later(), mailed: false }, anybody);
+    return hash;
+  };
+  const newLogin = (userId: string) => ({ userId, refreshHash: randomUUID(), expiresAt: later() });
+
+  it.each<[string, (person: Awaited<ReturnType<typeof newPerson>>) => Promise<unknown>]>([
+    [
+      'a changed password',
+      ({ reach }) => store().passwords.change(reach, { from: 'argon2id', to: 'new' }, 'lgn_x'),
+    ],
+    ['a new one', async ({ email }) => store().passwords.reset(await link(email), 'new', anybody)],
+    ['the end of all logins', ({ reach }) => store().logins.endAll(reach.userId, anybody)],
+    ['that by an admin', ({ boss, reach }) => store().people.revokeLogins(boss, reach.userId)],
+    ['a suspension', ({ boss, reach }) => store().people.update(boss, reach.userId, { status: 'suspended' })],
+  ])('ends with %s, and what others have begun goes on', async (_, end) => {
+    const [person, other] = [await newPerson(), await newPerson()];
+    const [theirs, others] = [await begin(person.reach), await begin(other.reach)];
+    await end(person);
+    expect(await left(theirs)).toEqual(['string', 'access_denied', false, false]);
+    expect(await left(others)).toEqual(['object', 'access_denied', true, true]);
+  });
+
+  it('by a password becomes no login once there is another, or the account is suspended', async () => {
+    const { boss, reach, email } = await newPerson();
+    const login = () => store().logins.createUnchanged(newLogin(reach.userId), 'argon2id');
+    expect(await login()).toMatch(/^lgn_/);
+    await store().people.update(boss, reach.userId, { status: 'suspended' });
+    expect(await login()).toBeNull();
+    await store().people.update(boss, reach.userId, { status: 'active' });
+    expect(await login()).toMatch(/^lgn_/);
+    await store().passwords.reset(await link(email), 'new', anybody);
+    expect(await login()).toBeNull();
+    expect((await store().logins.list(reach, '', {})).data).toEqual([]);
+  });
+
+  it('becomes no login at the very moment of the new password either', async () => {
+    const { reach, email } = await newPerson();
+    const other = await engine.open();
+    for (let round = 0; round < 10; round += 1) {
+      const before = (await store().users.findForLogin(email))?.passwordHash ?? '';
+      const [hash, allowed] = [await link(email), await device(reach, 'allow')];
+      const byDevice = async () => {
+        const found = await other.deviceLogins.poll(allowed, now());
+        if (typeof found === 'object')
+          await other.logins.createUnchanged(newLogin(reach.userId), found.passwordHash);
+      };
+      await Promise.all([
+        store().passwords.reset(hash, `password ${round}`, anybody),
+        ...[store(), other].map((node) => node.logins.createUnchanged(newLogin(reach.userId), before)),
+        byDevice(),
+      ]);
+      expect((await store().logins.list(reach, '', {})).data).toEqual([]);
+    }
+  });
+
+  it('to link a provider links none once there is another password', async () => {
+    const { reach, email } = await newPerson();
+    const { attempt } = await begin(reach);
+    const taken = await store().oidc.take(attempt, now());
+    expect(taken).toEqual({
+      ...{ returnTo: '/device' },
+      account: { userId: reach.userId, passwordHash: 'argon2id' },
+    });
+    await store().passwords.reset(await link(email), 'new', anybody);
+    const identity = { issuer: 'https://a.example', subject: randomUUID() };
+    const account = taken?.account ?? { userId: '', passwordHash: '' };
+    expect(await store().oidc.link(identity, account, origin)).toBe('changed');
+    expect(await store().oidc.userOf(identity, now())).toBeNull();
+    expect(await store().oidc.link(identity, { ...account, passwordHash: 'new' }, origin)).toBe('linked');
+  });
+});

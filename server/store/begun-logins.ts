@@ -1,0 +1,16 @@
+/** What somebody has begun, and would become a login, or a way to one, without asking them again. */
+import type { Knex } from 'knex';
+
+/**
+ * Call it wherever all logins of a user end, before they end: of a device that comes for its login at the same moment,
+ * either what was allowed is gone, or the login is there to be ended.
+ */
+export async function endBegun(sql: Knex.Transaction, userId: string): Promise<void> {
+  const theirs = { user_id: userId };
+  // Who was refused may still be told so.
+  await sql('device_logins')
+    .where({ ...theirs, status: 'allowed' })
+    .delete();
+  await sql('login_codes').where(theirs).delete();
+  await sql('oidc_attempts').where(theirs).delete();
+}
