@@ -3,7 +3,7 @@ import type { EventEmitter } from 'node:events';
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
 import { accessOf, enforceAccess } from './http/access.ts';
 import { shareWithOrigins } from './http/cors.ts';
-import { authenticate } from './http/credential.ts';
+import { authenticate, requireStillValid } from './http/credential.ts';
 import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } from './http/exchange.ts';
 import { createIdempotency, type PerformOnce } from './http/idempotency.ts';
 import { requireAcceptable } from './http/media-type.ts';
@@ -77,7 +77,10 @@ function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandl
     const principal = await identify(exchange, ports);
     await limitRate(exchange, route, principal, ports);
     requireAcceptable(request, route);
+    // A request may be kept half sent until its credential has ended: it is not to act with that any more.
+    const isWhole = request.complete;
     const body = await readBody(exchange, route);
+    if (!isWhole && exchange.caller) await requireStillValid(exchange.caller, ports.identity);
     const input = await validate(exchange, route, body);
     replies.admit(exchange, input.body, principal);
     const { requestId } = exchange;

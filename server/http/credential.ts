@@ -22,6 +22,19 @@ export async function authenticate(
   return identity.authenticate(credential, address);
 }
 
+/** Throws where the credential has ended, or has lost a right, while the body was on its way. */
+export async function requireStillValid(
+  caller: Caller,
+  identity: Pick<Ports['identity'], 'stillValid'>,
+): Promise<void> {
+  const [valid] = await identity.stillValid([caller]);
+  if (valid) return;
+  throw new Problem(
+    'credential_invalid',
+    'The credential was revoked, or has lost a right, before the request was whole; log in again, or use another key.',
+  );
+}
+
 function credentialsOf(request: IncomingMessage, route: Route): string[] {
   // `headers` keeps only the first of a repeated Authorization; a second one must not hide.
   const bearers = (request.headersDistinct.authorization ?? []).map(bearer);

@@ -1,16 +1,22 @@
 /** Who may call what: credentials, and the access table. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { routes } from '../contract/routes.ts';
 import { startTestServer, type TestServer } from './test-server.ts';
 
 let server: TestServer;
+let made = 0;
 
 beforeAll(async () => {
   server = await startTestServer({
     handlers: {
       getHealth: async () => ({ status: 200, body: { status: 'ok' } }),
       getPrometheusMetrics: async () => ({ status: 200, type: 'text/plain', body: 'x 1\n' }),
-      logout: async () => ({ status: 204 }),
+      logout: async () => {
+        made += 1;
+        return { status: 204 };
+      },
     },
   });
 });
@@ -51,6 +57,32 @@ test('a second Authorization header cannot hide behind the first', async () => {
   const text = await server.raw(`GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}Connection: close\r\n\r\n`);
   expect(text).toMatch(/^HTTP\/1.1 401 /);
   expect(text).toContain('credential_conflict');
+});
+
+test('a request that is sent slowly does nothing once its credential has ended', async () => {
+  const send = async (meanwhile: () => void) => {
+    const socket = connect(server.port, '127.0.0.1');
+    const body = JSON.stringify({ all_devices: true });
+    const headers = ['Authorization: Bearer login', 'Content-Type: application/json', 'Connection: close'];
+    const about = [...headers, `Content-Length: ${body.length}`, 'Expect: 100-continue'].join('\r\n');
+    socket.write(`POST /api/v1/auth/logout HTTP/1.1\r\nHost: x\r\n${about}\r\n\r\n`);
+    // The body is asked for once the credential was found good.
+    expect(String(await once(socket, 'data'))).toMatch(/^HTTP\/1.1 100 /);
+    meanwhile();
+    const answer: Buffer[] = [];
+    socket.on('data', (chunk) => answer.push(chunk));
+    socket.write(body);
+    await once(socket, 'close');
+    return Buffer.concat(answer).toString('latin1');
+  };
+  const before = made;
+  expect(await send(() => undefined)).toMatch(/^HTTP\/1.1 204 /);
+  const caller = server.callers.get('login');
+  const refused = await send(() => server.callers.delete('login'));
+  if (caller) server.callers.set('login', caller);
+  expect(refused).toMatch(/^HTTP\/1.1 401 /);
+  expect(refused).toContain('credential_invalid');
+  expect(made - before).toBe(1);
 });
 
 describe('where keys have a header of their own', () => {
