@@ -9,6 +9,7 @@ import createClient, {
 } from 'openapi-fetch';
 import { callOf, serviceErrorOf, unexpectedForm } from './errors.ts';
 import type { paths } from './generated/api.ts';
+import { RepeatableRequest } from './repeatable-request.ts';
 import { defaultRetries, type RetryPolicy, type Send, withRetries } from './retries.ts';
 
 /** Where the service is, and how to speak to it. */
@@ -101,6 +102,7 @@ export function createServiceClient(options: ClientOptions): ServiceClient {
     baseUrl: absolute(options.baseUrl),
     headers: options.headers ?? {},
     pathSerializer: serializePath,
+    Request: RepeatableRequest,
     fetch: withRetries(options.fetch ?? ((request) => fetch(request)), retries),
   });
   client.use(authorize(options.token), mergePatch, refuse);

@@ -1,5 +1,6 @@
 /** Repeats what may be repeated: calls that were refused before they acted, and calls that do the same twice as once. */
 import { ConnectionError, callOf, retryAfterSeconds } from './errors.ts';
+import { RepeatableRequest } from './repeatable-request.ts';
 
 /** How often and how patiently a call is repeated. */
 export interface RetryPolicy {
@@ -32,11 +33,12 @@ export function isPassing(status: number): boolean {
 
 /** Wraps `send` so that it repeats by the policy. Network failures leave it as `ConnectionError`. */
 export function withRetries(send: Send, policy: RetryPolicy): Send {
-  return async (request) => {
+  return async (given) => {
+    // A middleware of the caller's may have made another one.
+    const request = given instanceof RepeatableRequest ? given : new RepeatableRequest(given);
     for (let attempt = 0; ; attempt += 1) {
-      const isLast = attempt >= policy.limit;
-      // A body can be sent once; the copy is spent, the original stays for the next attempt.
-      const outcome = await outcomeOf(send, isLast ? request : request.clone());
+      const isLast = attempt >= policy.limit || request.isOnce;
+      const outcome = await outcomeOf(send, request.toSend(isLast));
       request.signal.throwIfAborted();
       const delay = isLast ? null : await delayBeforeNext(request.method, outcome, attempt, policy);
       if (delay === null) return answerOf(request, outcome);

@@ -1,0 +1,27 @@
+/** A request that can be sent again, and holds no files for that: the caller has them anyway. */
+
+/** Whoever may follow redirects keeps all that is sent, for the case that it has to be sent elsewhere: Node does. */
+const atOneAddress = { redirect: 'error' } as const;
+
+export class RepeatableRequest extends Request {
+  /** What may be gigabytes, and is made the body of each request that is sent. Null where this one has its body itself. */
+  readonly #source: Blob | FormData | null;
+  /** Whether it can be sent only once: the body is a stream, all of which would have to be held. */
+  readonly isOnce: boolean;
+
+  constructor(input: string | URL | Request, init: RequestInit = {}) {
+    const { body = null, ...rest } = init;
+    const source = body instanceof Blob || body instanceof FormData ? body : null;
+    const isOnce = body instanceof ReadableStream;
+    const isLarge = isOnce || source !== null;
+    super(input, { ...rest, ...(source === null && { body }), ...(isLarge && atOneAddress) });
+    this.#source = source;
+    this.isOnce = isOnce;
+  }
+
+  /** What to send now; where it is not the last time, this request stays unread for the next one. */
+  toSend(isLast: boolean): Request {
+    if (this.#source === null) return isLast ? this : this.clone();
+    return new Request(this, { body: this.#source });
+  }
+}

@@ -1,0 +1,126 @@
+/** What is uploaded may be larger than the memory: the client holds none of it, though it sends it again. */
+import { once } from 'node:events';
+import { openAsBlob } from 'node:fs';
+import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, onTestFinished, test } from 'vitest';
+import { createServiceClient } from './client.ts';
+import { ServiceError } from './errors.ts';
+import { sendJson, sendProblem, startScriptedServer } from './scripted-server.ts';
+
+const retries = { limit: 3, baseDelayMs: 1, maxDelayMs: 2 };
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+/** What one collection finds to be free, another one frees. */
+async function bytesHeld(): Promise<number> {
+  for (let time = 0; time < 10; time += 1) {
+    collectGarbage();
+    await sleep(20);
+  }
+  return process.memoryUsage().arrayBuffers;
+}
+
+/** A file of zeros, which takes no place on the disk. */
+async function largeFile(size: number): Promise<Blob> {
+  const folder = await mkdtemp(join(tmpdir(), 'service-upload-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const path = join(folder, 'large');
+  await writeFile(path, '');
+  await truncate(path, size);
+  return openAsBlob(path);
+}
+
+/** Reads bodies and keeps nothing of them; tells how long each was, and what the process held once it had come. */
+async function startSink() {
+  const seen: { readonly length: number; readonly held: number }[] = [];
+  const server = createServer(async (request, response) => {
+    let length = 0;
+    for await (const piece of request) length += (piece as Buffer).length; // as a request without an encoding gives it
+    seen.push({ length, held: await bytesHeld() });
+    if (seen.length === 1) sendProblem(response, 429, 'rate_limited');
+    else sendJson(response, 201, {});
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo; // It listens on TCP.
+  return { client: createServiceClient({ baseUrl: `http://127.0.0.1:${port}`, retries }), seen };
+}
+
+const size = 64 * 1024 * 1024;
+
+test.each(['a form', 'bytes'])(
+  'of %s with a file nothing is held, and all of it is sent again',
+  async (how) => {
+    const blob = await largeFile(size);
+    const { client, seen } = await startSink();
+    const before = await bytesHeld();
+    if (how === 'a form')
+      await client.POST('/api/v1/files', {
+        body: { file: '' },
+        bodySerializer: () => {
+          const form = new FormData();
+          form.set('file', blob, 'large');
+          return form;
+        },
+      });
+    else
+      await client.PATCH('/api/v1/files/uploads/{upload_id}', {
+        params: { path: { upload_id: 'upl_1' }, header: { 'Upload-Offset': 0 } },
+        headers: { 'Content-Type': 'application/octet-stream' },
+        body: '',
+        bodySerializer: () => blob,
+      });
+    expect(seen).toHaveLength(2);
+    for (const { length, held } of seen) {
+      expect(length).toBeGreaterThanOrEqual(size);
+      expect(held - before).toBeLessThan(size / 4);
+    }
+  },
+);
+
+test('a form that is sent again has the boundary that its header names', async () => {
+  const forms: FormData[] = [];
+  const server = await startScriptedServer(async ({ body, headers }, response, count) => {
+    const type = headers['content-type'] ?? '';
+    forms.push(await new Response(body, { headers: { 'Content-Type': type } }).formData());
+    if (count === 0) sendProblem(response, 503, 'draining');
+    else sendJson(response, 201, {});
+  });
+  onTestFinished(server.close);
+  const form = new FormData();
+  form.set('purpose', 'general');
+  form.set('file', new Blob(['Hello']), 'hello.txt');
+  const client = createServiceClient({ baseUrl: server.url, retries });
+  await client.POST('/api/v1/files', { body: { file: '' }, bodySerializer: () => form });
+  expect(forms.map((sent) => [...sent.keys()])).toEqual([
+    ['purpose', 'file'],
+    ['purpose', 'file'],
+  ]);
+});
+
+test('a stream is sent once, since it would have to be held for another time', async () => {
+  const server = await startScriptedServer((_, response) => sendProblem(response, 429, 'rate_limited'));
+  onTestFinished(server.close);
+  const call = createServiceClient({ baseUrl: server.url, retries }).PATCH(
+    '/api/v1/files/uploads/{upload_id}',
+    {
+      params: { path: { upload_id: 'upl_1' }, header: { 'Upload-Offset': 0 } },
+      headers: { 'Content-Type': 'application/octet-stream' },
+      ...{ body: '', duplex: 'half' },
+      bodySerializer: () => new Blob(['some bytes']).stream(),
+    },
+  );
+  await expect(call).rejects.toThrow(ServiceError);
+  expect(server.received.map(({ body }) => body)).toEqual(['some bytes']);
+});
