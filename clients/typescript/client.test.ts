@@ -239,6 +239,40 @@ test.each([
   expect(server.received).toHaveLength(times);
 });
 
+test.each([
+  [{}, 2],
+  [{ 'If-Match': '"3"' }, 1],
+] as const)('a PUT with the headers %o whose connection is cut is sent %i time(s)', async (header, times) => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count === 0) response.destroy();
+    else sendProblem(response, 412, 'precondition_failed');
+  });
+  const call = client.PUT('/api/v1/settings/providers/default-models', { params: { header }, body: {} });
+  // Nobody else has changed it: the first attempt may have.
+  if (times === 1) await expect(call).rejects.toThrow(ConnectionError);
+  else expect(await errorOf(call)).toMatchObject({ status: 412 });
+  expect(server.received).toHaveLength(times);
+});
+
+test('a change of one version is repeated where the server refused before it acted', async () => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count < 2) sendProblem(response, [429, 503][count] ?? 0, ['rate_limited', 'draining'][count] ?? '');
+    else sendJson(response, 200, {});
+  });
+  const params = { header: { 'If-Match': '"3"' } };
+  await client.PUT('/api/v1/settings/providers/default-models', { params, body: {} });
+  expect(server.received).toHaveLength(3);
+});
+
+test('where fetch waits no longer, the error says what may be at work, and how to ask', async () => {
+  const cause = Object.assign(new Error('Headers Timeout Error'), { code: 'UND_ERR_HEADERS_TIMEOUT' });
+  const late = () => Promise.reject(new TypeError('fetch failed', { cause }));
+  const client = createServiceClient({ baseUrl: 'http://127.0.0.1:9', fetch: late });
+  const call = client.POST('/api/v1/query', { body: { prompt: 'Hi' } });
+  await expect(call).rejects.toThrow(/\(Headers Timeout Error\).* still be at work .* streamQuery/);
+  await expect(call).rejects.not.toThrow('Is the server running');
+});
+
 test('repetition ends at its limit with the last error', async () => {
   const { client, server } = await talk((_, response) => sendProblem(response, 503, 'draining'));
   expect(await errorOf(client.GET('/ready'))).toMatchObject({ code: 'draining' });

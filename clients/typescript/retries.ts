@@ -21,6 +21,14 @@ export type Send = (request: Request) => Promise<Response>;
 type Outcome = { readonly response: Response } | { readonly failure: unknown };
 
 const idempotentMethods = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
+/**
+ * What does the same twice as once, in its answer too: a change of one version finds another one when it comes again, and
+ * would be told that somebody else has made it.
+ */
+function isIdempotent({ method, headers }: Request): boolean {
+  return idempotentMethods.has(method) && !(method === 'PUT' && headers.has('If-Match'));
+}
+
 /** What a server or a proxy says when the next attempt may find it well. */
 const passingStatuses = new Set([429, 502, 503, 504]);
 /** The codes of a 503 that is given before the operation begins; under any other a POST may have acted. */
@@ -40,7 +48,7 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
       const isLast = attempt >= policy.limit || request.isOnce;
       const outcome = await outcomeOf(send, request.toSend(isLast));
       request.signal.throwIfAborted();
-      const delay = isLast ? null : await delayBeforeNext(request.method, outcome, attempt, policy);
+      const delay = isLast ? null : await delayBeforeNext(request, outcome, attempt, policy);
       if (delay === null) return answerOf(request, outcome);
       if ('response' in outcome) await outcome.response.body?.cancel();
       await sleep(delay, request.signal);
@@ -81,8 +89,23 @@ async function outcomeOf(send: Send, request: Request): Promise<Outcome> {
 function answerOf(request: Request, outcome: Outcome): Response {
   if ('response' in outcome) return outcome.response;
   const { origin } = new URL(request.url);
-  const message = `${callOf(request)}: no answer from ${origin} (${reasonOf(outcome.failure)}). Is the server running there?`;
+  const message = `${callOf(request)}: no answer from ${origin} (${reasonOf(outcome.failure)}). ${adviceFor(outcome.failure)}`;
   throw new ConnectionError(message, outcome.failure);
+}
+
+/** Node gives up after five minutes without an answer, though all is well where a run takes longer. */
+function adviceFor(failure: unknown): string {
+  const isLate = /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(codeOf(failure));
+  return isLate
+    ? 'What was asked may still be at work there: fetch waits no longer. Follow long runs with streamQuery, or ask again with the same Idempotency-Key.'
+    : 'Is the server running there?';
+}
+
+/** The code of what happened, at the bottom of its causes. */
+function codeOf(failure: unknown): string {
+  if (!(failure instanceof Error)) return '';
+  if (failure.cause instanceof Error) return codeOf(failure.cause);
+  return 'code' in failure ? String(failure.code) : '';
 }
 
 /** fetch says only "fetch failed"; what happened stands in the cause. */
@@ -96,22 +119,22 @@ function reasonOf(failure: unknown): string {
 
 /** How long to wait before the next attempt; null where there must be none. */
 async function delayBeforeNext(
-  method: string,
+  request: Request,
   outcome: Outcome,
   attempt: number,
   policy: RetryPolicy,
 ): Promise<number | null> {
   const backOff = backOffMs(attempt, policy);
-  if ('failure' in outcome) return idempotentMethods.has(method) ? backOff : null;
-  if (!(await mayBeRepeated(method, outcome.response))) return null;
+  if ('failure' in outcome) return isIdempotent(request) ? backOff : null;
+  if (!(await mayBeRepeated(request, outcome.response))) return null;
   const asked = retryAfterSeconds(outcome.response.headers);
   if (asked === null) return backOff;
   const askedMs = asked * 1000;
   return askedMs > policy.maxDelayMs ? null : askedMs + Math.random() * policy.baseDelayMs;
 }
 
-async function mayBeRepeated(method: string, response: Response): Promise<boolean> {
-  if (idempotentMethods.has(method)) return isPassing(response.status);
+async function mayBeRepeated(request: Request, response: Response): Promise<boolean> {
+  if (isIdempotent(request)) return isPassing(response.status);
   if (response.status === 429) return true;
   return response.status === 503 && refusedBeforeActing.has(await problemCode(response));
 }
