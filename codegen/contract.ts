@@ -11,6 +11,8 @@ export interface Schema {
 export interface MediaType {
   schema: Schema;
   examples?: Record<string, { value: unknown }>;
+  /** How the parts of a form are written. */
+  encoding?: Record<string, { contentType?: string }>;
   'x-example-events'?: { event?: string; id?: string; data: unknown }[];
 }
 

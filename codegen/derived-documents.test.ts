@@ -49,6 +49,19 @@ test.each(['openapi.mock.json', 'openapi.sdk.json'])('%s knows a stream as text'
   expect(streams.length).toBeGreaterThan(2);
 });
 
+test('the mock knows the JSON in a part of a form as text, and generators as what it is', async () => {
+  const [mock, sdk] = await Promise.all(
+    ['openapi.mock.json', 'openapi.sdk.json'].map((name) => read(join(folder, 'server/contract', name))),
+  );
+  const partOf = (document: Contract | undefined) => {
+    const form = document?.paths['/api/v1/files']?.post?.requestBody?.content['multipart/form-data'];
+    const { metadata } = (document && form && resolve(document, form.schema).properties) ?? {};
+    return [metadata?.type, form?.examples?.hello?.value];
+  };
+  expect(partOf(mock)).toEqual(['string', expect.objectContaining({ metadata: '{"ticket":"A-1"}' })]);
+  expect(partOf(sdk)).toEqual([undefined, expect.objectContaining({ metadata: { ticket: 'A-1' } })]);
+});
+
 test('the document for generators holds no choice between a string and a list', async () => {
   const document = await read(join(folder, 'server/contract/openapi.sdk.json'));
   const choices = Object.values(document.components.schemas)

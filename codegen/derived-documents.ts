@@ -10,7 +10,7 @@ export async function generateDerivedDocuments(root: string, contract: Contract)
   const folder = join(root, 'server/contract');
   await writeIfChanged(
     join(folder, 'openapi.mock.json'),
-    `${JSON.stringify(withWrongRequestsAs400(text), null, 1)}\n`,
+    `${JSON.stringify(withJsonPartsAsText(withWrongRequestsAs400(text)), null, 1)}\n`,
   );
   await writeIfChanged(join(folder, 'openapi.sdk.json'), `${JSON.stringify(forGenerators(text), null, 1)}\n`);
 }
@@ -21,6 +21,27 @@ function withWrongRequestsAs400(contract: Contract): Contract {
   for (const { operation } of operationsOf(copy))
     if (operation.responses['400']) delete operation.responses['422'];
   return copy;
+}
+
+/** The mock reads each part of a form as text, also where it holds JSON, and would refuse every object in one. */
+function withJsonPartsAsText(contract: Contract): Contract {
+  const copy = structuredClone(contract);
+  for (const { operation } of operationsOf(copy)) {
+    const form = operation.requestBody?.content['multipart/form-data'];
+    if (form?.encoding) form.schema = structuredClone(resolve(copy, form.schema));
+    for (const [part, { contentType }] of Object.entries(form?.encoding ?? {}))
+      if (form && contentType === 'application/json') writePartAsText(form, part);
+  }
+  return copy;
+}
+
+function writePartAsText({ schema, examples = {} }: MediaType, part: string): void {
+  if (!schema.properties?.[part]) throw new Error(`A form has no part ${part}, whose encoding is given`);
+  schema.properties[part] = { type: 'string', contentMediaType: 'application/json' };
+  for (const { value } of Object.values(examples)) {
+    const parts = value as Record<string, unknown>; // the linter vouches for it
+    if (part in parts) parts[part] = JSON.stringify(parts[part]);
+  }
 }
 
 /** The mock and the generators know a stream only as text; its example is the events as they stand on the wire. */

@@ -8,11 +8,11 @@ const url = '/api/v1/files/{file_id}';
 export function fileJourneys(target: () => Target): void {
   test('a file is uploaded, found by its bytes, changed, downloaded whole and in part, and deleted', async () => {
     const { client, liveOnly } = target();
-    // Without metadata: the mock reads no JSON in the field of a form.
-    const body = { filename: 'hello.txt', file: 'Hello, files!\n' };
+    const body = { filename: 'hello.txt', metadata: { ticket: 'A-1' }, file: 'Hello, files!\n' };
     const made = await client.POST('/api/v1/files', { body, bodySerializer: formOf });
     expect(made.response.status).toBe(201);
     expectShape('StoredFile', made.data);
+    expect(made.data.metadata).toEqual(body.metadata);
     const path = { file_id: example.file };
     await liveOnly(() => {
       path.file_id = made.data.id;
