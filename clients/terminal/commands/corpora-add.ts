@@ -8,6 +8,7 @@ import { type Added, addFiles } from '../corpora/add-files.ts';
 import { corporaNamed, severalAre } from '../corpora/corpus-names.ts';
 import { type FailedFile, filesBelow, nameFor } from '../corpora/local-files.ts';
 import { CommandFailure } from '../failures.ts';
+import { catchInterrupts } from '../interrupts.ts';
 import { counted, isTerminal, notice, print, printable, printJson } from '../output.ts';
 import { noProgress, type Progress, startProgress } from '../run/progress.ts';
 
@@ -29,21 +30,42 @@ export async function addToCorpus(
     throw new CommandFailure(`There is no file in ${named.join(', ')} that can be read.`);
   }
   const progress = !json && isTerminal(process.stderr) ? startProgress() : noProgress;
-  const { corpus, ...result } = await withService(server, async (client) => {
-    const chosen = await corpusCalled(client, called);
-    const added = await addFiles(client, chosen, files, progress).finally(progress.hide);
-    const data = await whole(client, chosen, progress).finally(progress.hide);
-    return {
-      ...added,
-      failed: [...failed, ...added.failed],
-      corpus: data,
-      words: await whyWordsAlone(client, data),
-    };
-  });
+  const took = await untilInterrupted((stop) =>
+    withService(server, async (client) => {
+      const chosen = await corpusCalled(client, called);
+      const added = await addFiles(client, chosen, files, { progress, stop }).finally(progress.hide);
+      const data = await whole(client, chosen, progress, stop).finally(progress.hide);
+      return {
+        ...added,
+        failed: [...failed, ...added.failed],
+        corpus: data,
+        words: await whyWordsAlone(client, data),
+      };
+    }),
+  );
+  if (took === null) return;
+  const { corpus, ...result } = took;
   if (json) printJson({ corpus, ...withoutWords(result) });
   else tell(corpus, result);
   const broken = result.failed.filter(({ code }) => code !== textless);
   if (broken.length > 0) throw new CommandFailure(`${counted(broken.length, 'file')} could not be taken in.`);
+}
+
+/** Null where a signal came before the end: the exit code says which, and what was not taken in yet is taken back. */
+async function untilInterrupted<Result>(act: (stop: AbortSignal) => Promise<Result>): Promise<Result | null> {
+  const stop = new AbortController();
+  const interrupts = catchInterrupts(() => stop.abort());
+  try {
+    return await act(stop.signal);
+  } catch (error) {
+    const code = interrupts.exitCode();
+    if (code === null) throw error;
+    notice('Stopped. The same command goes on with what is missing.');
+    process.exitCode = code;
+    return null;
+  } finally {
+    interrupts.release();
+  }
 }
 
 /** Files of which no text can be read, as pictures. */
@@ -57,7 +79,12 @@ async function corpusCalled(client: ServiceClient, name: string): Promise<Corpus
 }
 
 /** What was taken in before there was a model is embedded now, too; in a command nothing would do so later. */
-async function whole(client: ServiceClient, { id }: Corpus, progress: Progress): Promise<Corpus> {
+async function whole(
+  client: ServiceClient,
+  { id }: Corpus,
+  progress: Progress,
+  stop: AbortSignal,
+): Promise<Corpus> {
   const params = { path: { corpus_id: id } };
   const read = async () => (await client.GET('/api/v1/corpora/{corpus_id}', { params })).data;
   let corpus = await read();
@@ -65,7 +92,7 @@ async function whole(client: ServiceClient, { id }: Corpus, progress: Progress):
   await client.POST('/api/v1/corpora/{corpus_id}/reindex', { params });
   for (const end = performance.now() + longestWaitMs; corpus.stale && performance.now() < end; ) {
     progress.show('Embedding what was there before');
-    await sleep(lookMs);
+    await sleep(lookMs, undefined, { signal: stop });
     corpus = await read();
   }
   return corpus;

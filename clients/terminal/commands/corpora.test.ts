@@ -1,7 +1,7 @@
 /** `service corpora`, and runs that answer from documents: from a folder to a cited answer, without any network. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -171,7 +171,8 @@ async function proxyTo(url: string, refused: (call: string) => boolean): Promise
       return;
     }
     const { host: _, connection: __, ...headers } = request.headers as Record<string, string>;
-    const chunks: Buffer[] = await request.toArray();
+    const chunks: Buffer[] | null = await request.toArray().catch(() => null);
+    if (chunks === null) return; // It was broken off.
     const body = chunks.length > 0 ? Buffer.concat(chunks) : null;
     const answer = await fetch(`${url}${request.url}`, { method: request.method ?? '', headers, body });
     response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
@@ -199,6 +200,40 @@ test('files whose documents could not be begun do not stay on the server; those 
   const stuck = await addBehind(/^POST .*\/documents$|^DELETE /);
   expect(stuck.stderr).toContain('4 files of no document could not be deleted on the server: fil');
   expect(await files()).toHaveLength(4);
+});
+
+test('Ctrl+C takes back what was uploaded and is not being read, and the same command goes on', async () => {
+  const home = testHome();
+  const server = await startTestServer();
+  const folder = writeHandbook(home);
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  let uploads = 0;
+  const url = await proxyTo(server.url, (call) => {
+    if (call === 'POST /api/v1/files' && ++uploads === 2) service.child.kill('SIGINT');
+    return false;
+  });
+  const service = home.start(['corpora', 'add', folder, '--server', url], { variables });
+  expect((await service.ended).code).toBe(130);
+  expect(service.stderr()).toContain('Stopped.');
+  const operator = createServiceClient({ baseUrl: server.url, token: server.operatorKey });
+  expect((await operator.GET('/api/v1/files')).data.data).toEqual([]);
+  const again = await home.service(['corpora', 'add', folder, '--server', server.url], { variables });
+  expect(again).toMatchObject({ code: 0, stdout: expect.stringContaining('3 documents') });
+});
+
+test('a file that is written to while it is uploaded is taken in as it was', async () => {
+  const home = testHome();
+  const server = await startTestServer();
+  const folder = writeHandbook(home);
+  const growing = join(folder, 'growing.md');
+  writeFileSync(growing, 'a line\n'.repeat(100_000));
+  const url = await proxyTo(server.url, (call) => {
+    if (call === 'POST /api/v1/files') appendFileSync(growing, 'one more\n');
+    return false;
+  });
+  const variables = { SERVICE_API_KEY: server.operatorKey };
+  const added = await home.service(['corpora', 'add', folder, '--server', url], { variables });
+  expect(added).toMatchObject({ code: 0, stdout: expect.stringContaining('(4 read now)') });
 });
 
 test('without the model documents are found by their words, which is said; cited numbers are explained', async () => {

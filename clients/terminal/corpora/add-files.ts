@@ -1,6 +1,8 @@
 /** Brings files into a corpus: what is new or has changed is uploaded and read, and takes the place of what was there. */
-import { openAsBlob } from 'node:fs';
-import { basename } from 'node:path';
+import { constants, openAsBlob } from 'node:fs';
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceClient } from '@service/client';
 import type { Corpus, IngestionItem, IngestionJobWithItems } from '@service/client/api';
@@ -32,11 +34,13 @@ interface Upload {
 /** As many as one job may have. */
 const mostOfAJob = 500;
 const lookMs = 300;
+
+/** Rejects where `stop` is aborted: what was uploaded by then, and is not being read yet, is taken back. */
 export async function addFiles(
   client: ServiceClient,
   corpus: Corpus,
   files: readonly LocalFile[],
-  progress: Progress,
+  { progress, stop }: { readonly progress: Progress; readonly stop: AbortSignal },
 ): Promise<Added> {
   const knownOf = await knownFiles(client, corpus);
   const [added, unchanged, failed]: [string[], string[], FailedFile[]] = [[], [], []];
@@ -44,6 +48,7 @@ export async function addFiles(
   let begun = 0;
   try {
     for (const [index, file] of files.entries()) {
+      stop.throwIfAborted();
       progress.show(`Uploading ${index + 1} of ${files.length}`);
       const brought = await bring(client, corpus, file, knownOf);
       if (brought === null) unchanged.push(file.place);
@@ -51,11 +56,12 @@ export async function addFiles(
       else uploads.push(brought);
     }
     while (begun < uploads.length) {
+      stop.throwIfAborted();
       const at = begun;
       const part = uploads.slice(at, at + mostOfAJob);
       const job = await begin(client, corpus, part);
       begun += part.length;
-      const ended = await follow(client, job, part, (done) =>
+      const ended = await follow(client, job, part, stop, (done) =>
         progress.show(`Reading ${at + done} of ${uploads.length}`),
       );
       for (const [one, { error }] of ended)
@@ -83,19 +89,31 @@ async function bring(
   const { path, place } = file;
   const marks = marksOf(file);
   const before = knownOf(marks);
-  const bytes = await bytesOf(path).catch((error: unknown) => unreadable(place, error));
-  if ('code' in bytes) return bytes;
-  const same = before.find((one) => one.file.sha256 === bytes.sha256);
+  const sha256 = await hashOf(path).catch((error: unknown) => unreadable(place, error));
+  if (typeof sha256 !== 'string') return sha256;
+  const same = before.find((one) => one.file.sha256 === sha256);
   if (same?.document.status === 'ready') return null;
   if (same) return { place, fileId: same.file.id, isNew: false, before: without(before, same) };
-  return await upload(client, corpus, bytes.blob, basename(path), marks).then(
+  return await withCopy(path, (blob) => upload(client, corpus, blob, basename(path), marks)).then(
     (fileId) => ({ place, fileId, isNew: true, before }),
-    (error: unknown) => refused(file, error),
+    (error: unknown) => (isOfFiles(error) ? unreadable(place, error) : refused(file, error)),
   );
 }
 
-async function bytesOf(path: string): Promise<{ readonly sha256: string; readonly blob: Blob }> {
-  return { sha256: await hashOf(path), blob: await openAsBlob(path) };
+/** A file that is written to while it is sent would break the sending off, and Node's process with it. */
+async function withCopy<Result>(path: string, send: (bytes: Blob) => Promise<Result>): Promise<Result> {
+  const folder = await mkdtemp(join(tmpdir(), 'service-upload-'));
+  try {
+    const copy = join(folder, 'copy');
+    await copyFile(path, copy, constants.COPYFILE_FICLONE);
+    return await send(await openAsBlob(copy));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+function isOfFiles(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error && error.syscall === 'copyfile';
 }
 
 function without(known: readonly KnownFile[], one: KnownFile): KnownFile[] {
@@ -144,6 +162,7 @@ async function follow(
   client: ServiceClient,
   begun: IngestionJobWithItems,
   uploads: readonly Upload[],
+  stop: AbortSignal,
   tell: (done: number) => void,
 ): Promise<[Upload, IngestionItem][]> {
   let job = begun;
@@ -151,7 +170,7 @@ async function follow(
   const documents = job.items.map(({ document_id }) => document_id);
   while (job.ended_at === null) {
     tell(job.progress.completed + job.progress.failed);
-    await sleep(lookMs);
+    await sleep(lookMs, undefined, { signal: stop });
     job = await read(client, job);
   }
   const items = new Map(job.items.map((item) => [item.document_id, item]));
