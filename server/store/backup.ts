@@ -148,6 +148,7 @@ async function restoreSqlite(file: string, copy: string, { log, check }: Restore
     check(await examineCopy(draft, copy, log));
     await syncToDisk(draft);
     if (await exists(file)) await closeForGood(file, log);
+    else await setAsideLogs(file, log);
     await rename(draft, file);
     await syncToDisk(dirname(file));
   } finally {
@@ -176,10 +177,25 @@ async function closeForGood(file: string, log: Log): Promise<void> {
       if (found?.journal_mode !== 'delete') throw new Error('it is in use');
     });
   } catch (cause) {
-    throw new Error(`${file} is in use, or damaged: stop its server first, or move the file away.`, {
-      cause,
-    });
+    throw new Error(
+      `${file} is in use, or damaged: stop its server first; where it is damaged, move it away, with the -wal and -shm beside it.`,
+      { cause },
+    );
   }
+}
+
+/**
+ * SQLite plays a log into whatever lies beside it under its name, so one whose database was moved away would undo the
+ * restore, or damage it.
+ */
+async function setAsideLogs(file: string, log: Log): Promise<void> {
+  const ending = randomBytes(6).toString('hex');
+  for (const left of [`${file}-wal`, `${file}-shm`, `${file}-journal`]) {
+    if (!(await exists(left))) continue;
+    await rename(left, `${left}.${ending}`);
+    log.warn({ file: `${left}.${ending}` }, 'what was left of the database before is kept under this name');
+  }
+  await syncToDisk(dirname(file));
 }
 
 async function withSqlite<T>(filename: string, log: Log, work: (sql: Knex) => Promise<T>): Promise<T> {
@@ -213,7 +229,9 @@ async function restorePostgres(url: string, copy: string, { log, check }: Restor
  * the disk in between.
  */
 async function replaceRows(url: string, copy: string): Promise<void> {
-  const reading = startProgram('pg_restore', ['--no-owner', '--no-privileges', '--file=-', copy], {});
+  // Only the owner of an extension may comment on it, and that may be a superuser.
+  const options = ['--no-owner', '--no-privileges', '--no-comments', '--file=-'];
+  const reading = startProgram('pg_restore', [...options, copy], {});
   const writing = startProgram(
     'psql',
     ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--file=-'],

@@ -1,49 +1,13 @@
-/** Two roles of PostgreSQL: one owns the tables and migrates, the other serves, and can do nothing but that. */
-import { randomBytes } from 'node:crypto';
-import knex, { type Knex } from 'knex';
-import { expect, inject, it, onTestFinished } from 'vitest';
+import knex from 'knex';
+import { expect, it, onTestFinished } from 'vitest';
 import { createLog } from '../log.ts';
 import { openPostgres } from './postgres.ts';
 import { openStore, type Store } from './store.ts';
 import { startPostgres } from './test-postgres.ts';
+import { twoRoles } from './test-roles.ts';
 import { describeStore, newAccount } from './test-stores.ts';
 
 const log = createLog('silent');
-
-interface Roles {
-  /** As the role that serves, and as the one that owns. */
-  readonly url: string;
-  readonly migrationUrl: string;
-  readonly service: string;
-  /** As the superuser of the tests. */
-  readonly admin: Knex;
-}
-
-/** A database as operators are told to make it, with both of its roles. */
-async function twoRoles(): Promise<Roles> {
-  const server = inject('postgresUrl') ?? '';
-  const name = `roles_${randomBytes(6).toString('hex')}`;
-  const [owner, service] = [`${name}_owner`, `${name}_service`];
-  const root = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
-  await root.raw(`create role ${owner} login`);
-  await root.raw(`create role ${service} login`);
-  await root.raw(`create database ${name} owner ${owner}`);
-  const as = (user: string) => {
-    const url = new URL(server);
-    url.pathname = `/${name}`;
-    url.username = user;
-    return url.href;
-  };
-  const admin = knex({ client: 'pg', connection: as('postgres'), pool: { min: 0, max: 1 } });
-  onTestFinished(async () => {
-    await admin.destroy();
-    await root.raw(`drop database ${name} with (force)`);
-    await root.raw(`drop role ${owner}`);
-    await root.raw(`drop role ${service}`);
-    await root.destroy();
-  });
-  return { url: as(service), migrationUrl: as(owner), service, admin };
-}
 
 describeStore('postgresql', 'With DATABASE_MIGRATION_URL', (_store, engine) => {
   const open = async (url: string, migrationUrl?: string): Promise<Store> => {

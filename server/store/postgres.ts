@@ -16,9 +16,7 @@ const limits = {
 
 /** With the rights of the one who connects: for migrations, of which no statement is given up for the time it takes. */
 export function openAsOwner(url: string, log: Log): Database {
-  // What the URL says would count for more than what stands beside it.
-  const unlimited = url.replace(/(?<=[?&])query_timeout=[^&]*/g, '');
-  const settings = settingsOf(unlimited, { ...limits, query_timeout: 0 });
+  const settings = settingsOf(without('query_timeout', url), { ...limits, query_timeout: 0 });
   const pool = connect({ ...settings, pool: { min: 0, max: 1 } }, log);
   return databaseOf('postgresql', { reader: pool, writer: pool });
 }
@@ -33,9 +31,16 @@ export function openPostgres(url: string, log: Log, role: string | null = servic
   return databaseOf('postgresql', { reader: all, writer: all, confined: { pool: pool(''), confine } });
 }
 
-function settingsOf(connectionString: string, within = limits): Knex.Config {
+function settingsOf(url: string, within = limits): Knex.Config {
+  // A restore knows by this name that servers are at work.
+  const connectionString = without('application_name', url);
   const connection = { connectionString, application_name: 'service', ...within, types: { getTypeParser } };
   return { client: 'pg', connection };
+}
+
+/** What the URL says would count for more than what stands beside it. */
+function without(parameter: string, url: string): string {
+  return url.replace(new RegExp(`(?<=[?&])${parameter}=[^&]*`, 'g'), '');
 }
 
 /** A connection as knex has it: with its number, and a mark where it may not be handed out again. */
