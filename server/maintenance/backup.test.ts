@@ -137,6 +137,33 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (database) => {
   );
 
   here(
+    'nobody but its owner may read a copy, from its first moment',
+    async () => {
+      const { folder, settings, start } = await install(database);
+      await (await start()).stop();
+      const place = join(folder, 'copies');
+      await mkdir(place, { mode: 0o755 });
+      const seen = new Set<number>();
+      let copying = true;
+      const watcher = (async () => {
+        while (copying) {
+          for (const name of await readdir(place)) {
+            // Gone again, it was not there for others either.
+            const found = await stat(join(place, name)).catch(() => null);
+            if (found?.isFile()) seen.add(found.mode & 0o777);
+          }
+        }
+      })();
+      await createBackup(settings, join(place, 'copy')).finally(() => {
+        copying = false;
+      });
+      await watcher;
+      expect([...seen]).toEqual([0o600]);
+    },
+    60_000,
+  );
+
+  here(
     'a copy of a newer program and a damaged one are refused, and nothing changes',
     async () => {
       const { folder, settings, start, ask } = await install(database);

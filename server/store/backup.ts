@@ -1,7 +1,7 @@
 /** Copies a database while it is in use, and puts a copy back: each of the two is done whole, or not at all. */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, copyFile, link, mkdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, link, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -67,6 +67,8 @@ export function filesOf(copy: string): string {
 }
 
 async function copyDatabase(url: string, draft: string, log: Log): Promise<void> {
+  // Whoever opened the draft while it was written could read all of it later: both engines keep the mode of what is there.
+  await (await open(draft, 'wx', 0o600)).close();
   if (url.startsWith('sqlite:')) return copySqlite(url.slice('sqlite:'.length), draft, log);
   await outputOf(
     'pg_dump',
