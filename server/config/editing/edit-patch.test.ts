@@ -146,6 +146,35 @@ describe('a merge patch', () => {
     expect(await read(project)).toBe(before);
   });
 
+  const numbered = (count: number, value: unknown) =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, value]));
+
+  test('of very many keys is refused before any is written, which would take minutes', async () => {
+    const project = await testProject();
+    await project.put(file, { options: { debug: true } });
+    const before = await read(project);
+    await expect(patched(project, { options: numbered(40_000, 1) })).rejects.toMatchObject({
+      diagnostics: [{ pointer: '', message: expect.stringContaining('at once') }],
+    });
+    expect(await read(project)).toBe(before);
+  });
+
+  test('of many keys is refused where the file is so large that each takes long', async () => {
+    const project = await testProject();
+    const disabled_tools = Array.from({ length: 100_000 }, () => 'x_y_z');
+    await project.put(file, { options: { disabled_tools }, providers: { one: {} } });
+    await expect(patched(project, { providers: numbered(500, {}) })).rejects.toMatchObject({
+      diagnostics: [{ pointer: '', message: expect.stringContaining('file of this size') }],
+    });
+  });
+
+  test('of as many keys as somebody may have is merged', async () => {
+    const project = await testProject();
+    await project.put(file, { providers: { one: { base_url: 'http://x' } } });
+    await patched(project, { providers: numbered(150, { base_url: 'http://y' }) });
+    expect(Object.keys(JSON.parse(await read(project)).providers)).toHaveLength(151);
+  });
+
   test('that changes nothing makes no file', async () => {
     const project = await testProject();
     await patched(project, { models: null });

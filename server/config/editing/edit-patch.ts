@@ -54,9 +54,9 @@ export async function patchSettings(
   return changeFile(places, 'workspace', async (before) => {
     check(before.sha256);
     const { content, text, mark } = textOf(before);
-    const edits = [...editsOf(patch, content)];
+    const edits = fewEdits(patch, content, before.file);
     if (!mayRestrict) await refuseRestricted(places, before, edits, content, isTrusted);
-    const bytes = new TextEncoder().encode(mark + edits.reduce(applied, text));
+    const bytes = new TextEncoder().encode(mark + allApplied(edits, text, before.file));
     const whole = { path: [], value: undefined };
     const { parsed } = await assertNoWorse(before.bytes, bytes, whole, {
       file: before.file,
@@ -127,6 +127,37 @@ function asLiteral(value: unknown, schema: SettingsSchema): unknown {
   if (Array.isArray(value)) return value.map((item, index) => child(String(index), item));
   if (!isObject(value)) return value;
   return objectOf(Object.entries(value).map(([key, item]) => [key, child(key, item)] as const));
+}
+
+/** Each edit reads the whole text anew, and nothing else is served meanwhile: how many there may be, */
+const mostEdits = 500;
+/** and how many letters they may read together. */
+const mostLetters = 16 * 1024 * 1024;
+
+/** All edits of the patch; throws as soon as there are too many. */
+function fewEdits(patch: JsonObject, content: unknown, file: string): Edit[] {
+  const edits: Edit[] = [];
+  for (const edit of editsOf(patch, content)) {
+    if (edits.length === mostEdits) throw tooMuch(`More than ${mostEdits} settings change at once`, file);
+    edits.push(edit);
+  }
+  return edits;
+}
+
+function allApplied(edits: readonly Edit[], original: string, file: string): string {
+  let letters = 0;
+  return edits.reduce((text, edit) => {
+    letters += text.length;
+    if (letters > mostLetters)
+      throw tooMuch('Too many settings change at once for a file of this size', file);
+    return applied(text, edit);
+  }, original);
+}
+
+function tooMuch(message: string, file: string): SettingsError {
+  const remedy = 'Send fewer of them at a time, or remove a section and then send the whole of it.';
+  const place = { file, line: 1, column: 1 };
+  return new SettingsError([{ severity: 'error', place, pointer: '', message, expected: null, remedy }]);
 }
 
 function applied(text: string, { path, value }: Edit): string {
