@@ -51,3 +51,18 @@ test('names that are there, parts of them, those of servers and those that nobod
   };
   expect(await warned(settings)).toEqual([]);
 });
+
+const many = (count: number, name: (index: number) => string) =>
+  Array.from({ length: count }, (_, i) => name(i));
+
+test.each<[string, string[], string | null]>([
+  ['one name, very often', many(200_000, () => 'a'), 'view'],
+  ['very many names', many(15_000, (index) => String(index).padStart(56, 'x')), null],
+  ['a name that is very long', [`mcp__${'a__'.repeat(300_000)}!`], 'view'],
+])('in a file with %s each is compared once, and only so many are', async (_, names, last) => {
+  const disabled_tools = ['Bash', ...names, 'Read'];
+  expect(await warned({ options: { disabled_tools } })).toEqual([
+    strange('/options/disabled_tools/0', 'bash'),
+    ...(last ? [strange(`/options/disabled_tools/${names.length + 1}`, last)] : []),
+  ]);
+});

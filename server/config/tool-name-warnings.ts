@@ -34,23 +34,46 @@ const otherNames: Readonly<Record<string, string>> = {
 
 /** Of the lists of tools and the matchers of hooks in a file. */
 export function toolNameWarnings(document: SettingsDocument): Diagnostic[] {
+  const meaning = rememberedMeaning();
   const listed = ['/options/disabled_tools', '/permissions/allowed_tools'].flatMap((pointer) =>
-    textsAt(document, pointer).flatMap(({ keys, text }) =>
-      warning(document, keys, meantBy(/^[^(:]*/.exec(text)?.[0] ?? '')),
-    ),
+    textsAt(document, pointer).map(({ keys, text }) => ({
+      keys,
+      meant: meaning(/^[^(:]*/.exec(text)?.[0] ?? ''),
+    })),
   );
   const matchers = itemsAt(document, '/hooks/pre_tool_use').flatMap((_, index) => {
     const keys = ['hooks', 'pre_tool_use', String(index), 'matcher'];
     const matcher = valueAt(document.value, keys);
-    return typeof matcher === 'string' ? warning(document, keys, meantByMatcher(matcher)) : [];
+    return typeof matcher === 'string' ? [{ keys, meant: meantByMatcher(matcher, meaning) }] : [];
   });
-  return [...listed, ...matchers].slice(0, maximumDiagnostics);
+  return [...listed, ...matchers]
+    .filter(({ meant }) => meant !== null)
+    .slice(0, maximumDiagnostics)
+    .flatMap(({ keys, meant }) => warning(document, keys, meant));
 }
 
-/** Null where the name is one, or may be one that is not known here, of a server or of a later version. */
+/** A file of a stranger is read at each step of a run: of more names, nobody learns what was meant. */
+const mostCompared = 500;
+/** No tool has a longer name. */
+const mostLetters = 200;
+
+/** What was meant by a name that no tool has; each is compared with every tool once, and only so many of a file are. */
+function rememberedMeaning(): (name: string) => string | null {
+  const remembered = new Map<string, string | null>();
+  return (name) => {
+    if (name.length > mostLetters || known.includes(name)) return null;
+    const before = remembered.get(name);
+    if (before !== undefined || remembered.size === mostCompared) return before ?? null;
+    const meant = meantBy(name);
+    remembered.set(name, meant);
+    return meant;
+  };
+}
+
+/** Null where the name may be one that is not known here, of a server or of a later version. */
 function meantBy(name: string): string | null {
   // What holds a star is a part of names.
-  if (name === '' || name.includes('*') || known.includes(name)) return null;
+  if (name === '' || name.includes('*')) return null;
   const mcp = /^mcp__(\w+?)__(\w+)$/.exec(name);
   if (mcp) return `mcp_${mcp[1]}_${mcp[2]}`;
   if (name.startsWith('mcp_')) return null;
@@ -58,10 +81,10 @@ function meantBy(name: string): string | null {
 }
 
 /** Matchers are looked for anywhere in a name, so that only one that is found in none is strange. */
-function meantByMatcher(matcher: string): string | null {
+function meantByMatcher(matcher: string, meaning: (name: string) => string | null): string | null {
   const names = /^\^?\(?(\w+(?:\|\w+)*)\)?\$?$/.exec(matcher)?.[1]?.split('|') ?? [];
   for (const name of names) {
-    const meant = known.some((one) => one.includes(name)) ? null : meantBy(name);
+    const meant = known.some((one) => one.includes(name)) ? null : meaning(name);
     if (meant) return meant;
   }
   return null;
