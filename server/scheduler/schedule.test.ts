@@ -209,6 +209,27 @@ describe('what has become due', () => {
     expect(once.due).toEqual([{ at: year, dueAt: year, missed: 200, fate: 'catch_up' }]);
   });
 
+  test.each(['* 9-17 * * *', '* 9-17 * * 1-5', '*/10 * 9 * * *', '*/10 * * 1 1 *'])(
+    'is the last of what was missed, and nothing is missed twice, where %s has breaks',
+    (cron) => {
+      const broken = { ...job, interval_s: null, cron };
+      const left = at(12 * 60);
+      const times = nextTimes({ ...broken, ends_at: left + 5 * 24 * 60 * minute }, left, 20_000);
+      const first = times[0] ?? Number.NaN;
+      for (let hours = 24; hours <= 5 * 24; hours += 5) {
+        const now = left + hours * 60 * minute;
+        // What came in the last minute is not late.
+        const passed = times.filter((time) => time < now - minute);
+        const once = slotsUntil(broken, first, now);
+        const all = slotsUntil({ ...broken, misfire_policy: 'run_all' }, first, now);
+        const late = ({ due }: typeof once) => due.filter(({ fate }) => fate === 'catch_up');
+        expect(late(once).map((slot) => slot.at)).toEqual(passed.slice(-1));
+        expect(late(all).map((slot) => slot.at)).toEqual(passed.slice(-50));
+        expect(once.next?.at).toBeGreaterThan(now);
+      }
+    },
+  );
+
   test('ends with max_runs and with ends_at', () => {
     const bounded = { ...job, misfire_policy: 'run_all', max_runs: 5, runs_begun: 3 } as const;
     expect(briefly(slotsUntil(bounded, at(10), at(50)))).toEqual({

@@ -146,14 +146,23 @@ function collect(
   return found;
 }
 
-/** Looks back, further each time, until there are enough: the times between are too many to be walked. */
+/**
+ * Looks back, further each time, until there are enough; where a pattern has breaks, one step may lead from too few to too
+ * many, and the bound is looked for between. The times between are too many to be walked.
+ */
 function lastTimes(job: TimedJob, schedule: Schedule, nextAt: number, through: number): JobTime[] {
   const until = Math.min(through, job.ends_at ?? through);
   const enough = 2 * mostCaughtUp;
-  for (let backMs = graceMs; ; backMs *= 2) {
-    const from = Math.max(nextAt - 1, until - backMs);
+  let tooLate = until;
+  let tooEarly: number | null = null;
+  for (let from = until - graceMs; ; ) {
+    from = Math.max(nextAt - 1, from);
     const found = collect(job, schedule, from, until, mostCounted);
-    if (found.length >= enough || from < nextAt) return found;
+    // Those that a full list leaves out are the very last.
+    if (found.length >= mostCounted) tooEarly = from;
+    else if (found.length >= enough || from < nextAt) return found;
+    else tooLate = from;
+    from = tooEarly === null ? until - 2 * (until - from) : Math.floor((tooEarly + tooLate) / 2);
   }
 }
 
