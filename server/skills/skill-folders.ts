@@ -4,6 +4,7 @@ import { chmod, mkdir, readdir, realpath, rename, rm, stat, writeFile } from 'no
 import { dirname, join } from 'node:path';
 import type { Log } from '../log.ts';
 import type { SkillFileContent } from '../store/store.ts';
+import { byPath, digestOf, sha256Of } from './skill-files.ts';
 
 /** What is to lie in a folder. */
 export interface LaidOutSkill {
@@ -54,14 +55,25 @@ async function lay(
   await mkdir(directory, { recursive: true });
   await chmod(directory, passable);
   const draft = join(directory, `${unfinished}${randomUUID()}`);
+  const found = await files();
+  refuseOthers(found, name, digest);
   try {
-    for (const { path, content, executable } of await files())
+    for (const { path, content, executable } of found)
       await writeOut(join(draft, name), path, content, executable);
     await rename(draft, place).catch(unlessThere);
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
   return realpath(join(place, name));
+}
+
+/** The digest was read before the files, which may have been replaced since; everybody with the digest gets this folder. */
+function refuseOthers(files: readonly SkillFileContent[], name: string, digest: string): void {
+  const told = files.map((file) => ({ ...file, sha256: sha256Of(file.content) })).sort(byPath);
+  if (digestOf(name, told) !== digest)
+    throw new Error(
+      `The files of the skill ${name} are not those of the digest ${digest}: it was just changed, or its rows are damaged; put it anew if this is said again.`,
+    );
 }
 
 async function writeOut(
