@@ -23,9 +23,11 @@ export async function skillsIn(
   subfolder: string | null,
 ): Promise<FoundRepository> {
   const named = entries.filter((entry): entry is Named => entry.path !== null);
-  const folders = skillFolders(named, subfolder ?? '');
+  const levels = depthOf(subfolder ?? '') + deepest;
+  const folders = skillFolders(named, levels);
   refuseUnlike(folders, subfolder);
-  const byFolder = Map.groupBy(named, ({ path }) => folders.find((folder) => liesIn(folder, path)) ?? null);
+  const among = new Set(folders);
+  const byFolder = Map.groupBy(named, ({ path }) => highestAbove(path, among, levels));
   const strange = entries.length - named.length;
   const skipped = (byFolder.get(null) ?? []).filter(({ kind }) => kind !== 'file').map(skippedFault);
   if (strange > 0)
@@ -46,23 +48,29 @@ export async function skillsIn(
 }
 
 /** The highest folders with instructions: what lies below one belongs to it. */
-function skillFolders(entries: readonly Named[], top: string): string[] {
+function skillFolders(entries: readonly Named[], levels: number): string[] {
   const all = entries
     .filter(({ path }) => posix.basename(path) === instructions)
     .map(({ path }) => (path === instructions ? '' : posix.dirname(path)))
-    .filter((folder) => depthOf(folder) - depthOf(top) <= deepest)
-    .sort((a, b) => depthOf(a) - depthOf(b) || (a < b ? -1 : 1));
-  const highest: string[] = [];
-  for (const folder of all) if (!highest.some((above) => liesIn(above, `${folder}/`))) highest.push(folder);
-  return highest.sort();
+    .filter((folder) => depthOf(folder) <= levels);
+  const among = new Set(all);
+  return [...new Set(all.map((folder) => highestAbove(`${folder}/`, among, levels) ?? folder))].sort();
+}
+
+/** Looks each folder of the path up: to compare it with each of thousands of folders would keep the server still. */
+function highestAbove(path: string, folders: ReadonlySet<string>, levels: number): string | null {
+  if (folders.has('')) return '';
+  let end = path.indexOf('/');
+  for (let level = 1; end >= 0 && level <= levels; level += 1) {
+    const folder = path.slice(0, end);
+    if (folders.has(folder)) return folder;
+    end = path.indexOf('/', end + 1);
+  }
+  return null;
 }
 
 function depthOf(folder: string): number {
   return folder === '' ? 0 : folder.split('/').length;
-}
-
-function liesIn(folder: string, path: string): boolean {
-  return folder === '' || path.startsWith(`${folder}/`);
 }
 
 function refuseUnlike(folders: readonly string[], subfolder: string | null): void {
