@@ -70,8 +70,9 @@ export function fileFaults(
   return faults;
 }
 
+/** Not the deeper ones: such a path is refused, and one of thousands of parts would make as many long names. */
 function foldersOf(path: string): string[] {
-  const parts = path.split('/').slice(0, -1);
+  const parts = path.split('/', deepest + 1).slice(0, -1);
   return parts.map((_part, index) => parts.slice(0, index + 1).join('/'));
 }
 

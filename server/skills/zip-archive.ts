@@ -55,6 +55,8 @@ export function readZip(bytes: Uint8Array): ReadArchive {
   if (listed.length > mostEntries)
     add(null, 'too_many_files', `the archive has more than ${mostEntries} entries`);
   if (total > mostBytes) add(null, 'too_large', `the archive unpacks to more than ${mostBytes} bytes`);
+  if (packedBytesOf(listed) > archive.length)
+    add(null, 'archive', 'the list of the archive names more packed bytes than there are');
   if (faults.length > 0) return { entries: [], faults };
   const entries: SkillEntry[] = [];
   for (const entry of listed) {
@@ -64,6 +66,12 @@ export function readZip(bytes: Uint8Array): ReadArchive {
     else entries.push({ path: entry.path, executable: (entry.mode & 0o111) !== 0, content });
   }
   return { entries, faults };
+}
+
+/** Of all that would be unpacked: where entries share bytes, each reads them again. */
+function packedBytesOf(listed: readonly ListedEntry[]): number {
+  const read = listed.filter((entry) => !isFolder(entry) && refusalOf(entry) === null);
+  return read.reduce((sum, { packedBytes }) => sum + packedBytes, 0);
 }
 
 function fault(path: string | null, code: string, message: string): SkillFault {
