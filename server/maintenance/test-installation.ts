@@ -40,15 +40,27 @@ interface NewestSteps {
   readonly tables: readonly string[];
   /** What was added to tables that were there before. */
   readonly columns: Readonly<Record<string, string>>;
+  /** Those that took the place of others. */
+  readonly indexes: readonly {
+    readonly table: string;
+    readonly made: readonly string[];
+    readonly dropped: readonly string[];
+  }[];
   /** On PostgreSQL. */
   readonly functions: readonly string[];
 }
 
 /** What the newest migrations made, what refers to others first: whoever adds a migration names it here. */
 const newestSteps: NewestSteps = {
-  names: ['skill-repositories', 'word-searches'],
+  names: ['skill-repositories', 'word-searches', 'proved-addresses', 'device-places'],
   tables: ['repository_skill_files', 'repository_skills', 'skill_repositories'],
-  columns: {},
+  columns: {
+    users: 'address_proved_at',
+    password_resets: 'mailed',
+    invitations: 'mailed_at',
+    device_logins: 'place',
+  },
+  indexes: [{ table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] }],
   functions: searchedByWords.map((table) => `${table}_with`),
 };
 
@@ -57,8 +69,15 @@ export const newestTable = 'skill_repositories';
 
 /** Leaves the database as the program before these steps would have. */
 export async function undoNewestSteps({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
-  const { names, tables, columns, functions } = newestSteps;
+  const { names, tables, columns, indexes, functions } = newestSteps;
   for (const table of tables) await ask((sql) => sql.schema.dropTableIfExists(table));
+  for (const { table, made, dropped } of indexes)
+    await ask((sql) =>
+      sql.schema.alterTable(table, (altered) => {
+        altered.dropIndex(made);
+        altered.index(dropped);
+      }),
+    );
   for (const [table, column] of Object.entries(columns))
     await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
   await ask(async (sql) => {
