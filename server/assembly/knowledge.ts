@@ -92,8 +92,12 @@ export function startKnowledge(
     ready: async () => (await embedders.current()).embedder?.identity ?? null,
     log,
   });
-  const embedderChoice = createEmbedderChoice({ store, embedders, changed: reindexing.wake });
-  return { parsers, fileTexts, ingestion, reindexing, embedderChoice };
+  const wakes = <Worker extends { wake(): void }>(worker: Worker): Worker => ({
+    ...worker,
+    wake: () => store.keptRequests.whenCommitted(worker.wake),
+  });
+  const embedderChoice = createEmbedderChoice({ store, embedders, changed: wakes(reindexing).wake });
+  return { parsers, fileTexts, ingestion: wakes(ingestion), reindexing: wakes(reindexing), embedderChoice };
 }
 
 /** Looks again into the corpus of a query, with the rights that its person has by then. */

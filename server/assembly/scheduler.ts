@@ -18,7 +18,7 @@ interface SchedulerParts {
 export function beginJobs(input: ServicesInput, parts: SchedulerParts): Scheduler {
   if (input.project) return { wake: () => undefined, stop: async () => undefined };
   const { store, runtime, now } = parts;
-  return startScheduler<ClaimedJobRun>({
+  const scheduler = startScheduler<ClaimedJobRun>({
     records: store.jobWork,
     begin: (claimed) => begin(claimed, parts),
     wakeRun: (runId) => runtime.wake(runId),
@@ -29,6 +29,7 @@ export function beginJobs(input: ServicesInput, parts: SchedulerParts): Schedule
     now,
     log: input.log,
   });
+  return { ...scheduler, wake: () => store.keptRequests.whenCommitted(scheduler.wake) };
 }
 
 async function begin(

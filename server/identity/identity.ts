@@ -178,7 +178,11 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
   const ownPasswords = createOwnPasswords(records.passwords, brake);
   const invitations = createInvitations({ ...options, brake, clock });
-  const resets = createPasswordResets({ records: records.passwords, brake, notices, clock, log });
+  const resets = createPasswordResets({
+    records: records.passwords,
+    keptRequests: records.keptRequests,
+    ...{ brake, notices, clock, log },
+  });
   const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
   const onRegistered = async () => options.onRegistered?.(await records.users.count());
   const { baseUrl, fetch, oidcProviders = [] } = options;

@@ -8,7 +8,7 @@ import type { PeopleRecords } from './records.ts';
 
 interface Parts {
   readonly people: PeopleRecords;
-  readonly resets: Pick<PasswordResets, 'welcome'>;
+  readonly resets: Pick<PasswordResets, 'mayWelcome' | 'welcome'>;
 }
 
 /** The account has a password that nobody knows, until its owner has set one. */
@@ -17,10 +17,12 @@ export async function createPerson(
   { email, name, role = 'member', organization_id, send_invite }: AccountCreate,
   { people, resets }: Parts,
 ): Promise<AccountCreated> {
+  // Counted before anything is written: who holds a transaction must not wait for another connection.
+  const mailed = send_invite && (await resets.mayWelcome(principal, email));
   const { account: user } = await people.create(principal, {
     ...(await newAccount(email, newPassword(), name)),
     role,
     organizationId: organization_id,
   });
-  return { user, password_link: await resets.welcome(principal, user, send_invite) };
+  return { user, password_link: await resets.welcome(principal, user, mailed) };
 }

@@ -5,6 +5,7 @@ import type { PasswordResetLink, PasswordResetRequested, User } from '../contrac
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
+import type { RequestRecords } from './kept-requests.ts';
 import type { LoginBrake } from './login-brake.ts';
 import type { Notices } from './notices.ts';
 import { hashOf, newResetToken } from './opaque-tokens.ts';
@@ -17,11 +18,13 @@ export interface PasswordResets {
   request(email: string, origin: Origin): Promise<PasswordResetRequested>;
   /** For the operator, who hands it on. Throws `not_found`. */
   createLink(principal: Principal, email: string): Promise<PasswordResetLink>;
-  /** For somebody whose account is new: null where the link was sent to them. */
+  /** Whether one more may be sent a welcome; counts it. */
+  mayWelcome(principal: Principal, email: string): Promise<boolean>;
+  /** For somebody whose account is new: null where it is `mailed` to them, once the account is there for good. */
   welcome(
     principal: Principal,
     user: Pick<User, 'id' | 'email'>,
-    send: boolean,
+    mailed: boolean,
   ): Promise<PasswordResetLink | null>;
   /** Throws `reset_link_expired`. */
   reset(token: string, password: string, origin: Origin): Promise<void>;
@@ -31,6 +34,7 @@ export interface PasswordResets {
 
 interface Parts {
   readonly records: PasswordRecords;
+  readonly keptRequests: Pick<RequestRecords, 'commit'>;
   readonly brake: LoginBrake;
   readonly notices: Notices;
   readonly clock: Clock;
@@ -43,7 +47,8 @@ const welcomeSeconds = 7 * 24 * 3600;
 /** More at once are refused: what goes on behind answers has a bound too. */
 const mostUnderWay = 200;
 
-export function createPasswordResets({ records, brake, notices, clock, log }: Parts): PasswordResets {
+export function createPasswordResets(parts: Parts): PasswordResets {
+  const { records, keptRequests, brake, notices, clock, log } = parts;
   const underWay = new Set<Promise<void>>();
 
   async function newLink(email: string, actor: Actor, { seconds = linkSeconds, mailed = false } = {}) {
@@ -94,11 +99,13 @@ export function createPasswordResets({ records, brake, notices, clock, log }: Pa
       if (!link) throw new Problem('not_found', 'No account has this e-mail address.');
       return shown(link);
     },
-    async welcome(principal, { email }, send) {
-      const mailed = send && notices.canSend && (await brake.letter({ id: principal.userId }, email));
+    mayWelcome: async (principal, email) =>
+      notices.canSend && (await brake.letter({ id: principal.userId }, normalisedEmail(email))),
+    async welcome(principal, { email }, mailed) {
       const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed });
       if (!link) throw new Error('the account is gone that was just made');
       if (!mailed) return shown(link);
+      await keptRequests.commit();
       notices.welcome(link.user, link.token);
       return null;
     },

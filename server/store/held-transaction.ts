@@ -16,6 +16,16 @@ export function heldTransaction(): HeldTransaction | null {
   return held && !held.over ? held : null;
 }
 
+/**
+ * Sets going what others do with that which the caller has written: they see it only once it is committed, and would else
+ * work in a transaction that is not theirs.
+ */
+export function whenCommitted(work: () => void): void {
+  const held = heldTransaction();
+  if (held) held.afterwards(work);
+  else current.exit(work);
+}
+
 /** The same database, whose calls join the transaction that their caller works in. */
 export function joinsHeld(database: Database): Database {
   return {
@@ -42,6 +52,7 @@ export class HeldTransaction {
   #ended: Promise<void> = Promise.resolve();
   /** One after the other: they share a connection, and what it is told of their scope. */
   #last: Promise<unknown> = Promise.resolve();
+  readonly #afterwards: (() => void)[] = [];
 
   constructor(database: Database, begin: Begin) {
     this.#database = database;
@@ -80,6 +91,12 @@ export class HeldTransaction {
     await this.#last;
     this.#finished.resolve();
     await this.#ended;
+    for (const work of this.#afterwards) current.exit(work);
+  }
+
+  /** Called once it is committed, and not at all where it is abandoned. */
+  afterwards(work: () => void): void {
+    this.#afterwards.push(work);
   }
 
   /** As if nothing had been written. */

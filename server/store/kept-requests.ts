@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import { Problem } from '../problem.ts';
 import type { Database } from './database.ts';
 import { isDuplicate } from './database-errors.ts';
-import { HeldTransaction, heldTransaction } from './held-transaction.ts';
+import { HeldTransaction, heldTransaction, whenCommitted } from './held-transaction.ts';
 import type { StoreParts } from './parts.ts';
 import { sweepTable } from './sweeps.ts';
 
@@ -39,6 +39,8 @@ export interface KeptRequests {
    * key stays taken until the answer is kept. Outside of `once` it does nothing.
    */
   commit(): Promise<void>;
+  /** Calls once that is committed, or at once outside of `once`: for what others do with it. */
+  whenCommitted(work: () => void): void;
   /** Keeps an answer that belongs to nothing that was written. The first one stands. */
   add(request: KeptRequest, reply: string): Promise<void>;
   prune(before: Date): Promise<number>;
@@ -88,6 +90,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
       }
     },
     commit: commitBeginning,
+    whenCommitted,
     add: (request, reply) =>
       database.write('installation', async (sql) => {
         await sql('kept_requests')
