@@ -399,10 +399,12 @@ async function newSettingOfNobody({ owner: { client }, workspaceId }: Organizati
 async function newQuota(organization: Organization): Promise<Ids> {
   const { group_id: subject_id = '' } = await newGroup(organization);
   const path = { subject_type: 'group' as const, subject_id };
-  await organization.owner.client.PUT('/api/v1/quotas/{subject_type}/{subject_id}', {
-    params: { path },
-    body: { limits: { jobs: { hard: 1 } } },
-  });
+  // What the operator sets is another one, beside that of the organization.
+  for (const client of [organization.owner.client, organization.operator])
+    await client.PUT('/api/v1/quotas/{subject_type}/{subject_id}', {
+      params: { path },
+      body: { limits: { jobs: { hard: 1 } } },
+    });
   return path;
 }
 
