@@ -20,6 +20,9 @@ export interface SkillFolders {
   sweep(now: Date, isNeeded: (digest: string) => Promise<boolean>): Promise<number>;
 }
 
+/** The files are not those of the digest: most likely somebody has just put others, and the next look finds them. */
+export class OtherFiles extends Error {}
+
 const unfinished = '.unfinished-';
 const dayMs = 86_400_000;
 
@@ -71,7 +74,7 @@ async function lay(
 function refuseOthers(files: readonly SkillFileContent[], name: string, digest: string): void {
   const told = files.map((file) => ({ ...file, sha256: sha256Of(file.content) })).sort(byPath);
   if (digestOf(name, told) !== digest)
-    throw new Error(
+    throw new OtherFiles(
       `The files of the skill ${name} are not those of the digest ${digest}: it was just changed, or its rows are damaged; put it anew if this is said again.`,
     );
 }

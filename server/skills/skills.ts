@@ -4,7 +4,7 @@ import type { KeptSkill, KeptSkills, SkillKeeper } from '../runtime/runtime.ts';
 import type { SkillsForRuns, Store, StoredSkill } from '../store/store.ts';
 import { type CheckedSkill, checkUpload } from './check-skill.ts';
 import { shownFault } from './shown-fault.ts';
-import { createSkillFolders } from './skill-folders.ts';
+import { createSkillFolders, OtherFiles } from './skill-folders.ts';
 
 export {
   openSkillRepositories,
@@ -35,7 +35,9 @@ export function openSkillBook({ store, directory, log }: SkillBookParts): SkillB
       const folder = await folders.lay({ name, digest, files: () => store.skills.files(id) });
       return [{ id, source, folder }];
     } catch (error) {
-      log.error({ err: error, skill: id }, 'a skill could not be laid out: runs do without it');
+      // A change meanwhile is no fault; of damaged rows the message says what to do.
+      if (error instanceof OtherFiles) log.warn({ skill: id }, error.message);
+      else log.error({ err: error, skill: id }, 'a skill could not be laid out: runs do without it');
       return [];
     }
   };
