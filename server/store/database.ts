@@ -29,6 +29,8 @@ export interface Database {
    * ends no run: the work, which may change nothing but the database, is done again.
    */
   writeOfRun<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  /** Within a transaction of `write`: where the work fails, nothing of it is left, and the rest is as it was. */
+  part<T>(sql: Knex.Transaction, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   /**
    * As `writeOfRun`, for what only counts what was used, which nobody remembers. `counted` is called where something
    * was written; nothing but counts may be.
@@ -105,6 +107,7 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
     write: (scope, work) =>
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
     writeOfRun: (work) => writes.unbounded(() => despiteDeadlocks(() => inTransaction(writer, work))),
+    part: (sql, work) => sql.transaction(work),
     writeCounts: (work) => writes.unbounded(() => inCountingTransaction(writer, unchanged, work)),
     count: (statement) =>
       writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),

@@ -26,6 +26,11 @@ export function whenCommitted(work: () => void): void {
   else current.exit(work);
 }
 
+/** Does for others, too, what one caller has asked for: in no transaction of that one. */
+export function outsideHeld<T>(work: () => T): T {
+  return current.exit(work);
+}
+
 /** The same database, whose calls join the transaction that their caller works in. */
 export function joinsHeld(database: Database): Database {
   return {
@@ -74,8 +79,8 @@ export class HeldTransaction {
     const part = this.#last.then(async () => {
       const sql = await this.#open();
       try {
-        if (this.#database.dialect === 'postgresql') await nameScope(sql, scope);
-        return await sql.transaction(work);
+        await this.#name(sql, scope);
+        return await this.#database.part(sql, work);
       } catch (error) {
         throw problemOf(error);
       }
@@ -116,8 +121,14 @@ export class HeldTransaction {
       await this.#begin(sql);
       resolve(sql);
       await this.#finished.promise;
+      // What is written last is of all its parts, whomever the last of them was for.
+      await this.#name(sql, 'installation');
     });
     this.#ended.catch(reject);
     return promise;
+  }
+
+  async #name(sql: Knex.Transaction, scope: Scope): Promise<void> {
+    if (this.#database.dialect === 'postgresql') await nameScope(sql, scope);
   }
 }

@@ -1,4 +1,5 @@
 /** Answers the same question, asked by many at once, with one query. */
+import { outsideHeld } from './held-transaction.ts';
 
 /** How long more of those gather who ask while a query is under way: one alone never waits. */
 const gatherMs = 3;
@@ -15,7 +16,7 @@ export function joined<Question, Rest extends unknown[], Answer>(
   const next = new Map<string, { asked: [Question, ...Rest]; readonly answer: Promise<Answer> }>();
 
   function begin(key: string, asked: [Question, ...Rest]): Promise<Answer> {
-    const answer = ask(...asked);
+    const answer = outsideHeld(() => ask(...asked));
     const over = answer
       .catch(() => undefined)
       .then(() => {

@@ -1,7 +1,8 @@
-/** What a request with an Idempotency-Key sets going for others, on both databases. */
+/** What a request with an Idempotency-Key sets going for others, and what it keeps them from, on both databases. */
 import { expect, it } from 'vitest';
 import { heldTransaction } from './held-transaction.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { beginRun } from './test-runs.ts';
+import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
 describeStores('What a kept request sets going', (store) => {
   const newRequest = async () => {
@@ -38,5 +39,53 @@ describeStores('What a kept request sets going', (store) => {
     expect(begun.splice(0)).toEqual([]);
     store().keptRequests.whenCommitted(note);
     expect(begun.splice(0)).toEqual([null]);
+  });
+});
+
+describeStores('What a kept request tells', (store, engine) => {
+  it('is told once, and not by a part that came to nothing', async () => {
+    const ada = { ...(await newAccount(store())), operator: true };
+    await beginRun(store(), ada);
+    const mostRequests = { requests: { day: { hard: 1 } } };
+    await store().quotas.put(ada, { type: 'user', id: ada.userId }, mostRequests);
+    const toldOf = (session_id: string | undefined) =>
+      engine.sql()('workspace_events').where({ session_id }).pluck('type');
+    const [sequence] = await engine.sql()('audit_head').pluck('sequence');
+    const made: string[] = [];
+    await store().keptRequests.once(
+      { principalId: ada.userId, userId: ada.userId, key: 'k', fingerprint: 'f' },
+      async () => {
+        made.push((await store().sessions.create(ada, {})).session.id);
+        const refused = beginRun(store(), ada, { sessionId: made[0] ?? '' });
+        await expect(refused).rejects.toMatchObject({ code: 'quota_exceeded' });
+        made.push((await store().sessions.create(ada, {})).session.id);
+        await newAccount(store());
+      },
+      () => 'answered',
+    );
+    expect(await toldOf(made[0])).toEqual(['session_created']);
+    expect(await toldOf(made[1])).toEqual(['session_created']);
+    const records = engine.sql()('audit_entries').where('sequence', '>', sequence).orderBy('sequence');
+    expect(await records.pluck('action')).toEqual(['user.create', 'login.create']);
+  });
+});
+
+describeStore('postgresql', 'What a kept request on PostgreSQL', (store, engine) => {
+  it('holds no row that others need, however many of its parts have been written: these are written at its end', async () => {
+    const ada = await newAccount(store());
+    await store().sessions.create(ada, {});
+    const workspace = ada.workspaces[0]?.id ?? '';
+    const lockAtOnce = (table: string, where: object) =>
+      engine.sql().transaction((sql) => sql(table).where(where).forUpdate().noWait().first());
+    await store().keptRequests.once(
+      { principalId: ada.userId, userId: ada.userId, key: 'k', fingerprint: 'f' },
+      async () => {
+        await store().sessions.create(ada, {});
+        await newAccount(store());
+        await expect(lockAtOnce('workspace_streams', { workspace_id: workspace })).resolves.toBeDefined();
+        await expect(lockAtOnce('audit_head', { id: 1 })).resolves.toBeDefined();
+      },
+      () => 'answered',
+    );
   });
 });

@@ -30,6 +30,16 @@ export class LastWrites<Item> {
       ...database,
       write: (scope, work) => database.write(scope, ending(work)),
       writeOfRun: (work) => database.writeOfRun(ending(work)),
+      part: async (sql, work) => {
+        const items: Item[] = [];
+        const result = await database.part(sql, (part) => {
+          this.#pending.set(part, items);
+          return work(part);
+        });
+        // The rows would stay locked until the whole transaction ends, however early its part has.
+        for (const item of items) this.add(sql, item);
+        return result;
+      },
     };
   }
 }

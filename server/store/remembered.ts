@@ -1,5 +1,6 @@
 /** Remembers the answers to questions for as long as nothing in the database has changed. */
 import type { Database } from './database.ts';
+import { heldTransaction } from './held-transaction.ts';
 import { joined } from './joined.ts';
 
 /** Of one kind of question. */
@@ -25,6 +26,8 @@ export function remembered<Question, Rest extends unknown[], Answer>(
   }
 
   return async (...given) => {
+    // It sees what it has written itself, and has a connection, for which those may wait whom it would wait for.
+    if (heldTransaction()?.begun) return await ask(...given);
     const version = database.version();
     if (version === null) return await asked(...given);
     if (version !== keptAt) kept.clear();

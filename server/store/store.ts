@@ -231,11 +231,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   const database = await openMigrated(url, options);
   try {
     const cursors = createCursors(await readCursorKey(database));
-    return storeOf(
-      database,
-      { database: tellsWorkspaces(writesAudit(joinsHeld(database), clock)), clock, cursors },
-      options,
-    );
+    const direct = tellsWorkspaces(writesAudit(database, clock));
+    return storeOf(direct, { database: joinsHeld(direct), clock, cursors }, options);
   } catch (error) {
     await database.close();
     throw error;
