@@ -80,7 +80,11 @@ export async function endOpen(
   reason: 'replaced' | 'job_paused',
   now: number,
 ): Promise<void> {
-  for (const row of await openRuns(sql, job.id)) {
+  const open = openRuns(sql, job.id);
+  // A run that fails at this moment waits for another attempt once its row is held here, or it finds the job paused.
+  // What is replaced is held by `askToStop`, its run first.
+  if (reason === 'job_paused') open.forUpdate();
+  for (const row of await open) {
     if (row.status !== 'running') await endWaiting(sql, job, row, reason, now);
     // Pausing lets what is at work go on.
     else if (reason === 'replaced') await askToStop(sql, row, reason);

@@ -34,6 +34,7 @@ export async function endJobRun(
   now: number,
 ): Promise<void> {
   const row = await sql<JobRunRow>('job_runs').where({ run_id, status: 'running' }).forUpdate().first();
+  // Not before the row is held: whoever pauses the job holds it too, and has committed by then or sees what is stored here.
   const job = row && (await sql<JobRow>('scheduled_jobs').where({ id: row.job_id }).first());
   if (!row || !job) return;
   const ended = { ...row, error: end.error && JSON.stringify(end.error) };

@@ -1,6 +1,7 @@
 /** Runs, messages and questions for the tests of the store. */
 import type { Message, PermissionRequest, PromptRequest, Question, ResponseChunk } from '../contract/api.ts';
 import { newId } from '../ids.ts';
+import type { Occurrence } from './begin-job-run.ts';
 import type { NumberedEvent } from './run-events.ts';
 import type { Reach, Store } from './store.ts';
 
@@ -27,6 +28,7 @@ export async function beginRun(
     readonly parts?: Message['parts'];
     readonly trigger?: 'api' | 'messages' | 'agent';
     readonly apiKeyId?: string;
+    readonly occurrence?: Occurrence;
   } = {},
 ): Promise<{ readonly runId: string; readonly sessionId: string }> {
   const sessionId = options.sessionId ?? (await store.sessions.create(reach, {})).session.id;
@@ -48,6 +50,7 @@ export async function beginRun(
     queueLimit: options.queueLimit ?? 100,
     workspacePlace: '/workspaces/a',
     provisionalTitle: null,
+    ...(options.occurrence && { occurrence: options.occurrence }),
     events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
   });
   return { runId, sessionId };

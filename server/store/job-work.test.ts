@@ -1,0 +1,78 @@
+/** Runs of jobs as they end while somebody pauses the job: the same on both engines. */
+import { expect, test, vi } from 'vitest';
+import type { Reach } from './store.ts';
+import { beginRun, noUsage } from './test-runs.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+const hourMs = 3_600_000;
+/** The machine may be busy with other tests. */
+const patience = { timeout: 20_000, interval: 20 };
+
+describeStores('A run of a job', (store, engine) => {
+  const timeAt = (at: number) => ({ at, dueAt: at });
+
+  /** At work, at a time of its job, which tries again what fails. */
+  async function newRunAtWork(reach: Reach) {
+    const timing = () => timeAt(engine.clock.now().getTime() + hourMs);
+    const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, max_retries: 1 };
+    const { job } = await store().jobs.create(reach, input, { apiKeyId: null, timing });
+    engine.clock.advance(hourMs);
+    await store().jobWork.advance(job.id, (_job, nextAt) => ({
+      due: [{ ...timeAt(nextAt), missed: 0, fate: 'run' }],
+      next: timeAt(nextAt + hourMs),
+    }));
+    const claimed = await store().jobWork.claim('test');
+    if (claimed?.jobId !== job.id) throw new Error('the run of the job was not to be had');
+    return { job, run: await beginRun(store(), reach, { occurrence: { ...claimed, session: null } }) };
+  }
+
+  const fail = (run: Awaited<ReturnType<typeof beginRun>>) =>
+    store().transcript.endRun({
+      ...run,
+      status: 'failed',
+      stopReason: 'error',
+      interruptReason: null,
+      error: { code: 'provider_failed', message: 'The provider is down.' },
+      messages: [],
+      usage: noUsage,
+      events: [],
+    });
+
+  /** The second begins while the first has written all that it has to, and is about to commit. */
+  async function atOnce(workspaceId: string, first: () => Promise<unknown>, second: () => Promise<unknown>) {
+    const sql = engine.sql();
+    // SQLite has one writer: there is no such moment.
+    if (engine.dialect === 'sqlite') return [await first(), await second()];
+    const waits = (count: number) =>
+      vi.waitFor(async () => {
+        const waiting = sql('pg_stat_activity').where({ wait_event_type: 'Lock' });
+        const pids = await waiting.whereRaw('datname = current_database()').pluck('pid');
+        expect(pids).toHaveLength(count);
+      }, patience);
+    const { changes } = await sql.transaction(async (holding) => {
+      // What was done is told at the very end, one transaction after the other.
+      await holding('workspace_streams').where({ workspace_id: workspaceId }).forUpdate().first();
+      const begun = [first()];
+      await waits(1);
+      begun.push(second());
+      await waits(2);
+      return { changes: begun };
+    });
+    return Promise.all(changes);
+  }
+
+  test.each([
+    ['before it is paused', 'fail', { status: 'cancelled', reason: 'job_paused' }],
+    ['after it is paused', 'pause', { status: 'failed', reason: null }],
+  ] as const)('that fails in the moment %s is not tried again', async (_when, first, expected) => {
+    const reach = await newAccount(store());
+    const { job, run } = await newRunAtWork(reach);
+    const steps = [() => fail(run), () => store().jobs.pause(reach, job.id)] as const;
+    const [one, other] = first === 'fail' ? steps : steps.toReversed();
+    if (one && other) await atOnce(job.workspace_id, one, other);
+    const { data } = await store().jobRuns.list(reach, job.id, {});
+    expect(data).toMatchObject([{ ...expected, attempts: 1, error: { code: 'provider_failed' } }]);
+    engine.clock.advance(hourMs);
+    expect(await store().jobWork.claim('test')).toBeNull();
+  });
+});
