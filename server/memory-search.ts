@@ -112,13 +112,49 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
     signal: AbortSignal,
   ): Promise<QueryMeaning> {
     const said = [query, ...texts.map(({ content }) => content)];
-    const [vector = new Float32Array(), ...vectors] = await embedder.embed(said, signal);
+    try {
+      const [vector, ...vectors] = await embedder.embed(said, signal);
+      await keep(embedder, texts, vectors);
+      return meaningOf(embedder, vector);
+    } catch (error) {
+      if (texts.length === 0 || !isRefusedText(error)) throw error;
+      return readEach(embedder, query, texts, signal);
+    }
+  }
+
+  /** Each by itself, since the one that is refused takes all along that are asked for with it. */
+  async function readEach(
+    embedder: Embedder,
+    query: string,
+    texts: readonly MemoryText[],
+    signal: AbortSignal,
+  ): Promise<QueryMeaning> {
+    const [vector] = await embedder.embed([query], signal);
+    for (const text of texts) await keep(embedder, [text], await readOne(embedder, text, signal));
+    return meaningOf(embedder, vector);
+  }
+
+  async function readOne(embedder: Embedder, { id, content }: MemoryText, signal: AbortSignal) {
+    try {
+      return await embedder.embed([content], signal);
+    } catch (error) {
+      if (!isRefusedText(error)) throw error;
+      log.warn({ err: error, memory: id }, 'the embedder refuses a memory: it is found by its words alone');
+      // Like nothing; and as long as memory and embedder stay as they are, it is not asked for again.
+      return [new Float32Array(embedder.dimensions)];
+    }
+  }
+
+  async function keep(
+    { identity }: Embedder,
+    texts: readonly MemoryText[],
+    vectors: readonly Float32Array[],
+  ): Promise<void> {
     const made = texts.flatMap(({ id, revision }, index) => {
-      const one = vectors[index];
-      return one ? [{ id, revision, vector: one }] : [];
+      const vector = vectors[index];
+      return vector ? [{ id, revision, vector }] : [];
     });
-    if (made.length > 0) await memories.keepVectors(embedder.identity, made);
-    return { embedder: embedder.identity, vector };
+    if (made.length > 0) await memories.keepVectors(identity, made);
   }
 
   async function answer(asked: Asked, signal: AbortSignal): Promise<MemorySearchResult> {
@@ -157,6 +193,17 @@ async function byWords(asked: Asked, reason: string): Promise<MemorySearchResult
   const notice = `Memories were searched by their words alone. ${reason}`;
   return { ...(await asked.find(null)), notice };
 }
+
+function meaningOf({ identity }: Embedder, vector: Float32Array = new Float32Array()): QueryMeaning {
+  return { embedder: identity, vector };
+}
+
+/** What is wrong with what was asked, and will be the next time. */
+function isRefusedText(error: unknown): boolean {
+  return error instanceof Problem && refusals.has(error.code);
+}
+
+const refusals: ReadonlySet<string> = new Set(['provider_request_refused', 'provider_prompt_too_long']);
 
 /** What a search may not read is no fault of the embedder. */
 function isRefusal(error: unknown): boolean {

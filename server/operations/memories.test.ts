@@ -269,6 +269,36 @@ test('a run whose prompt nobody can embed in time is told of memories by their w
   }
 });
 
+test('a memory that the embedder refuses is found by its words, and keeps no other from being found by its meaning', async () => {
+  const headers = { ...mergePatch, 'if-match': '*' };
+  const choose = (body: Json) =>
+    app.request('PATCH', '/api/v1/settings/embedder', { token: app.operatorKey, body, headers });
+  const refused = { task: 'embedding', last_user: 'unspeakable' };
+  await upstream.script([
+    { when: refused, fail: { kind: 'status', status: 400 } },
+    { when: { task: 'embedding' }, reply: {} },
+  ]);
+  expect(coded(await choose({ provider: 'scripted', model: 'strict' }))).toEqual([200, null]);
+  const asked = async () =>
+    (await upstream.requests()).filter(({ path }: Json) => path.endsWith('/embeddings')).length;
+  const find = async (query: string) => {
+    const { body } = await send('POST', '/memories/search', { query });
+    return { mode: body.mode, found: body.data.map(({ memory }: Json) => memory.content) };
+  };
+  try {
+    await remember('The cat is called Mimi.');
+    await remember('An unspeakable cheese.');
+    expect(await find('cat called what')).toEqual({ mode: 'hybrid', found: ['The cat is called Mimi.'] });
+    const before = await asked();
+    expect((await find('cheese')).found[0]).toBe('An unspeakable cheese.');
+    expect((await asked()) - before).toBe(1);
+    // The query itself is another matter: nothing is known of what it means.
+    expect(await find('unspeakable')).toEqual({ mode: 'keyword', found: ['An unspeakable cheese.'] });
+  } finally {
+    await choose({ provider: null, model: null });
+  }
+});
+
 test('whoever searches pays for the vectors that a provider makes', async () => {
   await upstream.script([
     { when: { task: 'embedding' }, reply: { usage: { input: 7 } } },
