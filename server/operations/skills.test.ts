@@ -276,6 +276,45 @@ test('a script of a skill runs in the sandbox, where nobody can change it, and n
   expect(again).toContain('out of the skill');
 });
 
+test('a run that has loaded a skill goes on with its files, though it is changed meanwhile, and the next run has the new ones', async () => {
+  const filesSaying = (word: string) =>
+    zipOf({
+      'SKILL.md': markdown('tidy'),
+      'run.sh': { content: `#!/bin/sh\necho ${word} broom\n`, mode: 0o100755 },
+    });
+  const made = await create('tidy', { file: filesSaying('old') });
+  const [loaded = ''] = await toolResults([{ name: 'skill', arguments: { name: 'tidy' } }]);
+  const folder = /its folder is (\S+),/.exec(loaded)?.[1] ?? '';
+  const use = [
+    { name: 'view', arguments: { file_path: `${folder}/run.sh` } },
+    { name: 'bash', arguments: { command: `${folder}/run.sh` } },
+  ];
+  await upstream.script([
+    { when: { step: 0 }, reply: { tool_calls: [{ name: 'skill', arguments: { name: 'tidy' } }] } },
+    { when: { step: 1 }, reply: { hold_after_chunks: 0, tool_calls: use } },
+    { reply: { text: 'Done.' } },
+  ]);
+  const before = (await upstream.requests()).length;
+  const body = { prompt: 'Use it.', permission_mode: 'accept_edits' };
+  const answer = app.request('POST', '/api/v1/query', { token: ada.token, body });
+  await expect.poll(async () => (await upstream.requests()).length).toBe(before + 2);
+  const headers = { 'if-match': '*' };
+  const changed = await send('PUT', `/skills/${made.id}`, { file: filesSaying('new') }, { headers });
+  expect(changed.status).toBe(200);
+  await upstream.release();
+  expect(coded(await answer)).toEqual([200, null]);
+  const { body: last } = (await upstream.requests()).at(-1) ?? {};
+  const results = (last as Json).messages.filter(({ role }: Json) => role === 'tool');
+  expect(results.slice(1).map(({ content }: Json) => content)).toEqual([
+    expect.stringContaining('old broom'),
+    expect.stringContaining('old broom'),
+  ]);
+  const [again = ''] = await toolResults([{ name: 'skill', arguments: { name: 'tidy' } }]);
+  expect(again).not.toContain(folder);
+  const [refused = ''] = await toolResults([{ name: 'view', arguments: { file_path: `${folder}/run.sh` } }]);
+  expect(refused).toContain('belongs to the service itself');
+});
+
 test('the nearest of one name counts, and the others say which', async () => {
   const { organization_id } = (await get('/users/me')).body.memberships[0];
   const shared = await create('style', { scope: 'organization', file: markdown('style', 'Of all.') });

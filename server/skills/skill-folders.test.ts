@@ -9,6 +9,7 @@ import { describeStores, newAccount } from '../store/test-stores.ts';
 import { openSkillBook } from './skills.ts';
 
 const own = { scope: 'user' } as const;
+const hourMs = 3_600_000;
 
 describeStores('A skill that is replaced between the look at it and the reading of its files', (store) => {
   it('gives nobody its new files as the old ones, and is there at the next look', async () => {
@@ -48,5 +49,27 @@ describeStores('A skill that is replaced between the look at it and the reading 
     expect(await bodiesFor(ada)).toEqual(['Read the commits.']);
     await store().skills.replace(mallory, skill.id, known);
     expect(await bodiesFor(mallory)).toEqual(['Read the commits.']);
+  });
+});
+
+describeStores('The folder of a skill', (store) => {
+  it('stays for a day after it was last anybody’s, however long it has been there', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'kept-skills-'));
+    onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    const ada = await newAccount(store(), 'Ada');
+    const book = openSkillBook({ store: store(), directory, log: createLog('silent') });
+    const { skill } = book.check(Buffer.from('---\nname: notes\ndescription: Writes them.\n---\nRead.'));
+    if (!skill) throw new Error('The skill of this test is not sound.');
+    const { skill: made } = await store().skills.create(ada, own, skill, null);
+    const { skills } = await book.forRuns({ userId: ada.userId, workspaceId: ada.workspaces[0]?.id ?? '' });
+    const folder = skills[0]?.folder ?? '';
+    const start = Date.now();
+    const sweepAfter = (hours: number) => book.sweep(new Date(start + hours * hourMs));
+    expect(await sweepAfter(30)).toBe(0);
+    await store().skills.delete(ada, made.id);
+    expect(await sweepAfter(53)).toBe(0);
+    expect(await readFile(join(folder, 'SKILL.md'), 'utf8')).toContain('Read.');
+    expect(await sweepAfter(55)).toBe(1);
+    await expect(readFile(join(folder, 'SKILL.md'), 'utf8')).rejects.toThrow('ENOENT');
   });
 });

@@ -1,6 +1,6 @@
 /** Lays the files of skills out where runs can read them: each state of a skill in a folder of its own that never changes. */
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, realpath, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Log } from '../log.ts';
 import type { SkillFileContent } from '../store/store.ts';
@@ -120,8 +120,9 @@ async function sweep(
   for (const name of names) {
     const path = join(directory, name);
     try {
+      // A run that has loaded the skill has a day from then on, when it is changed.
+      if (!name.startsWith(unfinished) && (await isNeeded(name))) await utimes(path, now, now);
       if (now.getTime() - (await stat(path)).mtimeMs < dayMs) continue;
-      if (!name.startsWith(unfinished) && (await isNeeded(name))) continue;
       await rm(path, { recursive: true, force: true });
       swept += 1;
     } catch (error) {

@@ -71,6 +71,7 @@ export function testContext(workspacePath: string, more: Partial<ToolContext> = 
     ask: async () => ({ status: 'declined' }),
     todos: { get: () => [], set: async () => undefined },
     readableFolders: [],
+    keepReadable: () => undefined,
     files: { recall: () => undefined, remember: () => undefined, forget: () => undefined, paths: () => [] },
     recordChange: async () => undefined,
     noteAfterChange: async () => '',

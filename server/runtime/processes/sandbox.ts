@@ -155,7 +155,8 @@ function bubblewrap(
         ...workspaceFiles(options),
         ...(guard?.args ?? []),
         ...hiddenInside(settings, options),
-        ...(options.visiblePaths ?? []).flatMap((path) => ['--ro-bind', path, path]),
+        // One that was removed meanwhile keeps no command from running.
+        ...(options.visiblePaths ?? []).flatMap((path) => ['--ro-bind-try', path, path]),
         // Last: `/` and `/dev` are file systems in memory and must take no more files. `/proc/sys` obeys whoever is
         // root outside, and a server may be: `kernel.core_pattern` would be a way out.
         ...['--remount-ro', '/proc', '--remount-ro', '/dev', '--remount-ro', '/'],

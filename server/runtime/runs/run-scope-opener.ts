@@ -201,6 +201,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       },
       extensions,
       extensionPlace: () => extensionPlace,
+      keptReadable: new Set(),
       workspacePath,
       files: seenFiles(toolset.fileMemory(session.id)),
       limits: limitsOf(config, query.request?.limits ?? {}, given.stepLimit),

@@ -54,6 +54,8 @@ export interface RunScope {
   readonly extensions: readonly Extension[];
   /** Where they work, as it was when the tools were last asked for. */
   readonly extensionPlace: () => ExtensionPlace;
+  /** Of the skills that were loaded: theirs as they were then. */
+  readonly keptReadable: Set<string>;
   readonly workspacePath: string;
   readonly files: SeenFiles;
   readonly limits: LimitsOfRun;

@@ -189,6 +189,11 @@ async function attempt<Outcome>(
   }
 }
 
+function readableFolders({ extensions, extensionPlace, keptReadable }: RunScope): readonly string[] {
+  const now = extensions.flatMap((extension) => extension.readableFolders?.(extensionPlace()) ?? []);
+  return [...new Set([...now, ...keptReadable])];
+}
+
 function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: ToolUse): ToolContext {
   const { memory, records, steps } = gathered;
   const prompts = [...(records.get(call.id)?.prompts ?? [])];
@@ -207,9 +212,8 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
     sessionId: scope.sessionId,
     runId: scope.runId,
     toolCallId: call.id,
-    readableFolders: scope.extensions.flatMap(
-      (extension) => extension.readableFolders?.(scope.extensionPlace()) ?? [],
-    ),
+    readableFolders: readableFolders(scope),
+    keepReadable: (folder) => void scope.keptReadable.add(folder),
     hidden: () => hiddenFrom(scope, call.name),
     signal: scope.signal,
     files: noticedFiles(scope),

@@ -53,7 +53,14 @@ async function carryOut(calls: readonly (readonly [string, string, number])[]) {
   });
   const scope = {
     ...{ runId: 'run_1', sessionId: 'ses_1', permissionMode: 'ask', rules: [], onUnanswered: 'deny' },
-    ...{ extensions: [], workspacePath: '/', transcript, hub: createEventHub(), clock: systemClock },
+    ...{
+      extensions: [],
+      keptReadable: new Set(),
+      workspacePath: '/',
+      transcript,
+      hub: createEventHub(),
+      clock: systemClock,
+    },
     settings: async () => ({}),
     workspaceRules: async () => [],
     tools: async () => recorded.tools,

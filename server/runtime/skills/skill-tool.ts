@@ -2,6 +2,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
+import { liesWithin } from '../guidance/project-folders.ts';
 import { defineTool, success } from '../tools/define-tool.ts';
 import { type Tool, ToolInputError } from '../tools/tool.ts';
 import type { FoundSkillFile } from './found-skill.ts';
@@ -23,7 +24,7 @@ export function skillTool(skills: readonly Skill[]): Tool {
     idempotent: true,
     needsPermission: false,
     input,
-    prepare({ name }) {
+    prepare({ name }, { workspacePath, keepReadable }) {
       const skill = skills.find((one) => one.name === name);
       if (!skill)
         throw new ToolInputError(
@@ -31,7 +32,10 @@ export function skillTool(skills: readonly Skill[]): Tool {
         );
       return {
         permission: null,
-        run: async () => success(await render(skill), { name, folder: skill.folder }),
+        run: async () => {
+          if (!liesWithin(workspacePath, skill.folder)) keepReadable(skill.folder);
+          return success(await render(skill), { name, folder: skill.folder });
+        },
       };
     },
   });

@@ -59,6 +59,7 @@ export function testWorkspace(): TestWorkspace {
     runId: 'run_1',
     toolCallId: 'call_1',
     readableFolders: [],
+    keepReadable: () => undefined,
     hidden: async () => null,
     signal: new AbortController().signal,
     progress: (text) => shownProgress.push(text),

@@ -87,6 +87,8 @@ export interface ToolContext {
   readonly toolCallId: string;
   /** Real paths of folders outside of the workspace that may be read without asking, and that commands see: skills. */
   readonly readableFolders: readonly string[];
+  /** Has the run keep one of these until it ends, whatever becomes of the skill: the model was told what lies there. */
+  readonly keepReadable: (folder: string) => void;
   /**
    * What a rule denies to the tool of this call, by paths from the root of the workspace, or absolute outside of it: a search
    * shows nothing of it. Null where no rule does.
