@@ -76,6 +76,36 @@ test('both go on, and the question is the same', { timeout: 60_000 }, async () =
   await second.kill9();
 });
 
+test('a question of an agent stays open, though its call is numbered as that of its starter', {
+  timeout: 60_000,
+}, async () => {
+  const write = { id: '0', name: 'write', arguments: { file_path: 'one.txt', content: 'x' } };
+  await upstream.script([
+    { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [{ id: '0', ...errand('Write.') }] } },
+    { when: { step: 0, last_user: '^Write' }, reply: { tool_calls: [write] } },
+    { reply: { text: 'It said: {{last_tool_result}}' } },
+  ]);
+  const folder = await temporaryFolder();
+  await writeSettings(folder, scriptedSettings(upstream.url));
+  const first = await startCrashing(folder);
+  const client = clientOf(first, first.key);
+  const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.', permission_mode: 'ask' });
+  await expect.poll(() => requestsIn(stream.events).length, { timeout: 10_000 }).toBe(1);
+  await first.kill9();
+  const second = await startCrashing(folder);
+  const next = clientOf(second, first.key);
+  const [asked] = requestsIn(stream.events);
+  const isAtWork = ({ resumptions }: { readonly resumptions: number }) => resumptions === 1;
+  await runThat(next, stream.runId, (run) => isAtWork(run) && run.status === 'waiting_permission');
+  await runThat(next, asked?.run_id ?? '', isAtWork);
+  expect((await next.post(asked?.reply_path ?? '', { decision: 'allow_once' })).status).toBe(200);
+  const run = await runThat(next, stream.runId, hasEnded);
+  const events = await replay(next, run, stream.events);
+  expect(events.at(-1)).toMatchObject({ data: { content: [{ text: expect.stringContaining('Created') }] } });
+  expect([told(events, 'permission_resolved'), told(events, 'permission_expired')]).toEqual([1, 0]);
+  await second.kill9();
+});
+
 test('an agent whose starter was stopped just before is stopped too', {
   timeout: 60_000,
 }, async () => {

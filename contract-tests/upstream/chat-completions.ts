@@ -47,7 +47,10 @@ const finishReasons: Record<StopReason, string> = {
 const fingerprint = { service_tier: 'default', system_fingerprint: 'fp_5c71b1ed00' };
 
 function completion({ id, created, model }: Head, answer: Answer): unknown {
-  const toolCalls = answer.toolCalls.map((call) => ({ id: callId(), type: 'function', function: call }));
+  const toolCalls = answer.toolCalls.map(({ id = callId(), ...call }) => ({
+    ...{ id, type: 'function' },
+    function: call,
+  }));
   const message = {
     role: 'assistant',
     content: answer.text || toolCalls.length === 0 ? answer.text : null,
@@ -106,7 +109,12 @@ function* deltas(answer: Answer): Generator<unknown> {
   for (const reasoning_content of fragments(answer.reasoning, answer.chunkSize)) yield { reasoning_content };
   for (const content of fragments(answer.text, answer.chunkSize)) yield { content };
   for (const [index, call] of answer.toolCalls.entries()) {
-    const first = { index, id: callId(), type: 'function', function: { name: call.name, arguments: '' } };
+    const first = {
+      index,
+      id: call.id ?? callId(),
+      type: 'function',
+      function: { name: call.name, arguments: '' },
+    };
     yield { tool_calls: [first] };
     for (const part of fragments(call.arguments, answer.chunkSize)) {
       yield { tool_calls: [{ index, function: { arguments: part } }] };

@@ -23,7 +23,7 @@ export interface Answer {
   reasoning: string;
   text: string;
   /** `arguments` is the text that goes over the wire, JSON or not. */
-  toolCalls: { name: string; arguments: string }[];
+  toolCalls: { id?: string; name: string; arguments: string }[];
   stopReason: StopReason;
   stopSequence: string | null;
   usage: Usage;

@@ -55,7 +55,11 @@ const reply = z.strictObject({
   repeat: z.int().min(1).default(1),
   tool_calls: z
     .array(
-      z.strictObject({ name: template, arguments: z.union([template, z.record(z.string(), z.unknown())]) }),
+      z.strictObject({
+        id: z.string().min(1).optional(),
+        name: template,
+        arguments: z.union([template, z.record(z.string(), z.unknown())]),
+      }),
     )
     .default([]),
   stop_reason: z.enum(['end_turn', 'tool_use', 'max_tokens', 'stop_sequence', 'refusal']).optional(),
@@ -226,6 +230,7 @@ function variablesOf(prompt: Prompt, when: z.infer<typeof conditions>): Record<s
 
 function answerOf(said: Reply, prompt: Prompt, values: Record<string, string>): Answer {
   const toolCalls = said.tool_calls.map((call) => ({
+    ...(call.id !== undefined && { id: call.id }),
     name: fill(call.name, values),
     arguments:
       typeof call.arguments === 'string'

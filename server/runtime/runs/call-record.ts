@@ -19,11 +19,22 @@ export interface CallRecord {
   readonly prompts: StoredQuestion<PromptRequest>[];
 }
 
-/** The calls that were begun, by their ids. */
-export function callRecords(events: readonly NumberedEvent[]): Map<string, CallRecord> {
+type RuntimeEvent = Extract<NumberedEvent, { name: 'runtime' }>['data'];
+
+/**
+ * The calls that the run has begun, by their ids. What its agents ask is told in its events too, and the calls of these
+ * may bear the same ids: many a model numbers them anew in each conversation.
+ */
+export function callRecords(runId: string, events: readonly NumberedEvent[]): Map<string, CallRecord> {
   const records = new Map<string, CallRecord>();
-  for (const event of events) if (event.name === 'runtime') note(records, event.data);
+  for (const event of events)
+    if (event.name === 'runtime' && !isOfOther(runId, event.data)) note(records, event.data);
   return records;
+}
+
+function isOfOther(runId: string, data: RuntimeEvent): boolean {
+  const asks = data.type === 'permission_requested' || data.type === 'prompt_requested';
+  return asks && data.request.run_id !== runId;
 }
 
 /**
@@ -35,10 +46,7 @@ export function mayHaveRun({ permission }: CallRecord): boolean {
   return permission.told && permission.decision !== null && permission.decision !== 'deny';
 }
 
-function note(
-  records: Map<string, CallRecord>,
-  data: Extract<NumberedEvent, { name: 'runtime' }>['data'],
-): void {
+function note(records: Map<string, CallRecord>, data: RuntimeEvent): void {
   if (data.type === 'tool_started') {
     records.set(data.tool_call_id, { result: null, permission: null, prompts: [] });
     return;
@@ -60,10 +68,11 @@ function note(
       is_error: data.is_error,
     };
   if (data.type === 'permission_requested') record.permission = { request: data.request, told: false };
-  if (data.type === 'permission_resolved' && record.permission)
-    Object.assign(record.permission, { told: true, decision: data.decision });
-  if (data.type === 'permission_expired' && record.permission)
-    Object.assign(record.permission, { told: true, decision: null });
+  const { permission } = record;
+  if (data.type === 'permission_resolved' && permission?.request.id === data.request_id)
+    Object.assign(permission, { told: true, decision: data.decision });
+  if (data.type === 'permission_expired' && permission?.request.id === data.request_id)
+    Object.assign(permission, { told: true, decision: null });
   if (data.type === 'prompt_requested') record.prompts.push({ request: data.request, told: false });
   if (data.type === 'prompt_resolved' || data.type === 'prompt_expired') {
     const prompt = record.prompts.find(({ request }) => request.id === data.request_id);

@@ -34,7 +34,7 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
     answer: answer?.parts ?? [],
     stopReason: isAnswered ? last.stop_reason : null,
     pending,
-    records: callRecords(events),
+    records: callRecords(run.runId, events),
     told: new Set(),
     draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id)), tokensOf(conversation)),
   };

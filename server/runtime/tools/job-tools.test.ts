@@ -20,7 +20,8 @@ function setUp(limits?: JobLimits) {
     workspace,
     start: (command: string, context = workspace.context()) =>
       callTool(bash, { command, run_in_background: true }, context),
-    output: (job_id: string, wait_seconds = 5, context = workspace.context()) =>
+    // It ends with the first news: a busy machine may take long to begin a command.
+    output: (job_id: string, wait_seconds = 60, context = workspace.context()) =>
       callTool(output, { job_id, wait_seconds }, context),
     kill: (job_id: string, context = workspace.context()) => callTool(kill, { job_id }, context),
   };
