@@ -41,7 +41,7 @@ export interface CatalogTerms {
 }
 
 export interface ModelCatalogsOptions {
-  readonly store: Pick<Store, 'modelCatalogs'>;
+  readonly store: Pick<Store, 'modelCatalogs' | 'keptRequests'>;
   /** By who gave the URL. */
   readonly fetches: Readonly<Record<CatalogSummary['source'], OutboundFetch>>;
   readonly refreshHours: number;
@@ -73,20 +73,31 @@ export function createModelCatalogs(options: ModelCatalogsOptions): ModelCatalog
   const catalogs = store.modelCatalogs;
   let known: Promise<Known> = Promise.resolve(nothingKnown);
   let lookedAt = Number.NEGATIVE_INFINITY;
+  /** What the last look that is over has found, and when it began. */
+  let found = { known: nothingKnown, lookedAt };
 
   const reload = (): Promise<Known> => {
-    lookedAt = performance.now();
+    const now = performance.now();
+    lookedAt = now;
     const before = known;
     known = before
-      .then((last) => readKnown(last, catalogs))
+      .then(async (last) => {
+        found = { known: await readKnown(last, catalogs), lookedAt: now };
+        return found.known;
+      })
       .catch(async (error: unknown) => {
         log.error({ err: error }, 'the catalogues of models could not be read; what was known still counts');
         return await before;
       });
     return known;
   };
+  /** Whoever holds a connection looks for itself where others are at it. */
+  const lookAlone = (fresh: boolean): Known | Promise<Known> =>
+    fresh && found.lookedAt === lookedAt ? found.known : readKnown(found.known, catalogs);
   const changed = <Made>(made: Made): Made => {
-    lookedAt = Number.NEGATIVE_INFINITY;
+    store.keptRequests.whenCommitted(() => {
+      lookedAt = Number.NEGATIVE_INFINITY;
+    });
     return made;
   };
   const nextCheck = (failures: number): number =>
@@ -127,7 +138,8 @@ export function createModelCatalogs(options: ModelCatalogsOptions): ModelCatalog
   return {
     async current({ asShipped }) {
       const fresh = performance.now() - lookedAt < staleMs;
-      const { whole, asShipped: own } = await (fresh ? known : reload());
+      const counting = store.keptRequests.holds() ? lookAlone(fresh) : fresh ? known : reload();
+      const { whole, asShipped: own } = await counting;
       return asShipped ? own : whole;
     },
     create: async (operator, body) => changed(await catalogs.create(operator, await asked(body))),

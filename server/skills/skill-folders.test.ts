@@ -25,7 +25,7 @@ describeStores('A skill that is replaced between the look at it and the reading 
       return store().skills.files(id);
     };
     const book = openSkillBook({
-      store: { skills: { ...store().skills, files } },
+      store: { ...store(), skills: { ...store().skills, files } },
       directory,
       log: createLog('silent'),
     });

@@ -11,6 +11,8 @@ export interface LaidOutSkill {
   readonly name: string;
   readonly digest: string;
   files(): Promise<readonly SkillFileContent[]>;
+  /** Waits for nobody else who lays the same, and nobody waits for this one. */
+  readonly alone: boolean;
 }
 
 export interface SkillFolders {
@@ -33,7 +35,8 @@ const readable = 0o755;
 export function createSkillFolders(directory: string, log: Log): SkillFolders {
   const laid = new Map<string, Promise<string>>();
   return {
-    lay({ name, digest, files }) {
+    lay({ name, digest, files, alone }) {
+      if (alone) return lay(directory, digest, name, files);
       const path = join(directory, digest, name);
       const laying = laid.get(path) ?? lay(directory, digest, name, files);
       laid.set(path, laying);

@@ -20,7 +20,7 @@ export interface SkillBook extends SkillKeeper {
 }
 
 export interface SkillBookParts {
-  readonly store: Pick<Store, 'skills'>;
+  readonly store: Pick<Store, 'skills' | 'keptRequests'>;
   /** Where skills are laid out. */
   readonly directory: string;
   readonly log: Log;
@@ -32,7 +32,9 @@ export function openSkillBook({ store, directory, log }: SkillBookParts): SkillB
   const laidOut = new WeakMap<object, Promise<KeptSkills>>();
   const lay = async ({ id, name, digest, source }: StoredSkill): Promise<KeptSkill[]> => {
     try {
-      const folder = await folders.lay({ name, digest, files: () => store.skills.files(id) });
+      // Those who wait for a connection have to read the files first.
+      const alone = store.keptRequests.holds();
+      const folder = await folders.lay({ name, digest, files: () => store.skills.files(id), alone });
       return [{ id, source, folder }];
     } catch (error) {
       // A change meanwhile is no fault; of damaged rows the message says what to do.

@@ -39,6 +39,11 @@ export interface KeptRequests {
    * key stays taken until the answer is kept. Outside of `once` it does nothing.
    */
   commit(): Promise<void>;
+  /**
+   * Whether the caller holds a connection until `once` commits: then it may wait for no work of others, who may wait for
+   * one, and begin none for them, who would see what is not committed.
+   */
+  holds(): boolean;
   /** Calls once that is committed, or at once outside of `once`: for what others do with it. */
   whenCommitted(work: () => void): void;
   /** Keeps an answer that belongs to nothing that was written. The first one stands. */
@@ -90,6 +95,7 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
       }
     },
     commit: commitBeginning,
+    holds: () => heldTransaction()?.begun ?? false,
     whenCommitted,
     add: (request, reply) =>
       database.write('installation', async (sql) => {
