@@ -1,7 +1,7 @@
 /** What a command does that its words do not say: it starts others, changes the shell, or runs what its words become. */
-import { shells, stateful, wrappers } from './command-kinds.ts';
+import { evaluators, shells, stateful, wrappers } from './command-kinds.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
-import { overridesGit } from './git-options.ts';
+import { overridesGit, overridesHarmlessly } from './git-options.ts';
 import { isHarmlessName } from './harmless-variables.ts';
 import { startsPrograms } from './writing-options.ts';
 
@@ -25,11 +25,15 @@ export function effectOf(name: string, command: readonly CommandWord[]): Effect 
   if (wrappers.has(name)) return wrapperEffect(name, args);
   if (stateful.has(name)) return statefulEffect(name, args);
   if (name === 'find' && args.some(({ text }) => text !== null && /^-(exec|execdir|ok|okdir)$/.test(text)))
-    return { ...clear, obscure: 'find starts other commands with it', anything: !args.every(isKnown) };
+    return { obscure: 'find starts other commands with it', ...started(name, args) };
   if (startsPrograms(name, args))
-    return { ...clear, obscure: `${name} is given programs to start by its options` };
+    return { ...clear, obscure: `${name} is given programs to start by its options`, anything: true };
   if (name === 'git' && overridesGit(args))
-    return { ...clear, obscure: 'git is given settings that can start programs' };
+    return {
+      ...clear,
+      obscure: 'git is given settings that can start programs',
+      anything: !overridesHarmlessly(args),
+    };
   if (name === 'printf' && (mayBeOption(args[0]) || setsVariable(args[0])))
     return { ...clear, obscure: 'printf -v and %n set a variable' };
   if ((name === 'test' || name === '[') && !isSoundTest(args))
@@ -55,15 +59,31 @@ function evalEffect(args: readonly CommandWord[]): Effect {
 function wrapperEffect(name: string, args: readonly CommandWord[]): Effect {
   if (name === 'command' && args[0]?.text === '-v' && args.every(isKnown)) return clear;
   if (args.length === 0 && name !== 'xargs' && name !== 'parallel') return clear;
+  return { obscure: `${name} starts another command`, ...started(name, args) };
+}
+
+/** What is known of the commands that a command starts, besides what each of its words would begin. */
+function started(name: string, args: readonly CommandWord[]): Pick<Effect, 'anything' | 'scripts'> {
+  const shellsAmong = args.filter(({ text }) => text !== null && shells.has(baseOf(text)));
   const scripts = args.flatMap(({ text }, index) => {
-    const shell = text === null ? '' : baseOf(text);
     const [flag, script] = args.slice(index + 1);
-    return shells.has(shell) && flag?.text?.endsWith('c') && script?.text ? [script.text] : [];
+    const isShell = text !== null && shells.has(baseOf(text));
+    return isShell && flag?.text?.endsWith('c') && script?.text ? [script.text] : [];
   });
-  const anything =
-    !args.every(isKnown) ||
-    (args.some(({ text }) => text !== null && shells.has(baseOf(text))) && scripts.length === 0);
-  return { obscure: `${name} starts another command`, anything, scripts };
+  const shellUnknown = shellsAmong.length > 0 && scripts.length === 0;
+  if (!evaluators.has(name)) return { anything: !args.every(isKnown) || shellUnknown, scripts };
+  const lines = args.flatMap(({ text }) => (text !== null && /[\s;&|<>$`(){}]/.test(text) ? [text] : []));
+  // The line may begin behind the letters of an option, or be put together of several words.
+  const isHidden = lines.some((line) => line.startsWith('-')) || args.some((word) => splitsText(name, word));
+  return {
+    anything: !args.every(isKnown) || shellUnknown || isHidden,
+    scripts: [...new Set([...scripts, ...lines])],
+  };
+}
+
+function splitsText(name: string, { text }: CommandWord): boolean {
+  if (name === 'env') return text !== null && /^(-[A-Za-z]*S|--s)/.test(text);
+  return ['parallel', 'expect', 'gdb', 'at', 'batch'].includes(name);
 }
 
 function statefulEffect(name: string, args: readonly CommandWord[]): Effect {

@@ -13,6 +13,11 @@ export const wrappers: ReadonlySet<string> = wordsOf(`
   linux32 linux64 i386 x86_64 uname26 cgexec firejail bwrap proot eatmydata
 `);
 
+/** Those of them that give a word to a shell, or read it as a script of their own. */
+export const evaluators: ReadonlySet<string> = wordsOf(`
+  env watch flock script parallel su runuser sg newgrp ssh entr expect gdb at batch
+`);
+
 /** Builtins that change the shell for what follows, or take their words for more than words. */
 export const stateful: ReadonlySet<string> = wordsOf(`
   source . exec trap alias unalias enable hash set shopt export declare typeset local readonly let read

@@ -245,12 +245,43 @@ describe('a rule that denies', () => {
     expect(verdict).toMatchObject({ verdict: 'deny', reason: expect.stringContaining('denies bash(rm *)') });
   });
 
-  test.each(['ls', 'echo rm x', 'git rm x', 'rmdir x', 'echo $x', 'for i in a b; do touch "$i"; done'])(
-    'leaves alone what cannot be it: %j',
-    (command) => {
-      expect(bash(command, { ...everything, rules: [rule('deny', 'rm *')] }).verdict).toBe('allow');
-    },
-  );
+  test.each([
+    'git -c alias.p=push p',
+    'git -c core.pager="git push" log',
+    'git --config-env=alias.p=X p',
+    'git bisect run git push',
+    'git rebase -x "git push" HEAD~2',
+    'git submodule foreach "git push"',
+    'env -S "git push"',
+    'env -S"git push"',
+    'env --split-string="git push"',
+    'watch "git push"',
+    'flock l -c "git push"',
+    'flock l --command="git push"',
+    'script -qc "git push" out',
+    'su ada -c "git push"',
+    'parallel "git push" ::: 1',
+    'parallel git ::: push',
+    'find . -exec sh -c "git push" \\;',
+    'tar -I "git push" -cf a.tar b',
+    'gdb -ex "shell git push"',
+  ])('ends one that another starts, in whatever word it stands: %j', (command) => {
+    const verdict = bash(command, { ...everything, rules: [rule('deny', 'git push *')] });
+    expect(verdict.verdict).toBe('deny');
+  });
+
+  test.each([
+    'ls',
+    'echo rm x',
+    'git -c user.name=Ada -c color.ui=false log',
+    'timeout 5 git commit -m "rm x"',
+    'git rm x',
+    'rmdir x',
+    'echo $x',
+    'for i in a b; do touch "$i"; done',
+  ])('leaves alone what cannot be it: %j', (command) => {
+    expect(bash(command, { ...everything, rules: [rule('deny', 'rm *')] }).verdict).toBe('allow');
+  });
 
   test('beats every allowance, with and without a pattern', () => {
     expect(
