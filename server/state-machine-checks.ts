@@ -37,7 +37,7 @@ export interface Real {
   readonly servers: ServerProcess[];
   /** Asks one server after the other. */
   readonly client: Client;
-  kills: number;
+  restarts: number;
   /** The connections to each run, one after the other. */
   readonly streams: Map<string, TestStream[]>;
   readonly seen: Map<string, Status>;
@@ -71,23 +71,32 @@ export function clientOfAll(servers: readonly ServerProcess[], key: string): Cli
   };
 }
 
-export interface Kill {
+/** How a server ends: at once by -9, or told to, with what is at work handed over. */
+export type Fate = 'kill' | 'stop';
+
+export interface Restart {
+  readonly fate: Fate;
   /** Whether no server is left meanwhile, where there are several. */
   readonly all?: boolean;
   readonly meanwhile?: () => Promise<void>;
 }
 
-/** -9 for one server after the other, and the same data again; whoever read a run goes on reading it. */
-export async function killAndRestart(real: Real, model: Model, { all, meanwhile }: Kill = {}): Promise<void> {
-  real.kills += 1;
+/** One server after the other ends, and starts with the same data again; whoever read a run goes on reading it. */
+export async function restart(real: Real, model: Model, { fate, all, meanwhile }: Restart): Promise<void> {
+  real.restarts += 1;
   const { servers } = real;
-  const killed = all ? [...servers.keys()] : [real.kills % servers.length];
-  await Promise.all(killed.map((index) => servers[index]?.kill9()));
+  const ending = all ? [...servers.keys()] : [real.restarts % servers.length];
+  await Promise.all(
+    ending.map(async (index) => {
+      if (fate === 'kill') await servers[index]?.kill9();
+      else expect(await servers[index]?.stop()).toBe(0);
+    }),
+  );
   const streams = [...real.streams.values()].flat();
   for (const stream of streams) stream.close();
   await Promise.all(streams.map(({ ended }) => ended));
   await meanwhile?.();
-  for (const index of killed) servers[index] = await startCrashing(real.folder, real.variables);
+  for (const index of ending) servers[index] = await startCrashing(real.folder, real.variables);
   for (const session of model.sessions)
     for (const run of runsOf(session)) if (!isRead(real, run)) await follow(real, run);
 }
@@ -209,7 +218,7 @@ export async function expectMessages(real: Real, session: ExpectedSession): Prom
 
 function expectStory(run: ExpectedRun, messages: readonly Message[]): void {
   const where = `${run.kind} ${run.name}, ${run.status}: ${JSON.stringify(messages)}`;
-  // What was streamed when a process died, or somebody stopped it: the beginning of what would have been said.
+  // What was streamed when a process ended, or somebody stopped the run: the beginning of what would have been said.
   const whole = messages.filter(({ stop_reason }) => stop_reason !== 'interrupted');
   const beginnings = [`Said ${run.name}.`, `Held ${run.name} for a long, long time.`, `Done ${run.name}.`];
   for (const draft of messages) {

@@ -9,10 +9,11 @@ import {
   expectEffects,
   expectMessages,
   expectSettled,
+  type Fate,
   follow,
-  killAndRestart,
   type Real,
   received,
+  restart,
 } from './state-machine-checks.ts';
 import {
   activeRuns,
@@ -60,19 +61,19 @@ function command(
   };
 }
 
-/** Whatever is at work may be met by a kill that comes before it has settled. */
-async function killNow(real: Real, model: Model): Promise<void> {
+/** Whatever is at work may be met by an end of its server that comes before it has settled. */
+async function restartNow(real: Real, model: Model, fate: Fate): Promise<void> {
   for (const session of model.sessions) {
     const before = new Set(activeRuns(session));
     settle(session);
     for (const run of before) if (run.begun) run.cut = true;
   }
-  await killAndRestart(real, model);
+  await restart(real, model, { fate });
 }
 
-const query = (kind: Kind, pick: number, kill: boolean): Command =>
+const query = (kind: Kind, pick: number, fate: Fate | null): Command =>
   command(
-    `query ${kind}${kill ? ' and kill' : ''}`,
+    `query ${kind}${fate ? ` and ${fate}` : ''}`,
     pick,
     (session) => activeRuns(session).length < 4,
     async (session, real, model) => {
@@ -90,16 +91,16 @@ const query = (kind: Kind, pick: number, kill: boolean): Command =>
       };
       session.passages.push({ run, reverted: false });
       real.streams.set(run.id, [stream]);
-      if (kill) await killNow(real, model);
+      if (fate) await restartNow(real, model, fate);
     },
   );
 
 type Reply = 'yes' | 'no' | 'for all of the session';
 
-/** Whoever answers first has answered, also beside a kill. */
-const answer = (reply: Reply, pick: number, kill: boolean): Command =>
+/** Whoever answers first has answered, also beside the end of a server. */
+const answer = (reply: Reply, pick: number, fate: Fate | null): Command =>
   command(
-    `answer ${reply}${kill ? ' and kill' : ''}`,
+    `answer ${reply}${fate ? ` and ${fate}` : ''}`,
     pick,
     (session) => isWaiting(activeRuns(session)[0]),
     async (session, real, model) => {
@@ -108,11 +109,11 @@ const answer = (reply: Reply, pick: number, kill: boolean): Command =>
       const request = await openQuestion(real, session, run);
       const bodies = bodiesOf(run, reply);
       expect((await real.client.post(request.reply_path, bodies.first)).status).toBe(200);
-      if (!kill) expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
+      if (!fate) expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
       run.allowed.push(reply !== 'no');
-      // What was allowed so is allowed from the moment on that the answer was taken, whatever dies behind it.
+      // What was allowed so is allowed from the moment on that the answer was taken, whatever ends behind it.
       if (reply === 'for all of the session' && run.kind === 'same') session.granted = true;
-      if (kill) await killNow(real, model);
+      if (fate) await restartNow(real, model, fate);
       expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
     },
   );
@@ -127,7 +128,7 @@ const expire = (pick: number): Command =>
       const [run] = activeRuns(session);
       if (!run) return;
       const request = await openQuestion(real, session, run);
-      await killAndRestart(real, model, { all: true, meanwhile: () => letPass(real, run, request) });
+      await restart(real, model, { fate: 'kill', all: true, meanwhile: () => letPass(real, run, request) });
       run.allowed.push(false);
       expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
     },
@@ -146,9 +147,13 @@ const release = (pick: number): Command =>
   );
 
 /** One run, at work or waiting its turn; all of the session; or what is at work in it, and then the next begins. */
-const interrupt = (which: number | 'session' | 'keeping the queue', pick: number, kill: boolean): Command =>
+const interrupt = (
+  which: number | 'session' | 'keeping the queue',
+  pick: number,
+  fate: Fate | null,
+): Command =>
   command(
-    `interrupt ${which}${kill ? ' and kill' : ''}`,
+    `interrupt ${which}${fate ? ` and ${fate}` : ''}`,
     pick,
     // Without a queue that one would be as any other.
     (session) => which !== 'keeping the queue' || activeRuns(session).length > 1,
@@ -167,7 +172,7 @@ const interrupt = (which: number | 'session' | 'keeping the queue', pick: number
       }
       expect(status, JSON.stringify(body)).toBe(202);
       for (const run of chosen) run.status = 'interrupted';
-      if (kill) await killNow(real, model);
+      if (fate) await restartNow(real, model, fate);
       for (const run of chosen)
         if (real.seen.get(run.id) === 'interrupted')
           expect((await real.client.send('POST', `/api/v1/runs/${run.id}/interrupt`)).status).toBe(409);
@@ -242,16 +247,16 @@ const revert = (which: number, files: boolean, pick: number): Command =>
     },
   );
 
-const kill = (): Command =>
+const end = (fate: Fate): Command =>
   command(
-    'kill',
+    fate,
     0,
     () => true,
     async (_session, real, model) => {
       // All has settled, but for answers that are being held: those are asked for anew.
       for (const session of model.sessions)
         for (const run of activeRuns(session)) if (run.kind === 'hold') run.cut = true;
-      await killAndRestart(real, model);
+      await restart(real, model, { fate });
     },
   );
 
@@ -303,10 +308,11 @@ async function letPass(real: Real, run: ExpectedRun, { id }: Question): Promise<
     if ('request' in data && data.request.id === id) Object.assign(data.request, { expires_at: past });
 }
 
-/** Mostly queries and answers; kills cost a start of the server each. */
+/** Mostly queries and answers; kills and stops cost a start of the server each. */
 export function commands(most: number, replayPath: string | null) {
   const pick = fc.nat(mostSessions - 1);
-  const seldom = fc.nat(6).map((number) => number === 0);
+  const fate = fc.constantFrom<Fate>('kill', 'stop');
+  const seldom = fc.oneof({ weight: 6, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fate });
   const kind = fc.constantFrom<Kind>('say', 'hold', 'run', 'both', 'same', 'same', 'free', 'ask', 'write');
   const reply = fc.constantFrom<Reply>('yes', 'for all of the session', 'no');
   const any = fc.nat(30);
@@ -324,7 +330,7 @@ export function commands(most: number, replayPath: string | null) {
       fc.tuple(any, pick).map((given) => fork(...given)),
       fc.tuple(any, fc.boolean(), pick).map((given) => revert(...given)),
       pick.map(release),
-      fc.oneof({ weight: 1, arbitrary: pick.map(expire) }, { weight: 1, arbitrary: fc.constant(kill()) }),
+      fc.oneof({ weight: 1, arbitrary: pick.map(expire) }, { weight: 1, arbitrary: fate.map(end) }),
     ],
     { maxCommands: most, size: 'max', ...(replayPath !== null && { replayPath }) },
   );

@@ -26,7 +26,7 @@ const path = process.env.PROPERTY_PATH ?? '';
 const replayPath = process.env.PROPERTY_REPLAY ?? null;
 const shrinks = process.env.PROPERTY_SHRINK === 'true';
 
-/** Two servers share the work, so that each may have to go on where the other has died. */
+/** Two servers share the work, so that each may have to go on where the other has ended. */
 for (const [database, servers, share] of [
   ['SQLite', 1, 1],
   ['SQLite', 2, 1 / 3],
@@ -34,7 +34,7 @@ for (const [database, servers, share] of [
 ] as const) {
   const runs = Math.ceil(sequences * share);
   test.skipIf(database === 'PostgreSQL' && inject('postgresUrl') === null)(
-    `${runs} random sequences of queries, answers, interrupts, resumptions, forks, reverts and kills go as the model says, with ${servers} on ${database}`,
+    `${runs} random sequences of queries, answers, interrupts, resumptions, forks, reverts, kills and stops go as the model says, with ${servers} on ${database}`,
     async () => {
       console.info(
         `state machine: PROPERTY_SEED=${seed} PROPERTY_RUNS=${sequences} PROPERTY_COMMANDS=${longest} PROPERTY_PATH=${path} PROPERTY_REPLAY=${replayPath ?? ''}`,
@@ -74,20 +74,26 @@ async function startReal(
   while (servers.length < count) servers.push(await startCrashing(folder, at.variables));
   return {
     ...{ upstream, folder, ...at, key: first.key, servers, client: clientOfAll(servers, first.key) },
-    ...{ kills: 0, workspace: '', streams: new Map(), seen: new Map() },
+    ...{ restarts: 0, workspace: '', streams: new Map(), seen: new Map() },
   };
 }
+
+/** A server that is told to stop hands over what is at work at once. */
+const drain = { SERVICE_DRAIN_SECONDS: '0' };
 
 type Place = Pick<Real, 'database' | 'variables'>;
 
 function onSqlite(folder: string): Place {
   const filename = join(folder, 'data/service.db');
-  return { variables: {}, database: { client: 'sqlite3', connection: { filename }, useNullAsDefault: true } };
+  return {
+    variables: drain,
+    database: { client: 'sqlite3', connection: { filename }, useNullAsDefault: true },
+  };
 }
 
 async function onPostgres(folder: string): Promise<Place> {
   const url = await newDatabase();
-  const variables = { DATABASE_URL: url, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
+  const variables = { ...drain, DATABASE_URL: url, SERVICE_MASTER_KEY_FILE: await newMasterKey(folder) };
   return { variables, database: { client: 'pg', connection: url, pool: { min: 0, max: 1 } } };
 }
 

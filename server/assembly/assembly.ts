@@ -179,6 +179,8 @@ async function assemble(
   const skillRepositories = beginSkillRepositories(input, { store, outbound, sealing, clock });
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
+    // Whoever leaves a command that has the server inside does not come back to what it was at.
+    handsOver: project === undefined,
     providers: first.providers,
     settings: resolved,
     demo: mode.current() === 'single',

@@ -153,6 +153,11 @@ export interface RuntimeOptions {
   /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
   readonly workspacePlace?: (workspaceId: string) => Promise<string | null>;
   readonly lease?: LeaseTimes;
+  /**
+   * Whether runs that are at work when the runtime closes are left to other processes with the same transcript, or to the
+   * next start; interrupted if absent. Those for whose answer somebody waits on a connection are interrupted anyway.
+   */
+  readonly handsOver?: boolean;
   readonly limits?: RunLimits;
   /** How long a person has to answer; 15 minutes if absent. */
   readonly answerWithinMs?: number;
@@ -249,7 +254,7 @@ export interface Runtime extends AskedModels {
   waitingSearches(): { readonly waiting: number; readonly limit: number };
   /** How many runs there may be before another is refused. */
   readonly limits: RunLimits;
-  /** Interrupts what is at work, waits until it is stored, stops. */
+  /** Interrupts what is at work or hands it over, waits until that is stored, stops. */
   close(): Promise<void>;
 }
 
@@ -319,6 +324,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     openScope,
     lease: options.lease ?? defaultLease,
     limits: options.limits ?? defaultLimits,
+    handsOver: options.handsOver ?? false,
     workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
     needsFiles: (name) =>
       name !== corpusSearchName &&

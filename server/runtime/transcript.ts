@@ -165,7 +165,8 @@ export type NewMessage = Pick<Message, 'id' | 'role' | 'parts' | 'model' | 'stop
 /** Which process works on a run, as it was seen. It lives as long as the number grows; no clock is compared. */
 export interface SeenLease {
   readonly runId: string;
-  readonly owner: string;
+  /** Null where its process has handed it over. */
+  readonly owner: string | null;
   readonly renewals: number;
 }
 
@@ -240,8 +241,9 @@ export interface NewFileChange {
   readonly after: FileContent | null;
 }
 
-/** A run whose process has died, with all that is needed to go on with it. */
+/** A run whose process has died or handed it over, with all that is needed to go on with it. */
 export interface TakenRun {
+  readonly handedOver: boolean;
   readonly runId: string;
   readonly sessionId: string;
   /** Its place in the session: runs are worked on in this order. */
@@ -405,4 +407,8 @@ export interface Transcript {
   readLeases(): Promise<readonly SeenLease[]>;
   /** Takes a run over whose lease is still as it was seen, so that one process only gets it; null where it is not. */
   takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
+  /** From now on nothing is written to the run here, as if another process had it. */
+  letGo(runId: string): void;
+  /** Lets any process take over those of the runs that are still this owner's. */
+  handOver(owner: string, runIds: readonly string[]): Promise<void>;
 }

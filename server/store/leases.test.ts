@@ -95,6 +95,29 @@ describeStores('The lease of a run', (store, engine) => {
     expect(await other.transcript.readEvents(run.runId, 1, 9)).toEqual([chunk(2, 'mine'), chunk(3, 'end')]);
   });
 
+  it('that is handed over goes to one of those who want it, and nothing is written where it was let go', async () => {
+    const [run, ended, others] = [await begin(), await begin(), await begin()];
+    store().transcript.letGo(run.runId);
+    const late = store().transcript.appendEvents(run.runId, [chunk(2, 'late')]);
+    await expect(late).rejects.toMatchObject({ name: 'LeaseLost' });
+    expect(await leaseOf(run.runId)).toMatchObject({ owner: 'first' });
+    await endRun(store(), ended);
+    await takeRun(await engine.open(), others.runId, 'second');
+    await store().transcript.handOver('first', [run.runId, ended.runId, others.runId]);
+    expect(await leaseOf(run.runId)).toEqual({ runId: run.runId, owner: null, renewals: 0 });
+    expect(await leaseOf(ended.runId)).toBeUndefined();
+    expect(await leaseOf(others.runId)).toMatchObject({ owner: 'second' });
+    const processes = await Promise.all([engine.open(), engine.open()]);
+    const seen = { runId: run.runId, owner: null, renewals: 0 };
+    const taken = await Promise.all(
+      processes.map((process, index) => process.transcript.takeRun(seen, `p${index}`)),
+    );
+    expect(taken.filter((each) => each !== null)).toMatchObject([{ runId: run.runId, handedOver: true }]);
+    const now = processes[taken[0] === null ? 1 : 0] ?? store();
+    expect(await takeRun(now, run.runId, 'later')).toMatchObject({ handedOver: false });
+    await endRun(now, run);
+  });
+
   it('tells whoever takes the run over what was committed, and how often that has happened', async () => {
     const run = await begin();
     const step = { ...run, usage: noUsage, steps: 1 as const };

@@ -10,7 +10,8 @@ import { type SessionRow, toUsage } from './session-rows.ts';
 /** The lease of a run as it was seen: it is alive as long as its number grows. */
 export interface SeenLease {
   readonly runId: string;
-  readonly owner: string;
+  /** Null where its process has handed it over. */
+  readonly owner: string | null;
   readonly renewals: number;
 }
 
@@ -22,8 +23,9 @@ export interface RunRequest {
   readonly key?: { readonly rules: readonly PermissionRule[] } | null;
 }
 
-/** A run whose process has died, with all that is needed to go on with it. */
+/** A run whose process has died or handed it over, with all that is needed to go on with it. */
 export interface TakenRun {
+  readonly handedOver: boolean;
   readonly runId: string;
   readonly sessionId: string;
   readonly runNumber: number;
@@ -63,6 +65,8 @@ export interface Leases {
   /** Remembers the token under which this process works on a run. */
   hold(runId: string, owner: string): void;
   release(runId: string): void;
+  /** Lets any process take over those of the runs that are still this owner's. */
+  handOver(owner: string, runIds: readonly string[]): Promise<void>;
   /** The run, locked, if this process still holds it; else an error named `LeaseLost`. */
   lock(sql: Knex.Transaction, runId: string): Promise<RunRow>;
   /** Those of the runs, locked, that this process still holds. */
@@ -77,6 +81,9 @@ export interface Leases {
 
 /** The most leases that are looked at in one go; far more than nodes of one database can work on. */
 const mostSeen = 20_000;
+
+/** Who has the runs that a process handed over. */
+const nobody = 'nobody';
 
 export function leases(database: Database): Leases {
   const owners = new Map<string, string>();
@@ -94,6 +101,13 @@ export function leases(database: Database): Leases {
     release: (runId) => {
       owners.delete(runId);
     },
+    handOver: (owner, runIds) =>
+      database.write('installation', async (sql) => {
+        await sql<RunRow>('runs')
+          .whereIn('id', runIds)
+          .where({ lease_owner: owner, ended_at: null })
+          .update({ lease_owner: nobody });
+      }),
     lock: async (sql, runId) => {
       const [run] = await lockHeld(sql, [runId]);
       if (run) return run;
@@ -123,11 +137,16 @@ async function activeLeases(sql: Knex): Promise<SeenLease[]> {
     .orderBy('id')
     .limit(mostSeen)
     .select('id', 'lease_owner', 'lease_renewals');
-  return rows.map((row) => ({ runId: row.id, owner: row.lease_owner, renewals: row.lease_renewals }));
+  return rows.map(({ id, lease_owner, lease_renewals }) => ({
+    runId: id,
+    owner: lease_owner === nobody ? null : lease_owner,
+    renewals: lease_renewals,
+  }));
 }
 
 async function takeOver(sql: Knex.Transaction, seen: SeenLease, owner: string): Promise<TakenRun | null> {
-  const { runId, owner: lease_owner, renewals: lease_renewals } = seen;
+  const { runId, renewals: lease_renewals } = seen;
+  const lease_owner = seen.owner ?? nobody;
   const changed = await sql<RunRow>('runs')
     .where({ id: runId, lease_owner, lease_renewals, ended_at: null })
     .update({ lease_owner: owner, lease_renewals: lease_renewals + 1 });
@@ -135,10 +154,10 @@ async function takeOver(sql: Knex.Transaction, seen: SeenLease, owner: string): 
   // Read after the change: what the old owner stored before it counts, and it can store nothing any more.
   const run = await sql<RunRow>('runs').where({ id: runId }).first();
   const session = run && (await sql<SessionRow>('sessions').where({ id: run.session_id }).first());
-  return run && session ? toTaken(run, session) : null;
+  return run && session ? { ...toTaken(run, session), handedOver: seen.owner === null } : null;
 }
 
-function toTaken(run: RunRow, session: SessionRow): TakenRun {
+function toTaken(run: RunRow, session: SessionRow): Omit<TakenRun, 'handedOver'> {
   return {
     runId: run.id,
     sessionId: run.session_id,

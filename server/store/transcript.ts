@@ -147,6 +147,10 @@ export interface Transcript {
   readInterrupt(runId: string): Promise<InterruptReason | null>;
   readLeases(): Promise<readonly SeenLease[]>;
   takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
+  /** From now on nothing is written to the run here, as if another process had it. */
+  letGo(runId: string): void;
+  /** Lets any process take over those of the runs that are still this owner's. */
+  handOver(owner: string, runIds: readonly string[]): Promise<void>;
 }
 
 export function transcriptOf({ database, clock }: StoreParts): Transcript {
@@ -294,6 +298,8 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       }),
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),
+    letGo: (runId) => held.release(runId),
+    handOver: (owner, runIds) => held.handOver(owner, runIds),
   };
 }
 

@@ -243,6 +243,12 @@ export function createMemoryTranscript(): MemoryTranscript {
     async takeRun() {
       return null;
     },
+    letGo() {
+      throw new Error('A run in memory cannot be handed over.');
+    },
+    async handOver() {
+      throw new Error('A run in memory cannot be handed over.');
+    },
     fileChanges: (sessionId) => changes.get(sessionId) ?? [],
     answerPermission(requestId, decision, updatedInput = null) {
       const request = find(permissions, requestId);

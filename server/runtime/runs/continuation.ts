@@ -1,4 +1,4 @@
-/** Where a run stood when its process died: what it had stored, and what it had begun. */
+/** Where a run stood when its process died or stopped: what it had stored, and what it had begun. */
 import type { MessagePart } from '../../contract/api.ts';
 import { tokensOf } from '../prompt/context-use.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
@@ -40,10 +40,12 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
   };
 }
 
-/** How often the run was resumed since it last stored a step. */
+/** How often the run was resumed after a death since it last stored a step. */
 export async function resumptionsInVain(transcript: Transcript, run: TakenRun): Promise<number> {
   const events = await eventsAfter(transcript, run.runId, run.committedEventId);
-  return events.filter(({ name, data }) => name === 'runtime' && data.type === 'run_resumed').length;
+  return events.filter(
+    ({ name, data }) => name === 'runtime' && data.type === 'run_resumed' && data.reason === 'lease_lost',
+  ).length;
 }
 
 async function eventsAfter(transcript: Transcript, runId: string, after: number): Promise<NumberedEvent[]> {

@@ -6,7 +6,7 @@ import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import type { SeenLease, TakenRun, Transcript } from '../transcript.ts';
 import { type LeaseKeeperOptions, startLeaseKeeper } from './lease-keeper.ts';
 
-const run = (runId: string, owner = 'another machine', renewals = 0): SeenLease => ({
+const run = (runId: string, owner: string | null = 'another machine', renewals = 0): SeenLease => ({
   runId,
   owner,
   renewals,
@@ -85,6 +85,15 @@ test('a lease has run out when it was seen unchanged for its whole time, by the 
   expect(taken).toEqual([]);
   clock.now = 101;
   await expect.poll(() => taken).toEqual(['run_1']);
+  await keeper.stop();
+});
+
+test('a run that was handed over is taken at once', async () => {
+  const leases = [run('run_1'), run('run_2', null)];
+  const { counted, more } = lookCounter(storeOf(leases));
+  const { keeper, taken } = keep(counted, handClock());
+  await more(2);
+  expect(taken).toEqual(['run_2']);
   await keeper.stop();
 });
 

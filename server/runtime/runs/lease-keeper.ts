@@ -1,4 +1,4 @@
-/** Keeps the leases of this process's runs, hears of interrupts from other nodes, and takes over the runs of processes that died. */
+/** Keeps the leases of this process's runs, hears of interrupts from other nodes, and takes over the runs of processes that died or stopped. */
 import type { InterruptReason } from '../../contract/api.ts';
 import type { Log } from '../../log.ts';
 import type { SeenLease, TakenRun, Transcript } from '../transcript.ts';
@@ -84,6 +84,7 @@ function createKeeper(options: LeaseKeeperOptions) {
   let renewedAt = elapsedMs();
 
   const isAbandoned = (lease: Watched, died: (owner: string) => boolean): boolean => {
+    if (lease.owner === null) return true;
     // This process gave it up, as when the database was away: it had it in hand when it looked before.
     if (lease.owner === owner) return lease.since < renewedAt;
     return elapsedMs() - lease.since >= leaseMs || died(lease.owner);
@@ -148,10 +149,12 @@ async function take({ transcript, owner, log, resume }: LeaseKeeperOptions, leas
   try {
     const run = await transcript.takeRun(lease, owner);
     if (!run) return;
-    log.warn({ run_id: run.runId, status: run.status }, 'a run whose process had died was taken over');
+    const about = { run_id: run.runId, status: run.status };
+    if (run.handedOver) log.info(about, 'a run whose process had stopped was taken over');
+    else log.warn(about, 'a run whose process had died was taken over');
     resume(run);
   } catch (error) {
-    log.error({ err: error, run_id: lease.runId }, 'a run whose process had died could not be taken over');
+    log.error({ err: error, run_id: lease.runId }, 'a run that nobody works on could not be taken over');
   }
 }
 

@@ -15,7 +15,7 @@ import { spend } from './spending.ts';
 import { takeStep } from './step.ts';
 import { callTools } from './tool-calls.ts';
 
-/** Where a run begins: at its prompt, or where a process that died has left it. */
+/** Where a run begins: at its prompt, or where a process that died or stopped has left it. */
 export type RunStart = { readonly promptMessageId: string } | { readonly taken: TakenRun };
 
 /** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
@@ -82,19 +82,19 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress): Promis
   progress.conversation = toModelMessages(stored, scope.runId);
 }
 
-/** From here on the text that a client received of the dead process is stored, and the model is asked anew. */
+/** From here on the text that a client received of the former process is stored, and the model is asked anew. */
 async function resume(
   scope: RunScope,
   log: EventLog,
   progress: Progress,
-  { resumptions }: TakenRun,
+  { resumptions, handedOver }: TakenRun,
 ): Promise<void> {
   const resumed = {
     type: 'run_resumed',
     run_id: scope.runId,
     session_id: scope.sessionId,
     step: progress.steps,
-    reason: 'lease_lost',
+    reason: handedOver ? 'shutdown' : 'lease_lost',
     resumptions: resumptions + 1,
   } as const;
   const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'interrupted');

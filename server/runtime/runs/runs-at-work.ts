@@ -1,4 +1,4 @@
-/** The runs that this process works on, begun here or taken over from one that died, until they have ended. */
+/** The runs that this process works on, begun here or taken over from another, until they have ended or are handed over. */
 import type { InterruptReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { Log } from '../../log.ts';
@@ -49,7 +49,7 @@ export interface RunsAtWork {
   /** Reads whether somebody wants the run to stop, if it is at work here. */
   heedInterrupt(runId: string): void;
   counts(): RunCounts;
-  /** Interrupts what is at work, and waits until it is stored. */
+  /** Hands over or interrupts what is at work, and waits until that is stored. */
   close(): Promise<void>;
 }
 
@@ -61,6 +61,8 @@ export interface RunsAtWorkParts {
   readonly titles: TitleWriter;
   readonly lease: LeaseTimes;
   readonly limits: RunLimits;
+  /** Whether other processes are to go on with the runs at work here when it closes; they are interrupted otherwise. */
+  readonly handsOver: boolean;
   /** Names the workspace folder among those of all nodes; null where it is not there. */
   readonly workspacePlace: (workspaceId: string) => Promise<string | null>;
   /** Whether calls of this tool have to do with the workspace folder. */
@@ -72,6 +74,8 @@ const mostResumptionsInVain = 20;
 
 interface ActiveRun {
   readonly controller: AbortController;
+  /** Whether another process may go on with it when this one stops. */
+  readonly goesOn: boolean;
   readonly finished: Promise<void>;
 }
 
@@ -83,7 +87,25 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   const starting = new Map<string, Promise<unknown>>();
   let closing = false;
 
+  const handedOver = new Set<string>();
+
   const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
+
+  /** Nothing is written any more to a run that is handed over: what its end makes of tools and questions is no news. */
+  const stop = (runId: string): void => {
+    const hands = active.get(runId)?.goesOn ?? false;
+    if (hands) {
+      transcript.letGo(runId);
+      handedOver.add(runId);
+    }
+    interrupt(runId, hands ? 'lease_lost' : 'shutdown');
+  };
+
+  const goesOn = (query: Query): boolean => {
+    if (!parts.handsOver || isWaitedFor(query)) return false;
+    const root = query.agent && active.get(query.agent.rootRunId);
+    return root?.goesOn ?? true;
+  };
 
   const work = async (runId: string, lastEventId: number, carryOut: (events: EventLog) => Promise<void>) => {
     hub.begin(runId);
@@ -91,6 +113,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     try {
       await carryOut(events);
     } catch (error) {
+      if (handedOver.has(runId)) return;
       // Its lease is not renewed any more: whichever process is well takes it over, this one included.
       log.error({ err: error, run_id: runId }, 'a run could not be stored');
     } finally {
@@ -149,9 +172,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const finished = work(runId, 1, (events) =>
       inTurn(scope, runNumber, title, () => executeRun(scope, events, from)),
     );
-    active.set(runId, { controller, finished });
+    active.set(runId, { controller, finished, goesOn: goesOn(query) });
     // The order to stop was given to those at work while this one was being stored.
-    if (closing) interrupt(runId, 'shutdown');
+    if (closing) stop(runId);
     return { runId, sessionId, model: scope.model.name, notices };
   };
 
@@ -167,8 +190,20 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
         executeRun(scope, events, { taken: run }),
       );
     });
-    active.set(run.runId, { controller, finished });
-    if (closing) interrupt(run.runId, 'shutdown');
+    active.set(run.runId, { controller, finished, goesOn: goesOn(queryOf(run)) });
+    if (closing) stop(run.runId);
+  };
+
+  const handOver = async (runIds: readonly string[]): Promise<void> => {
+    try {
+      await transcript.handOver(owner, runIds);
+      log.info({ runs: runIds.length }, 'runs were handed over to whichever process takes them');
+    } catch (error) {
+      log.warn(
+        { err: error, runs: runIds.length },
+        'runs are taken over only when their leases have run out',
+      );
+    }
   };
 
   const keeper = startLeaseKeeper({
@@ -204,12 +239,20 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     },
     async close() {
       closing = true;
-      for (const runId of active.keys()) interrupt(runId, 'shutdown');
+      for (const runId of active.keys()) stop(runId);
       await Promise.allSettled(starting.values());
       await Promise.all([...active.values()].map(({ finished }) => finished));
       await keeper.stop();
+      // Not before all that it has begun here has ended: another process may begin at once.
+      if (handedOver.size > 0) await handOver([...handedOver]);
     },
   };
+}
+
+/** Whether somebody waits for the answer on a connection, which ends with this process. */
+function isWaitedFor({ trigger, onUnanswered, request }: Query): boolean {
+  if (trigger === 'messages') return true;
+  return trigger === 'api' && onUnanswered === 'deny' && !request?.summary;
 }
 
 /** Null where the run can go on in this process. */
