@@ -16,8 +16,10 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from './log.ts';
+import { findExecutable } from './runtime/processes/executable.ts';
 import { detectSandbox } from './runtime/processes/sandbox.ts';
 import { bashTool } from './runtime/tools/bash.ts';
+import { grepTool } from './runtime/tools/grep.ts';
 import { createJobs } from './runtime/tools/jobs.ts';
 import { callTool, testWorkspace } from './runtime/tools/test-workspace.ts';
 import { writeTool } from './runtime/tools/write.ts';
@@ -77,6 +79,35 @@ test('commands and tools work in it together, whoever of them made a file; none 
   expect(uid).toBe((await stat(folder)).uid);
   if (asRoot) expect(uid).not.toBe(0);
 }, 30_000);
+
+test.skipIf(!asRoot)(
+  'in a folder of root’s own commands are root’s own for one person, and refused where there are several',
+  async () => {
+    let shared = false;
+    const sandbox = await detectSandbox({ mayBeRoot: () => !shared });
+    if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
+    const data = await dataFolder();
+    await chmod(join(data, '..'), 0o700);
+    const folder = await workspaceFolder(join(data, 'workspaces'), 'ws_1', log);
+    expect((await stat(folder)).uid).toBe(0);
+    const context = testWorkspace().context({ workspacePath: folder });
+    const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
+    expect(await callTool(bash, { command: 'touch one' }, context)).toMatchObject({ is_error: false });
+    shared = true;
+    const refused = await callTool(bash, { command: 'touch two' }, context);
+    expect(refused).toMatchObject({
+      is_error: true,
+      content: expect.stringMatching(/runs nothing as root.*SERVICE_WORKSPACES_DIR/),
+    });
+    expect(await readdir(folder)).toEqual(['one']);
+    const grep = grepTool(
+      { requireSandbox: true },
+      { timeoutMs: 5000, ripgrepPath: findExecutable('rg'), sandbox },
+    );
+    expect(await callTool(grep, { pattern: 'x' }, context)).toMatchObject({ is_error: false });
+  },
+  30_000,
+);
 
 /** A server whose operator lists one folder, and what it makes of the paths of workspaces. */
 async function rooted(more: Partial<FolderRules> = {}) {

@@ -179,7 +179,8 @@ async function giveAway(workspacesDirectory: string, folder: string, log: Log): 
   const closed = await closedAbove(dirname(workspacesDirectory));
   if (closed !== null)
     return log.warn(
-      `commands run as root, since ${closed} is closed to other users; let SERVICE_WORKSPACES_DIR name a folder that all may pass to`,
+      `commands run as root, or not at all where several accounts are served, since ${closed} is closed to other users; ` +
+        'let SERVICE_WORKSPACES_DIR name a folder that all may pass to',
     );
   const above = await stat(workspacesDirectory);
   const [uid, gid] = above.uid === 0 ? [ordinaryUser, ordinaryUser] : [above.uid, above.gid];

@@ -98,9 +98,9 @@ export interface LivePartsOptions {
 
 /** Builds the parts for the first time. Probes once whether a sandbox works here. */
 export async function createLiveParts(first: RuntimeSettings, options: LivePartsOptions): Promise<LiveParts> {
-  const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths });
-  const jobs = createJobs();
   let { shared } = options;
+  const sandbox = await detectSandbox({ hiddenPaths: options.hiddenPaths, mayBeRoot: () => !shared });
+  const jobs = createJobs();
   const outbound = options.outbound ?? createOutbound({ shared: () => shared });
   const { findSearchEngine } = options;
   const hiddenPaths = await Promise.all(

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientConfigSchema } from '../../contract/config.ts';
 import { detectSandbox } from '../processes/sandbox.ts';
-import { hookBench, hookFolder, type ScriptedCall, saying } from './test-hooks.ts';
+import { hookBench, hookFolder, type ScriptedCall, saying, workspaceOfServer } from './test-hooks.ts';
 
 const { attempt } = hookBench();
 const hasSandbox = !('unavailable' in (await detectSandbox()));
@@ -154,7 +154,7 @@ describe('a hook where many people share the runtime', () => {
   when(
     'runs in the sandbox: it sees the call and the workspace, and nothing else (needs bubblewrap)',
     async () => {
-      const folder = hookFolder();
+      const folder = workspaceOfServer();
       writeFileSync(join(folder.path, '..', 'secret.txt'), 'of another tenant');
       const command =
         'cat > given.json; env > env.txt; pwd > cwd.txt; cat ../secret.txt > seen.txt 2>&1; echo no >&2; exit 2';
@@ -170,7 +170,7 @@ describe('a hook where many people share the runtime', () => {
   );
 
   when('says there what it says elsewhere (needs bubblewrap)', async () => {
-    const folder = hookFolder();
+    const folder = workspaceOfServer();
     const hooks = [{ command: saying({ decision: 'allow', updated_input: { file_path: 'other.txt' } }) }];
     const { result } = await attempt(folder, { ...shared, hooks, call: guarded });
     expect(result).toMatchObject({ is_error: false });
@@ -184,14 +184,14 @@ describe('a hook where many people share the runtime', () => {
 
   when('has its command and its output kept from the people there (needs bubblewrap)', async () => {
     const command = 'echo the-inside-of-the-operator >&2; exit 3';
-    const { notices } = await attempt(hookFolder(), { ...shared, hooks: [{ command }], call: free });
+    const { notices } = await attempt(workspaceOfServer(), { ...shared, hooks: [{ command }], call: free });
     expect(notices).toEqual([
       'The hook hooks.pre_tool_use[0] gave no answer: it ended with exit code 3. The call goes on as if there were no hook.',
     ]);
   });
 
   test('cannot run without a sandbox, and denies unless `hooks.pre_tool_use[].on_error` allows', async () => {
-    const folder = hookFolder();
+    const folder = workspaceOfServer();
     setEnvironment({ PATH: folder.path });
     const hook = { command: 'touch fired' };
     const { result } = await attempt(folder, { ...shared, hooks: [hook], call: free });
@@ -212,7 +212,11 @@ describe('a hook where many people share the runtime', () => {
       '#!/bin/sh\ncase "$*" in *"exit 0") exit 0;; esac\necho "bwrap: no more namespaces" >&2\nexit 1\n';
     writeFileSync(join(programs, 'bwrap'), sometimes, { mode: 0o755 });
     setEnvironment({ PATH: `${programs}:${process.env.PATH}` });
-    const { result } = await attempt(hookFolder(), { ...shared, hooks: [{ command: 'true' }], call: free });
+    const { result } = await attempt(workspaceOfServer(), {
+      ...shared,
+      hooks: [{ command: 'true' }],
+      call: free,
+    });
     expect(result?.content).toContain('failed: the sandbox could not start it');
   });
 });

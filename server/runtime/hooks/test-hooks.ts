@@ -1,5 +1,7 @@
 /** A runtime whose scripted model makes the tool calls that a test wants, to see what hooks do to them. */
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -121,6 +123,16 @@ export function hookFolder(): HookFolder {
     read: (name) => readFileSync(join(path, name), 'utf8'),
     write: (name, text, mode = 0o755) => writeFileSync(join(path, name), text, { mode }),
   };
+}
+
+/** A folder as a server makes it for a workspace: where root runs it, an ordinary user's, who may pass to it. */
+export function workspaceOfServer(): HookFolder {
+  const folder = hookFolder();
+  if (process.getuid?.() === 0) {
+    chownSync(folder.path, 65_533, 65_533);
+    chmodSync(join(folder.path, '..'), 0o711);
+  }
+  return folder;
 }
 
 /** A hook whose standard output is this value as JSON. */

@@ -31,6 +31,8 @@ export interface SandboxSettings {
   readonly limits?: Partial<SandboxLimits>;
   /** Folders that stay invisible even where a visible folder holds them: the data directory above all. */
   readonly hiddenPaths?: readonly string[];
+  /** Whether a command in root's own folder is root's own, asked at each; it is if absent. */
+  readonly mayBeRoot?: () => boolean;
 }
 
 /** How one command is to be wrapped. */
@@ -39,6 +41,8 @@ export interface WrapOptions {
   readonly workspacePath: string;
   readonly network: boolean;
   readonly readOnly?: boolean;
+  /** Whether it is a program of the service itself, which runs nothing of others: it may be root where the folder is root's. */
+  readonly isOwnProgram?: boolean;
   /** Further files or folders to show, for reading. */
   readonly visiblePaths?: readonly string[];
   /** Variables besides those that every command gets. */
@@ -114,14 +118,16 @@ export async function detectSandbox(settings: SandboxSettings = {}): Promise<San
   if (process.platform !== 'linux') return { unavailable: 'bubblewrap exists only on Linux' };
   const bwrap = findExecutable('bwrap');
   if (!bwrap) return { unavailable: 'bubblewrap (bwrap) is not installed' };
-  const sandbox = bubblewrap(bwrap, settings, detectControlGroups());
+  const groups = detectControlGroups();
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'service-sandbox-'));
   try {
-    const probe = await sandbox.wrap(['/bin/sh', '-c', 'exit 0'], { workspacePath: folder, network: false });
+    // In a folder of this process's own, which may be root's.
+    const probing = bubblewrap(bwrap, { ...settings, mayBeRoot: () => true }, groups);
+    const probe = await probing.wrap(['/bin/sh', '-c', 'exit 0'], { workspacePath: folder, network: false });
     await promisify(execFile)(probe.file, probe.args, { env: {}, timeout: PROBE_TIMEOUT_MS }).finally(
       probe.release,
     );
-    return sandbox;
+    return bubblewrap(bwrap, settings, groups);
   } catch (error) {
     return { unavailable: `bubblewrap does not work here: ${reasonOf(error)}` };
   } finally {
@@ -147,6 +153,8 @@ function bubblewrap(
     totalsUnbounded: 'unavailable' in groups ? groups.unavailable : null,
     async wrap(command, options) {
       assertSeparate(options.workspacePath);
+      const mayBeRoot = options.isOwnProgram || (settings.mayBeRoot?.() ?? true);
+      const owner = await becomingOwner(options.workspacePath, mayBeRoot);
       const guard = options.readOnly ? null : guardProtectedNames(options.workspacePath);
       const args = [
         ...isolation(options),
@@ -163,7 +171,7 @@ function bubblewrap(
         ...['--chdir', options.workspacePath, '--', ...limiter, ...command],
       ];
       const group = 'unavailable' in groups ? null : groups.open(limits);
-      const [file, ...before] = [...entering(group), ...(await becomingOwner(options.workspacePath)), bwrap];
+      const [file, ...before] = [...entering(group), ...owner, bwrap];
       return {
         // There is always at least one word.
         file: file as string,

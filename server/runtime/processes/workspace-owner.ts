@@ -3,14 +3,21 @@ import { stat } from 'node:fs/promises';
 import { findExecutable } from './executable.ts';
 
 /**
- * The words in front of a command that make it run as the owner of the workspace; none where that is this user, or root.
- * The workspaces that a server makes belong to an ordinary user; in a folder of root's own, commands are root's own.
- * @throws Error where root cannot become that user; the message says why.
+ * The words in front of a command that make it run as the owner of the workspace; none where that is this user. The
+ * workspaces that a server makes belong to an ordinary user. In a folder of root's own, commands are root's own where one
+ * person is served, who is root then; for others, root runs none.
+ * @throws Error where root cannot become that user, or must not remain root; the message says why.
  */
-export async function becomingOwner(workspacePath: string): Promise<readonly string[]> {
+export async function becomingOwner(workspacePath: string, mayBeRoot: boolean): Promise<readonly string[]> {
   if (process.getuid?.() !== 0) return [];
   const { uid, gid } = await stat(workspacePath);
-  if (uid === 0) return [];
+  if (uid === 0 && mayBeRoot) return [];
+  if (uid === 0)
+    throw new Error(
+      'the folder of this workspace belongs to root, and a server with several accounts runs nothing as root. Whoever ' +
+        'runs the server can give the folder to another user, or keep the workspaces where all may pass to them ' +
+        '(SERVICE_WORKSPACES_DIR)',
+    );
   const setpriv = findExecutable('setpriv');
   if (!setpriv)
     throw new Error('setpriv (util-linux) is not installed, with which root becomes another user');

@@ -197,9 +197,9 @@ async function startable(
   }
 }
 
-/** Without a sandbox, another user is all that stands between the commands of a server of root and its files. */
+/** Only where one person is served. Without a sandbox, another user is all that stands between the commands of a server of root and its files. */
 async function unconfined(command: readonly string[], workspace: string): Promise<Startable> {
-  const owner = await becomingOwner(workspace);
+  const owner = await becomingOwner(workspace, true);
   const [file = '', ...args] = [...owner, ...command];
   // The home of root is closed to that user, who has none.
   const home = owner.length === 0 ? homedir() : '/nonexistent';

@@ -68,6 +68,7 @@ async function wrapped(
     workspacePath: scope.top,
     network: false,
     readOnly: true,
+    isOwnProgram: true,
     visiblePaths,
   });
   return { ...inside, wrapped: true };
