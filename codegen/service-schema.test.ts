@@ -87,7 +87,7 @@ test('provider types carry the real names first and then as many aliases', () =>
   ]);
 });
 
-test('the restricted sections are the eleven that need trust, and the limits, which a repository may not lift', () => {
+test('the restricted sections are the eleven that need trust, and the limits and the network of commands, which a repository may not lift', () => {
   const restricted = keys.filter(({ schema }) => schema['x-restricted']).map(({ path }) => path);
   expect(restricted.sort()).toEqual([
     ...['hooks', 'image_generation', 'lsp', 'mcp', 'mcpServers', 'options.context_paths'],
@@ -98,6 +98,7 @@ test('the restricted sections are the eleven that need trust, and the limits, wh
       'providers',
       'speech_to_text',
       'text_to_speech',
+      'tools.bash',
     ],
   ]);
 });
@@ -143,7 +144,7 @@ const mcpServer =
   'oauth=true oauth_grant="authorization_code" oauth_client_id oauth_client_secret oauth_scope oauth_issuer oauth_callback_port';
 const hook = 'matcher command timeout=30 on_error="deny"';
 
-/** The table that the reference draws, one line an object. */
+/** The table that the reference draws, one line an object, with what it leaves to us: logins, limits, the network. */
 const table: Readonly<Record<string, string>> = {
   '': '$schema models providers mcp mcpServers lsp options permissions tools hooks image_generation text_to_speech speech_to_text',
   'models.': 'large small',
@@ -166,7 +167,8 @@ const table: Readonly<Record<string, string>> = {
   'options.tui.completions.': 'max_depth=0 max_items=1000',
   'options.attribution.': 'trailer_style="assisted-by" co_authored_by generated_with=true',
   'permissions.': 'allowed_tools',
-  'tools.': 'ls grep',
+  'tools.': 'bash ls grep',
+  'tools.bash.': 'network=false',
   'tools.ls.': 'max_depth=0 max_items=1000',
   'tools.grep.': 'timeout="5s"',
   'hooks.': 'pre_tool_use',

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider } from '../contract/config.ts';
+import { detectSandbox } from './processes/sandbox.ts';
 import { createRuntime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
 
@@ -65,6 +66,22 @@ test.each([
   if (!stopped) expect(answer).toContain('notes.txt');
 });
 
+test.skipIf('unavailable' in (await detectSandbox())).each([
+  [undefined, false],
+  [false, false],
+  [true, true],
+])(
+  '`tools.bash.network` of %s lets commands in the sandbox reach the network (needs bubblewrap)',
+  async (network, reached) => {
+    const { port } = new URL(upstream.url);
+    const command = `exec 3<>/dev/tcp/127.0.0.1/${port} && echo it is reached`;
+    const answer = await useTool({ tools: { bash: network === undefined ? {} : { network } } }, 'bash', {
+      command,
+    });
+    expect(answer).toContain(reached ? 'it is reached' : 'Connection refused');
+  },
+);
+
 test('`options.disabled_tools` are neither offered to the model nor run when it asks for them all the same', async () => {
   await writeFile(join(folder, 'notes.txt'), 'a secret\n');
   const answer = await useTool({ options: { disabled_tools: ['view', 'bash'] } }, 'view', {
@@ -104,7 +121,7 @@ async function useTool(config: ClientConfig, tool: string, input: object): Promi
     { workspacePath: async () => folder },
   );
   try {
-    const { runId } = await runtime.start(testQuery('Go.'));
+    const { runId } = await runtime.start(testQuery('Go.', { permissionMode: 'bypass' }));
     const signal = AbortSignal.timeout(50_000);
     for await (const { name, data } of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (name === 'done') return data.tool_results.map(({ content }) => content).join('\n');

@@ -66,6 +66,7 @@ export function prepareToolsets({
       jobs,
       outbound,
       hiddenPaths,
+      allowNetwork: config.tools?.bash?.network ?? false,
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
     });

@@ -38,6 +38,12 @@ test('what goes to a provider as it is needs trust: by it a provider may reach s
   expect(withoutRestricted(written)).toEqual({ models: { large } });
 });
 
+test('the network of commands needs trust, the limits of tools do not', () => {
+  const written = { tools: { bash: { network: true }, grep: { timeout: '2s' } } };
+  expect(restrictedPointers(written)).toEqual(['/tools/bash']);
+  expect(withoutRestricted(written)).toEqual({ tools: { grep: { timeout: '2s' } } });
+});
+
 test('the limits of runs need trust: a repository may not lift what its person allows', () => {
   const written = { options: { limits: { max_cost: 1000 }, debug: true } };
   expect(restrictedPointers(written)).toEqual(['/options/limits']);

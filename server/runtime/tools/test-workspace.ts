@@ -33,6 +33,7 @@ export const TOOL_OPTIONS: BuiltInToolsOptions = {
   ls: { max_depth: 0, max_items: 1000 },
   grep: { timeoutMs: 5000 },
   disabled: [],
+  allowNetwork: false,
   requireSandbox: false,
 };
 

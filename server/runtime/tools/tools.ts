@@ -45,8 +45,8 @@ export interface BuiltInToolsOptions {
   readonly requireSandbox: boolean;
   /** Folders of the service itself, whose files no tool touches. */
   readonly hiddenPaths?: readonly string[];
-  /** Whether commands in the sandbox reach the network; they do not by default. */
-  readonly allowNetwork?: boolean;
+  /** Whether commands in the sandbox reach the network. */
+  readonly allowNetwork: boolean;
   /** Where ripgrep is; looked for on the PATH when left out, not used when null. */
   readonly ripgrepPath?: string | null;
 }
@@ -69,7 +69,7 @@ export function builtInTools(options: BuiltInToolsOptions): readonly Tool[] {
     writeTool(rules),
     ...(sandbox || !options.requireSandbox
       ? [
-          bashTool({ sandbox, allowNetwork: options.allowNetwork ?? false, jobs: options.jobs }),
+          bashTool({ sandbox, allowNetwork: options.allowNetwork, jobs: options.jobs }),
           jobOutputTool(options.jobs),
           jobKillTool(options.jobs),
         ]
