@@ -3,7 +3,7 @@
  * anywhere afterwards but where it has to be. A new secret of a contract fails here until it is used here.
  */
 import { once } from 'node:events';
-import { copyFile, readFile } from 'node:fs/promises';
+import { chmod, copyFile, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -92,6 +92,8 @@ const sentWronglyAlone = [
 
 async function prepare(database: string): Promise<Stage> {
   const folder = await temporaryFolder();
+  // Run by root, the server gives each workspace an owner of its own, who has to come to it.
+  await chmod(folder, 0o711);
   const secrets = collectSecrets();
   const mailbox = await startMailbox({
     allowInsecureAuth: true,

@@ -75,7 +75,7 @@ export async function seedRun(sql: Knex.Transaction, run: Run, place: Place, use
     run_number: 1,
     on_unanswered: 'wait',
     pruned_event_id: run.last_event_id,
-    lease_owner: 'nobody',
+    lease_owner: 'a-process',
     created_at: at,
     started_at: at,
     ended_at: run.ended_at ? at : null,

@@ -1,7 +1,7 @@
 /** Bounds on all processes of a command together, where the kernel lets this machine have them. */
-import { existsSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { expect, test } from 'vitest';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { bashTool } from '../tools/bash.ts';
 import { createJobs } from '../tools/jobs.ts';
 import { callTool, testWorkspace } from '../tools/test-workspace.ts';
@@ -28,6 +28,20 @@ test('a group is gone once its command has ended, and a new one says nothing of 
   expect(group.exceeded()).toBe(null);
   await group.close();
   expect(group.entrances.some((file) => existsSync(dirname(file)))).toBe(false);
+});
+
+test('what is swapped out counts as well, where the kernel counts it', async () => {
+  if ('unavailable' in groups) return expect(whyTotalsAreUnbounded()).not.toBe(null);
+  const group = groups.open({ processes: 10, memoryBytes: 64 * mebibytes });
+  onTestFinished(() => group.close());
+  const limitOf = (file: string) =>
+    group.entrances
+      .map((entrance) => join(dirname(entrance), file))
+      .filter((path) => existsSync(path))
+      .map((path) => Number(readFileSync(path, 'utf8')));
+  for (const limit of limitOf('memory.memsw.limit_in_bytes')) expect(limit).toBe(64 * mebibytes);
+  for (const limit of limitOf('memory.swap.max')) expect(limit).toBe(0);
+  expect([...limitOf('memory.limit_in_bytes'), ...limitOf('memory.max')]).toEqual([64 * mebibytes]);
 });
 
 test('three hundred forks at once and a gibibyte in many processes are held to the limits, and the machine goes on', async () => {

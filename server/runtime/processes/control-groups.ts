@@ -1,5 +1,5 @@
 /** The kernel's groups that bound what all processes of a command use together, where this process may make any. */
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TreeLimits } from '../commands/command.ts';
 import { groupName, type Mount, mounts, ownGroups, remove, sweep } from './group-folders.ts';
@@ -30,6 +30,9 @@ interface Hierarchy {
   readonly folder: string;
   limitFiles(limits: TreeLimits): Readonly<Record<string, string>>;
 }
+
+/** What is swapped out counts as well; a kernel that does not count it lacks the file. */
+const swapFiles: ReadonlySet<string> = new Set(['memory.swap.max', 'memory.memsw.limit_in_bytes']);
 
 let opened = 0;
 
@@ -71,7 +74,8 @@ function groupsIn(hierarchies: readonly Hierarchy[], version: 1 | 2): ControlGro
           mkdirSync(group);
           folders.push(group);
           for (const [file, value] of Object.entries(limitFiles(limits)))
-            writeFileSync(join(group, file), value);
+            if (!swapFiles.has(file) || existsSync(join(group, file)))
+              writeFileSync(join(group, file), value);
         }
       } catch (error) {
         for (const group of folders) rmdirSync(group);
@@ -123,6 +127,7 @@ function unified(mounted: readonly Mount[], own: ReadonlyMap<string, string>): r
       limitFiles: ({ processes, memoryBytes }) => ({
         'pids.max': String(processes),
         'memory.max': String(memoryBytes),
+        'memory.swap.max': '0',
         'memory.oom.group': '1',
       }),
     },
@@ -156,7 +161,11 @@ function separate(mounted: readonly Mount[], own: ReadonlyMap<string, string>): 
     { folder: place('pids'), limitFiles: ({ processes }) => ({ 'pids.max': String(processes) }) },
     {
       folder: place('memory'),
-      limitFiles: ({ memoryBytes }) => ({ 'memory.limit_in_bytes': String(memoryBytes) }),
+      // In this order: memory and swap together may not be less than memory.
+      limitFiles: ({ memoryBytes }) => ({
+        'memory.limit_in_bytes': String(memoryBytes),
+        'memory.memsw.limit_in_bytes': String(memoryBytes),
+      }),
     },
   ];
 }
