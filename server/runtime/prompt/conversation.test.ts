@@ -32,13 +32,18 @@ test('a long conversation costs each message once', async () => {
     const stored = Array.from({ length: count }, (_, index) =>
       (index % 2 ? whole : asked)(`run_${index >> 1}`),
     );
-    const all = await cpuMsOf(() => {
-      for (let done = 0; done < times; done += 1) toModelMessages(stored);
-    });
-    return all / times;
+    const costs: number[] = [];
+    // The cheapest of several: the collector of garbage comes when it likes, and only ever adds.
+    for (let round = 0; round < 4; round += 1) {
+      const all = await cpuMsOf(() => {
+        for (let done = 0; done < times; done += 1) toModelMessages(stored);
+      });
+      costs.push(all / times);
+    }
+    return Math.min(...costs);
   };
   // Often enough that it can be measured at all, and once before, for the compiler.
-  await costOf(10_000, 20);
-  const short = await costOf(10_000, 40);
-  expect((await costOf(40_000, 10)) / short).toBeLessThan(10);
+  await costOf(10_000, 10);
+  const short = await costOf(10_000, 20);
+  expect((await costOf(40_000, 5)) / short).toBeLessThan(10);
 });
