@@ -233,7 +233,7 @@ async function assemble(
   });
   const { embedders } = searches;
   const knowledge = startKnowledge(input, store, { embedders, outbound, now: () => clock.now() });
-  showQueues(input, runtime, store);
+  showQueues(input, { runtime, store, embedders, fileTexts: knowledge.fileTexts });
   const { smtpUrl, mailFrom } = settings;
   const mail = smtpUrl && mailFrom ? createMail({ smtpUrl, from: mailFrom }) : null;
   const baseUrl = () => settings.publicUrl ?? input.listensAt();

@@ -1,11 +1,15 @@
 /** The gauges of the queues in /metrics. */
-import type { Runtime } from '../runtime/runtime.ts';
-import type { Store } from '../store/store.ts';
+import type { Services } from '../services.ts';
 import type { ServicesInput } from './input.ts';
 
+type WithQueues = Pick<Services, 'runtime' | 'store' | 'embedders' | 'fileTexts'>;
+
 /** Every queue has a bound, and both are to be seen: beyond it requests are refused. */
-export function showQueues({ metrics, settings }: ServicesInput, runtime: Runtime, store: Store): void {
-  const { limits, runCounts } = runtime;
+export function showQueues(
+  { metrics, settings }: ServicesInput,
+  { runtime, store, embedders, fileTexts }: WithQueues,
+): void {
+  const { limits, runCounts, threadQueues } = runtime;
   metrics.show('service_active_runs', 'Runs at work or waiting in this process.', () => runCounts().active);
   metrics.show('service_active_runs_limit', 'More are refused with 503.', () => limits.inProcess);
   metrics.show(
@@ -39,15 +43,34 @@ export function showQueues({ metrics, settings }: ServicesInput, runtime: Runtim
     () => store.load().reads,
   );
   metrics.show('service_database_reads_limit', 'More are refused with 503.', () => store.loadLimits.reads);
-  metrics.show(
-    'service_waiting_searches',
-    'Searches of files that wait for a thread in this process.',
-    () => runtime.waitingSearches().waiting,
-  );
-  metrics.show(
-    'service_waiting_searches_limit',
-    'More are refused, which the model is told.',
-    () => runtime.waitingSearches().limit,
-  );
   metrics.show('service_open_streams_limit', 'More are refused with 503.', () => settings.streamsTotal);
+  for (const [name, help, refused, queue] of [
+    [
+      'waiting_searches',
+      'Searches of files that wait for a thread in this process.',
+      'More are refused, which the model is told.',
+      threadQueues.searches,
+    ],
+    [
+      'waiting_conversions',
+      'Fetched pages that wait for a thread in this process.',
+      'More are refused, which the model is told.',
+      threadQueues.pages,
+    ],
+    [
+      'waiting_embeddings',
+      'Calls that the embedding model of this process has not answered.',
+      'More are refused: searches then find by words, documents are tried again.',
+      embedders.queue,
+    ],
+    [
+      'waiting_file_texts',
+      'Files that are being read for their text, or wait for it, in this process.',
+      'More are refused with 503.',
+      fileTexts.queue,
+    ],
+  ] as const) {
+    metrics.show(`service_${name}`, help, () => queue().waiting);
+    metrics.show(`service_${name}_limit`, refused, () => queue().limit);
+  }
 }

@@ -1,6 +1,10 @@
 /** Which embedder counts now: a model of a provider where the operator has chosen one, else the model on this machine. */
 import { Problem } from '../problem.ts';
-import { createEmbeddedEmbedder, type EmbeddedEmbedder } from './embedded/embedded-embedder.ts';
+import {
+  createEmbeddedEmbedder,
+  type EmbeddedEmbedder,
+  mostWaitingCalls,
+} from './embedded/embedded-embedder.ts';
 import {
   embeddedDimensions,
   embeddedIdentity,
@@ -37,6 +41,8 @@ export interface Embedders {
   identity(): Promise<string>;
   /** Asks the model for a vector. Throws Problem: `embedder_unsuited`, or what the provider has to say. */
   tried(wanted: WantedEmbedder, signal: AbortSignal): Promise<ProviderChoice>;
+  /** What the model of this machine has not answered yet, and how much that may be. */
+  queue(): { readonly waiting: number; readonly limit: number };
   close(): Promise<void>;
 }
 
@@ -102,6 +108,7 @@ export function createEmbedders(options: EmbeddersOptions): Embedders {
       const identity = `provider:${providerSettingId ?? provider}:${modelId}:${dimensions}`;
       return { ...wanted, dimensions, identity };
     },
+    queue: () => ({ waiting: local.waiting(), limit: mostWaitingCalls }),
     close: local.close,
   };
 }
@@ -131,6 +138,7 @@ function createLocal(folder: string) {
       if (checked?.marks !== marks) checked = { marks, found: open() };
       return await checked.found;
     },
+    waiting: () => opened.reduce((sum, embedder) => sum + embedder.waiting(), 0),
     async close() {
       await Promise.all(opened.map((embedder) => embedder.close()));
     },

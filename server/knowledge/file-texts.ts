@@ -29,6 +29,8 @@ export interface FileTextWanted {
 export interface FileTexts {
   /** Null while it is being read: whoever asks again later gets it. Throws `not_found` or `file_unreadable`. */
   find(fileId: string, wanted: FileTextWanted): Promise<FileText | null>;
+  /** How many files are being read or wait for it, and how many may. */
+  queue(): { readonly waiting: number; readonly limit: number };
   close(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
       });
       return document && toText(document, wanted);
     },
+    queue: () => ({ waiting: reading.size, limit: mostAtOnce }),
     async close() {
       stopping.abort(new Error('The server stops.'));
       failures.close();

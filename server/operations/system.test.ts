@@ -54,6 +54,12 @@ describe('metrics', () => {
       ['service_active_runs', 2000],
       ['service_longest_session_queue', 100],
       ['service_open_streams', app.services.settings.streamsTotal],
+      ['service_database_writes', 1000],
+      ['service_database_reads', 5000],
+      ['service_waiting_searches', 500],
+      ['service_waiting_conversions', 500],
+      ['service_waiting_embeddings', 500],
+      ['service_waiting_file_texts', 100],
     ] as const) {
       expect(body).toMatch(new RegExp(`^${name} \\d+$`, 'm'));
       const limit = name === 'service_longest_session_queue' ? 'service_session_queue' : name;

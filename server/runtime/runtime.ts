@@ -48,8 +48,10 @@ import type { SkillKeeper } from './skills/skill-keeper.ts';
 import { listSkillFolder } from './skills/skill-tool.ts';
 import { listTools } from './tool-listing.ts';
 import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
+import { conversionQueue } from './tools/html-conversion.ts';
+import type { KeptThreads } from './tools/kept-threads.ts';
 import { planStepListing, planStepName } from './tools/plan-step.ts';
-import { mostWaitingSearches, searchCounts } from './tools/search.ts';
+import { searchQueue } from './tools/search.ts';
 import type { FindSearchEngine } from './tools/search-engine.ts';
 import type { Todo } from './tools/tool.ts';
 import type { NumberedEvent, Transcript } from './transcript.ts';
@@ -250,8 +252,8 @@ export interface Runtime extends AskedModels {
   /** How many runs are at work in this process. */
   activeRuns(): number;
   runCounts(): RunCounts;
-  /** Searches of files that wait in this process for a thread, and how many may. */
-  waitingSearches(): { readonly waiting: number; readonly limit: number };
+  /** What waits in this process for a thread, and how much may: searches of files, and pages to be converted. */
+  readonly threadQueues: Readonly<Record<'searches' | 'pages', KeptThreads['queue']>>;
   /** How many runs there may be before another is refused. */
   readonly limits: RunLimits;
   /** Interrupts what is at work or hands it over, waits until that is stored, stops. */
@@ -399,7 +401,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     share: () => parts.share(),
     activeRuns: () => runs.counts().active,
     runCounts: () => runs.counts(),
-    waitingSearches: () => ({ waiting: searchCounts().waiting, limit: mostWaitingSearches }),
+    threadQueues: { searches: searchQueue, pages: conversionQueue },
     limits: options.limits ?? defaultLimits,
     profiles: async (workspaceId) => profiles.own(await placeOf(workspaceId)),
     async check({ agentSlug, model }, asker) {

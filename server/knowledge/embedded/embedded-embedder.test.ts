@@ -1,7 +1,7 @@
 /** The embedder of this machine, with its real model: what its vectors say, and that nobody waits, leaks or is lost. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { modelsDirectory } from '../../test-embedder.ts';
-import { createEmbeddedEmbedder, type EmbeddedOptions } from './embedded-embedder.ts';
+import { createEmbeddedEmbedder, type EmbeddedOptions, mostWaitingCalls } from './embedded-embedder.ts';
 import {
   embeddedDimensions,
   embeddedIdentity,
@@ -104,6 +104,23 @@ describe('the thread', () => {
     expect(passages).toBe('nobody reads on');
     await expect(embedder.embed(['too late'], book.signal)).rejects.toThrow('nobody reads on');
     expect(await vectorOf('and after it')).toHaveLength(embeddedDimensions);
+  });
+
+  test('is asked for so much at most; what is refused harms nobody, and there is room again afterwards', async () => {
+    const crowded = open();
+    const crowd = new AbortController();
+    const waiting = Array.from({ length: mostWaitingCalls - 1 }, (_, index) =>
+      crowded.embed([`number ${index} `.repeat(200)], crowd.signal).catch((error: Error) => error.message),
+    );
+    const last = crowded.embed(['the last one that has a place'], none);
+    expect(crowded.waiting()).toBe(mostWaitingCalls);
+    await expect(crowded.embed(['one too many'], none)).rejects.toMatchObject({ code: 'overloaded' });
+    crowd.abort(new Error('gone'));
+    expect(await last).toHaveLength(1);
+    expect(await Promise.all(waiting)).toContain('gone');
+    expect(crowded.waiting()).toBe(0);
+    expect(await crowded.embed(['there is room'], none)).toHaveLength(1);
+    await crowded.close();
   });
 
   test('that dies is started again for the others, and is not asked for ever for what it dies of', async () => {

@@ -1,12 +1,15 @@
 /** The embedder that needs no key and no network: a small model on this machine, in a thread that lives while it is needed. */
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
+import { Problem } from '../../problem.ts';
 import type { Embedder } from '../embedder.ts';
 import type { EmbeddingAnswer, EmbeddingFiles, EmbeddingRequest } from './embedding-job.ts';
 
 export interface EmbeddedEmbedder extends Embedder {
   /** Whether the model is in memory. */
   loaded(): boolean;
+  /** How many calls are not answered yet. */
+  waiting(): number;
   close(): Promise<void>;
 }
 
@@ -33,6 +36,9 @@ const processors = Math.min(4, Math.max(1, Math.floor(availableParallelism() / 2
 const mostLost = 2;
 
 const defaultIdleMs = 60_000;
+
+/** So many calls may be unanswered; one more is refused. Searches then find by words, and what is ingested comes again. */
+export const mostWaitingCalls = 500;
 
 export function createEmbeddedEmbedder(options: EmbeddedOptions): EmbeddedEmbedder {
   const { idleMs = defaultIdleMs, program = new URL('./embedding-thread.ts', import.meta.url) } = options;
@@ -111,6 +117,11 @@ export function createEmbeddedEmbedder(options: EmbeddedOptions): EmbeddedEmbedd
     signal.throwIfAborted();
     if (closed) throw new Error('the embedder is closed');
     if (texts.length === 0) return [];
+    if (calls.size >= mostWaitingCalls)
+      throw new Problem(
+        'overloaded',
+        'This server embeds as many texts as it can hold; try again in a moment.',
+      );
     lastId += 1;
     const id = lastId;
     const call: Call = { texts, settle: Promise.withResolvers<Float32Array[]>(), lost: 0 };
@@ -134,6 +145,7 @@ export function createEmbeddedEmbedder(options: EmbeddedOptions): EmbeddedEmbedd
     dimensions: options.dimensions,
     embed,
     loaded: () => thread !== null,
+    waiting: () => calls.size,
     async close() {
       closed = true;
       for (const { settle } of calls.values()) settle.reject(new Error('the embedder is closed'));

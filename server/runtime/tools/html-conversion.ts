@@ -26,6 +26,9 @@ const threads = createThreads({
 /** How many pages are converted in this process, and how many threads are kept for the next ones. */
 export const conversionCounts = threads.counts;
 
+/** How many pages wait for a thread in this process, and how many may. */
+export const conversionQueue = threads.queue;
+
 /** Throws ToolInputError for a page that cannot be converted in time. */
 export async function convertHtml(
   page: HtmlPage,

@@ -40,6 +40,7 @@ test('at most so many are at work, the others wait in turn, and beyond that they
   const kept = threads({ most: 2, mostWaiting: 3 });
   const jobs = Array.from({ length: 5 }, () => kept.use(never, ask));
   expect(kept.counts()).toEqual({ atWork: 2, idle: 0, waiting: 3 });
+  expect(kept.queue()).toEqual({ waiting: 3, limit: 3 });
   await expect(kept.use(never, ask)).rejects.toThrow(
     'This server counts for many others right now. Try again',
   );

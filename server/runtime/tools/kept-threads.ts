@@ -29,6 +29,8 @@ export interface KeptThreads {
    */
   use<Result>(signal: AbortSignal, work: (thread: Worker) => Promise<ThreadWork<Result>>): Promise<Result>;
   counts(): ThreadCounts;
+  /** How many jobs wait, and how many may. */
+  queue(): { readonly waiting: number; readonly limit: number };
 }
 
 export interface ThreadCounts {
@@ -138,5 +140,6 @@ export function createThreads({
       }
     },
     counts: () => ({ atWork, idle: idle.length, waiting: waiting.length }),
+    queue: () => ({ waiting: waiting.length, limit: mostWaiting }),
   };
 }

@@ -41,18 +41,14 @@ export async function search(job: SearchJob, timeoutMs: number, signal: AbortSig
 /** How a job came to its end. */
 type End = { readonly truncated: boolean; readonly timedOut: boolean } | { readonly refused: string };
 
-/** How many searches may wait for a thread; one more is refused. */
-export const mostWaitingSearches = 500;
-
 const threads = createThreads({
-  mostWaiting: mostWaitingSearches,
   program: new URL('./search-thread.ts', import.meta.url),
   doing: 'searches',
   maxHeapMb: MAX_HEAP_MB,
 });
 
-/** How many searches are at work in this process, and how many wait for a thread. */
-export const searchCounts = threads.counts;
+/** How many searches wait for a thread in this process, and how many may. */
+export const searchQueue = threads.queue;
 
 /** The listeners are taken off again: the thread goes on to the next job. */
 async function runJob(
