@@ -50,9 +50,6 @@ export type { LocalProject, ServicesInput } from './input.ts';
 /** As many agent profiles of an organization as a model is told of. */
 const mostProfiles = 50;
 
-/** Metadata, keys and tokens of an identity provider: a few kilobytes. */
-const mostProviderBytes = 1024 * 1024;
-
 /** A file may be as large as it is; a bucket that is away is told of. */
 const storageLimits = { maxBytes: Number.POSITIVE_INFINITY, headersMs: 60_000 };
 
@@ -250,7 +247,7 @@ async function assemble(
     publicUrl: settings.publicUrl,
     oidcProviders: settings.oidcProviders,
     baseUrl,
-    fetch: outbound.fetchFor('operator', { maxBytes: mostProviderBytes }),
+    outbound,
     clock,
     log,
     onRegistered: mode.heard,

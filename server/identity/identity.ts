@@ -19,7 +19,7 @@ import type {
   TokenPair,
 } from '../contract/api.ts';
 import type { Log } from '../log.ts';
-import type { OutboundFetch } from '../outbound/outbound.ts';
+import type { Outbound } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 import { type Absence, type AbsentPerson, principalFor } from './absent-people.ts';
 import { createAccessTokens } from './access-tokens.ts';
@@ -148,8 +148,7 @@ export interface IdentityOptions {
   /** The address that browsers reach this server by. */
   readonly baseUrl: () => string;
   readonly oidcProviders?: readonly OidcProvider[];
-  /** Reaches what the operator names. */
-  readonly fetch: OutboundFetch;
+  readonly outbound: Pick<Outbound, 'fetchFor'>;
   /** Called with the new count before an account that registered, or was made, gets in. */
   readonly onRegistered?: (accounts: number) => void | Promise<void>;
 }
@@ -185,8 +184,8 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   });
   const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
   const onRegistered = async () => options.onRegistered?.(await records.users.count());
-  const { baseUrl, fetch, oidcProviders = [] } = options;
-  const providers = createOidcProviders({ providers: oidcProviders, baseUrl, fetch, log });
+  const { baseUrl, outbound, oidcProviders = [] } = options;
+  const providers = createOidcProviders({ providers: oidcProviders, baseUrl, outbound, log });
   await signingKeys.signer();
 
   return {

@@ -18,7 +18,7 @@ import {
   ResponseBodyError,
 } from 'openid-client';
 import type { Log } from '../log.ts';
-import { OutboundError, type OutboundFetch } from '../outbound/outbound.ts';
+import { fetchFrom, type Outbound, OutboundError, outboundErrorIn } from '../outbound/outbound.ts';
 import { Problem } from '../problem.ts';
 
 /** One provider, as the operator has set it up. */
@@ -71,22 +71,28 @@ export interface OidcProvidersOptions {
   readonly providers: readonly OidcProvider[];
   /** The address that browsers reach this server by. */
   readonly baseUrl: () => string;
-  /** Reaches what the operator names. */
-  readonly fetch: OutboundFetch;
+  readonly outbound: Pick<Outbound, 'fetchFor'>;
   readonly log: Log;
 }
 
 /** Keys and addresses of a provider may change; an hour is what most of them let others keep theirs. */
 const rediscoverMs = 3_600_000;
 const answerWithinSeconds = 10;
+/** Metadata, keys and tokens take a few kilobytes. */
+const mostAnswerBytes = 1024 * 1024;
 
-export function createOidcProviders({ providers, baseUrl, fetch, log }: OidcProvidersOptions): OidcProviders {
+export function createOidcProviders({
+  providers,
+  baseUrl,
+  outbound,
+  log,
+}: OidcProvidersOptions): OidcProviders {
   const known = new Map<string, { readonly found: Promise<Configuration>; readonly at: number }>();
 
   async function configurationOf(provider: OidcProvider): Promise<Configuration> {
     const before = known.get(provider.name);
     if (before && performance.now() - before.at < rediscoverMs) return await before.found;
-    const found = discover(provider, fetch);
+    const found = discover(provider, outbound);
     known.set(provider.name, { found, at: performance.now() });
     try {
       return await found;
@@ -130,8 +136,13 @@ export function createOidcProviders({ providers, baseUrl, fetch, log }: OidcProv
   };
 }
 
-async function discover(provider: OidcProvider, fetch: OutboundFetch): Promise<Configuration> {
+async function discover(
+  provider: OidcProvider,
+  outbound: OidcProvidersOptions['outbound'],
+): Promise<Configuration> {
   const issuer = new URL(provider.issuer);
+  // The operator names the issuer; where it has its other endpoints, the issuer says.
+  const fetch = fetchFrom(issuer, outbound, 'operator', { maxBytes: mostAnswerBytes });
   const configuration = await discovery(issuer, provider.clientId, undefined, authentication(provider), {
     // The library's type of a body is wider than what it sends: text, and forms.
     [customFetch]: (url, init) => fetch(url, init as RequestInit),
@@ -208,6 +219,9 @@ function isProvidersFault(error: unknown): boolean {
     if (at instanceof OutboundError) return true;
     if (at instanceof ResponseBodyError && (at.status >= 500 || at.error === 'invalid_client')) return true;
     if (at instanceof ClientError && at.code === 'OAUTH_TIMEOUT') return true;
+    // A response with no word of the protocol, as of a proxy before the provider; its class is that of the HTTP client.
+    const { status } = (at.cause ?? {}) as { status?: unknown }; // whatever the cause is
+    if (at instanceof ClientError && typeof status === 'number' && status >= 500) return true;
   }
   return false;
 }
@@ -230,6 +244,7 @@ function unproved({ name }: OidcProvider, error: unknown, log: Log): Problem {
 
 /** The error itself may hold the answer of the provider, tokens included. */
 function reasonOf(error: unknown): { readonly reason: string; readonly code: string | null } {
-  const { message, code } = error as { message?: unknown; code?: unknown }; // whatever was thrown
+  // What the guard says names the way out; the library around it only says that something went wrong.
+  const { message, code } = (outboundErrorIn(error) ?? error) as { message?: unknown; code?: unknown }; // whatever was thrown
   return { reason: String(message), code: typeof code === 'string' ? code : null };
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createLog } from '../log.ts';
+import { createOutbound } from '../outbound/outbound.ts';
 import { openStore, type Store } from '../store/store.ts';
 import { createIdentity, type Identity, type IdentityOptions } from './identity.ts';
 
@@ -29,7 +30,7 @@ export async function testIdentity(options: Partial<IdentityOptions> = {}): Prom
   const another = (others: Partial<IdentityOptions> = {}) =>
     createIdentity({
       ...{ records: store, masterKey, registration: 'open', clock, log },
-      ...{ baseUrl: () => 'http://127.0.0.1:8090', fetch },
+      ...{ baseUrl: () => 'http://127.0.0.1:8090', outbound: createOutbound({ shared: () => false }) },
       ...options,
       ...others,
     });

@@ -9,6 +9,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createIdentity } from '../identity/identity.ts';
 import { createLog } from '../log.ts';
+import { createOutbound } from '../outbound/outbound.ts';
 import { anchorFile, openStore, type Store, writeAnchor } from '../store/store.ts';
 import { createInvitation, examineDatabase, verifyAuditChain } from './maintenance.ts';
 
@@ -92,7 +93,7 @@ function invitingIdentity() {
     clock: systemClock,
     log: createLog('silent'),
     baseUrl: () => 'http://127.0.0.1:8090',
-    fetch,
+    outbound: createOutbound({ shared: () => false }),
   });
 }
 

@@ -1,11 +1,15 @@
 /** Logging in through a real OpenID Connect provider: there and back, and whatever somebody might send in between. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   Browser,
   type OpenId,
   openIdVariables,
   startOpenId,
 } from '../../contract-tests/openid/start-openid.ts';
+import { createLog } from '../log.ts';
 import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
 import { type Account, type Answer, type TestApp, testApp } from '../test-app.ts';
 
@@ -417,6 +421,45 @@ describe('a provider that is not there', () => {
     }
   });
 
+  test.each([
+    ['is not asked', [], 0],
+    ['is asked, where the operator lists them', ['127.0.0.1'], 1],
+  ])(
+    'for its tokens %s at addresses of the own network that only it has named',
+    async (_, outboundAllow, asked) => {
+      // The provider itself is what the operator named, and may be anywhere.
+      let requests = 0;
+      const neighbour = await answering((response) => {
+        requests += 1;
+        response.writeHead(500).end();
+      });
+      const issuer = await answering((response, url) =>
+        response.writeHead(200, { 'content-type': 'application/json' }).end(
+          JSON.stringify({
+            issuer: url,
+            authorization_endpoint: `${url}/authorize`,
+            token_endpoint: `${neighbour}/token`,
+            jwks_uri: `${url}/keys`,
+            response_types_supported: ['code'],
+          }),
+        ),
+      );
+      const log = createLog('silent');
+      const warn = vi.spyOn(log, 'warn');
+      const oidcProviders = [providerSettings({ issuer })];
+      const many = await testApp({ settings: { mode: 'multi', oidcProviders, outboundAllow }, log });
+      onTestFinished(() => many.close());
+      const page = await browser.visit(`${many.url}${auth}/corp/authorize`);
+      const { origin, searchParams } = new URL(page.headers.get('location') ?? '');
+      expect(origin).toBe(issuer);
+      const query = new URLSearchParams({ code: 'a-code', state: searchParams.get('state') ?? '' });
+      const answer = await outcomeOf(new URL(`${many.url}${auth}/corp/callback?${query}`));
+      expect([answer.status, answer.code]).toEqual([502, 'oidc_provider_failed']);
+      expect(requests).toBe(asked);
+      expect(JSON.stringify(warn.mock.calls).includes('SERVICE_OUTBOUND_ALLOW')).toBe(asked === 0);
+    },
+  );
+
   test('is told as such where it does not answer, or calls itself otherwise', async () => {
     const gone = providerSettings({ issuer: 'http://127.0.0.1:1' });
     const liar = { ...providerSettings({ issuer: `${openid.url}/` }), name: 'liar' };
@@ -432,3 +475,12 @@ describe('a provider that is not there', () => {
     }
   });
 });
+
+/** A server that goes with the test; its address. */
+async function answering(answer: (response: ServerResponse, url: string) => void): Promise<string> {
+  const server = createServer((_request, response) => answer(response, url));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // it listens on a port
+  return url;
+}

@@ -39,6 +39,17 @@ export interface Outbound {
   close(): Promise<void>;
 }
 
+/** For a server that somebody names: what lies at its origin is reached as far as they may, all else as it tells us. */
+export function fetchFrom(
+  { origin }: URL,
+  outbound: Pick<Outbound, 'fetchFor'>,
+  giver: UrlGiver,
+  limits?: OutboundLimits,
+): (url: string | URL, init?: RequestInit) => Promise<Response> {
+  const [named, told] = [outbound.fetchFor(giver, limits), outbound.fetchFor('stranger', limits)];
+  return (url, init) => (new URL(url).origin === origin ? named : told)(url, init);
+}
+
 /** No answer of a model comes near it; it only keeps an endless one from being taken for one. */
 const defaultMaxBytes = 256 * 1024 * 1024;
 

@@ -50,7 +50,12 @@ function readProvider(source: SettingSource, name: string): OidcProviderSettings
   const settings: OidcProviderSettings = {
     name,
     label: text('LABEL', `What people call ${name}.`, name),
-    issuer: text('ISSUER', `The issuer of ${name}, as https://login.example.com.`, '', issuer),
+    issuer: text(
+      'ISSUER',
+      `The issuer of ${name}, as https://login.example.com. It may be in a private network; endpoints that it names at another origin there have to stand in SERVICE_OUTBOUND_ALLOW.`,
+      '',
+      issuer,
+    ),
     clientId: text('CLIENT_ID', `The client id of this server at ${name}.`, ''),
     clientSecret: source.read<string | null>({
       variable: `${prefix}_CLIENT_SECRET`,

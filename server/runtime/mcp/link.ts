@@ -6,7 +6,6 @@ import {
   type ClientOptions,
   type ElicitRequestFormParams,
   type ElicitResult,
-  type FetchLike,
   ProtocolError,
   SSEClientTransport,
   SseError,
@@ -14,7 +13,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
-import type { Outbound } from '../../outbound/outbound.ts';
+import { fetchFrom, type Outbound } from '../../outbound/outbound.ts';
 import { childEnvironment } from '../processes/child-environment.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { boundedFetch } from './bounded-fetch.ts';
@@ -191,7 +190,7 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     return new StdioTransport(await commandOf(target, parts), parts.log, parts.hear);
   const { url, headers, oauth } = target;
   const login = loginTo(url, oauth, headers, parts.logins);
-  const fetch = boundedFetch(fetchFor(url, parts.outbound, parts.giver));
+  const fetch = boundedFetch(fetchFrom(url, parts.outbound, parts.giver));
   const options = {
     fetch: login?.watching(fetch) ?? fetch,
     requestInit: { headers: { ...headers } },
@@ -200,12 +199,6 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
   return target.type === 'sse'
     ? new SSEClientTransport(url, options)
     : new StreamableHTTPClientTransport(url, options);
-}
-
-/** Somebody names the server; where its login is made, the server says. */
-export function fetchFor({ origin }: URL, outbound: Outbound, giver: 'operator' | 'account'): FetchLike {
-  const [named, told] = [outbound.fetchFor(giver), outbound.fetchFor('stranger')];
-  return (url, init) => (new URL(url).origin === origin ? named : told)(url, init);
 }
 
 async function commandOf(

@@ -1,9 +1,8 @@
 /** Logins to remote MCP servers, with a real authorization server on loopback. */
 import { expect, test } from 'vitest';
 import type { McpServer } from '../../contract/config.ts';
-import { createOutbound } from '../../outbound/outbound.ts';
+import { createOutbound, fetchFrom } from '../../outbound/outbound.ts';
 import { oauthSettingsOf } from './entry.ts';
-import { fetchFor } from './link.ts';
 import { logIn } from './login.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './login-keeper.ts';
 import { call, testContext, testMcp, testWorkspace } from './test-mcp.ts';
@@ -162,7 +161,7 @@ async function loggedIn(
 ): Promise<void> {
   const outbound = createOutbound({ shared: () => false });
   const entry: McpServer = { type: 'http', url, ...settings };
-  await logIn(new URL(url), oauthSettingsOf(entry), keeper, fetchFor(new URL(url), outbound, 'operator'), {
+  await logIn(new URL(url), oauthSettingsOf(entry), keeper, fetchFrom(new URL(url), outbound, 'operator'), {
     redirectUrl: 'http://127.0.0.1:1/callback',
     visit: async (authorizationUrl) => {
       const { headers } = await fetch(authorizationUrl, { redirect: 'manual' });

@@ -2,12 +2,11 @@
 import { performance } from 'node:perf_hooks';
 import type { ClientConfig, McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
-import { createOutbound } from '../../outbound/outbound.ts';
+import { createOutbound, fetchFrom } from '../../outbound/outbound.ts';
 import type { ExpandSetting, ExtensionPlace } from '../extension.ts';
 import { textOfBlock } from './content.ts';
 import { offers, resolveEntry } from './entry.ts';
 import { McpFailure } from './failure.ts';
-import { fetchFor } from './link.ts';
 import { describeServer } from './listing.ts';
 import { type Browser, logIn } from './login.ts';
 import type { LoginKeeper } from './login-keeper.ts';
@@ -115,7 +114,7 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
     },
     async logIn(name, browser) {
       const { url, oauth } = await remote(name);
-      await logIn(url, oauth, logins, fetchFor(url, outbound, 'operator'), browser);
+      await logIn(url, oauth, logins, fetchFrom(url, outbound, 'operator'), browser);
     },
     async prompts() {
       return (await mcp.prompts(parts)).map(

@@ -1,8 +1,7 @@
 /** A person's login to a remote MCP server through a browser that is elsewhere: begun here, finished when it comes back. */
 import { auth, type FetchLike, type OAuthDiscoveryState } from '@modelcontextprotocol/client';
-import type { Outbound } from '../../outbound/outbound.ts';
+import { fetchFrom, type Outbound } from '../../outbound/outbound.ts';
 import { McpFailure } from './failure.ts';
-import { fetchFor } from './link.ts';
 import { challengeOf, loginFailureOf } from './login.ts';
 import { type KeptLogin, OauthFlow } from './oauth-flow.ts';
 
@@ -46,7 +45,7 @@ const limitMs = 10_000;
 /** Every request goes through the guard: the server as of an account, where it leads to as of a stranger. */
 export function createLoginFlows(outbound: Outbound): LoginFlows {
   const fetchOf = (url: URL): FetchLike => {
-    const fetch = fetchFor(url, outbound, 'account');
+    const fetch = fetchFrom(url, outbound, 'account');
     return (asked, init) => fetch(asked, { ...init, signal: AbortSignal.timeout(limitMs) });
   };
   return {
