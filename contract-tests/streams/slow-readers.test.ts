@@ -1,11 +1,11 @@
-/** Readers that take nothing cost the server next to nothing, and hold a provider back where nobody keeps its answer. */
+/** Readers that take little or nothing cost the server next to nothing, and hold a provider back where nobody keeps its answer. */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Live, startLive } from '../live.ts';
 
-const readers = 20;
+const readers = 50;
 const megabyte = 1_000_000;
 
 let live: Live;
@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => live?.stop());
 
-test(`${readers} readers that take nothing hold less than half a megabyte each`, async () => {
+test(`${readers} readers that take two kilobytes a second hold less than half a megabyte each, and others are served`, async () => {
   // Far more than the buffers of a connection hold, in pieces as large as a tool's output.
   await live.upstream.script([{ reply: { text: 'x'.repeat(40_000), repeat: 400, chunk_size: 20_000 } }]);
   const { data: answer } = await live.client.POST('/api/v1/query', { body: { prompt: 'Much' } });
@@ -23,13 +23,21 @@ test(`${readers} readers that take nothing hold less than half a megabyte each`,
   const before = await memory();
   const path = `/api/v1/runs/${answer.run_id}/events`;
   const open = await Promise.all(Array.from({ length: readers }, () => openWithoutReading('GET', path)));
-  // Until nothing more is sent to any of them: the kernel's buffers take some megabytes each.
+  const dripping = setInterval(() => {
+    for (const reader of open) reader.read(2048);
+  }, 1000);
+  onTestFinished(() => clearInterval(dripping));
+  // Until next to nothing more is sent to any of them: the kernel's buffers take some megabytes each.
   await settled(async () => (await metrics()).gauge('process_cpu_user_seconds_total'), 0.2);
   const started = performance.now();
   expect((await live.client.GET('/health')).data).toEqual({ status: 'ok' });
   expect(performance.now() - started).toBeLessThan(10_000);
   expect((await metrics()).gauge('service_open_streams')).toBe(readers);
   expect(((await memory()) - before) / readers).toBeLessThan(0.5 * megabyte);
+  await live.upstream.script([{ reply: { text: 'Not held up.' } }]);
+  const { data: other } = await live.client.POST('/api/v1/query', { body: { prompt: 'Quick' } });
+  expect(other.content).toMatchObject([{ text: 'Not held up.' }]);
+  expect(open.every(({ readableEnded, destroyed }) => !readableEnded && !destroyed)).toBe(true);
   for (const reader of open) reader.destroy();
 }, 120_000);
 
