@@ -85,20 +85,42 @@ export async function endOpen(
   // What is replaced is held by `askToStop`, its run first.
   if (reason === 'job_paused') open.forUpdate();
   for (const row of await open) {
-    if (row.status !== 'running') await endWaiting(sql, job, row, reason, now);
+    if (reason === 'replaced') await stopRun(sql, job, row, reason, now);
     // Pausing lets what is at work go on.
-    else if (reason === 'replaced') await askToStop(sql, row, reason);
+    else if (row.status !== 'running') await endWaiting(sql, job, row, reason, now);
   }
 }
 
-/** A process that is about to begin it finds that it is not its own any more. */
-export async function endWaiting(
+/**
+ * Ends what waits, and asks what is at work to stop. What it is may change meanwhile: what waits begins, and what is at
+ * work fails and waits for another attempt. Answers with the row as it is then.
+ */
+export async function stopRun(
+  sql: Knex.Transaction,
+  job: Pick<JobRow, 'workspace_id'>,
+  seen: JobRunRow,
+  reason: 'replaced' | 'requested',
+  now: number,
+): Promise<JobRunRow> {
+  let row: JobRunRow | undefined = seen;
+  while (row && row.ended_at === null) {
+    if (row.status !== 'running') {
+      const ended = await endWaiting(sql, job, row, reason, now);
+      if (ended) return ended;
+    } else if (row.stop_wanted !== null || (await askToStop(sql, row, reason))) return row;
+    row = await sql<JobRunRow>('job_runs').where({ id: seen.id }).first();
+  }
+  return row ?? seen;
+}
+
+/** A process that is about to begin it finds that it is not its own any more. Null where it does not wait by now. */
+async function endWaiting(
   sql: Knex.Transaction,
   { workspace_id }: Pick<JobRow, 'workspace_id'>,
   row: JobRunRow,
   reason: 'replaced' | 'job_paused' | 'requested',
   now: number,
-): Promise<JobRunRow> {
+): Promise<JobRunRow | null> {
   // One that failed and waits to be tried again was begun.
   const status = reason === 'replaced' && row.attempts === 0 ? 'skipped' : 'cancelled';
   const ended = { ...row, status, reason, worker: null, ended_at: now } as const;
@@ -106,23 +128,28 @@ export async function endWaiting(
     .where({ id: row.id })
     .whereIn('status', ['queued', 'starting'])
     .update({ status, reason, worker: null, ended_at: now });
-  if (changed === 1) tellFinished(sql, workspace_id, ended, { status }, now);
+  if (changed === 0) return null;
+  tellFinished(sql, workspace_id, ended, { status }, now);
   return ended;
 }
 
-/** The run first, as where it ends: two transactions then never wait for each other. */
+/**
+ * The run first, as where it ends: two transactions then never wait for each other. False where it is not at work by now,
+ * or was asked already.
+ */
 export async function askToStop(
   sql: Knex.Transaction,
   { id, run_id }: JobRunRow,
   wanted: NonNullable<JobRunRow['stop_wanted']>,
-): Promise<void> {
+): Promise<boolean> {
   if (run_id !== null)
     await sql<RunRow>('runs')
       .where({ id: run_id, ended_at: null })
       .whereNull('interrupt_requested')
       .update({ interrupt_requested: wanted });
-  await sql<JobRunRow>('job_runs')
+  const changed = await sql<JobRunRow>('job_runs')
     .where({ id, status: 'running' })
     .whereNull('stop_wanted')
     .update({ stop_wanted: wanted });
+  return changed === 1;
 }

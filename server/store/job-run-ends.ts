@@ -50,9 +50,10 @@ interface Outcome {
   readonly mayPass: boolean;
 }
 
-/** One that came to its end before it heard that it should stop has come to its end. */
+/** One that came to its end before it heard that it should stop has come to its end; it is not begun once more. */
 function outcomeOf({ stop_wanted }: JobRunRow, { status, interruptReason, error }: RunEnd): Outcome {
-  if (status !== 'interrupted') return { status, mayPass: error !== null && mayPass(error) };
+  if (status !== 'interrupted')
+    return { status, mayPass: stop_wanted === null && error !== null && mayPass(error) };
   if (stop_wanted === 'timed_out') return { status: 'timed_out', mayPass: false };
   if (stop_wanted !== null) return { status: 'cancelled', reason: stop_wanted, mayPass: false };
   return { status, mayPass: passing.includes(interruptReason) };

@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { JobRun, operations, SchedulerStatus } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
-import { askToStop, endWaiting, insertJobRun, openRuns } from './job-queue.ts';
+import { insertJobRun, openRuns, stopRun } from './job-queue.ts';
 import { auditOfJob, type JobRow, type JobRunRow, lockJob, requireJob, toJobRun } from './job-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
@@ -111,12 +111,13 @@ async function cancel(
   const job = await lockJob(sql, reach, jobId, true);
   const row = await sql<JobRunRow>('job_runs').where({ id, job_id: job.id }).first();
   if (!row) throw notFound('run of the job');
-  if (row.ended_at !== null) throw new Problem('job_conflict', `The run has ended: it is ${row.status}.`);
+  const hasEnded = ({ status }: JobRunRow) =>
+    new Problem('job_conflict', `The run has ended: it is ${status}.`);
+  if (row.ended_at !== null) throw hasEnded(row);
+  const stopped = await stopRun(sql, job, row, 'requested', now);
+  if (stopped.ended_at !== null && stopped.reason !== 'requested') throw hasEnded(stopped);
   recordAudit(sql, reach, { ...auditOfJob(job, 'cancel'), after: { job_run_id: id } });
-  if (row.status !== 'running')
-    return { jobRun: toJobRun(await endWaiting(sql, job, row, 'requested', now)), stoppedRun: null };
-  await askToStop(sql, row, 'requested');
-  return { jobRun: toJobRun(row), stoppedRun: row.run_id };
+  return { jobRun: toJobRun(stopped), stoppedRun: stopped.status === 'running' ? stopped.run_id : null };
 }
 
 async function readStatus(sql: Knex, now: number): Promise<SchedulerStatus> {

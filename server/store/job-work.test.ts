@@ -1,5 +1,6 @@
-/** Runs of jobs as they end while somebody pauses the job: the same on both engines. */
+/** Runs of jobs as they end while somebody pauses the job, or cancels or replaces the run: the same on both engines. */
 import { expect, test, vi } from 'vitest';
+import type { JobCreate } from '../contract/api.ts';
 import type { Reach } from './store.ts';
 import { beginRun, noUsage } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -12,9 +13,9 @@ describeStores('A run of a job', (store, engine) => {
   const timeAt = (at: number) => ({ at, dueAt: at });
 
   /** At work, at a time of its job, which tries again what fails. */
-  async function newRunAtWork(reach: Reach) {
+  async function newRunAtWork(reach: Reach, more: Partial<JobCreate> = {}) {
     const timing = () => timeAt(engine.clock.now().getTime() + hourMs);
-    const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, max_retries: 1 };
+    const input = { name: 'Hourly', prompt: 'Hello', interval_s: 3600, max_retries: 1, ...more };
     const { job } = await store().jobs.create(reach, input, { apiKeyId: null, timing });
     engine.clock.advance(hourMs);
     await store().jobWork.advance(job.id, (_job, nextAt) => ({
@@ -72,6 +73,35 @@ describeStores('A run of a job', (store, engine) => {
     if (one && other) await atOnce(job.workspace_id, one, other);
     const { data } = await store().jobRuns.list(reach, job.id, {});
     expect(data).toMatchObject([{ ...expected, attempts: 1, error: { code: 'provider_failed' } }]);
+    engine.clock.advance(hourMs);
+    expect(await store().jobWork.claim('test')).toBeNull();
+  });
+
+  test.each([
+    ['cancelled', 'before', { status: 'cancelled', reason: 'requested' }],
+    ['cancelled', 'after', { status: 'failed', reason: null }],
+    ['replaced', 'before', { status: 'cancelled', reason: 'replaced' }],
+    ['replaced', 'after', { status: 'failed', reason: null }],
+  ] as const)('that is %s is not tried again, where it fails the moment %s', async (what, when, expected) => {
+    const reach = await newAccount(store());
+    const { job, run } = await newRunAtWork(reach, { overlap_policy: 'replace' });
+    const [{ id: jobRunId } = { id: '' }] = (await store().jobRuns.list(reach, job.id, {})).data;
+    const stop = () =>
+      what === 'cancelled'
+        ? store().jobRuns.cancel(reach, { jobId: job.id, jobRunId })
+        : store().jobRuns.request(reach, job.id);
+    if (when === 'before') await atOnce(job.workspace_id, () => fail(run), stop);
+    else {
+      await stop();
+      await fail(run);
+    }
+    expect(await store().jobRuns.find(reach, { jobId: job.id, jobRunId })).toMatchObject({
+      ...expected,
+      attempts: 1,
+    });
+    // Two times of a job are never the same.
+    engine.clock.advance(1);
+    if (what === 'replaced') expect((await store().jobWork.claim('test'))?.jobId).toBe(job.id);
     engine.clock.advance(hourMs);
     expect(await store().jobWork.claim('test')).toBeNull();
   });
