@@ -1,4 +1,4 @@
-/** The options of git that stand in front of its command. */
+/** Options of git, and words behind its command, by which it is told what to start. */
 import type { CommandWord } from './command-words.ts';
 
 /** The command of git and what follows it. */
@@ -30,4 +30,40 @@ export function overridesGit(args: readonly CommandWord[]): boolean {
     leading.some(({ text }) => text === null || text.startsWith('-c')) ||
     args.some(({ text }) => text !== null && /^--(exec-path|config-env)(=|$)/.test(text))
   );
+}
+
+/** Options that name programs, whatever the command; git takes them shortened, too. */
+const startingOptions =
+  /^--(up?|upl[a-z-]*|rece[a-z-]*|ex?|exec?|ext[a-z]*|op[a-z-]*|sendmail-cmd|to-cmd|cc-cmd|header-cmd|smtp-server|httpd|access-hook)(=|$)/;
+
+/** Commands of git, and the words by which they start programs, or take settings that do. */
+const starters: readonly (readonly [command: string, word: RegExp])[] = [
+  ['grep', /^-[a-zA-Z]*O/],
+  ['rebase', /^-[a-zA-Z]*x/],
+  ['difftool', /^-[a-zA-Z]*x/],
+  ['clone', /^(-[a-zA-Z]*[cu]|--(conf|temp)[a-z]*(=|$))/],
+  ['init', /^--temp[a-z]*(=|$)/],
+  ['submodule', /^foreach$/],
+  ['bisect', /^run$/],
+  ['filter-branch', /./],
+];
+
+/** Whether one of the words has git start what it names, now or by a setting that stays. */
+export function gitStartsPrograms(args: readonly CommandWord[]): boolean {
+  const words = args.map(({ text }) => text ?? '');
+  if (words.some((word) => startingOptions.test(word)) || configures(behindGitOptions(args))) return true;
+  return starters.some(([command, word]) => words.includes(command) && words.some((one) => word.test(one)));
+}
+
+/** Whether `git config` sets what may name a program, or opens an editor. */
+function configures([command, ...args]: readonly CommandWord[]): boolean {
+  if (command?.text !== 'config') return false;
+  const words = args.map(({ text }) => text ?? '');
+  if (words.some((word) => /^(--get[a-z-]*|--list|-l)$/.test(word))) return false;
+  const [first = '', ...others] = words.filter((word) => !word.startsWith('-'));
+  if (['get', 'list'].includes(first)) return false;
+  const asks = others.length === 0 && !/^(edit|remove-section|rename-section)$/.test(first);
+  if (asks) return words.some((word) => /^(-e|--e[a-z]*|--unset[a-z-]*|)$/.test(word));
+  const key = ['set', 'unset'].includes(first) ? others[0] : first;
+  return !harmless.test(`${key}=`);
 }

@@ -1,5 +1,6 @@
 /** Options by which commands that mostly show or compute write files after all, or start programs. */
 import type { CommandWord } from './command-words.ts';
+import { gitStartsPrograms } from './git-options.ts';
 
 /** A file that an option makes a command write. */
 export interface OptionWrite {
@@ -118,7 +119,6 @@ function splitAt(text: string, sign: string): readonly [string, string | undefin
 
 /** Options that name programs: what runs then stands in no word that a pattern compares. */
 const starters: Readonly<Record<string, RegExp>> = {
-  git: /^--(upload-pack|receive-pack|exec|extcmd|open-files-in-pager)(=|$)/,
   sort: /^--comp[a-z-]*(=|$)/,
   tar: /^(--(use-compress-program|to-command|checkpoint-action|rsh-command|info-script|new-volume-script)(=|$)|-I|-[A-Za-z]*F)/,
   rg: /^--(pre|hostname-bin)(=|$)/,
@@ -127,22 +127,9 @@ const starters: Readonly<Record<string, RegExp>> = {
   curl: /^--?engine(=|$)/,
 };
 
-const gitStarters: readonly (readonly [string, RegExp])[] = [
-  ['grep', /^-[a-zA-Z]*O/],
-  ['rebase', /^-[a-zA-Z]*x/],
-  ['difftool', /^-[a-zA-Z]*x/],
-  ['submodule', /^foreach$/],
-  ['bisect', /^run$/],
-  ['filter-branch', /./],
-];
-
 /** Whether one of the words has the command start what it names. */
 export function startsPrograms(name: string, args: readonly CommandWord[]): boolean {
+  if (name === 'git') return gitStartsPrograms(args);
   const starter = Object.hasOwn(starters, name) ? starters[name] : undefined;
-  if (starter && args.some(({ text }) => text !== null && starter.test(text))) return true;
-  if (name !== 'git') return false;
-  const words = args.map(({ text }) => text ?? '');
-  return gitStarters.some(
-    ([subcommand, word]) => words.includes(subcommand) && words.some((one) => word.test(one)),
-  );
+  return starter !== undefined && args.some(({ text }) => text !== null && starter.test(text));
 }
