@@ -129,6 +129,8 @@ export interface Capabilities {
   readonly database: 'sqlite' | 'postgresql';
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Whether the settings let commands in the sandbox reach the network. */
+  readonly networkAllowed: boolean;
   /** The ids of the model providers found. */
   readonly providers: readonly string[];
   /** What is off, and why: one sentence each. */

@@ -25,7 +25,7 @@ export function startSummary(
 
 function rows(settings: ServerSettings, services: OpenServices): [string, string][] {
   const { capabilities, masterKeyPath, providerOrigins } = services;
-  const { mode, database, sandboxUnavailable, providers, off } = capabilities;
+  const { mode, database, providers, off } = capabilities;
   return [
     [
       'mode',
@@ -36,7 +36,7 @@ function rows(settings: ServerSettings, services: OpenServices): [string, string
     ['registration', settings.registration === 'open' ? 'open' : 'by invitation (make invite)'],
     ['providers', providersText(providers, providerOrigins)],
     ['catalogue', catalogText(settings, services)],
-    ['sandbox', sandboxUnavailable === null ? 'yes, bubblewrap' : `no: ${sandboxUnavailable}`],
+    ['sandbox', sandboxText(capabilities)],
     ['outbound', outboundText(mode, settings.outboundAllow)],
     ['master key', masterKeyPath],
     ['database', database === 'sqlite' ? `SQLite in ${settings.dataDirectory}` : 'PostgreSQL'],
@@ -46,6 +46,13 @@ function rows(settings: ServerSettings, services: OpenServices): [string, string
       `${name}: not a setting of this release; --help lists them all`,
     ]),
   ];
+}
+
+function sandboxText({ sandboxUnavailable, networkAllowed }: OpenServices['capabilities']): string {
+  if (sandboxUnavailable !== null) return `no: ${sandboxUnavailable}`;
+  return networkAllowed
+    ? 'yes, bubblewrap; commands reach the network (tools.bash.network)'
+    : 'yes, bubblewrap';
 }
 
 function providersText(providers: readonly string[], origins: OpenServices['providerOrigins']): string {

@@ -34,6 +34,15 @@ describe('the first start on loopback', () => {
     expect(still.status).toBe(200);
   });
 
+  test('says where the settings let commands reach the network', async () => {
+    const folder = await temporaryFolder();
+    await writeSettings(folder, { tools: { bash: { network: true } } });
+    const server = await startServer({ folder });
+    expect(server.printed()).toMatch(
+      /^ {2}sandbox +(yes, bubblewrap; commands reach the network \(tools\.bash\.network\)|no: .+)$/m,
+    );
+  });
+
   test.each(['single', 'multi'])(
     'prints a curl that streams an answer as it stands, in the mode %s',
     async (mode) => {

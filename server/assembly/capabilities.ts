@@ -4,7 +4,7 @@ import type { Capabilities } from '../services.ts';
 import type { Store } from '../store/store.ts';
 
 export function capabilitiesOf(mode: 'single' | 'multi', store: Store, runtime: Runtime): Capabilities {
-  const { sandboxUnavailable, providers } = runtime;
+  const { sandboxUnavailable, networkAllowed, providers } = runtime;
   const off = runtime
     .tools()
     .flatMap(({ name, disabled_by }) => (disabled_by ? [`tool ${name}: ${disabled_by}`] : []));
@@ -16,5 +16,5 @@ export function capabilitiesOf(mode: 'single' | 'multi', store: Store, runtime: 
     off.push(
       'queries: no model provider; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or add one to the global service.json',
     );
-  return { mode, database: store.dialect, sandboxUnavailable, providers, off };
+  return { mode, database: store.dialect, sandboxUnavailable, networkAllowed, providers, off };
 }

@@ -228,6 +228,8 @@ export interface Runtime extends AskedModels {
   readonly providers: readonly string[];
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Whether the settings let commands in the sandbox reach the network. */
+  readonly networkAllowed: boolean;
   /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
   readonly totalsUnbounded: string | null;
   /** The tools that there are in every workspace whatever its settings say, those that are off among them. */
@@ -340,6 +342,9 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     },
     get totalsUnbounded() {
       return parts.now.toolset.totalsUnbounded;
+    },
+    get networkAllowed() {
+      return parts.now.toolset.networkAllowed;
     },
     get sandboxUnavailable() {
       return parts.now.toolset.sandboxUnavailable;

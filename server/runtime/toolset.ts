@@ -22,6 +22,8 @@ export interface Toolset {
   present(): Promise<readonly Tool[]>;
   /** Null where commands run in a sandbox; else why they do not. */
   readonly sandboxUnavailable: string | null;
+  /** Whether the settings let commands in the sandbox reach the network. */
+  readonly networkAllowed: boolean;
   /** Null where the kernel bounds all processes of a command together, or there is no sandbox; else why it does not. */
   readonly totalsUnbounded: string | null;
   /** Where hooks have to run; null for one person, whose own commands they are. */
@@ -46,6 +48,10 @@ export interface ToolsetParts {
   readonly hiddenPaths: readonly string[];
 }
 
+function allowsNetwork({ tools }: ClientConfig): boolean {
+  return tools?.bash?.network ?? false;
+}
+
 /** What it answers builds the tools that the settings leave, for one person or for many. */
 export function prepareToolsets({
   sandbox,
@@ -66,7 +72,7 @@ export function prepareToolsets({
       jobs,
       outbound,
       hiddenPaths,
-      allowNetwork: config.tools?.bash?.network ?? false,
+      allowNetwork: allowsNetwork(config),
       ls: { max_depth: config.tools?.ls?.max_depth ?? 0, max_items: config.tools?.ls?.max_items ?? 1000 },
       grep: { timeoutMs: Math.min(parseDuration(config.tools?.grep?.timeout ?? '5s'), longestTimeoutMs) },
     });
@@ -80,6 +86,7 @@ export function prepareToolsets({
         return usable(tools);
       },
       sandboxUnavailable: 'unavailable' in sandbox ? sandbox.unavailable : null,
+      networkAllowed: allowsNetwork(config),
       totalsUnbounded: 'unavailable' in sandbox ? null : sandbox.totalsUnbounded,
       hookSandbox: shared ? sandbox : null,
       list: () =>
