@@ -1,27 +1,24 @@
 /** The agent runtime: takes queries, works on them, and tells what happens. Usable by any program: createRuntime(ClientConfig). */
 
-import { type Clock, systemClock } from '../clock.ts';
+import { systemClock } from '../clock.ts';
 import type { QueryEstimate, Tool as ToolListing } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import { newId } from '../ids.ts';
-import { createLog, type Log } from '../log.ts';
-import type { Outbound } from '../outbound/outbound.ts';
-import { noTracing, type Tracing } from '../tracing.ts';
+import { createLog } from '../log.ts';
+import { noTracing } from '../tracing.ts';
 import type { Profile } from './agents/profile.ts';
-import { createProfiles, type ProfileSource } from './agents/profiles.ts';
+import { createProfiles } from './agents/profiles.ts';
 import { createEventHub } from './events/event-hub.ts';
 import { type FollowOptions, followEvents } from './events/event-stream.ts';
-import type { ExpandSetting } from './extension.ts';
 import type { FileToPutBack } from './files/pending-file.ts';
 import { type PutBackPlan, planPutBack } from './files/put-back.ts';
 import { checkHooks } from './hooks/hooks.ts';
 import { type Inspection, inspectSession } from './inspection.ts';
-import { createLiveParts, type RuntimeSettings } from './live-parts.ts';
+import { createLiveParts } from './live-parts.ts';
 import { type McpServersAtHand, mcpServersAtHand } from './mcp/at-hand.ts';
-import { keepLoginsInMemory, type LoginKeeper } from './mcp/login-keeper.ts';
-import { noOwnServers, type OwnMcpServers } from './mcp/own-servers.ts';
+import { keepLoginsInMemory } from './mcp/login-keeper.ts';
+import { noOwnServers } from './mcp/own-servers.ts';
 import { createMemoryTranscript } from './memory/memory-transcript.ts';
-import type { MemoryKeeper } from './memory-keeper.ts';
 import { type AskedModels, askedModels } from './models/asked-models.ts';
 import { type CompletionRequest, estimateInput } from './models/completion.ts';
 import type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
@@ -31,8 +28,7 @@ import type { RerankingModel } from './models/reranking.ts';
 import { todosOf } from './prompt/conversation.ts';
 import { createTitleWriter } from './prompt/title-writer.ts';
 import { literalProviders } from './providers/literal-providers.ts';
-import type { Asker, FindOwnProviders } from './providers/own-providers.ts';
-import type { ProviderDefinition } from './providers/providers.ts';
+import type { Asker } from './providers/own-providers.ts';
 import type { Query } from './query.ts';
 import type { LeaseTimes } from './runs/lease-keeper.ts';
 import { currentFolder, placesOf, scopeOpener } from './runs/run-scope-opener.ts';
@@ -43,27 +39,24 @@ import {
   type StartedRun,
   workOnRuns,
 } from './runs/runs-at-work.ts';
+import type { RuntimeOptions } from './runtime-options.ts';
 import type { FoundSkill, FoundSkillFile } from './skills/found-skill.ts';
-import type { SkillKeeper } from './skills/skill-keeper.ts';
 import { listSkillFolder } from './skills/skill-tool.ts';
 import { listTools } from './tool-listing.ts';
-import { corpusSearchListing, corpusSearchName, type FindPassages } from './tools/corpus-search.ts';
+import { corpusSearchListing, corpusSearchName } from './tools/corpus-search.ts';
 import { conversionQueue } from './tools/html-conversion.ts';
 import type { KeptThreads } from './tools/kept-threads.ts';
 import { planStepListing, planStepName } from './tools/plan-step.ts';
 import { searchQueue } from './tools/search.ts';
-import type { FindSearchEngine } from './tools/search-engine.ts';
 import type { Todo } from './tools/tool.ts';
-import type { NumberedEvent, Transcript } from './transcript.ts';
-import { noTerms, type WorkspaceTerms } from './workspace-terms.ts';
+import type { NumberedEvent } from './transcript.ts';
+import { noTerms } from './workspace-terms.ts';
 
 export type { Profile } from './agents/profile.ts';
-export type { ProfileSource } from './agents/profiles.ts';
 export type { FileToPutBack } from './files/pending-file.ts';
 export type { PutBackPlan } from './files/put-back.ts';
 export type { GivenPassages } from './given-passages.ts';
 export type { Inspection } from './inspection.ts';
-export type { RuntimeSettings } from './live-parts.ts';
 export type { McpServersAtHand } from './mcp/at-hand.ts';
 export type { LoginKeeper } from './mcp/login-keeper.ts';
 export {
@@ -72,7 +65,6 @@ export {
   type McpPrompt,
   openMcpAccess,
 } from './mcp/mcp-access.ts';
-export type { OwnMcpServers } from './mcp/own-servers.ts';
 export { createLoginFlows } from './mcp/person-login.ts';
 export type { AskedModels } from './models/asked-models.ts';
 export type { EmbeddingChoice, EmbeddingModel } from './models/embedding.ts';
@@ -95,85 +87,15 @@ export { whyProcessesMayOutlive } from './processes/tracking-group.ts';
 export { describeModel, isVendorModel, vendorModels } from './providers/catalogue.ts';
 export { askShortly, listModels } from './providers/model-lists.ts';
 export type { Asker } from './providers/own-providers.ts';
-export type { ProviderDefinition } from './providers/providers.ts';
 export type { Query } from './query.ts';
 export { hasDied, nameOwner } from './runs/lease-owner.ts';
 export type { RunCounts, RunLimits, StartedRun } from './runs/runs-at-work.ts';
+export type { RuntimeOptions } from './runtime-options.ts';
 export { checkSkillText } from './skills/check-skill.ts';
 export type { FoundSkill } from './skills/found-skill.ts';
 export type { KeptSkill, KeptSkills, SkillKeeper } from './skills/skill-keeper.ts';
 export type { FindPassages } from './tools/corpus-search.ts';
 export type { SpentByCall } from './transcript.ts';
-export type { WorkspaceTerms } from './workspace-terms.ts';
-
-/** What a program may hand in; everything has a default that works alone. */
-export interface RuntimeOptions {
-  /** Where sessions are kept; in memory if absent. */
-  readonly transcript?: Transcript;
-  /** The model providers, the default first; those of the settings, taken literally, if absent. */
-  readonly providers?: readonly ProviderDefinition[];
-  /** Asked for the settings as they stand, at each run and each tool call; without it they never change. */
-  readonly settings?: () => Promise<RuntimeSettings>;
-  /** Whether the built-in demonstration answers where no provider is configured. */
-  readonly demo?: boolean;
-  /** The folder that a session's tools work in; the current one if absent. */
-  readonly workspacePath?: (workspaceId: string) => Promise<string>;
-  /** What holds for all of a workspace; nothing if absent. Asked at each run and at each tool call. */
-  readonly workspaceTerms?: (workspaceId: string) => Promise<WorkspaceTerms>;
-  /** The settings that count for runs in a workspace, made of those of the runtime; these themselves if absent. */
-  readonly workspaceSettings?: (workspaceId: string, settings: ClientConfig) => Promise<ClientConfig>;
-  /** The providers that people and workspaces have of their own; none if absent. Asked at each run and model call. */
-  readonly ownProviders?: FindOwnProviders;
-  /** Agent profiles besides those that are built in or stand in files. */
-  readonly profiles?: ProfileSource;
-  /** The folder with the person's own agent profiles as files; none if absent. */
-  readonly agentsDirectory?: string;
-  /** Whether many people share this runtime: commands then run only inside a sandbox, and nothing leaves the workspace. */
-  readonly shared?: boolean;
-  /** Folders that no command may see: the data directory above all. */
-  readonly hiddenPaths?: readonly string[];
-  /** Replaces variables and commands in the entries of servers; without it they are taken literally. */
-  readonly expand?: ExpandSetting;
-  /** Files of the person or the operator whose text every model is given; those of projects are found by their names. */
-  readonly contextFiles?: readonly string[];
-  /** Keeps what is to be known in later conversations; agents remember nothing if absent. */
-  readonly memories?: MemoryKeeper;
-  /** Folders with skills of the person or the operator; those of projects are found by their names. */
-  readonly skillFolders?: readonly string[];
-  /** Keeps skills of people, workspaces and organizations; without one there are files alone. */
-  readonly skills?: SkillKeeper;
-  /** The guard of outgoing requests; one of its own if absent. */
-  readonly outbound?: Outbound;
-  /** Where logins to remote MCP servers are kept; in memory if absent. */
-  readonly mcpLogins?: LoginKeeper;
-  /** What searches the web, asked at each search and each step; nothing does if absent. */
-  readonly findSearchEngine?: FindSearchEngine;
-  /** The MCP servers that people, workspaces and organizations keep; none if absent. Asked at each step. */
-  readonly ownMcpServers?: OwnMcpServers;
-  /** Searches the corpus that a query names again, for its agent; without it no agent can. */
-  readonly findPassages?: FindPassages;
-  /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
-  readonly workspacePlace?: (workspaceId: string) => Promise<string | null>;
-  readonly lease?: LeaseTimes;
-  /**
-   * Whether runs that are at work when the runtime closes are left to other processes with the same transcript, or to the
-   * next start; interrupted if absent. Those for whose answer somebody waits on a connection are interrupted anyway.
-   */
-  readonly handsOver?: boolean;
-  readonly limits?: RunLimits;
-  /** How long a person has to answer; 15 minutes if absent. */
-  readonly answerWithinMs?: number;
-  /** How long a provider may be silent; 2 minutes if absent. */
-  readonly providerSilenceMs?: number;
-  /** The most model calls of one run; 50 if absent. */
-  readonly stepLimit?: number;
-  /** The first pause before a failed model call is repeated; 500 ms if absent. */
-  readonly retryPauseMs?: number;
-  readonly clock?: Clock;
-  readonly log?: Log;
-  /** Told of runs, steps, model calls and tool calls as they begin and end; nobody is if absent. */
-  readonly tracing?: Tracing;
-}
 
 /** Its own models are those of the settings alone. */
 export interface Runtime extends AskedModels {
