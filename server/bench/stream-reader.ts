@@ -15,20 +15,21 @@ export interface StreamRead {
   /** The names of the last events: exactly one. */
   readonly ends: readonly string[];
   readonly textHash: string;
+  /** As the first event tells it; empty where none does. */
+  readonly runId: string;
 }
 
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Posts, and hands over the answer once its headers are there. */
-export function post(url: string, body: object, token = ''): Promise<IncomingMessage> {
+export const post = (url: string, body: object, token = '') => open('POST', url, token, body);
+
+/** Asks, and hands over the answer once its headers are there. */
+export function open(method: string, url: string, token: string, body?: object): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asked = request(url, {
-      agent,
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    });
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const asked = request(url, { agent, method, headers });
     asked.on('response', resolve).on('error', reject);
-    asked.end(JSON.stringify(body));
+    asked.end(body && JSON.stringify(body));
   });
 }
 
@@ -36,6 +37,7 @@ export function post(url: string, body: object, token = ''): Promise<IncomingMes
 export async function readStream(answer: IncomingMessage): Promise<StreamRead> {
   let events = 0;
   let gapless = true;
+  let runId = '';
   const ends: string[] = [];
   let text = '';
   let rest = '';
@@ -48,6 +50,7 @@ export async function readStream(answer: IncomingMessage): Promise<StreamRead> {
       events += 1;
       const id = /^id: (\d+)/.exec(frame)?.[1];
       if (id !== undefined && Number(id) !== events) gapless = false;
+      runId ||= /"run_id":"(\w+)"/.exec(frame)?.[1] ?? '';
       const name = /^event: (done|error)$/m.exec(frame)?.[1];
       if (name) ends.push(name);
       text += textIn(frame);
@@ -56,7 +59,7 @@ export async function readStream(answer: IncomingMessage): Promise<StreamRead> {
   return {
     status: answer.statusCode ?? 0,
     retryAfter: answer.headers['retry-after'],
-    ...{ events, gapless, ends, textHash: hashOf(text) },
+    ...{ events, gapless, ends, textHash: hashOf(text), runId },
   };
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type MeasuredProcess, startMeasured } from './measured-process.ts';
-import { hashOf, post, readStream, type StreamRead } from './stream-reader.ts';
+import { hashOf, open, post, readStream, type StreamRead } from './stream-reader.ts';
 
 const rounds = 5;
 const together = 500;
@@ -14,6 +14,9 @@ const megabyte = 1_000_000;
 const promisedRatio = { step: 30, piece: 20 };
 /** The most memory of the process with all streams open. */
 const promisedMegabytes = 512;
+/** How many times as long as without slow readers 99 of 100 short runs may take beside them. */
+const promisedBesideSlow = 1.5;
+const slowReaders = 50;
 /** How soon 99 of 100 looks at /health are answered meanwhile. */
 const promisedHealthMs = 500;
 
@@ -31,6 +34,7 @@ const script = {
       reply: { tool_calls: [{ name: 'ls', arguments: { path: '.' } }] },
     },
     { when: { last_user: '^long' }, reply: { text: sentence, repeat: 50, chunk_delay_ms: 10 } },
+    { when: { last_user: '^big' }, reply: { text: 'x'.repeat(40_000), repeat: 400, chunk_size: 20_000 } },
     { when: { last_user: '^held' }, reply: { text: sentence, repeat: 2, hold_after_chunks: 3 } },
     {
       when: { last_user: '^ask', step: 0 },
@@ -60,10 +64,11 @@ async function bench(): Promise<boolean> {
   const given = withServer({ upstream, relay }, await startServer('first', upstream.url));
   const cheapSteps = await cpuPerStep(given);
   const cheapPieces = await cpuPerEvent(given);
+  const unmoved = await besideSlowReaders(given);
   await memory(given);
   // In a process of its own: what the parts before have left would be counted as the streams' memory.
   const second = withServer({ upstream, relay }, await startServer('second', upstream.url));
-  return (await manyStreams(second)) && cheapSteps && cheapPieces;
+  return (await manyStreams(second)) && cheapSteps && cheapPieces && unmoved;
 }
 
 function withServer({ upstream, relay }: Pick<Given, 'upstream' | 'relay'>, server: MeasuredProcess): Given {
@@ -71,6 +76,7 @@ function withServer({ upstream, relay }: Pick<Given, 'upstream' | 'relay'>, serv
   return {
     ...{ upstream, relay, server },
     session: () => newSession(server.url, key),
+    followed: (runId) => open('GET', `${server.url}/api/v1/runs/${runId}/events`, key),
     query: (session, prompt, more) =>
       post(`${server.url}/api/v1/query/stream`, { session_id: session, prompt, ...more }, key),
     relayed: (prompt) =>
@@ -83,6 +89,7 @@ interface Given {
   readonly relay: MeasuredProcess;
   readonly server: MeasuredProcess;
   session(): Promise<string>;
+  followed(runId: string): ReturnType<typeof open>;
   query(session: string, prompt: string, more?: object): ReturnType<typeof post>;
   relayed(prompt: string): ReturnType<typeof post>;
 }
@@ -172,6 +179,46 @@ function compare(what: 'step' | 'piece', relay: number, server: number): boolean
   write(row('the relay', relay) + row('the server', server));
   write(`  ratio ${(server / relay).toFixed(1)}; promised at most ${promisedRatio[what]}\n`);
   return server / relay <= promisedRatio[what];
+}
+
+/** Readers of two kilobytes a second have megabytes before them; others must not notice. */
+async function besideSlowReaders({ session, query, followed }: Given): Promise<boolean> {
+  const { runId } = await finished(query(await session(), 'big'));
+  const alone = await shortRuns({ session, query });
+  const readers = await Promise.all(Array.from({ length: slowReaders }, () => followed(runId)));
+  for (const reader of readers) reader.pause();
+  const dripping = setInterval(() => {
+    for (const reader of readers) reader.read(2048);
+  }, 1000);
+  // Until the kernel's buffers are full: some megabytes for each.
+  await sleep(10_000);
+  const beside = await shortRuns({ session, query });
+  clearInterval(dripping);
+  const left = readers.filter(({ readableEnded, destroyed }) => !readableEnded && !destroyed).length;
+  for (const reader of readers) reader.destroy();
+  const row = (name: string, ms: number) => write(`  ${name.padEnd(34)} p99 ${ms.toFixed(1)} ms\n`);
+  write(`short runs beside ${slowReaders} readers of two kilobytes a second, best of ${rounds} rounds\n`);
+  row('alone', alone);
+  row(`beside ${left} that are still reading`, beside);
+  write(`  ratio ${(beside / alone).toFixed(1)}; promised at most ${promisedBesideSlow}\n`);
+  return left === slowReaders && beside / alone <= promisedBesideSlow;
+}
+
+/** From the question to the end of the answer, in milliseconds: the 99th of 100, in the best of the rounds. */
+async function shortRuns({ session, query }: Pick<Given, 'session' | 'query'>): Promise<number> {
+  const count = 100;
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < rounds; round += 1) {
+    const taken: number[] = [];
+    for (let run = 0; run < count; run += 1) {
+      const id = await session();
+      const asked = performance.now();
+      await finished(query(id, 'hello'));
+      taken.push(performance.now() - asked);
+    }
+    least = Math.min(least, taken.toSorted((a, b) => a - b)[count - 2] ?? least);
+  }
+  return least;
 }
 
 async function memory({ upstream, relay, server, session, query, relayed }: Given): Promise<void> {
