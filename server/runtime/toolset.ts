@@ -48,10 +48,6 @@ export interface ToolsetParts {
   readonly hiddenPaths: readonly string[];
 }
 
-function allowsNetwork({ tools }: ClientConfig): boolean {
-  return tools?.bash?.network ?? false;
-}
-
 /** What it answers builds the tools that the settings leave, for one person or for many. */
 export function prepareToolsets({
   sandbox,
@@ -124,4 +120,8 @@ function disabledBy(name: string, present: readonly Tool[], disabled: readonly s
   if (present.some((tool) => tool.name === name)) return null;
   if (disabled.includes(name)) return 'options.disabled_tools';
   return name === webSearchName ? 'no search engine is set' : 'no sandbox on this machine';
+}
+
+function allowsNetwork({ tools }: ClientConfig): boolean {
+  return tools?.bash?.network ?? false;
 }

@@ -64,6 +64,7 @@ function configures([command, ...args]: readonly CommandWord[]): boolean {
   if (['get', 'list'].includes(first)) return false;
   const asks = others.length === 0 && !/^(edit|remove-section|rename-section)$/.test(first);
   if (asks) return words.some((word) => /^(-e|--e[a-z]*|--unset[a-z-]*|)$/.test(word));
-  const key = ['set', 'unset'].includes(first) ? others[0] : first;
-  return !harmless.test(`${key}=`);
+  const [key, , ...more] = ['set', 'unset'].includes(first) ? others : [first, ...others];
+  // Where there are more words than a key and its value, one of them may be the value of an option, and the key another.
+  return more.length > 0 || !harmless.test(`${key}=`);
 }

@@ -82,6 +82,8 @@ describe('a pattern for commands', () => {
     ['git *', 'git -C . config set --global core.pager ./x', false],
     ['git *', 'git config --add core.pager ./x', false],
     ['git *', 'git config $x ./x', false],
+    ['git *', 'git config --comment user.name core.pager ./x', false],
+    ['git *', 'git config set --comment user.name core.pager ./x', false],
     ['git *', 'git config --edit', false],
     ['git *', 'git config edit', false],
     ['git *', 'git config user.name Ada', true],
