@@ -58,6 +58,11 @@ export class Reports {
     return this.#byPath.get(path);
   }
 
+  /** Of a file that is gone, or is no document any more: not every server says so. */
+  delete(path: string): void {
+    this.#byPath.delete(path);
+  }
+
   all(): ReadonlyMap<string, FileReport> {
     return this.#byPath;
   }

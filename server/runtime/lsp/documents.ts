@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { fstatSync, readFileSync } from 'node:fs';
 import { readInPlace } from '../tools/read-in-place.ts';
-import { uriOf } from './diagnostics.ts';
+import { type Reports, uriOf } from './diagnostics.ts';
 import { languageIdOf } from './file-types.ts';
 
 /** Larger files are data or generated; a server would be busy with them for long. */
@@ -46,6 +46,7 @@ interface OpenDocument {
 export function createDocuments(
   notify: (method: string, params: object) => void,
   saves: { readonly wanted: boolean; readonly withText: boolean },
+  reports: Pick<Reports, 'delete'>,
 ): Documents {
   const open = new Map<string, OpenDocument>();
   // Never begun anew, so that a document that is opened again is later than it was.
@@ -66,6 +67,7 @@ export function createDocuments(
     const text = readDocument(path);
     if (text === null) {
       close(path);
+      reports.delete(path);
       return null;
     }
     const hash = createHash('sha256').update(text).digest('base64');

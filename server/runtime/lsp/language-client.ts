@@ -118,9 +118,10 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
       waiting.delete(lost.reject);
     }
   };
+  const send = async (method: string, params: object) => await connection.sendNotification(method, params);
   const notify = (method: string, params: object) => {
-    // One that has ended is found out by whoever asks it something.
-    connection.sendNotification(method, params).catch(() => undefined);
+    // One that has ended is found out by whoever asks it something: here it may fail at once, or later.
+    send(method, params).catch(() => undefined);
   };
 
   const close = async (politelyMs: number) => {
@@ -142,7 +143,8 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     notify('workspace/didChangeConfiguration', { settings: server.settings });
     const look = watchDisk(root, definition.filetypes, definition.rootMarkers);
     await look();
-    const documents = createDocuments(notify, savesOf(capabilities));
+    if (last !== null) throw endedWith(last);
+    const documents = createDocuments(notify, savesOf(capabilities), reports);
     return {
       name: definition.name,
       root,
@@ -153,6 +155,7 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
       request,
       async refresh() {
         const changes = await look();
+        for (const { path, type } of changes) if (type === 3) reports.delete(path);
         documents.syncAll();
         if (changes.length > 0)
           notify('workspace/didChangeWatchedFiles', {

@@ -84,7 +84,7 @@ export function createLanguageServer(
     const { entry, name } = definition;
     const expanded = entry && (await parts.expand(entry, pointerTo(name), stopping.signal));
     const server = await startServerProcess(definition, expanded, { ...place, sandbox: parts.sandbox() });
-    const connected = await connectTo(server, {
+    return await connectTo(server, {
       definition,
       root: place.root,
       signal: stopping.signal,
@@ -92,8 +92,6 @@ export function createLanguageServer(
       traced: parts.traced,
       log: parts.log,
     });
-    void connected.ended.then((complaint) => lost(connected, complaint));
-    return connected;
   };
 
   const lost = (which: LanguageClient, complaint: string) => {
@@ -126,6 +124,7 @@ export function createLanguageServer(
         told.clear();
         log.info({ root: place.root }, 'a language server is ready');
         rest();
+        void connected.ended.then((complaint) => lost(connected, complaint));
         return connected;
       },
       (error: unknown) => {

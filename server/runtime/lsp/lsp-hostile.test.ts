@@ -48,6 +48,32 @@ test('one that crashes is started anew at its next use, a few times, and then gi
   expect(bench.states()).toEqual(['small failed']);
 });
 
+test('one that ends while the project is still being looked at has failed, and finds nothing in order', async () => {
+  const bench = smallBench('crash at start');
+  // So many that the look takes longer than the server lives.
+  for (let number = 0; number < 1000; number += 1) bench.workspace.file(`folder-${number}/b.x`, 'wrong\n');
+  expect(await bench.note('a.x', 'wrong\n')).toContain('small is of no use now: it has ended: boom');
+  await until(() => bench.states()[0] === 'small failed');
+  expect(await bench.note('a.x', 'wrong again\n')).toBe('');
+  expect(await bench.call('diagnostics', {})).toMatchObject({
+    is_error: true,
+    content: 'The language server small cannot be used: it has ended: boom.',
+  });
+});
+
+test('what it said of a file that is gone is told no more', async () => {
+  const bench = smallBench('elsewhere');
+  bench.workspace.file('other.x', 'wrong\n');
+  await bench.note('a.x', 'wrong\n');
+  expect((await bench.call('diagnostics', {})).content).toMatch(
+    /a\.x has 1 error[\s\S]*other\.x has 1 error/,
+  );
+  for (const name of ['a.x', 'other.x']) rmSync(join(bench.workspace.path, name));
+  expect((await bench.call('diagnostics', {})).content).toBe(
+    'small finds nothing wrong in the 0 files that it has looked at.',
+  );
+});
+
 test('one that failed is tried again after a while', async () => {
   const bench = smallBench('refuses', { times: { retryMs: 50 } });
   expect(await bench.note('a.x', 'wrong\n')).toContain('this licence has run out');

@@ -1,5 +1,5 @@
 /** Real language servers, in real runs: what an edit breaks is in the result of the edit, and the tools know the code. */
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ClientConfig } from '../../contract/config.ts';
@@ -106,6 +106,8 @@ test('TypeScript: uses, definitions and symbols are found, and an edit that brea
   expect((await bench.call('diagnostics', {})).content).toContain(
     'use.ts has 1 error:\nerror 2:29 Expected 1 arguments',
   );
+  rmSync(join(workspace.path, 'use.ts'));
+  expect((await bench.call('diagnostics', {})).content).not.toContain('use.ts');
 });
 
 test('pyright: what is wrong is told, and told no more once it is right', async () => {
@@ -115,6 +117,9 @@ test('pyright: what is wrong is told, and told no more once it is right', async 
   );
   expect(await bench.note('a.py', 'x: int = 1\n')).toBe('');
   expect((await bench.call('symbols', { file_path: 'a.py' })).content).toBe('1: variable x');
+  await bench.note('a.py', 'x: str = 1\n');
+  renameSync(join(bench.workspace.path, 'a.py'), join(bench.workspace.path, 'b.py'));
+  expect((await bench.call('diagnostics', {})).content).not.toContain('a.py');
 });
 
 test('gopls sets itself up where it is on PATH and the project has a go.mod', async () => {

@@ -51,6 +51,7 @@ function answer({ id, method, params }: Message): void {
   else if (mode === 'deaf') return;
   else if (method === 'textDocument/didOpen' || method === 'textDocument/didChange') changed(params);
   else if (method === 'initialized') {
+    if (mode === 'crash at start') crash();
     const items = [{ section: 'small.rules' }, {}];
     send({ id: 1, method: 'workspace/configuration', params: { items } });
   } else if (mode === 'hang at exit') return;
@@ -74,10 +75,7 @@ function answer({ id, method, params }: Message): void {
 function changed(params: Message['params']): void {
   const { uri = '', version = 0, text } = params?.textDocument ?? {};
   const content = text ?? params?.contentChanges?.[0]?.text ?? '';
-  if (mode === 'crash') {
-    console.error('boom');
-    process.exit(1);
-  }
+  if (mode === 'crash') crash();
   if (mode === 'silent') return;
   if (mode === 'flood') flood(uri, version);
   else if (mode === 'stale' && version > 1) publish(uri, version - 1, 'wrong\n');
@@ -89,6 +87,11 @@ function changed(params: Message['params']): void {
   else if (mode === 'environment') publish(uri, version, environment());
   else publish(uri, mode === 'unversioned' ? undefined : version, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
+}
+
+function crash(): never {
+  console.error('boom');
+  process.exit(1);
 }
 
 /** What it could do that it must not do, each as something wrong. */

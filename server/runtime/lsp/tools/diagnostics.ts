@@ -1,8 +1,10 @@
 /** The tool that tells what language servers find wrong with a file, or with all of a project that they looked at. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { statsInPlace } from '../../tools/read-in-place.ts';
 import { type Tool, ToolInputError } from '../../tools/tool.ts';
 import { pathOf, type Reports, reportOf } from '../diagnostics.ts';
+import { LanguageServerFailure } from '../failure.ts';
 import { judge } from '../judgement.ts';
 import type { LanguageClient } from '../language-client.ts';
 import { isInside } from '../server-choice.ts';
@@ -65,9 +67,16 @@ async function ofFile(
 
 async function ofProject(parts: LspToolParts, workspacePath: string, signal: AbortSignal): Promise<string> {
   const ready = await projectServers(parts, workspacePath, signal);
-  await Promise.all(ready.map(({ client }) => settle(client, parts, signal)));
-  const sections = ready.map(({ server, client }) =>
-    projectSection(server.definition.name, client.reports, workspacePath),
+  const sections = await Promise.all(
+    ready.map(async ({ server: { definition }, client }) => {
+      try {
+        await settle(client, parts, signal);
+        return projectSection(definition.name, client.reports, workspacePath);
+      } catch (error) {
+        if (!(error instanceof LanguageServerFailure) || ready.length === 1) throw error;
+        return `The language server ${definition.name} cannot be used: ${error.message}.`;
+      }
+    }),
   );
   if (signal.aborted) throw new ToolInputError('Interrupted.');
   return sections.join('\n\n');
@@ -93,12 +102,17 @@ async function settle(client: LanguageClient, { times }: LspToolParts, signal: A
   const until = performance.now() + Math.min(projectMs, times.requestMs);
   const newest = () => Math.max(0, ...[...client.reports.all().values()].map(({ at }) => at));
   const quiet = () => newest() > 0 && performance.now() - newest() > 2 * times.quietMs;
-  while (!quiet() && performance.now() < until && !signal.aborted) await delay(25);
+  while (!quiet() && performance.now() < until && !signal.aborted) {
+    client.assertAlive();
+    await delay(25);
+  }
+  client.assertAlive();
 }
 
 function projectSection(name: string, reports: Reports, workspacePath: string): string {
   const files = [...reports.all()]
-    .filter(([path, { total }]) => total > 0 && isInside(workspacePath, path))
+    // Of files that were never open nobody is told that they are gone.
+    .filter(([path, { total }]) => total > 0 && isInside(workspacePath, path) && statsInPlace(path) !== null)
     .toSorted(([, one], [, other]) => other.errors - one.errors);
   if (files.length === 0)
     return `${name} finds nothing wrong in the ${reports.all().size} files that it has looked at.`;
