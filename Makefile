@@ -77,9 +77,13 @@ check: $(generated.stamp) ## Types, format, lint, import directions, unused code
 types: $(generated.stamp)
 	@for folder in codegen server clients/typescript clients/terminal contract-tests; do $(TSC) -p $$folder; done
 
+# The folder of package.json and vitest's settings: the first of the path, but for the clients, each of which has its own.
+only.parts = $(subst /, ,$(firstword $(ONLY)))
+workspace.of.only = $(firstword $(only.parts))$(if $(filter clients,$(firstword $(only.parts))),$(addprefix /,$(word 2,$(only.parts))))
+
 test: $(generated.stamp) .venv/.installed $(embedder.stamp) ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY
-	@$(VITEST) --root $(firstword $(subst /, ,$(ONLY))) $(ONLY)
+	@$(VITEST) --root $(workspace.of.only) $(ONLY)
 else
 	@node contract-tests/test-all.ts
 endif
@@ -103,8 +107,8 @@ agents: contract-tests/agents/node_modules/.installed ## Let Claude Code and ope
 mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
-bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
-	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
+bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, a restart, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
+	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/restart-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
 
 bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
 	@node server/bench/test-search.ts "$${SIZES:-1000,100000,1000000}" "$${ENGINES:-sqlite,postgresql}"
