@@ -1,4 +1,5 @@
 /** Logins to remote MCP servers, with a real authorization server on loopback. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { McpServer } from '../../contract/config.ts';
 import { createOutbound, fetchFrom } from '../../outbound/outbound.ts';
@@ -111,6 +112,54 @@ test('`mcp.*.oauth_grant` client_credentials: the service logs in by itself, and
   expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
   expect(server.grants).toHaveLength(2);
   expect(server.clients()).toBe(0);
+});
+
+test('`mcp.*.oauth_grant` client_credentials: a token that has ended by our clock is replaced once for all who call', async () => {
+  const server = await startOauthServer();
+  // It ends before anybody refuses it, and is good until then although it is short.
+  server.lifetime.seconds = 1;
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
+  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
+  const mcp = testMcp({ guarded: { ...entry, ...known } });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const act = () => call(tools, 'mcp_guarded_act', {}, context);
+  await delay(1100);
+  server.lifetime.seconds = 3600;
+  server.grants.length = 0;
+  const results = await Promise.all([act(), act(), act(), act()]);
+  expect(results.map(({ content }) => content)).toEqual(Array(4).fill('done'));
+  expect(await act()).toMatchObject({ content: 'done' });
+  expect(server.grants).toHaveLength(1);
+});
+
+test.each([0, 6])('a token that lasts %i s is used for what it lasts', async (seconds) => {
+  const server = await startOauthServer();
+  server.lifetime.seconds = seconds;
+  const workspacePath = testWorkspace();
+  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
+  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
+  const mcp = testMcp({ guarded: { ...entry, ...known } });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  expect(server.grants).toHaveLength(1);
+});
+
+test('a login without a refresh token asks for its person once it has ended', async () => {
+  const server = await startOauthServer();
+  const keeper = keepLoginsInMemory();
+  const tokens = { access_token: 'ended', token_type: 'Bearer', expires_in: 3600 };
+  const login = { client: { client_id: 'known' }, tokens, expiresAt: Date.now() - 1000 };
+  await keeper.write(server.url, JSON.stringify(login));
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  expect(await mcp.tools({ workspacePath })).toEqual([]);
+  expect(mcp.states({ workspacePath })[0]?.detail).toBe(
+    'it asks for a login; a person logs in with: service mcp login guarded',
+  );
+  expect(server.grants).toEqual([]);
 });
 
 test('`mcp.*.oauth_client_secret` a wrong one is told without being shown', async () => {

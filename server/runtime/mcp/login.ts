@@ -68,11 +68,8 @@ class KeptLoginOf implements Login {
 
   async #token(): Promise<string | undefined> {
     this.#current ??= await readLogin(this.#keeper, this.#url);
-    const { tokens, expiresAt } = this.#current;
     // One that has ended is worth no request; how it is renewed, the answer to that request tells.
-    if (expiresAt !== undefined && expiresAt < Date.now() + marginMs && tokens?.refresh_token === undefined)
-      return undefined;
-    return tokens?.access_token;
+    return isOver(this.#current) ? undefined : this.#current.tokens?.access_token;
   }
 
   /** Whoever comes while others renew finds their new token in place of the one that was refused. */
@@ -84,7 +81,8 @@ class KeptLoginOf implements Login {
     await this.#keeper.locked(this.#url.href, async () => {
       const kept = await readLogin(this.#keeper, this.#url);
       this.#current = kept;
-      if (kept.tokens && kept.tokens.access_token !== refused) return;
+      // One that was not sent, since it is over, is nobody's new one.
+      if (kept.tokens && kept.tokens.access_token !== refused && !isOver(kept)) return;
       const alone = this.#settings.grant === 'client_credentials';
       if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
       const flow = new OauthFlow(this.#settings, kept, null);
@@ -106,6 +104,14 @@ class KeptLoginOf implements Login {
       }
     });
   }
+}
+
+/** Whether it has ended by our own clock, and there is no refresh token to renew it by. */
+function isOver({ tokens, expiresAt }: KeptLogin): boolean {
+  if (tokens?.refresh_token !== undefined || expiresAt === undefined) return false;
+  // One whose whole life is no longer than the margin would never be sent.
+  const half = ((tokens?.expires_in ?? Number.POSITIVE_INFINITY) * 1000) / 2;
+  return expiresAt < Date.now() + Math.min(marginMs, half);
 }
 
 /** How a person is sent to the authorization server, and what he comes back with. */

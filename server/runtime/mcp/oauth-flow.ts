@@ -106,7 +106,8 @@ export class OauthFlow implements OAuthClientProvider {
   }
 
   saveTokens(tokens: StoredOAuthTokens): void {
-    const expiresAt = tokens.expires_in === undefined ? undefined : Date.now() + tokens.expires_in * 1000;
+    // Some say 0 where they do not know: a token that is over before it is used would never be sent.
+    const expiresAt = tokens.expires_in ? Date.now() + tokens.expires_in * 1000 : undefined;
     this.#kept = { ...this.#kept, tokens, expiresAt };
   }
 

@@ -10,6 +10,8 @@ export interface OauthServer {
   readonly url: string;
   /** What it says of itself in place of the truth: as the MCP server, and as the authorization server. */
   readonly claims: { resource: object; authorization: object; challenge: string | null };
+  /** How long an access token lasts, as it says itself. */
+  readonly lifetime: { seconds: number };
   /** Waited for before a request is worked on, and before it is answered. */
   readonly pauses: {
     before: (asked: OauthServer['asked'][number]) => unknown;
@@ -48,6 +50,7 @@ export async function startOauthServer(): Promise<OauthServer> {
   const address = server.address();
   const origin = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
   const claims: OauthServer['claims'] = { resource: {}, authorization: {}, challenge: null };
+  const lifetime = { seconds: 3600 };
   const pauses: OauthServer['pauses'] = { before: () => undefined, after: () => undefined };
   const asked: OauthServer['asked'] = [];
   const grants: URLSearchParams[] = [];
@@ -157,7 +160,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     const tokens = {
       access_token,
       token_type: 'Bearer',
-      expires_in: 3600,
+      expires_in: lifetime.seconds,
       ...(renewable && { refresh_token }),
     };
     return { status: 200, body: tokens };
@@ -167,6 +170,7 @@ export async function startOauthServer(): Promise<OauthServer> {
     origin,
     url: `${origin}/mcp`,
     claims,
+    lifetime,
     pauses,
     asked,
     grants,
