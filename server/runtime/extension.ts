@@ -1,5 +1,5 @@
 /** What an extension is: a part that brings something from outside of this program: MCP servers, language servers, skills, context files. */
-import type { Tool as ToolListing } from '../contract/api.ts';
+import type { Tool as ToolListing, ToolResult } from '../contract/api.ts';
 import type { ClientConfig } from '../contract/config.ts';
 import type { Log } from '../log.ts';
 import type { Outbound } from '../outbound/outbound.ts';
@@ -83,6 +83,8 @@ export interface Extension {
   noticeRead?(path: string, place: ExtensionPlace): void;
   /** Folders outside of the workspace that its tools may read without asking, and commands see. */
   readableFolders?(place: ExtensionPlace): readonly string[];
+  /** Those that a run was given by these results, before another process took it over, and that are still as they were. */
+  readableByResults?(results: readonly ToolResult[]): Promise<readonly string[]>;
   states(place: ExtensionPlace): readonly ExtensionState[];
   /** The skills that it finds, those that are off or broken among them. */
   skills?(place: ExtensionPlace): Promise<readonly FoundSkill[]>;

@@ -1,5 +1,5 @@
 /** What is laid out for runs is what its digest says, whatever happens to the skill meanwhile. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -69,7 +69,38 @@ describeStores('The folder of a skill', (store) => {
     await store().skills.delete(ada, made.id);
     expect(await sweepAfter(53)).toBe(0);
     expect(await readFile(join(folder, 'SKILL.md'), 'utf8')).toContain('Read.');
+    expect(await book.isKept(folder)).toBe(true);
     expect(await sweepAfter(55)).toBe(1);
     await expect(readFile(join(folder, 'SKILL.md'), 'utf8')).rejects.toThrow('ENOENT');
+    expect(await book.isKept(folder)).toBe(false);
+  });
+
+  it('is whole or gone for whoever looks while it is removed', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'kept-skills-'));
+    onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    const book = openSkillBook({ store: store(), directory, log: createLog('silent') });
+    const folder = join(directory, 'b'.repeat(64), 'notes');
+    await mkdir(folder, { recursive: true });
+    for (let file = 0; file < 200; file += 1) await writeFile(join(folder, `${file}.md`), 'Read.');
+    const seen = new Set<number>();
+    let swept = false;
+    const sweeping = book.sweep(new Date(Date.now() + 25 * hourMs)).finally(() => {
+      swept = true;
+    });
+    while (!swept) seen.add((await readdir(folder).catch(() => [])).length);
+    expect(await sweeping).toBe(1);
+    expect([...seen].filter((count) => count !== 0 && count !== 200)).toEqual([]);
+  });
+
+  it('is found as kept only where it was laid out', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'kept-skills-'));
+    onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    const book = openSkillBook({ store: store(), directory, log: createLog('silent') });
+    const digest = 'a'.repeat(64);
+    await mkdir(join(directory, digest, 'notes', 'more'), { recursive: true });
+    const place = await realpath(directory);
+    expect(await book.isKept(join(place, digest, 'notes'))).toBe(true);
+    for (const folder of ['', '..', digest, `${digest}/..`, `${digest}/notes/more`, `${digest}/other`])
+      expect(await book.isKept(join(place, folder)), folder).toBe(false);
   });
 });

@@ -1,7 +1,7 @@
 /** Lays the files of skills out where runs can read them: each state of a skill in a folder of its own that never changes. */
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, realpath, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import type { Log } from '../log.ts';
 import type { SkillFileContent } from '../store/store.ts';
 import { byPath, digestOf, sha256Of } from './skill-files.ts';
@@ -18,6 +18,8 @@ export interface LaidOutSkill {
 export interface SkillFolders {
   /** The real path of the folder, which is whole when this resolves. */
   lay(skill: LaidOutSkill): Promise<string>;
+  /** Whether it is a folder that `lay` has answered with once. */
+  isLaid(folder: string): Promise<boolean>;
   /** Removes what has not been laid for a day and what nobody has any more; answers with how many. */
   sweep(now: Date, isNeeded: (digest: string) => Promise<boolean>): Promise<number>;
 }
@@ -45,6 +47,7 @@ export function createSkillFolders(directory: string, log: Log): SkillFolders {
       laying.then(forget, forget);
       return laying;
     },
+    isLaid: (folder) => isLaid(directory, folder),
     sweep: (now, isNeeded) => sweep(directory, now, isNeeded, log),
   };
 }
@@ -112,6 +115,15 @@ async function isThere(path: string): Promise<boolean> {
   );
 }
 
+async function isLaid(directory: string, folder: string): Promise<boolean> {
+  // What cannot be looked at is nothing that anybody could read.
+  const place = await realpath(directory).catch(() => null);
+  if (place === null) return false;
+  const [digest = '', name = '', ...rest] = relative(place, folder).split(sep);
+  if (!/^[0-9a-f]{64}$/.test(digest) || name === '' || name === '..' || rest.length > 0) return false;
+  return (await realpath(folder).catch(() => null)) === folder;
+}
+
 async function sweep(
   directory: string,
   now: Date,
@@ -126,7 +138,10 @@ async function sweep(
       // A run that has loaded the skill has a day from then on, when it is changed.
       if (!name.startsWith(unfinished) && (await isNeeded(name))) await utimes(path, now, now);
       if (now.getTime() - (await stat(path)).mtimeMs < dayMs) continue;
-      await rm(path, { recursive: true, force: true });
+      // Under another name first: whoever finds the folder finds all of it, also after a kill in between.
+      const gone = join(directory, `${unfinished}${randomUUID()}`);
+      await rename(path, gone);
+      await rm(gone, { recursive: true, force: true });
       swept += 1;
     } catch (error) {
       log.error(

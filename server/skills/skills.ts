@@ -58,6 +58,7 @@ export function openSkillBook({ store, directory, log }: SkillBookParts): SkillB
       laidOut.set(counting, laying);
       return laying;
     },
+    isKept: (folder) => folders.isLaid(folder),
     sweep: (now) => folders.sweep(now, (digest) => store.skills.hasDigest(digest)),
   };
 }

@@ -78,12 +78,13 @@ export async function startServerProcess(
     environment,
   });
   const { file, args } = wrapped;
-  const group = startGroup({ file, args, cwd: '/', env: {}, stdio: 'pipe', wrapped: true });
-  return running(group, command, {
-    limits: wrapped.limits,
-    wrapped: true,
-    release: wrapped.release,
-  });
+  try {
+    const group = startGroup({ file, args, cwd: '/', env: {}, stdio: 'pipe', wrapped: true });
+    return running(group, command, { limits: wrapped.limits, wrapped: true, release: wrapped.release });
+  } catch (error) {
+    wrapped.release();
+    throw error;
+  }
 }
 
 interface Command {

@@ -38,7 +38,7 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
   // Sessions, parents and environments can be left; the kernel's group, where there is one, not by accident.
   const held = wrapped || !isRunnable(file, cwd, env.PATH) ? null : openTracking();
   const [program = file, ...words] = held ? [...held.entering, file, ...args] : [file, ...args];
-  const child = spawn(program, words, { cwd, env: { ...env, [name]: value }, stdio, detached: true });
+  const child = begin(program, words, { cwd, env: { ...env, [name]: value }, stdio, detached: true }, held);
   const begun = child.pid === undefined ? null : (processStat(child.pid)?.start ?? null);
   const exited = Promise.withResolvers<void>();
   child.once('exit', () => exited.resolve());
@@ -56,6 +56,21 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
       );
     },
   };
+}
+
+/** What is too long for the kernel fails here, and not as an event. */
+function begin(
+  program: string,
+  words: readonly string[],
+  options: SpawnOptions,
+  held: TrackingGroup | null,
+): ChildProcess {
+  try {
+    return spawn(program, words, options);
+  } catch (error) {
+    void held?.end();
+    throw error;
+  }
 }
 
 function openTracking(): TrackingGroup | null {

@@ -1,7 +1,7 @@
 /** Groups that hold what a command starts, where the kernel lets this process make any. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { startGroup } from './process-group.ts';
@@ -27,6 +27,28 @@ test('the end of a group is the end of all that is in it, and of the group', asy
   expect(existsSync(dirname(entrance))).toBe(false);
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
   expect(child.signalCode).toBe('SIGKILL');
+});
+
+test('what the kernel takes for too long leaves no group behind', async () => {
+  const folderOfGroups = () => {
+    if ('unavailable' in groups) return [];
+    const trial = groups.open();
+    const folder = dirname(dirname(trial.entering.at(-1) ?? ''));
+    return [trial.end().then(() => readdirSync(folder).filter((name) => name.includes(`${process.pid}`)))];
+  };
+  const [before = []] = await Promise.all(folderOfGroups());
+  const env = { PATH: '/usr/bin:/bin', INPUT: 'x'.repeat(200_000) };
+  const tooLong = {
+    file: 'sh',
+    args: ['-c', 'true'],
+    cwd: '/',
+    env,
+    stdio: 'ignore',
+    wrapped: false,
+  } as const;
+  expect(() => startGroup(tooLong)).toThrow('E2BIG');
+  const [after = []] = await Promise.all(folderOfGroups());
+  expect(after).toEqual(before);
 });
 
 test('a program that is not there is told of as before, whatever is put in front of it', async () => {

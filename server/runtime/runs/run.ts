@@ -38,6 +38,7 @@ async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span:
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
     if (scope.signal.aborted) return await stopRun(scope, log, progress, hasBegun(start));
     await scope.files.load(scope.transcript, scope.sessionId);
+    if ('taken' in start) await readAgain(scope, progress);
     if ('taken' in start && hasBegun(start)) await resume(scope, log, progress, start.taken);
     else await begin(scope, log, progress);
     const stopReason = await takeSteps(scope, log, progress);
@@ -103,6 +104,19 @@ async function resume(
   );
   spend(progress, unfinished);
   progress.draft = null;
+}
+
+/** What the former process let it read: of a skill that was changed meanwhile nobody else may. */
+async function readAgain(
+  { callerTools, extensions, keptReadable }: RunScope,
+  { toolResults, records }: Progress,
+): Promise<void> {
+  const pending = [...records.values()].flatMap(({ result }) => result ?? []);
+  const own = [...toolResults, ...pending].filter(
+    ({ name }) => !callerTools.some((tool) => tool.name === name),
+  );
+  for (const extension of extensions)
+    for (const folder of (await extension.readableByResults?.(own)) ?? []) keptReadable.add(folder);
 }
 
 /** A model call and what it asks for, until it asks for nothing more or a limit is met. */

@@ -27,4 +27,6 @@ export interface SkillKeeper {
     readonly workspaceId: string;
     readonly bound?: boolean | undefined;
   }): Promise<KeptSkills>;
+  /** Whether a skill lies there as it was laid out once, of whomever: nobody finds such a path without having been told. */
+  isKept(folder: string): Promise<boolean>;
 }

@@ -2,6 +2,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { z } from 'zod';
+import type { ToolResult } from '../../contract/api.ts';
 import { liesWithin } from '../guidance/project-folders.ts';
 import { defineTool, success } from '../tools/define-tool.ts';
 import { type Tool, ToolInputError } from '../tools/tool.ts';
@@ -58,6 +59,16 @@ async function render({ name, folder, body }: Skill): Promise<string> {
   const files = bounded(await filesOf(folder));
   const list = files.length === 0 ? '' : `\n\nFiles beside it:\n${files.join('\n')}`;
   return `The skill ${name}; its folder is ${folder}, from which its relative paths are taken.\n\n${body}${list}`;
+}
+
+/** The folder that such a result names; null where it names none. */
+export function folderIn({ name, is_error, content }: ToolResult): string | null {
+  if (name !== 'skill' || is_error) return null;
+  return (
+    /^The skill [^;\n]+; its folder is (.+), from which its relative paths are taken\.\n/.exec(
+      content,
+    )?.[1] ?? null
+  );
 }
 
 /** Breadth first, and no further than is told: a skill may have packages installed in it. */

@@ -5,7 +5,7 @@ import { findSkills, isWhole } from './find-skills.ts';
 import type { FoundSkill } from './found-skill.ts';
 import type { ReadSkill, Skill } from './skill.ts';
 import type { KeptSkills } from './skill-keeper.ts';
-import { skillTool } from './skill-tool.ts';
+import { folderIn, skillTool } from './skill-tool.ts';
 
 /** More than these nobody chooses from. */
 const maxListed = 200;
@@ -57,6 +57,11 @@ export function createSkills({ first, skillFolders, skillKeeper }: ExtensionPart
     readableFolders(place) {
       const folders = usable(lookedAt(place)).map(({ folder }) => folder);
       return folders.filter((folder) => !liesWithin(place.workspacePath, folder));
+    },
+    async readableByResults(results) {
+      const folders = results.map(folderIn).filter((folder) => folder !== null);
+      const kept = await Promise.all(folders.map(async (folder) => await skillKeeper?.isKept(folder)));
+      return folders.filter((_, at) => kept[at]);
     },
     states(place) {
       const found = lookedAt(place);
