@@ -180,8 +180,11 @@ function bubblewrap(
         limits: group ? { ...limits, memoryBytes: Number.POSITIVE_INFINITY } : limits,
         exceeded: () => group?.exceeded() ?? null,
         release() {
-          guard?.release();
-          void group?.close();
+          try {
+            guard?.release();
+          } finally {
+            void group?.close();
+          }
         },
       };
     },

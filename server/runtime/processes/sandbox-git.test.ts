@@ -1,0 +1,134 @@
+// What git obeys in the repository of a workspace, while commands run in the sandbox and afterwards.
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { bashTool } from '../tools/bash.ts';
+import { createJobs } from '../tools/jobs.ts';
+import { callTool, type TestWorkspace, testWorkspace } from '../tools/test-workspace.ts';
+import { detectSandbox } from './sandbox.ts';
+
+const found = await detectSandbox();
+const sandbox = 'unavailable' in found ? null : found;
+const when = test.skipIf(!sandbox);
+const tool = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });
+
+const run = (workspace: TestWorkspace, command: string) => callTool(tool, { command }, workspace.context());
+
+/** As a person calls it, outside of the sandbox. */
+function git(folder: string, ...args: readonly string[]): string {
+  const identity = ['-c', 'user.name=x', '-c', 'user.email=x@example.com'];
+  return execFileSync('git', [...identity, ...args], { cwd: folder, encoding: 'utf8', stdio: 'pipe' });
+}
+
+function repository(): TestWorkspace {
+  const workspace = testWorkspace();
+  git(workspace.path, 'init', '-q');
+  workspace.file('a.txt', 'x');
+  git(workspace.path, 'add', '.');
+  git(workspace.path, 'commit', '-q', '-m', 'first');
+  return workspace;
+}
+
+/** In a command: a second folder of git whose settings start a program, which leaves the file `obeyed`. */
+const planted = [
+  'mkdir -p evil && cp -r .git/objects .git/refs evil/',
+  `printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = %s/hook.sh\\n' "$PWD" > evil/config`,
+  `printf '#!/bin/sh\\ntouch %s/obeyed\\n' "$PWD" > hook.sh && chmod +x hook.sh`,
+].join(' && ');
+
+describe('a command that sends git elsewhere for its settings', () => {
+  when('is not obeyed while it runs, nor after it has closed the folder (needs bubblewrap)', async () => {
+    const workspace = repository();
+    const obeyed = join(workspace.path, 'obeyed');
+    const attack = `${planted}; echo "$PWD/evil" > .git/commondir; chmod 555 .git; touch ready; until [ -e on ]; do sleep 0.1; done`;
+    const slow = run(workspace, attack);
+    await until(() => existsSync(join(workspace.path, 'ready')));
+    git(workspace.path, 'status');
+    expect(existsSync(obeyed)).toBe(false);
+    workspace.file('on', '');
+    await slow;
+    git(workspace.path, 'status');
+    expect(existsSync(obeyed)).toBe(false);
+  });
+
+  when('does not reach a checkout outside of the workspace (needs bubblewrap)', async () => {
+    const workspace = repository();
+    const checkout = join(dirname(workspace.path), 'checkout');
+    git(workspace.path, 'worktree', 'add', '-q', checkout);
+    const names = ['.git/worktrees/checkout', '.git/worktrees'];
+    const moves = names.map((name) => `mv ${name} aside && cp -r aside ${name}`).join('; ');
+    await run(
+      workspace,
+      `${planted}; ${moves}; echo "$PWD/evil" > .git/worktrees/checkout/commondir; git worktree prune`,
+    );
+    expect(git(checkout, 'status', '--short')).toBe('');
+    expect(existsSync(join(workspace.path, 'obeyed'))).toBe(false);
+  });
+
+  when('has been there before: then none runs (needs bubblewrap)', async () => {
+    const workspace = repository();
+    writeFileSync(join(workspace.path, '.git/commondir'), '../evil\n');
+    expect(await run(workspace, 'echo ran')).toMatchObject({
+      is_error: true,
+      content: expect.stringContaining('sends git elsewhere'),
+    });
+  });
+});
+
+describe('what holds the place of names that do not exist', () => {
+  when('leaves git as it is, inside and outside, and goes with the command (needs bubblewrap)', async () => {
+    const workspace = repository();
+    const commands = [
+      'export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@example.com GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@example.com',
+      'test -e .git/commondir',
+      'echo y > b.txt && git add . && git commit -q -m second && git branch side',
+      'git worktree add -q inner side && (cd inner && echo z > c.txt && git add . && git commit -q -m third)',
+      'git worktree remove inner && git merge -q side && git stash list && git gc -q && git fsck',
+      'git log --format=%s && git status --short && git rev-parse --git-dir',
+    ];
+    const output = await run(workspace, commands.join(' && '));
+    expect(output.content).toBe('third\nsecond\nfirst\n.git\n(Exit code 0.)');
+    expect(existsSync(join(workspace.path, '.git/commondir'))).toBe(false);
+    expect(git(workspace.path, 'log', '--format=%s')).toBe('third\nsecond\nfirst\n');
+  });
+
+  when.each(['.\n', ''])('goes with the next command after a crash: %j (needs bubblewrap)', async (left) => {
+    const workspace = repository();
+    const common = join(workspace.path, '.git/commondir');
+    writeFileSync(common, left);
+    expect((await run(workspace, 'git status --short')).content).toBe('(no output)\n(Exit code 0.)');
+    expect(existsSync(common)).toBe(false);
+  });
+
+  when('hides no answer where it cannot be taken away (needs bubblewrap)', async () => {
+    const workspace = repository();
+    const { path } = workspace;
+    const slow = run(workspace, 'touch ready; until [ -e on ]; do sleep 0.1; done; echo done');
+    await until(() => existsSync(join(path, 'ready')));
+    // No user, root neither, finds anything behind a link to itself.
+    renameSync(path, `${path}-moved`);
+    symlinkSync(path, path);
+    writeFileSync(join(`${path}-moved`, 'on'), '');
+    expect((await slow).content).toBe('done\n(Exit code 0.)');
+    rmSync(path);
+    renameSync(`${path}-moved`, path);
+    expect(readFileSync(join(path, '.git/commondir'), 'utf8')).toBe('.\n');
+    expect((await run(workspace, 'git status --short -uno')).content).toBe('(no output)\n(Exit code 0.)');
+    expect(readdirSync(path).toSorted()).toEqual(['.git', 'a.txt', 'on', 'ready']);
+    expect(existsSync(join(path, '.git/commondir'))).toBe(false);
+  });
+});
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await delay(20);
+}

@@ -1,0 +1,77 @@
+// Keeps a sandboxed command from changing what git obeys in the repository of its workspace.
+//
+// A `commondir` makes git read settings and hooks from elsewhere. Where there is none, one that names `.git` itself is
+// mounted read-only, which changes nothing for git (but that `core.bare` and `core.worktree` do not count meanwhile). To
+// take one away afterwards would be too late: people ask git while commands run, and a command can close the folder.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { isWithin } from '../commands/inside.ts';
+import { holdFile, isFileOf, type Release, statsOf } from './sandbox-placeholders.ts';
+
+const ITSELF = '.\n';
+
+/**
+ * The mounts for the folder `.git` of a workspace.
+ * @throws Error where git already reads its settings from a place that no mount protects.
+ */
+export function gitMounts(git: string, releases: Release[]): readonly string[] {
+  assertOwnSettings(join(git, 'commondir'));
+  const paths = ['hooks', 'config', 'config.worktree', 'commondir'].map((name) => join(git, name));
+  // A link in their place could be exchanged for another; then nothing in `.git` may change.
+  const hasLink = [...paths, join(git, 'worktrees')].some((path) => statsOf(path)?.isSymbolicLink());
+  if (hasLink || !make(git, releases)) return ['--ro-bind', git, git];
+  const kept = paths.filter((path) => statsOf(path));
+  return ['--bind', git, git, ...kept.flatMap(readOnly), ...worktreeMounts(git)];
+}
+
+function assertOwnSettings(common: string): void {
+  if (!statsOf(common) || isFileOf(common, ITSELF) || isFileOf(common, '')) return;
+  throw new Error(`${common} sends git elsewhere for its settings, which the sandbox cannot protect`);
+}
+
+/** Makes what is missing; git itself makes most of it, so that needs no removal. False where the folder takes nothing. */
+function make(git: string, releases: Release[]): boolean {
+  const [hooks, config] = [join(git, 'hooks'), join(git, 'config')];
+  const worktreeConfig = join(git, 'config.worktree');
+  try {
+    if (!statsOf(hooks)) mkdirSync(hooks);
+    if (!statsOf(config)) writeFileSync(config, '', { flag: 'wx' });
+    if (!statsOf(worktreeConfig) && readsWorktreeConfig(config))
+      writeFileSync(worktreeConfig, '', { flag: 'wx' });
+    releases.push(holdFile(join(git, 'commondir'), ITSELF));
+    return true;
+  } catch (error) {
+    // `as`: file system calls throw errno errors only.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EACCES' && code !== 'EPERM' && code !== 'EROFS') throw error;
+    return false;
+  }
+}
+
+/** Whether git reads `config.worktree` besides: `git sparse-checkout` and `git worktree` have it so. */
+function readsWorktreeConfig(config: string): boolean {
+  // To read a pipe would wait for its writer.
+  return statsOf(config)?.isFile() === true && /worktreeconfig/i.test(readFileSync(config, 'utf8'));
+}
+
+/**
+ * What git keeps here for a checkout outside of the workspace is obeyed there, its `commondir` above all, and no business
+ * of a command that does not see that checkout. Others are folders of the workspace, where a command may make any.
+ */
+function worktreeMounts(git: string): readonly string[] {
+  const folder = join(git, 'worktrees');
+  if (!statsOf(folder)?.isDirectory()) return [];
+  const paths = readdirSync(folder).map((name) => join(folder, name));
+  const foreign = paths.filter((path) => statsOf(path)?.isDirectory() && !isOfWorkspace(path, dirname(git)));
+  return foreign.length === 0 ? [] : ['--bind', folder, folder, ...foreign.flatMap(readOnly)];
+}
+
+function isOfWorkspace(worktree: string, workspacePath: string): boolean {
+  const back = join(worktree, 'gitdir');
+  if (!statsOf(back)?.isFile()) return false;
+  return isWithin(resolve(worktree, readFileSync(back, 'utf8').trim()), workspacePath);
+}
+
+function readOnly(path: string): readonly string[] {
+  return ['--ro-bind', path, path];
+}
