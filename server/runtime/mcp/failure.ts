@@ -1,6 +1,7 @@
 /** Why an MCP server cannot be used, in words for people and models. */
 import {
   ProtocolError,
+  ProtocolErrorCode,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -16,6 +17,9 @@ export class McpFailure extends Error {
 
 /** A server that wants a person to log in. */
 export class LoginNeeded extends McpFailure {}
+
+/** Whether it has done what it was asked is not known. */
+export class OutcomeUnknown extends McpFailure {}
 
 const longestReason = 500;
 
@@ -51,6 +55,30 @@ export function isSessionGone(error: unknown): boolean {
 export function isSessionUnknown(error: unknown): boolean {
   return error instanceof SdkHttpError && error.data.status === 404;
 }
+
+/** Whether nothing was done: the request never came to the server, or it says itself that it refuses it. */
+export function isRefusal(error: unknown): boolean {
+  if (error instanceof OutcomeUnknown) return false;
+  if (error instanceof McpFailure || error instanceof UnauthorizedError) return true;
+  // A fault inside of the server may have come in the middle of its work.
+  if (error instanceof ProtocolError) return error.code !== ProtocolErrorCode.InternalError;
+  if (error instanceof SdkHttpError) return refusingStatuses.has(error.data.status);
+  for (let at = error; at instanceof Error; at = at.cause)
+    if ('code' in at && typeof at.code === 'string' && neverSent.has(at.code)) return true;
+  return false;
+}
+
+/** 400 is not one of them: see `isSessionGone`. */
+const refusingStatuses = new Set([401, 403, 404, 405, 406, 413, 415, 429]);
+
+/** Codes of the guard, of the connecting and of its certificates. */
+const neverSent = new Set([
+  ...['url_refused', 'address_refused', 'redirect_refused'],
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
+  ...['CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
+  ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+  SdkErrorCode.NotConnected,
+]);
 
 const startFaults: Readonly<Record<string, string>> = {
   ENOENT: 'its command was not found',

@@ -28,13 +28,16 @@ async function serve(answer: Answer) {
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
+  const stop = async () => {
+    const gone = server.listening ? once(server, 'close') : null;
     server.close();
-  });
+    server.closeAllConnections();
+    await gone;
+  };
+  onTestFinished(stop);
   const address = server.address();
   if (typeof address !== 'object' || !address) throw new Error('no port');
-  return { url: `http://127.0.0.1:${address.port}`, asked };
+  return { url: `http://127.0.0.1:${address.port}`, asked, stop };
 }
 
 const capabilities = { tools: {}, prompts: {}, resources: {} };
@@ -48,6 +51,11 @@ function json(response: ServerResponse, id: number | undefined, result: object):
   if (id === undefined) return void response.writeHead(202).end();
   response.writeHead(200, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+}
+
+function fault(response: ServerResponse, id: number | undefined, code: number): void {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'No' } }));
 }
 
 /** A server that is as it should be, but for some of its methods. */
@@ -191,6 +199,70 @@ test.each([
     expect(asked.filter((one) => one.endsWith(' initialize'))).toHaveLength(2);
   },
 );
+
+test('an answer that is not as the tool says of its answers is the answer all the same', async () => {
+  let calls = 0;
+  const outputSchema = { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] };
+  const { url } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' }, outputSchema }] }),
+      initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+      'tools/call': (_, response, { id }) => {
+        calls += 1;
+        json(response, id, { content: [{ type: 'text', text: 'paid' }] });
+      },
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  expect(await call(tools, 'mcp_remote_pay', {}, context)).toEqual({ content: 'paid', is_error: false });
+  expect(calls).toBe(1);
+});
+
+const didNot = 'The MCP server remote did not do it: ';
+const unknown = 'It is not known whether the MCP server remote did it: ';
+test.each<[string, string, (response: ServerResponse, id: number | undefined) => void]>([
+  ['cut', unknown, (response) => response.destroy()],
+  ['answered with 502', unknown, (response) => response.writeHead(502).end()],
+  ['answered with what is no result', unknown, (response, id) => json(response, id, { content: 'paid' })],
+  ['broken in the server', unknown, (response, id) => fault(response, id, -32603)],
+  ['refused for what it was given', didNot, (response, id) => fault(response, id, -32602)],
+  ['answered with 403', didNot, (response) => response.writeHead(403).end()],
+])('a call that is %s is told with what is known of it', async (_, told, answer) => {
+  const { url } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' } }] }),
+      initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+      'tools/call': (_, response, { id }) => answer(response, id),
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  const { content } = await call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
+  expect(content.startsWith(told), content).toBe(true);
+});
+
+test('a call to a server that is gone was not made', async () => {
+  const { url, stop } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' } }] }),
+      initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  await stop();
+  const pay = () => call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
+  // On a connection that was kept, the first may have come to it before it was cut.
+  await pay();
+  expect((await pay()).content).toBe(
+    `${didNot}the server could not be reached: there is no such name, or nobody answers there.`,
+  );
+});
 
 test('a call that is refused with 400 breaks off no other: the session is ended once they are answered', async () => {
   let sessions = 0;

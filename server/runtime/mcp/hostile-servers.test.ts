@@ -98,7 +98,7 @@ test.each(['many', 'wide', 'long', 'deep'])('a form that is too %s is put before
   const { content } = await call(tools, 'mcp_curious_act', {}, context);
   expect(asked).toEqual([]);
   // The library refuses what is no form at all; the rest is withdrawn.
-  expect(content).toMatch(/cancel|undefined|did not do it/);
+  expect(content).toMatch(/cancel|undefined|ended with exit code/);
 });
 
 test('one that crashes in a call is told to the model, and is there again at the next use', async () => {
@@ -107,7 +107,7 @@ test('one that crashes in a call is told to the model, and is there again at the
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
   expect(await call(tools, 'mcp_frail_act', {}, context)).toEqual({
-    content: 'The MCP server frail did not do it: it ended with exit code 1.',
+    content: 'It is not known whether the MCP server frail did it: it ended with exit code 1.',
     is_error: true,
   });
   expect(mcp.states({ workspacePath })).toMatchObject([{ state: 'failed' }]);
@@ -135,7 +135,7 @@ test('a call without a sign of life ends; one that reports progress may take its
   const tools = await mcp.tools({ workspacePath });
   const { context, said } = testContext(workspacePath);
   expect(await call(tools, 'mcp_mute_act', {}, context)).toEqual({
-    content: 'The MCP server mute did not do it: it gave no sign of life for too long.',
+    content: 'It is not known whether the MCP server mute did it: it gave no sign of life for too long.',
     is_error: true,
   });
   expect(await call(tools, 'mcp_busy_act', {}, context)).toEqual({

@@ -10,7 +10,7 @@ import {
 } from '../tools/tool.ts';
 import { textOfResult } from './content.ts';
 import { offers } from './entry.ts';
-import { McpFailure, oneLine } from './failure.ts';
+import { McpFailure, OutcomeUnknown, oneLine } from './failure.ts';
 import type { ConnectedServer } from './server.ts';
 import { nameTools } from './tool-names.ts';
 
@@ -69,7 +69,11 @@ async function run(
   } catch (error) {
     if (context.signal.aborted) return interrupted();
     if (!(error instanceof McpFailure)) throw error;
-    return { content: `The MCP server ${server} did not do it: ${error.message}.`, is_error: true };
+    const said =
+      error instanceof OutcomeUnknown
+        ? `It is not known whether the MCP server ${server} did it`
+        : `The MCP server ${server} did not do it`;
+    return { content: `${said}: ${error.message}.`, is_error: true };
   }
 }
 

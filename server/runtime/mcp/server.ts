@@ -4,8 +4,9 @@ import type {
   Client,
   ElicitRequestFormParams,
   ElicitResult,
+  Tool,
 } from '@modelcontextprotocol/client';
-import { SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
+import { ProtocolError, SdkError, SdkErrorCode } from '@modelcontextprotocol/client';
 import type { McpServer } from '../../contract/config.ts';
 import type { Log } from '../../log.ts';
 import type { Outbound } from '../../outbound/outbound.ts';
@@ -16,7 +17,16 @@ import type { ToolContext } from '../tools/tool.ts';
 import { type CallClock, startCallClock } from './call-clock.ts';
 import { elicit } from './elicitation.ts';
 import { resolveEntry, timeoutMs } from './entry.ts';
-import { isSessionGone, isSessionUnknown, LoginNeeded, McpFailure, oneLine, reasonOf } from './failure.ts';
+import {
+  isRefusal,
+  isSessionGone,
+  isSessionUnknown,
+  LoginNeeded,
+  McpFailure,
+  OutcomeUnknown,
+  oneLine,
+  reasonOf,
+} from './failure.ts';
 import { type Link, openLink } from './link.ts';
 import { type Listing, listAll } from './listing.ts';
 import type { LoginKeeper } from './login-keeper.ts';
@@ -167,6 +177,7 @@ export class ConnectedServer {
           client.callTool(
             { name: tool, arguments: input },
             {
+              toolDefinition: this.#definitionOf(tool),
               signal: clock.signal,
               timeout: this.#parts.times.callTotalMs,
               onprogress: ({ progress, total, message }) => {
@@ -181,7 +192,9 @@ export class ConnectedServer {
         isSessionUnknown,
       );
     } catch (error) {
-      if (clock.expired()) throw new McpFailure('it gave no sign of life for too long');
+      // The tool may be gone, or may be called in another way now.
+      if (error instanceof McpFailure && error.cause instanceof ProtocolError) this.#stale = true;
+      if (clock.expired()) throw new OutcomeUnknown('it gave no sign of life for too long');
       throw error;
     } finally {
       this.#calls.delete(call);
@@ -208,6 +221,15 @@ export class ConnectedServer {
     } finally {
       this.#requests -= 1;
     }
+  }
+
+  /**
+   * What it says of the answers of a tool is left out: the library would throw an answer away that is not as it says, and
+   * what was done with it.
+   */
+  #definitionOf(name: string): Tool {
+    const listed = this.#listing?.tools.find((tool) => tool.name === name);
+    return { name, inputSchema: listed?.inputSchema ?? { type: 'object' } };
   }
 
   async close(): Promise<void> {
@@ -248,9 +270,10 @@ export class ConnectedServer {
   /** What a broken connection is broken by is known by the time its requests are told. */
   #failureOf(error: unknown, link: Link): unknown {
     const closed = error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
-    if (closed && this.#link !== link && this.#failure) return new McpFailure(this.#failure.why);
+    if (closed && this.#link !== link && this.#failure) return new OutcomeUnknown(this.#failure.why);
     if (error instanceof Error && error.name === 'AbortError') return error;
-    return new McpFailure(reasonOf(error), { cause: error });
+    const Failure = isRefusal(error) ? McpFailure : OutcomeUnknown;
+    return new Failure(reasonOf(error), { cause: error });
   }
 
   async #connect(): Promise<void> {
