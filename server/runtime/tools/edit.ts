@@ -2,17 +2,11 @@
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { defineTool, success } from './define-tool.ts';
-import {
-  assertSeen,
-  readTextFile,
-  replaceTextFile,
-  type TextFile,
-  unifiedDiff,
-  withFileLock,
-} from './file-content.ts';
+import { assertSeen, readTextFile, replaceTextFile, type TextFile, withFileLock } from './file-content.ts';
 import { missingError } from './missing-path.ts';
 import { replaceIn, replacement } from './text-edit.ts';
 import { type PermissionNeed, type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
+import { unifiedDiff } from './unified-diff.ts';
 import {
   assertWritable,
   type PathRules,

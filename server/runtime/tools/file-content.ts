@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { contentHash } from './file-memory.ts';
 import { type ToolContext, ToolInputError } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
@@ -77,30 +76,6 @@ export async function replaceTextFile(
     await parent.handle.close();
   }
 }
-
-/** The change as a unified diff, for the person who decides about it. */
-export function unifiedDiff(path: ResolvedPath, before: string | null, after: string): string {
-  // Two big unlike texts take quadratic time; the person is then told the sizes instead.
-  const options = { context: 3, timeout: MAX_DIFF_MS, headerOptions: FILE_HEADERS_ONLY };
-  const old = before === null ? '/dev/null' : `a/${path.shown}`;
-  const patch = createTwoFilesPatch(
-    old,
-    `b/${path.shown}`,
-    before ?? '',
-    after,
-    undefined,
-    undefined,
-    options,
-  );
-  if (patch === undefined)
-    return `--- ${old}\n+++ b/${path.shown}\n(${before?.length ?? 0} characters become ${after.length})\n`;
-  return patch.length <= MAX_DIFF_LENGTH
-    ? patch
-    : `${patch.slice(0, MAX_DIFF_LENGTH)}\n(the rest of the diff is left out)\n`;
-}
-
-const MAX_DIFF_MS = 300;
-const MAX_DIFF_LENGTH = 100_000;
 
 /** Runs one change of a file after the other, so that two calls in one step cannot overwrite each other. */
 export async function withFileLock<T>(path: ResolvedPath, work: () => Promise<T>): Promise<T> {

@@ -1,10 +1,11 @@
 // The tool that makes several exact replacements in one file, all of them or none.
+import { setImmediate as letOthersWork } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineTool } from './define-tool.ts';
 import { applyEdits, fileToEdit, type PlannedEdits, writeNeed } from './edit.ts';
-import { unifiedDiff } from './file-content.ts';
 import { type Replacement, replaceIn, replacement } from './text-edit.ts';
 import { type Tool, type ToolContext, ToolInputError } from './tool.ts';
+import { unifiedDiff } from './unified-diff.ts';
 import { assertWritable, type PathRules, type ResolvedPath, resolvePath } from './workspace-path.ts';
 
 const MAX_EDITS = 100;
@@ -45,6 +46,9 @@ async function plan(path: ResolvedPath, edits: Edits, context: ToolContext): Pro
   let after = before.text;
   let count = 0;
   for (const [index, edit] of edits.entries()) {
+    // A hundred of them in a large file take seconds, in which nobody else would be served.
+    if (index > 0) await letOthersWork();
+    context.signal.throwIfAborted();
     const made = replaceIn(
       after,
       edit,

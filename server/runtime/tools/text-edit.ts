@@ -1,5 +1,6 @@
 // One exact replacement in a text, as `edit` and `multiedit` make it.
 import { z } from 'zod';
+import { MAX_EDITABLE_BYTES } from './file-content.ts';
 import { whyMissing } from './missing-text.ts';
 import { ToolInputError } from './tool.ts';
 
@@ -24,7 +25,7 @@ export interface Replaced {
 /**
  * Makes the replacement.
  * @param place where it is, for the message: the file, and which of several replacements.
- * @throws ToolInputError when the text is not found, is not unique, or would stay as it is.
+ * @throws ToolInputError when the text is not found, is not unique, would stay as it is, or become too large.
  */
 export function replaceIn(text: string, wish: Replacement, place: string): Replaced {
   const wanted = inEndingsOf(text, wish);
@@ -38,12 +39,28 @@ export function replaceIn(text: string, wish: Replacement, place: string): Repla
   }
   if (wanted.old === wanted.new)
     throw new ToolInputError(`old_string and new_string are the same in ${place}.`);
+  const bytes = Buffer.byteLength(text) + count * growth(wanted);
+  // Reckoned before it is made: a few doublings make a text that ends the process where it is joined.
+  if (bytes > MAX_EDITABLE_BYTES)
+    throw new ToolInputError(
+      `The replacement would make ${place} too large (${bytes} bytes; at most ${MAX_EDITABLE_BYTES}). Use a command, such as sed.`,
+    );
   return { text: text.split(wanted.old).join(wanted.new), count };
 }
 
+interface Wanted {
+  readonly old: string;
+  readonly new: string;
+}
+
+function growth(wanted: Wanted): number {
+  return Buffer.byteLength(wanted.new) - Buffer.byteLength(wanted.old);
+}
+
 /** Models write LF; in a file of CRLF lines both strings are taken to mean CRLF, so that the file stays whole. */
-function inEndingsOf(text: string, wish: Replacement): { old: string; new: string } {
+function inEndingsOf(text: string, wish: Replacement): Wanted {
   const asGiven = { old: wish.old_string, new: wish.new_string };
+  if (!/\n/.test(asGiven.old + asGiven.new) || !text.includes('\r\n')) return asGiven;
   const crlf = occurrences(text, '\r\n');
   if (crlf <= occurrences(text, '\n') / 2) return asGiven;
   const old = withCrlf(wish.old_string);
@@ -54,8 +71,11 @@ function withCrlf(text: string): string {
   return text.replaceAll(/\r?\n/g, '\r\n');
 }
 
+/** By their places: the pieces between them may be millions. */
 function occurrences(text: string, part: string): number {
-  return text.split(part).length - 1;
+  let count = 0;
+  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) count += 1;
+  return count;
 }
 
 const MAX_LINES_NAMED = 10;
@@ -64,12 +84,12 @@ const MAX_LINES_NAMED = 10;
 function linesOf(text: string, part: string): string {
   const numbers: number[] = [];
   let line = 1;
-  // What stands behind the last occurrence is before none.
-  for (const before of text.split(part).slice(0, -1)) {
-    line += occurrences(before, '\n');
+  let counted = 0;
+  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) {
     if (numbers.length === MAX_LINES_NAMED) return `at lines ${numbers.join(', ')} and on`;
+    line += occurrences(text.slice(counted, at), '\n');
     numbers.push(line);
-    line += occurrences(part, '\n');
+    counted = at;
   }
   return `at lines ${numbers.join(', ')}`;
 }

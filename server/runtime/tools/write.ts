@@ -9,10 +9,10 @@ import {
   readTextFile,
   replaceTextFile,
   type TextFile,
-  unifiedDiff,
   withFileLock,
 } from './file-content.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
+import { unifiedDiff } from './unified-diff.ts';
 import {
   assertWritable,
   type PathRules,
