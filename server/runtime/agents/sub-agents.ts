@@ -146,11 +146,11 @@ async function follow(
   const outcome = await watch(scope.signal, true);
   if (outcome) return outcome;
   const reason = reasonOf(scope.signal);
-  if (reason !== 'lease_lost') {
-    await scope.transcript.stopRun(agent.runId, reason);
-    scope.agents.wake(agent.runId);
-  }
-  const stopped = reason === 'lease_lost' ? null : await watch(AbortSignal.timeout(stopWithinMs), false);
+  // Whoever goes on with this run finds the agent as it is by then.
+  if (reason === 'lease_lost') throw scope.signal.reason;
+  await scope.transcript.stopRun(agent.runId, reason);
+  scope.agents.wake(agent.runId);
+  const stopped = await watch(AbortSignal.timeout(stopWithinMs), false);
   return stopped ?? { status: 'interrupted', output: failure('Interrupted.'), ...used };
 }
 

@@ -89,15 +89,18 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
 
   const handedOver = new Set<string>();
 
-  const interrupt = (runId: string, reason: InterruptReason) => abort(active.get(runId)?.controller, reason);
+  /**
+   * Nothing is written any more to a run that this process gives up: what its end makes of tools and questions is no news,
+   * though a store that was away may take it before anybody else has the run.
+   */
+  const interrupt = (runId: string, reason: InterruptReason): void => {
+    if (reason === 'lease_lost' && active.has(runId)) transcript.letGo(runId);
+    abort(active.get(runId)?.controller, reason);
+  };
 
-  /** Nothing is written any more to a run that is handed over: what its end makes of tools and questions is no news. */
   const stop = (runId: string): void => {
     const hands = active.get(runId)?.goesOn ?? false;
-    if (hands) {
-      transcript.letGo(runId);
-      handedOver.add(runId);
-    }
+    if (hands) handedOver.add(runId);
     interrupt(runId, hands ? 'lease_lost' : 'shutdown');
   };
 
