@@ -17,8 +17,10 @@ import {
   type ModelRequest,
   type TokenCount,
 } from '../models/model.ts';
+import type { ProviderType } from './provider-definition.ts';
 import type { AnsweringModel } from './provider-factory.ts';
 import { cutShort, failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
+import { SentCalls } from './sent-calls.ts';
 import { Silence } from './silence.ts';
 import type { Thoughts } from './thoughts.ts';
 import type { VendorOptions } from './vendor-options.ts';
@@ -31,6 +33,9 @@ export interface ModelTimeouts {
 /** One call of one of the AI SDK's models. */
 export interface SdkCall {
   readonly model: AnsweringModel;
+  /** The full name of the model. */
+  readonly name: string;
+  readonly type: ProviderType;
   readonly request: ModelRequest;
   readonly signal: AbortSignal;
   readonly timeouts: ModelTimeouts;
@@ -42,13 +47,13 @@ export interface SdkCall {
 
 /** What the model writes, in our parts. Throws ModelFailure; ends early without one only when the signal aborts. */
 export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
-  const { model, request, signal, timeouts, secrets, vendor, thoughts } = call;
+  const { model, signal, timeouts, secrets, vendor, thoughts } = call;
   const silence = new Silence(timeouts.silenceMs, signal);
   const listen = thoughts.listener();
   const toolNames = new Map<string, string>();
   try {
     const { stream } = await model.doStream({
-      ...options(request, thoughts, vendor.keptUpTo),
+      ...options(call),
       abortSignal: silence.signal,
       providerOptions: vendor.options,
       ...(vendor.reasoning && { reasoning: vendor.reasoning }),
@@ -77,8 +82,10 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof ModelFailure && statusOf(error.cause) === 401;
 }
 
-function options(request: ModelRequest, thoughts: Thoughts, keptUpTo: VendorOptions['keptUpTo']) {
-  const said = prompt(request, thoughts);
+function options(call: SdkCall) {
+  const { request } = call;
+  const { keptUpTo } = call.vendor;
+  const said = prompt(call);
   return {
     // Only who has tools is likely to come again with the same and more: to be kept costs more than to be read once.
     prompt: keptUpTo && request.tools.length > 0 ? marked(said, keptUpTo) : said,
@@ -110,15 +117,21 @@ function toolChoice(choice: NonNullable<ModelRequest['toolChoice']>): LanguageMo
   return typeof choice === 'string' ? { type: choice } : { type: 'tool', toolName: choice.tool };
 }
 
-function prompt({ system, messages }: ModelRequest, thoughts: Thoughts): LanguageModelV4Prompt {
+function prompt({ name, type, request, thoughts }: SdkCall): LanguageModelV4Prompt {
+  const { system, messages, tools } = request;
+  const calls = new SentCalls({ name, type, tools });
   const head: LanguageModelV4Message[] = system ? [{ role: 'system', content: system }] : [];
-  return [
-    ...head,
-    ...messages
-      .filter((said, index) => index === messages.length - 1 || says(said))
-      .map((said) => message(said, thoughts)),
-  ];
+  const said = messages
+    .filter((one, index) => index === messages.length - 1 || says(one))
+    .map((one) => message(one, thoughts, calls));
+  return [...head, ...(said[0]?.role === 'assistant' ? [answered] : []), ...said];
 }
+
+/** Most providers want a person to speak first, who may have deleted what they said. */
+const answered: LanguageModelV4Message = {
+  role: 'user',
+  content: [{ type: 'text', text: '[The conversation begins with an answer.]' }],
+};
 
 /** Behind the instructions, what was said last, and where the call before ended: what is kept is not looked for far back. */
 function marked(
@@ -140,15 +153,16 @@ function says({ parts }: ModelMessage): boolean {
   return parts.some((part) => (part.type === 'text' ? part.text.trim() !== '' : part.type !== 'reasoning'));
 }
 
-function message(whole: ModelMessage, thoughts: Thoughts): LanguageModelV4Message {
+function message(whole: ModelMessage, thoughts: Thoughts, calls: SentCalls): LanguageModelV4Message {
   const { role, parts } = whole;
   if (role === 'user')
     return { role, content: parts.flatMap((part) => [...textPart(part), ...filePart(part)]) };
-  if (role === 'tool') return { role, content: parts.flatMap(resultPart) };
+  if (role === 'tool') return { role, content: parts.flatMap((part) => resultPart(part, calls)) };
+  calls.readAnswer(whole);
   // Reasoning is sent back only with its provider's signature over it: without, it would be refused. So would empty lines
   // before a call.
   const said = parts.filter((part) => part.type !== 'text' || part.text.trim() !== '');
-  const content = said.flatMap((part) => [...textPart(part), ...callPart(part, thoughts)]);
+  const content = said.flatMap((part) => [...textPart(part), ...callPart(part, thoughts, calls)]);
   return { role, content: [...thoughts.before(whole), ...content] };
 }
 
@@ -173,31 +187,31 @@ function pictureType(path: string): string {
   return `image/${ending.toLowerCase()}`;
 }
 
-function callPart(part: Part, thoughts: Thoughts) {
+function callPart(part: Part, thoughts: Thoughts, calls: SentCalls) {
   if (part.type !== 'tool_use') return [];
   const { id, name, input } = part;
   const providerOptions = thoughts.signatureOf(id);
   return [
     {
       type: 'tool-call' as const,
-      toolCallId: id,
-      toolName: name,
+      toolCallId: calls.idOf(id),
+      toolName: calls.nameOf(name),
       input,
       ...(providerOptions && { providerOptions }),
     },
   ];
 }
 
-function resultPart(part: Part) {
-  return part.type === 'tool_result' ? [toolResult(part)] : [];
+function resultPart(part: Part, calls: SentCalls) {
+  return part.type === 'tool_result' ? [toolResult(part, calls)] : [];
 }
 
-function toolResult({ tool_use_id, name, content, is_error }: ToolResult) {
+function toolResult({ tool_use_id, name, content, is_error }: ToolResult, calls: SentCalls) {
   const type = is_error ? ('error-text' as const) : ('text' as const);
   return {
     type: 'tool-result' as const,
-    toolCallId: tool_use_id,
-    toolName: name,
+    toolCallId: calls.idOf(tool_use_id),
+    toolName: calls.nameOf(name),
     output: { type, value: content },
   };
 }

@@ -93,8 +93,9 @@ async function heardOf(model: AnsweringModel, more: Partial<ModelRequest> = {}) 
   const parts: object[] = [];
   try {
     const call = {
-      ...{ model, request: request('Hi', more), signal: new AbortController().signal },
-      ...{ timeouts: { silenceMs: 20_000 }, secrets: [], vendor: { options: {}, changeBody: null } },
+      ...{ model, name: 'own:m', type: 'openai-compat' as const, request: request('Hi', more) },
+      ...{ signal: new AbortController().signal, timeouts: { silenceMs: 20_000 }, secrets: [] },
+      vendor: { options: {}, changeBody: null },
       thoughts: new Thoughts({ id: 'own', type: 'openai-compat' }),
     };
     for await (const part of streamFromSdk(call)) parts.push(part);

@@ -60,7 +60,8 @@ export function openModel(
       factory({ id, ...connection, changeBody, responses, fetch, call, signal }, modelId),
     );
     const secrets = secretsOf(connection);
-    return streamFromSdk({ model, request, signal, timeouts, secrets, vendor, thoughts });
+    const name = `${id}:${modelId}`;
+    return streamFromSdk({ model, name, type, request, signal, timeouts, secrets, vendor, thoughts });
   }
 
   /** Whether there is another credential now than the one that was refused: the same would be refused again. */

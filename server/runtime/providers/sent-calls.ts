@@ -1,0 +1,76 @@
+/** Tool calls on their way to a provider: what models call them by is refused by others, and by their own servers too. */
+import { createHash } from 'node:crypto';
+import type { ModelMessage, ModelRequest } from '../models/model.ts';
+import type { ProviderType } from './provider-definition.ts';
+
+/** Who is told of the calls. */
+interface Asked {
+  /** The full name of the model. */
+  readonly name: string;
+  readonly type: ProviderType;
+  readonly tools: ModelRequest['tools'];
+}
+
+/** The letters that all of them take, in names as in ids. */
+const strange = /[^a-zA-Z0-9_-]/g;
+
+/** As long as OpenAI takes them. */
+const longest = { name: 64, id: 40 };
+
+/** Names and ids as one request has them, whose messages are gone through in their order: what is stored stays as it is. */
+export class SentCalls {
+  readonly #asked: Asked;
+  readonly #offered: ReadonlySet<string>;
+  /** What the ids of the newest answer have become. */
+  #ids: ReadonlyMap<string, string> = new Map();
+  readonly #used = new Set<string>();
+
+  constructor(asked: Asked) {
+    this.#asked = asked;
+    this.#offered = new Set(asked.tools.map(({ name }) => name));
+  }
+
+  /** The results that follow are those of this answer's calls. */
+  readAnswer(answer: ModelMessage): void {
+    const calls = answer.parts.filter((part) => part.type === 'tool_use');
+    const isOwn = this.#isOwn(answer);
+    this.#ids = new Map(calls.map(({ id }) => [id, this.#newId(id, isOwn)]));
+  }
+
+  idOf(id: string): string {
+    return this.#ids.get(id) ?? taken(id, longest.id);
+  }
+
+  /** That of a tool which the request offers is as good as the offer. */
+  nameOf(name: string): string {
+    return this.#offered.has(name) ? name : taken(name, longest.name);
+  }
+
+  /**
+   * A model takes the ids that it gave, however strange, and may want them back: Kimi counts its calls in them, and
+   * gateways put signatures there. Who imitates OpenAI is thought to know those of which nobody says whose they are.
+   */
+  #isOwn({ model }: ModelMessage): boolean {
+    return model === this.#asked.name || (model === undefined && this.#asked.type === 'openai-compat');
+  }
+
+  /** Some models count anew with each answer, where Anthropic wants no id twice. */
+  #newId(id: string, isOwn: boolean): string {
+    const first = isOwn && id !== '' ? id : taken(id, longest.id);
+    const sent =
+      isOwn || !this.#used.has(first) ? first : marked(first, longest.id, `${this.#used.size} ${id}`);
+    this.#used.add(sent);
+    return sent;
+  }
+}
+
+function taken(text: string, most: number): string {
+  const plain = text.replace(strange, '_');
+  return plain === text && text !== '' && text.length <= most ? text : marked(plain, most, text);
+}
+
+/** What was different stays so. */
+function marked(plain: string, most: number, whole: string): string {
+  const mark = createHash('sha256').update(whole).digest('hex').slice(0, 8);
+  return `${plain.slice(0, most - mark.length - 1)}_${mark}`;
+}
