@@ -27,6 +27,17 @@ test.each([
   expect(toModelMessages(stored, atWork)).toHaveLength(count);
 });
 
+test.each([
+  ['the same run', 'a', 'a', true],
+  ['another run', 'a', 'b', false],
+  // As in a fork and an import.
+  ['no run, as the summary', null, null, false],
+])('a summary is followed by the prompt before it where that is of %s', (_, prompt, summing, repeated) => {
+  const summary = { ...whole(summing), summary: true };
+  const [shown] = toModelMessages([asked(prompt), summary]);
+  expect(JSON.stringify(shown?.parts).includes('Go on.')).toBe(repeated);
+});
+
 test('a long conversation costs each message once', async () => {
   const costOf = async (count: number, times: number) => {
     const stored = Array.from({ length: count }, (_, index) =>

@@ -30,10 +30,11 @@ export function toModelMessages(
   const at = shown.findLastIndex(({ summary }) => summary);
   const summary = shown[at];
   if (!summary) return spoken(shown, unread);
-  // Summed up in the middle of a run, it was asked for something before, which is still to be done.
+  // Summed up in the middle of a run, it was asked for something before, which is still to be done. Copies and what was
+  // imported belong to no run: whatever they asked for was asked elsewhere.
   const prompt = shown
     .slice(0, at)
-    .findLast(({ role, run_id }) => role === 'user' && run_id === summary.run_id);
+    .findLast(({ role, run_id }) => role === 'user' && run_id !== null && run_id === summary.run_id);
   return [
     ...fromSummary(plainText(summary.parts), prompt?.parts ?? null),
     ...spoken(shown.slice(at + 1), unread),
