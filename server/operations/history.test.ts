@@ -445,6 +445,45 @@ describe('a message', () => {
     // What is left can be shown to a model.
     await say('three', [], origin.id);
   });
+
+  test.each([
+    ['user', []],
+    ['assistant', ['user', 'assistant']],
+    ['tool', ['user', 'assistant']],
+  ])(
+    'of the %s is deleted with the calls and results of a client that carries them out',
+    async (role, left) => {
+      const { id } = await say('start');
+      await ask('DELETE', `/${id}/messages/${await promptOf(id, 'start')}`);
+      await upstream.script([
+        { when: { step: 0 }, reply: { text: 'I look.', tool_calls: [{ name: 'weather', arguments: {} }] } },
+        { reply: { text: 'Sunny.' } },
+      ]);
+      const question = { role: 'user', content: 'How is the weather?' };
+      const send = async (...messages: Json[]) => {
+        const { status, body } = await app.request('POST', '/v1/messages', {
+          token: ada.token,
+          headers: { 'x-service-session-id': id },
+          body: {
+            ...{ model: 'scripted:scripted-1', max_tokens: 100, messages },
+            tools: [{ name: 'weather', description: 'Looks.', input_schema: { type: 'object' } }],
+          },
+        });
+        expect(status).toBe(200);
+        return body.content;
+      };
+      const content = await send(question);
+      const call = content.find(({ type }: Json) => type === 'tool_use');
+      const given = { type: 'tool_result', tool_use_id: call.id, content: '21 degrees' };
+      await send(question, { role: 'assistant', content }, { role: 'user', content: [given] });
+      const messages = await messagesOf(id);
+      expect(messages.map((message) => message.role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
+      await ask('DELETE', `/${id}/messages/${messages.find((message) => message.role === role)?.id}`);
+      expect(await rolesOf(id)).toEqual(left);
+      const { body: exported } = await ask('GET', `/${id}/export`);
+      expect(await ask('POST', '/import', exported)).toMatchObject({ status: 201 });
+    },
+  );
 });
 
 describe('a search', () => {

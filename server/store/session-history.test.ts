@@ -175,6 +175,48 @@ describeStores('A fork', (store) => {
     await endRun(store(), run);
   });
 
+  it('leaves out an unfinished answer and the prompts that wait behind it, unless they are named', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach, { prompt: 'one' });
+    const { sessionId } = run;
+    const messages = [{ ...message('assistant', ''), parts: [call] }];
+    await store().transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
+    const waiting = await beginRun(store(), reach, { sessionId, prompt: 'two' });
+    const textsOf = async (id: string) =>
+      (await listed(store(), reach, id)).map(({ role, parts }) =>
+        parts[0]?.type === 'text' ? parts[0].text : role,
+      );
+    const whole = await store().history.fork(reach, sessionId, {});
+    expect(await textsOf(whole.session.id)).toEqual(['one']);
+    const second = await promptOf(store(), reach, sessionId, 1);
+    const named = await store().history.fork(reach, sessionId, { at_message_id: second });
+    expect(await textsOf(named.session.id)).toEqual(['one', 'two']);
+    expect(named.session.message_count).toBe(2);
+    await endRun(store(), run);
+    await endRun(store(), waiting);
+    // What a client has to carry out is its own to go on with, and nothing is at work.
+    const later = await store().history.fork(reach, sessionId, {});
+    expect(await textsOf(later.session.id)).toEqual(['one', 'assistant', 'two']);
+  });
+
+  it('names the newest summary of those that it has', async () => {
+    const reach = await newAccount(store());
+    const sumUp = async (text: string) => {
+      const run = await beginRun(store(), reach, { sessionId, prompt: `before ${text}` });
+      const messages = [{ ...message('assistant', text), summary: true }];
+      await store().transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
+      await endRun(store(), run);
+    };
+    const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
+    await sumUp('S1');
+    await sumUp('S2');
+    const between = await promptOf(store(), reach, sessionId, 2);
+    const { session } = await store().history.fork(reach, sessionId, { at_message_id: between });
+    const copy = (await listed(store(), reach, session.id)).findLast(({ summary }) => summary);
+    expect(copy?.parts).toMatchObject([{ text: 'S1' }]);
+    expect(session.summary_message_id).toBe(copy?.id);
+  });
+
   it('names its own summary, and what was summed up comes along', async () => {
     const reach = await newAccount(store());
     const sessionId = await endedRun(store(), reach, 'one', [null, 'a1']);
@@ -201,5 +243,95 @@ describeStores('A fork', (store) => {
     );
     await store().history.revert(reach, plan, false, done);
     expect((await store().sessions.find(reach, sessionId))?.session.summary_message_id).toBeNull();
+  });
+});
+
+describeStores('Deleting a message', (store) => {
+  /** A prompt, an answer with two calls, one of which its client carries out, and the answer to that in a run of its own. */
+  async function sessionOfClient(reach: Reach): Promise<string> {
+    const own: MessagePart = { ...call, id: 'call_2', name: 'get_weather' };
+    const run = await beginRun(store(), reach, { prompt: 'one' });
+    const commit = (of: typeof run, ...messages: ReturnType<typeof message>[]) =>
+      store().transcript.commitStep({ ...of, messages, usage: noUsage, steps: 1, events: [] });
+    await commit(run, said('assistant', call, own), said('tool', result));
+    await endRun(store(), run);
+    const { sessionId } = run;
+    const given: MessagePart = { ...result, tool_use_id: 'call_2', name: 'get_weather' };
+    const next = await beginRun(store(), reach, { sessionId, role: 'tool', parts: [given] });
+    await commit(next, message('assistant', 'Sunny.'));
+    await endRun(store(), next);
+    await endedRun(store(), reach, 'two', [null, 'a1'], sessionId);
+    return sessionId;
+  }
+
+  const said = (role: 'assistant' | 'tool', ...parts: MessagePart[]) => ({
+    ...message(role, ''),
+    parts: parts as ReturnType<typeof message>['parts'], // any part will do
+  });
+
+  const two = ['user', 'assistant', 'tool'];
+
+  it.each([
+    ['a prompt takes along all that answered it', 0, two],
+    ['an answer takes along what was given to its calls', 1, ['user', 'assistant', ...two]],
+    ['a result takes along the answer that asked for it', 2, ['user', 'assistant', ...two]],
+    ['so does that of a client', 3, ['user', 'assistant', ...two]],
+    ['the last answer takes along nothing', 4, ['user', 'assistant', 'tool', 'tool', ...two]],
+  ])('%s, whichever runs they stand in', async (_, index, left) => {
+    const reach = await newAccount(store());
+    const sessionId = await sessionOfClient(reach);
+    const id = (await listed(store(), reach, sessionId))[index]?.id ?? '';
+    await store().history.deleteMessage(reach, sessionId, id);
+    expect((await listed(store(), reach, sessionId)).map(({ role }) => role)).toEqual(left);
+    const { session } = (await store().sessions.find(reach, sessionId)) ?? {};
+    expect(session?.message_count).toBe(left.length);
+  });
+
+  it('of those that were gone back on counts nothing', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await sessionOfClient(reach);
+    const first = await promptOf(store(), reach, sessionId, 0);
+    await store().history.revert(
+      reach,
+      await store().history.planRevert(reach, sessionId, first),
+      false,
+      done,
+    );
+    await store().history.deleteMessage(reach, sessionId, first);
+    expect(await listed(store(), reach, sessionId, true)).toHaveLength(two.length);
+    expect((await store().sessions.find(reach, sessionId))?.session.message_count).toBe(0);
+  });
+
+  it('leaves the summary behind a prompt, and takes one in the midst of its answers', async () => {
+    const reach = await newAccount(store());
+    const workspaceId = (await store().workspaces.defaultOf(reach))?.id ?? '';
+    const created_at = '2026-11-21T08:00:00.000Z';
+    const facts = { title: 'Old', agent_slug: 'coder', model: null, system_prompt: null };
+    const messages = [
+      message('user', 'one'),
+      { ...message('assistant', 'S1'), summary: true },
+      message('assistant', 'An answer.'),
+      { ...message('assistant', 'S2'), summary: true },
+      message('user', 'two'),
+    ].map(({ id, ...given }) => ({ ...given, created_at }));
+    const session = { ...facts, tags: [], metadata: {}, created_at };
+    const document = { format_version: 1 as const, exported_at: created_at, session, messages };
+    const { id } = (await store().sessionImports.add(reach, workspaceId, document)).session;
+    await store().history.deleteMessage(reach, id, await promptOf(store(), reach, id, 0));
+    const left = (await listed(store(), reach, id)).flatMap(({ parts }) => parts);
+    expect(left).toMatchObject([{ text: 'S2' }, { text: 'two' }]);
+    expect((await store().sessions.find(reach, id))?.session.summary_message_id).not.toBeNull();
+  });
+
+  it('leaves no part of a step in a fork', async () => {
+    const reach = await newAccount(store());
+    const sessionId = await sessionOfClient(reach);
+    const rows = await listed(store(), reach, sessionId);
+    for (const index of [1, 2, 3]) {
+      const options = { at_message_id: rows[index]?.id ?? '' };
+      const { session } = await store().history.fork(reach, sessionId, options);
+      const roles = (await listed(store(), reach, session.id)).map(({ role }) => role);
+      expect(roles).toEqual(['user', 'assistant', 'tool', 'tool']);
+    }
   });
 });

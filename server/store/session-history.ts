@@ -1,34 +1,29 @@
 /** Going back in a session, branching off from it, and changing single messages of it. */
 import type { Knex } from 'knex';
-import type { MessageUpdate, Usage } from '../contract/api.ts';
-import { givenAnew } from '../given-anew.ts';
+import type { MessageUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { boundTo } from './bound-messages.ts';
+import { countedIn } from './counted-context.ts';
 import { requireTag } from './etag.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
-import { insertRows } from './insert-rows.ts';
-import { bringsFiles, refuseKept } from './kept-quota.ts';
-import { copyFiles } from './message-files.ts';
 import {
   findMessage,
   insertMessages,
   type MessageRow,
   type TaggedMessage,
-  toMessage,
   toTaggedMessage,
 } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { forgetMessages, indexMessages, indexTitle } from './search-index.ts';
+import { forgetMessages } from './search-index.ts';
+import { forkSession } from './session-forks.ts';
 import {
   lockSession,
-  replaceTags,
   requireSession,
   type SessionRow,
   saveSession,
   type TaggedSession,
-  tellNewSession,
-  toTaggedSession,
 } from './session-rows.ts';
 import { requireIdle } from './sessions.ts';
 
@@ -140,21 +135,13 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         const row = await findMessage(sql, sessionId, messageId);
         requireTag(ifMatch, toTaggedMessage(row).etag);
         await requireIdle(sql, sessionId);
-        const rows = await sql<MessageRow>('messages')
-          .where({ session_id: sessionId, run_number: row.run_number, reverted: row.reverted })
-          .orderBy('position');
-        const gone = boundTo(row, rows);
-        await forgetMessages(
-          sql,
-          gone.map(({ id }) => id),
-        );
-        await sql('messages')
-          .whereIn(
-            'id',
-            gone.map(({ id }) => id),
-          )
-          .delete();
-        await shorten(sql, session, row.reverted ? 0 : gone.length, now());
+        const ids = await idsBoundTo(sql, row);
+        await forgetMessages(sql, ids);
+        for (let start = 0; start < ids.length; start += atOnce)
+          await sql('messages')
+            .whereIn('id', ids.slice(start, start + atOnce))
+            .delete();
+        await shorten(sql, session, row.reverted ? 0 : ids.length, now());
       }),
   };
 }
@@ -224,20 +211,6 @@ async function shorten(
 /** Behind so many that broke off uncounted, nobody looks for one that was counted. */
 const newestAnswers = 20;
 
-/** What the next call reads, as its provider has counted it with the newest answer; the newest come first. */
-function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary' | 'stop_reason'>[]): number {
-  for (const { usage, summary, stop_reason } of answers) {
-    // What was used by an answer that broke off is estimated.
-    if (stop_reason === 'interrupted' || stop_reason === 'error') continue;
-    const counted: Usage | null = JSON.parse(usage ?? 'null');
-    const { input_tokens, output_tokens } = counted ?? { input_tokens: 0, output_tokens: 0 };
-    // Of a summary only what was written is read from now on.
-    const tokens = summary ? output_tokens : input_tokens + output_tokens;
-    if (tokens > 0) return tokens;
-  }
-  return 0;
-}
-
 /** The old text leaves the history with all that answered it; the new one stands in its place. */
 async function editText(
   sql: Knex.Transaction,
@@ -265,101 +238,16 @@ async function editText(
   return findMessage(sql, session.id, message.id);
 }
 
-/** A prompt with its answers; an answer with the results of its calls, and those with it. */
-function boundTo(row: MessageRow, ofRun: readonly MessageRow[]): MessageRow[] {
-  const place = ofRun.findIndex(({ id }) => id === row.id);
-  if (row.role === 'user') {
-    const next = ofRun.findIndex(({ role }, index) => index > place && role === 'user');
-    return ofRun.slice(place, next === -1 ? undefined : next);
-  }
-  const before = ofRun[place - 1];
-  const after = ofRun[place + 1];
-  if (row.role === 'tool') return before?.role === 'assistant' ? [before, row] : [row];
-  return after?.role === 'tool' ? [row, after] : [row];
-}
+/** Databases bound how many values one statement may carry. */
+const atOnce = 500;
 
-async function forkSession(
-  sql: Knex.Transaction,
-  origin: SessionRow,
-  reach: Reach,
-  { at_message_id, title }: { readonly at_message_id?: string; readonly title?: string },
-  now: number,
-): Promise<TaggedSession> {
-  const rows = await sql<MessageRow>('messages')
-    .where({ session_id: origin.id, reverted: false })
-    .orderBy(['run_number', 'position']);
-  const copied = wholeSteps(rows, await endOf(sql, origin.id, rows, at_message_id));
-  const id = newId('session');
-  const ids = new Map(copied.map((row) => [row.id, newId('message')]));
-  const row: SessionRow = {
-    ...origin,
-    id,
-    user_id: reach.userId,
-    parent_id: origin.id,
-    // Also what an agent did for another goes on as the session of the person who forks it.
-    ...{ parent_run_id: null, parent_call: null, root_run_id: null, agent_depth: 0, tool_limits: '[]' },
-    title: title ?? origin.title,
-    status: 'idle',
-    ...{ archived: false, pinned: false, revision: 1, created_at: now, updated_at: now },
-    ...{ input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, cost_nanodollars: 0, unpriced: false },
-    context_used: countedIn(copied.filter(({ role }) => role === 'assistant').toReversed()),
-    summary_message_id: ids.get(origin.summary_message_id ?? '') ?? null,
-    message_count: copied.length,
-  };
-  // Kept for the origin alone, as are the changes of files.
-  await sql('sessions').insert({ ...row, kept_bytes: 0 });
-  await replaceTags(sql, row);
-  await indexTitle(sql, row);
-  tellNewSession(sql, row, now);
-  // Copies belong to no run, by which models would know what they are not to be shown.
-  const anew = givenAnew(copied);
-  const copies = copied.map((message) => ({
-    ...message,
-    excluded: message.excluded || anew.has(message),
-    ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
-  }));
-  await insertRows(sql, 'messages', copies);
-  const { organization_id } = row;
-  const parts = copies.flatMap((copy) => toMessage(copy).parts);
-  await copyFiles(sql, origin.id, { organization_id, session_id: id }, parts);
-  const { workspace_id } = row;
-  const spender = {
-    organizationId: organization_id,
-    workspaceId: workspace_id,
-    userId: reach.userId,
-    apiKeyId: null,
-  };
-  if (bringsFiles([{ parts }])) await refuseKept(sql, spender, { sessionId: id, before: 0 }, now);
-  await indexMessages(
-    sql,
-    copies.map((copy) => ({ ...copy, workspace_id, parts: toMessage(copy).parts })),
-  );
-  return toTaggedSession(row);
-}
-
-async function endOf(
-  sql: Knex,
-  sessionId: string,
-  rows: readonly MessageRow[],
-  messageId: string | undefined,
-): Promise<number> {
-  if (messageId === undefined) return rows.length;
-  await findMessage(sql, sessionId, messageId);
-  const place = rows.findIndex(({ id }) => id === messageId);
-  if (place >= 0) return place + 1;
-  throw new Problem('invalid_request', 'The message is reverted.', {
-    errors: [
-      { in: 'body', pointer: '/at_message_id', message: 'A message of the history.', code: 'message' },
-    ],
-  });
-}
-
-/** Calls with their results: those of the last answer come along, and an answer whose tools are still at work does not. */
-function wholeSteps(rows: readonly MessageRow[], end: number): readonly MessageRow[] {
-  const last = rows[end - 1];
-  if (last?.role !== 'assistant' || !toMessage(last).parts.some(({ type }) => type === 'tool_use'))
-    return rows.slice(0, end);
-  return rows[end]?.role === 'tool' ? rows.slice(0, end + 1) : rows.slice(0, end - 1);
+async function idsBoundTo(sql: Knex, { id, session_id, reverted }: MessageRow): Promise<string[]> {
+  const history = await sql<MessageRow>('messages')
+    .where({ session_id, reverted })
+    .orderBy(['run_number', 'position'])
+    .select('id', 'role', 'summary');
+  const row = history.find((one) => one.id === id);
+  return row ? boundTo(row, history).map((one) => one.id) : [];
 }
 
 function meanwhile(): Problem {

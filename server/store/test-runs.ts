@@ -26,6 +26,7 @@ export async function beginRun(
     readonly queueLimit?: number;
     readonly prompt?: string;
     readonly parts?: Message['parts'];
+    readonly role?: Message['role'];
     readonly trigger?: 'api' | 'messages' | 'agent';
     readonly apiKeyId?: string;
     readonly occurrence?: Occurrence;
@@ -44,7 +45,10 @@ export async function beginRun(
     permissionMode: 'ask',
     onUnanswered: 'wait',
     messages: [
-      { ...message('user', options.prompt ?? 'Say hello.'), ...(options.parts && { parts: options.parts }) },
+      {
+        ...message(options.role ?? 'user', options.prompt ?? 'Say hello.'),
+        ...(options.parts && { parts: options.parts }),
+      },
     ],
     owner: options.owner ?? 'this process',
     queueLimit: options.queueLimit ?? 100,
