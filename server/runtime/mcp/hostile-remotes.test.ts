@@ -158,6 +158,84 @@ test('lists without an end, answers without an end, and answers that drip end wi
   expect(endless.asked.length).toBeGreaterThan(5);
 }, 30_000);
 
+const schemaOf = (length: number) => ({ type: 'object', description: 'x'.repeat(length) });
+test.each([
+  // 500 of them, 20 to a page.
+  ['small', 20, 10, 500, 25],
+  // Each of them is bearable; together they are more than most models take.
+  ['large', 20, 90_000, 22, 2],
+  // None of them is of any use.
+  ['too large', 40, 200_000, 0, 3],
+])(
+  'of tools without an end that are %s, no more is read than is kept',
+  async (_, each, length, kept, pages) => {
+    let [listed, given] = [0, 0];
+    const { url } = await serve(
+      wellBut({
+        'tools/list': (_, response, { id }) => {
+          listed += 1;
+          const tools = Array.from({ length: each }, () => ({
+            ...{ name: `t${given++}`, description: 'Does it.', inputSchema: schemaOf(length) },
+            outputSchema: schemaOf(10),
+          }));
+          json(response, id, { tools, nextCursor: `c${listed}` });
+        },
+        initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+      }),
+    );
+    const { tools, state } = await states(`${url}/mcp`, 'http');
+    expect(state).toMatchObject({ state: 'ready' });
+    expect([tools.length, listed]).toEqual([kept, pages]);
+  },
+  30_000,
+);
+
+test('of prompts and of resources without an end, no more is read than is kept', async () => {
+  let given = 0;
+  const fill = () => ({ name: `n${given++}`, description: 'x'.repeat(9000) });
+  const page = (make: () => object) => Array.from({ length: 100 }, make);
+  const { url, asked } = await serve(
+    wellBut({
+      'prompts/list': (_, response, { id }) =>
+        json(response, id, { prompts: page(fill), nextCursor: `c${given}` }),
+      'resources/list': (_, response, { id }) =>
+        json(response, id, {
+          resources: page(() => ({ ...fill(), uri: `x:${given}` })),
+          nextCursor: `c${given}`,
+        }),
+      'resources/templates/list': (_, response, { id }) =>
+        json(response, id, { resourceTemplates: [{ name: 't', uriTemplate: 'x:{y}' }] }),
+      initialize: (_, response, { id }) =>
+        json(response, id, { ...welcome, capabilities: { prompts: {}, resources: {} } }),
+    }),
+  );
+  const workspacePath = testWorkspace();
+  const mcp = remote(`${url}/mcp`, 'http');
+  expect(await mcp.prompts({ workspacePath })).toHaveLength(221);
+  const { content } = await call(
+    await mcp.tools({ workspacePath }),
+    'list_mcp_resources',
+    { server: 'remote' },
+    testContext(workspacePath).context,
+  );
+  // A thousand, and the template.
+  expect(content).toMatch(/… and 801 more$/);
+  const times = (method: string) => asked.filter((one) => one.endsWith(` ${method}`)).length;
+  expect([times('prompts/list'), times('resources/list')]).toEqual([3, 10]);
+}, 30_000);
+
+test('a last page that is given again and again is the last', async () => {
+  const { url } = await serve(
+    wellBut({
+      'tools/list': (_, response, { id }) =>
+        json(response, id, { tools: [{ name: 'pay', inputSchema: { type: 'object' } }], nextCursor: 'same' }),
+      initialize: (_, response, { id }) => json(response, id, { ...welcome, capabilities: { tools: {} } }),
+    }),
+  );
+  const { tools } = await states(`${url}/mcp`, 'http');
+  expect(tools).toHaveLength(1);
+});
+
 test('a refusal that repeats what it was sent is not passed on', async () => {
   const { url } = await serve((request, response) => {
     response.writeHead(500, { 'content-type': 'text/plain' });

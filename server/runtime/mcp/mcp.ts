@@ -1,10 +1,11 @@
 /** MCP servers as an extension: those that the settings name and those that somebody keeps, started where and when they are used. */
-import type { GetPromptResult, Prompt } from '@modelcontextprotocol/client';
+import type { GetPromptResult } from '@modelcontextprotocol/client';
 import type { McpServer } from '../../contract/config.ts';
 import type { Extension, ExtensionParts, ExtensionPlace, ExtensionState } from '../extension.ts';
 import { identityOf } from './entry.ts';
 import { McpFailure } from './failure.ts';
 import { HeldServers } from './held-servers.ts';
+import type { ListedPrompt } from './listing.ts';
 import { OwnConnections } from './own-connections.ts';
 import type { OwnMcpServer } from './own-servers.ts';
 import { resourceTools } from './resource-tools.ts';
@@ -12,7 +13,7 @@ import { ConnectedServer, type ServerTimes, serverTimes } from './server.ts';
 import { type NamedServer, toolsOf } from './server-tools.ts';
 
 /** A prompt that a server offers, for people to choose. */
-export interface ServerPrompt extends Prompt {
+export interface ServerPrompt extends ListedPrompt {
   readonly server: string;
 }
 

@@ -1,6 +1,7 @@
 /** What a connected server has to read, and the templates of what it can make. */
 import type { McpResource } from '../../contract/api.ts';
 import { oneLine } from './failure.ts';
+import { gather } from './pages.ts';
 import type { ConnectedServer } from './server.ts';
 
 /** More of either kind is shown to nobody. */
@@ -18,21 +19,30 @@ export async function listResources(
   server: ConnectedServer,
   signal: AbortSignal,
 ): Promise<readonly McpResource[]> {
-  const [{ resources }, { resourceTemplates }] = await server.request(
+  const [resources, templates] = await server.request(
     (client, options) =>
       Promise.all([
-        client.listResources(undefined, { ...options, cacheMode: 'refresh' }),
-        // Not every server with resources knows templates.
-        client
-          .listResourceTemplates(undefined, { ...options, cacheMode: 'refresh' })
-          .catch(() => ({ resourceTemplates: [] })),
+        gather(
+          async (params) => {
+            const page = await client.request({ method: 'resources/list', params }, options);
+            return { items: page.resources, nextCursor: page.nextCursor };
+          },
+          (one) => shown(one.uri, false, one),
+          most,
+        ),
+        gather(
+          async (params) => {
+            const page = await client.request({ method: 'resources/templates/list', params }, options);
+            return { items: page.resourceTemplates, nextCursor: page.nextCursor };
+          },
+          (one) => shown(one.uriTemplate, true, one),
+          most,
+          // Not every server with resources knows templates.
+        ).catch(() => []),
       ]),
     signal,
   );
-  return [
-    ...resources.slice(0, most).map((one) => shown(one.uri, false, one)),
-    ...resourceTemplates.slice(0, most).map((one) => shown(one.uriTemplate, true, one)),
-  ];
+  return [...resources, ...templates];
 }
 
 function shown(uri: string, is_template: boolean, one: Listed): McpResource {

@@ -1,5 +1,5 @@
 /** The tools of MCP servers as tools of the agent: what a model is told of them, and how they are called. */
-import type { CallToolResult, Tool as ListedTool } from '@modelcontextprotocol/client';
+import type { CallToolResult } from '@modelcontextprotocol/client';
 import { interrupted } from '../tools/define-tool.ts';
 import {
   type PreparedCall,
@@ -11,6 +11,7 @@ import {
 import { textOfResult } from './content.ts';
 import { offers } from './entry.ts';
 import { McpFailure, OutcomeUnknown, oneLine } from './failure.ts';
+import type { ListedTool } from './listing.ts';
 import type { ConnectedServer } from './server.ts';
 import { nameTools } from './tool-names.ts';
 

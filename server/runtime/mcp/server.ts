@@ -224,8 +224,7 @@ export class ConnectedServer {
   }
 
   /**
-   * What it says of the answers of a tool is left out: the library would throw an answer away that is not as it says, and
-   * what was done with it.
+   * What it says of the answers of a tool is left out: the library would throw an answer away that is not as it says.
    */
   #definitionOf(name: string): Tool {
     const listed = this.#listing?.tools.find((tool) => tool.name === name);
