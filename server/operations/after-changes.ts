@@ -1,12 +1,13 @@
 /** What is left to do once a change of rights is stored: runs that were stopped notice, and files go. */
 import type { Services } from '../handler.ts';
 
-/** Those at work here notice at once; other nodes when they renew their leases. */
+/** Those at work here notice at once, and what they have left in the background; other nodes after some seconds. */
 export function wakeRuns(
   { stoppedRuns }: { readonly stoppedRuns: readonly string[] },
   { runtime }: Services,
 ): void {
   for (const runId of stoppedRuns) runtime.wake(runId);
+  runtime.reviewLeftCommands();
 }
 
 /** What lies outside of the database, and belongs to nobody any more. */

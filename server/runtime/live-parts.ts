@@ -60,7 +60,7 @@ export interface LiveParts {
   /** As they were when last looked at. */
   readonly now: Parts;
   /** The commands in the background, whatever the settings are. */
-  readonly jobs: Pick<Jobs, 'list' | 'endSession'>;
+  readonly jobs: Pick<Jobs, 'list' | 'endSession' | 'runs' | 'endThoseOf'>;
   readonly mcp: Mcp;
   /** The workspace folder, with what whoever asks has of their own there. */
   placeOf(asker: Asker, workspacePath: string): Promise<ExtensionPlace>;

@@ -31,6 +31,7 @@ import { literalProviders } from './providers/literal-providers.ts';
 import type { Asker } from './providers/own-providers.ts';
 import type { Query } from './query.ts';
 import type { LeaseTimes } from './runs/lease-keeper.ts';
+import { watchLeftCommands } from './runs/left-commands.ts';
 import { currentFolder, placesOf, scopeOpener } from './runs/run-scope-opener.ts';
 import {
   type RunCounts,
@@ -122,6 +123,8 @@ export interface Runtime extends AskedModels {
   ): Promise<Inspection>;
   /** Ends what sessions that are gone have left at work in the background of this process. */
   forgetSessions(sessionIds: readonly string[]): Promise<void>;
+  /** Ends what people have left at work in the background who may not act any more. Returns at once. */
+  reviewLeftCommands(): void;
   /** Tells that the store has news for the run: an answer, an interrupt. */
   wake(runId: string): void;
   /**
@@ -242,13 +245,15 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     log,
     tracing,
   });
+  const lease = options.lease ?? defaultLease;
+  const leftCommands = watchLeftCommands({ jobs: parts.jobs, transcript, everyMs: lease.renewMs, log });
   const runs: RunsAtWork = workOnRuns({
     transcript,
     hub,
     log,
     titles,
     openScope,
-    lease: options.lease ?? defaultLease,
+    lease,
     limits: options.limits ?? defaultLimits,
     handsOver: options.handsOver ?? false,
     workspacePlace: options.workspacePlace ?? options.workspacePath ?? currentFolder,
@@ -354,12 +359,14 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     todos: async (sessionId, runId) => todosOf(await transcript.readMessages(sessionId, runId)),
     inspect: (asked, signal) =>
       inspectSession(asked, { parts, openScope, settingsOf, placeOf, transcript }, signal),
+    reviewLeftCommands: () => leftCommands.review(),
     forgetSessions: async (sessionIds) => {
       await Promise.all(sessionIds.map((sessionId) => parts.jobs.endSession(sessionId)));
     },
     wake,
     async close() {
       await runs.close();
+      await leftCommands.stop();
       await titles.close();
       await parts.close();
     },

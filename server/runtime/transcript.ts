@@ -403,6 +403,8 @@ export interface Transcript {
   ): Promise<readonly { readonly runId: string; readonly interrupt: InterruptReason | null }[]>;
   /** Whether somebody has asked for the run to stop; `lease_lost` where it is gone with its session. */
   readInterrupt(runId: string): Promise<InterruptReason | null>;
+  /** Those of the runs, ended or not, that are still there and whose people may run agents where they are. */
+  readInForce(runIds: readonly string[]): Promise<readonly string[]>;
   /** The leases of all runs that have not ended. */
   readLeases(): Promise<readonly SeenLease[]>;
   /** Takes a run over whose lease is still as it was seen, so that one process only gets it; null where it is not. */

@@ -35,6 +35,21 @@ export async function stopRunsWithoutRole(
   );
 }
 
+/** Those of the runs, ended or not, that are still there and whose starters may run agents where they are. */
+export async function runsInForce(sql: Knex, ids: readonly string[]): Promise<string[]> {
+  const there: (OpenRun & { organization_id: string })[] = await sql('runs')
+    .join('users', 'users.id', 'runs.user_id')
+    .whereIn('runs.id', [...ids])
+    .where('users.status', 'active')
+    .select('runs.id', 'runs.user_id', 'runs.workspace_id', 'runs.organization_id');
+  const inForce: string[] = [];
+  for (const [organizationId, runs] of Map.groupBy(there, ({ organization_id }) => organization_id)) {
+    const mayRun = await runnersIn(sql, organizationId, runs);
+    inForce.push(...runs.filter(mayRun).map(({ id }) => id));
+  }
+  return inForce;
+}
+
 type OpenRun = Pick<RunRow, 'id' | 'user_id' | 'workspace_id'>;
 
 interface GivenRole {
@@ -45,7 +60,7 @@ interface GivenRole {
 
 /** As `Reach` has it: a role in the organization counts in its default workspace, and everywhere from admin on. */
 async function runnersIn(
-  sql: Knex.Transaction,
+  sql: Knex,
   organization_id: string,
   open: readonly OpenRun[],
 ): Promise<(run: OpenRun) => boolean> {
@@ -68,7 +83,7 @@ async function runnersIn(
 }
 
 async function givenRoles(
-  sql: Knex.Transaction,
+  sql: Knex,
   organization_id: string,
   people: readonly string[],
 ): Promise<GivenRole[]> {

@@ -54,6 +54,7 @@ import { type NumberedEvent, readEvents } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession } from './session-rows.ts';
+import { runsInForce } from './stop-runs.ts';
 
 interface RunPlace {
   readonly sessionId: string;
@@ -145,6 +146,8 @@ export interface Transcript {
   readEvents(runId: string, after: number, limit: number): Promise<readonly NumberedEvent[]>;
   renewLeases(owner: string, runIds: readonly string[]): Promise<readonly RenewedLease[]>;
   readInterrupt(runId: string): Promise<InterruptReason | null>;
+  /** Those of the runs, ended or not, that are still there and whose people may run agents where they are. */
+  readInForce(runIds: readonly string[]): Promise<readonly string[]>;
   readLeases(): Promise<readonly SeenLease[]>;
   takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
   /** From now on nothing is written to the run here, as if another process had it. */
@@ -296,6 +299,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
         // One that was deleted with its workspace is nobody's any more.
         return row ? row.interrupt_requested : 'lease_lost';
       }),
+    readInForce: (runIds) => database.read('installation', (sql) => runsInForce(sql, runIds)),
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),
     letGo: (runId) => held.release(runId),

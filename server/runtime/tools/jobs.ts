@@ -44,6 +44,8 @@ export interface Job {
 /** A command that is to be started. */
 export interface NewJob {
   readonly sessionId: string;
+  /** The run that asks for it. */
+  readonly runId: string;
   /** The workspace folder. */
   readonly place: string;
   readonly command: string;
@@ -70,6 +72,10 @@ export interface Jobs {
   forget(sessionId: string, jobId: string): void;
   /** Ends those of a session, which is gone. */
   endSession(sessionId: string): Promise<void>;
+  /** The runs that have started those at work. */
+  runs(): readonly string[];
+  /** Ends those that these runs have started. */
+  endThoseOf(runIds: ReadonlySet<string>): Promise<void>;
   /** How many are at work. */
   running(): number;
   close(): Promise<void>;
@@ -78,6 +84,7 @@ export interface Jobs {
 /** One that has been started, with what only the jobs themselves need to know of it. */
 interface StartedJob extends Job {
   readonly place: string;
+  readonly runId: string;
   /** Whether somebody waits for its end. */
   isAwaited(): boolean;
   /** When it ended, by the clock of the process; null while it is at work. */
@@ -128,6 +135,17 @@ export function createJobs(limits: JobLimits = usualLimits): Jobs {
       sessions.delete(sessionId);
       await Promise.all(jobs.map((job) => job.kill()));
     },
+    runs: () => [
+      ...new Set(
+        all()
+          .filter(isRunning)
+          .map(({ runId }) => runId),
+      ),
+    ],
+    async endThoseOf(runIds) {
+      const theirs = all().filter((job) => isRunning(job) && runIds.has(job.runId));
+      await Promise.all(theirs.map((job) => job.kill()));
+    },
     running: () => all().filter(isRunning).length,
     async close() {
       await Promise.all(all().map((job) => job.kill()));
@@ -146,7 +164,7 @@ function mostDispensable(running: readonly StartedJob[]): StartedJob | null {
   return most?.[0] ?? null;
 }
 
-function startJob(id: string, { place, command, launch, signal }: NewJob): StartedJob {
+function startJob(id: string, { place, runId, command, launch, signal }: NewJob): StartedJob {
   const stop = new AbortController();
   const unread = new UnreadOutput(MAX_UNREAD_LENGTH);
   const startedAt = performance.now();
@@ -181,6 +199,7 @@ function startJob(id: string, { place, command, launch, signal }: NewJob): Start
   return {
     id,
     place,
+    runId,
     command,
     end: () => end,
     ageMs: () => (endedAt ?? performance.now()) - startedAt,
