@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { beginRun, chunk, endRun, message, noUsage, permissionRequest, takeRun } from './test-runs.ts';
-import { describeStores, newAccount } from './test-stores.ts';
+import { describeStore, describeStores, newAccount } from './test-stores.ts';
 
 describeStores('The lease of a run', (store, engine) => {
   const begin = async () => beginRun(store(), await newAccount(store()), { owner: 'first' });
@@ -192,6 +192,40 @@ describeStores('The lease of a run', (store, engine) => {
     expect(events.length).toBe(taken?.lastEventId);
     expect(events.length + lost).toBe(seqs.length + 1);
     await endRun(other, run, events.length + 1);
+  });
+});
+
+// SQLite locks no rows: there one transaction holds up all others or none.
+describeStore('postgresql', 'A run whose row somebody else holds', (store, engine) => {
+  it('keeps no other run from the renewal of its lease, and stays with its owner', async () => {
+    const reach = await newAccount(store());
+    const [held, other] = [
+      await beginRun(store(), reach, { owner: 'first' }),
+      await beginRun(store(), reach, { owner: 'first' }),
+    ];
+    await store().runs.requestInterrupt(reach, held.runId, 'requested');
+    const ids = [held.runId, other.runId];
+    const holding = await engine.sql().transaction();
+    try {
+      await holding('runs').where({ id: held.runId }).forUpdate();
+      const kept = await store().transcript.renewLeases('first', ids);
+      expect(new Map(kept.map(({ runId, interrupt }) => [runId, interrupt]))).toEqual(
+        new Map([
+          [held.runId, 'requested'],
+          [other.runId, null],
+        ]),
+      );
+    } finally {
+      await holding.rollback();
+    }
+    const renewalsOf = async () => {
+      const leases = await store().transcript.readLeases();
+      return ids.map((id) => leases.find(({ runId }) => runId === id)?.renewals);
+    };
+    expect(await renewalsOf()).toEqual([0, 1]);
+    await store().transcript.renewLeases('first', ids);
+    expect(await renewalsOf()).toEqual([1, 2]);
+    for (const run of [held, other]) await endRun(store(), run);
   });
 });
 

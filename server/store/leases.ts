@@ -1,4 +1,5 @@
 /** Which process works on a run: the token that is compared in each transaction, so that a fenced process cannot write. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Knex } from 'knex';
 import type { InterruptReason, PermissionRule, QueryLimits, Run, Usage } from '../contract/api.ts';
 import { agentSessionOf, type NewAgentSession } from './agent-sessions.ts';
@@ -71,7 +72,10 @@ export interface Leases {
   lock(sql: Knex.Transaction, runId: string): Promise<RunRow>;
   /** Those of the runs, locked, that this process still holds. */
   lockHeld(sql: Knex.Transaction, runIds: readonly string[]): Promise<readonly RunRow[]>;
-  /** Keeps the leases that are still this owner's; the others are left out of the answer. */
+  /**
+   * Keeps the leases that are still this owner's; the others are left out of the answer. One whose row somebody else holds
+   * is kept as it is.
+   */
   renew(owner: string, runIds: readonly string[]): Promise<RenewedLease[]>;
   /** The leases of all runs that have not ended. */
   list(): Promise<SeenLease[]>;
@@ -114,14 +118,18 @@ export function leases(database: Database): Leases {
       throw leaseLost(runId);
     },
     lockHeld,
-    renew: (owner, runIds) =>
-      database.writeOfRun(async (sql) => {
-        const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
-          sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
-        await mine().increment('lease_renewals', 1);
-        const rows = await mine();
-        return rows.map((row) => ({ runId: row.id, interrupt: row.interrupt_requested }));
-      }),
+    renew: async (owner, runIds) => {
+      const renewed: RunRow[] = [];
+      for (let attempt = 1, left = runIds; ; attempt += 1) {
+        const mine = await database.writeOfRun((sql) => renewUnheld(sql, database, owner, left));
+        renewed.push(...mine.renewed);
+        // Who takes one of them over has to wait for its row as well.
+        if (mine.held.length === 0 || attempt === mostAttempts)
+          return [...renewed, ...mine.held].map(toRenewed);
+        left = mine.held.map(({ id }) => id);
+        await sleep(giveWayMs);
+      }
+    },
     list: () => database.read('installation', activeLeases),
     take: async (seen, owner) => {
       const taken = await database.write('installation', (sql) => takeOver(sql, seen, owner));
@@ -129,6 +137,34 @@ export function leases(database: Database): Leases {
       return taken;
     },
   };
+}
+
+/** A row that is held all this time belongs to more than a run that stores something just now. */
+const mostAttempts = 5;
+const giveWayMs = 50;
+
+/**
+ * Passes over the runs whose rows somebody holds: where a transaction does not end, as that of a node that has died in
+ * it, its run must not keep all others from being renewed. SQLite holds no rows.
+ */
+async function renewUnheld(
+  sql: Knex.Transaction,
+  { dialect }: Database,
+  owner: string,
+  runIds: readonly string[],
+): Promise<{ readonly renewed: readonly RunRow[]; readonly held: readonly RunRow[] }> {
+  const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
+    sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
+  const free: readonly string[] =
+    dialect === 'postgresql' ? await mine().forUpdate().skipLocked().pluck('id') : await mine().pluck('id');
+  const ids = new Set(free);
+  await sql<RunRow>('runs').whereIn('id', free).increment('lease_renewals', 1);
+  const rows = await mine();
+  return { renewed: rows.filter(({ id }) => ids.has(id)), held: rows.filter(({ id }) => !ids.has(id)) };
+}
+
+function toRenewed({ id, interrupt_requested }: RunRow): RenewedLease {
+  return { runId: id, interrupt: interrupt_requested };
 }
 
 async function activeLeases(sql: Knex): Promise<SeenLease[]> {
