@@ -1,6 +1,5 @@
 /** A file that is to be put back to what it held before. */
 import type { Stats } from 'node:fs';
-import { lstat } from 'node:fs/promises';
 import type { ResolvedPath } from '../tools/workspace-path.ts';
 
 /** A file, and what it is to hold again. */
@@ -24,17 +23,4 @@ export interface PendingFile {
   /** As it was checked; null where there is none. */
   readonly stats: Stats | null;
   readonly present: string | null;
-}
-
-/** What a path names, without following a link; null where there is nothing. */
-export async function statsOf(path: string): Promise<Stats | null> {
-  return lstat(path).catch((error: unknown) => {
-    if (isNoFile(error)) return null;
-    throw error;
-  });
-}
-
-export function isNoFile(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : '';
-  return code === 'ENOENT' || code === 'ENOTDIR';
 }

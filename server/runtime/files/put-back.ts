@@ -1,6 +1,7 @@
 /** Puts files back to what they held before: all of them, or none. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { isNoFile, statsOf } from '../tools/entry-stats.ts';
 import { ToolInputError } from '../tools/tool.ts';
 import {
   assertWritable,
@@ -9,7 +10,7 @@ import {
   type ResolvedPath,
   resolvePath,
 } from '../tools/workspace-path.ts';
-import { type FileToPutBack, isNoFile, type PendingFile, statsOf } from './pending-file.ts';
+import type { FileToPutBack, PendingFile } from './pending-file.ts';
 import { type StagedFiles, stage } from './staged-files.ts';
 
 /** Why a file cannot be put back. */

@@ -3,9 +3,10 @@ import { randomBytes } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { type FileHandle, link, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { isAsRead } from '../tools/entry-stats.ts';
 import { withFileLock, writeNew } from '../tools/file-content.ts';
 import { openForReading, openParent, type ResolvedPath } from '../tools/workspace-path.ts';
-import { type PendingFile, statsOf } from './pending-file.ts';
+import type { PendingFile } from './pending-file.ts';
 
 /** Contents that wait beside their files. */
 export interface StagedFiles {
@@ -81,17 +82,10 @@ async function stageOne(one: PendingFile): Promise<StagedFile> {
   return { ...one, content, backup };
 }
 
-/** Refuses when the file is not as it was checked: told by its entry, so that all are looked at in no time. */
+/** Refuses when the file is not as it was checked. */
 async function assertAsChecked({ path, stats }: PendingFile): Promise<void> {
-  const now = await statsOf(path.real);
-  const same =
-    now === null || stats === null
-      ? now === stats
-      : now.ino === stats.ino &&
-        now.size === stats.size &&
-        now.mtimeMs === stats.mtimeMs &&
-        now.ctimeMs === stats.ctimeMs;
-  if (!same) throw Object.assign(new Error(`${path.shown} has changed a moment ago.`), { name: 'FileMoved' });
+  if (await isAsRead(path.real, stats)) return;
+  throw Object.assign(new Error(`${path.shown} has changed a moment ago.`), { name: 'FileMoved' });
 }
 
 async function replace({ path, stats, content, backup }: StagedFile): Promise<void> {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { isAsRead } from './entry-stats.ts';
 import { contentHash } from './file-memory.ts';
 import { type ToolContext, ToolInputError } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
@@ -40,8 +41,11 @@ export function assertSeen(path: ResolvedPath, file: TextFile, context: ToolCont
   const known = context.files.recall(path.real);
   if (!known)
     throw new ToolInputError(`${path.shown} exists and has not been viewed in this session. View it first.`);
-  if (known.sha256 === file.sha256) return;
-  throw new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
+  if (known.sha256 !== file.sha256) throw changedError(path);
+}
+
+export function changedError(path: ResolvedPath): ToolInputError {
+  return new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
 }
 
 /** A file that was replaced: its size, and what there is to say about it. */
@@ -52,7 +56,7 @@ export interface Replaced {
 
 /**
  * Puts the text in the file's place by a rename, so that no reader ever sees half of it, and remembers the new
- * version. Mode and owner of an existing file are kept.
+ * version. Mode and owner of an existing file are kept. Refuses where somebody has written since `before` was read.
  */
 export async function replaceTextFile(
   path: ResolvedPath,
@@ -65,8 +69,9 @@ export async function replaceTextFile(
   const temporary = parent.entry(`.${randomBytes(8).toString('hex')}.tmp`);
   try {
     const mtimeMs = await writeNew(temporary, content, before, parent.handle);
-    await context.recordChange({ path: path.real, before: before?.text ?? null, after: text });
-    await rename(temporary, parent.entry(basename(path.real)));
+    const change = { path: path.real, before: before?.text ?? null, after: text };
+    const place = { path, at: parent.entry(basename(path.real)), read: before?.stats ?? null };
+    await takePlace(temporary, place, () => context.recordChange(change));
     context.files.remember(path.real, { sha256: contentHash(content), mtimeMs });
     return { bytes: content.length, note: await context.noteAfterChange(path.real) };
   } catch (error) {
@@ -75,6 +80,28 @@ export async function replaceTextFile(
   } finally {
     await parent.handle.close();
   }
+}
+
+/** Where a new file is to go, and what was there when it was read. */
+interface Place {
+  readonly path: ResolvedPath;
+  readonly at: string;
+  readonly read: Stats | null;
+}
+
+/**
+ * Puts a new file in its place. To make it safe on disk, and to record it, takes long enough for a person to save theirs:
+ * so it is looked at again before it is recorded, and in the last moment.
+ */
+export async function takePlace(
+  temporary: string,
+  { path, at, read }: Place,
+  record: () => Promise<void>,
+): Promise<void> {
+  if (!(await isAsRead(at, read))) throw changedError(path);
+  await record();
+  if (!(await isAsRead(at, read))) throw changedError(path);
+  await rename(temporary, at);
 }
 
 /** Runs one change of a file after the other, so that two calls in one step cannot overwrite each other. */

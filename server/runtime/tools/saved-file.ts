@@ -1,9 +1,9 @@
 /** Saves bytes that tools were given as a file: whole or not at all, and over nothing that the session has not seen. */
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
-import { type FileHandle, lstat, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { keepOwnership, MAX_EDITABLE_BYTES, withFileLock } from './file-content.ts';
+import { changedError, keepOwnership, MAX_EDITABLE_BYTES, takePlace, withFileLock } from './file-content.ts';
 import { type ToolContext, ToolInputError, type UnkeptContent } from './tool.ts';
 import { giveToOwnerOf, openForReading, openParent, type ResolvedPath } from './workspace-path.ts';
 
@@ -25,8 +25,9 @@ export async function saveFile(
         const before = await knownFile(path, context);
         context.signal.throwIfAborted();
         if (before) await keepOwnership(handle, before.stats);
-        await context.recordChange({ path: path.real, before: before?.content ?? null, after: content });
-        await rename(temporary, parent.entry(basename(path.real)));
+        const change = { path: path.real, before: before?.content ?? null, after: content };
+        const place = { path, at: parent.entry(basename(path.real)), read: before?.stats ?? null };
+        await takePlace(temporary, place, () => context.recordChange(change));
         context.files.remember(path.real, { sha256, mtimeMs });
         return { bytes: size, note: await context.noteAfterChange(path.real) };
       });
@@ -98,10 +99,12 @@ export async function knownFile(path: ResolvedPath, context: ToolContext): Promi
     );
   const handle = await openForReading(path);
   try {
+    // Before it is read: what is written from then on shows.
+    const read = await handle.stat();
     const { content, sha256 } = await storedContent(handle);
-    if (sha256 === known.sha256) return { content, stats: await handle.stat() };
+    if (sha256 === known.sha256) return { content, stats: read };
   } finally {
     await handle.close();
   }
-  throw new ToolInputError(`${path.shown} has changed since it was last viewed. View it again first.`);
+  throw changedError(path);
 }
