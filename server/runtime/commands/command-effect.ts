@@ -3,6 +3,7 @@ import { evaluators, shells, stateful, wrappers } from './command-kinds.ts';
 import { baseOf, type CommandWord } from './command-words.ts';
 import { overridesGit, overridesHarmlessly } from './git-options.ts';
 import { isHarmlessName } from './harmless-variables.ts';
+import { scriptOf } from './shell-scripts.ts';
 import { startsPrograms } from './writing-options.ts';
 
 /** What is to be known of a command besides its words. */
@@ -42,12 +43,12 @@ export function effectOf(name: string, command: readonly CommandWord[]): Effect 
 }
 
 function shellEffect(name: string, args: readonly CommandWord[]): Effect {
-  const [first, script] = args;
+  const script = scriptOf(name, args);
+  if (script.kind === 'file') return clear;
   const obscure = `${name} is given commands that are not its own words`;
-  if (first && isKnown(first) && first.text && !/^[-+]/.test(first.text)) return clear;
-  if (first?.text && /^-[a-z]*c$/.test(first.text) && script?.text)
-    return { obscure, anything: false, scripts: [script.text] };
-  return { obscure, anything: true, scripts: [] };
+  return script.kind === 'text'
+    ? { obscure, anything: false, scripts: [script.text] }
+    : { obscure, anything: true, scripts: [] };
 }
 
 function evalEffect(args: readonly CommandWord[]): Effect {
@@ -64,13 +65,7 @@ function wrapperEffect(name: string, args: readonly CommandWord[]): Effect {
 
 /** What is known of the commands that a command starts, besides what each of its words would begin. */
 function started(name: string, args: readonly CommandWord[]): Pick<Effect, 'anything' | 'scripts'> {
-  const shellsAmong = args.filter(({ text }) => text !== null && shells.has(baseOf(text)));
-  const scripts = args.flatMap(({ text }, index) => {
-    const [flag, script] = args.slice(index + 1);
-    const isShell = text !== null && shells.has(baseOf(text));
-    return isShell && flag?.text?.endsWith('c') && script?.text ? [script.text] : [];
-  });
-  const shellUnknown = shellsAmong.length > 0 && scripts.length === 0;
+  const { scripts, shellUnknown } = shellsAmong(name, args);
   if (!evaluators.has(name)) return { anything: !args.every(isKnown) || shellUnknown, scripts };
   const lines = args.flatMap(({ text }) => (text !== null && /[\s;&|<>$`(){}]/.test(text) ? [text] : []));
   // The line may begin behind the letters of an option, or be put together of several words.
@@ -79,6 +74,30 @@ function started(name: string, args: readonly CommandWord[]): Pick<Effect, 'anyt
     anything: !args.every(isKnown) || shellUnknown || isHidden,
     scripts: [...new Set([...scripts, ...lines])],
   };
+}
+
+/** Any word that is a shell's name may start one; what it is given has to be known then. */
+function shellsAmong(
+  name: string,
+  args: readonly CommandWord[],
+): { readonly scripts: readonly string[]; readonly shellUnknown: boolean } {
+  const given = args.map(({ text }, index) => {
+    const isShell = text !== null && shells.has(baseOf(text));
+    return isShell ? scriptOf(baseOf(text), args.slice(index + 1)) : null;
+  });
+  const scripts = given.flatMap((script) => (script?.kind === 'text' ? [script.text] : []));
+  const shellUnknown = given.some((script, index) => {
+    if (!script || script.kind === 'text') return false;
+    // The name that a script is given: `find -exec sh -c 'x "$1"' sh {} ;`. Options of these two take no shell for a value.
+    const isName = /^(find|xargs)$/.test(name) && isScript(args, index - 1);
+    return !isName;
+  });
+  return { scripts, shellUnknown };
+}
+
+function isScript(args: readonly CommandWord[], index: number): boolean {
+  const [shell, flag] = args.slice(Math.max(0, index - 2), index);
+  return index >= 2 && flag?.text === '-c' && shells.has(baseOf(shell?.text ?? ''));
 }
 
 function splitsText(name: string, { text }: CommandWord): boolean {

@@ -136,6 +136,10 @@ describe('a pattern for commands', () => {
     ["make 'a", 'make a', true],
     ['*', 'rm -rf x > y', true],
     ['*', 'eval x', false],
+    ['bash *', 'bash scripts/dev/check.sh', true],
+    ['bash *', 'bash -c -- x', false],
+    ['bash *', 'bash /dev/stdin', false],
+    ['*', 'printf x | sh /proc/self/fd/0', false],
     ['timeout *', 'timeout 5 rm x', false],
     ['rm *', 'timeout 5 rm x', true],
     ['sudo *', 'sudo rm x', false],
@@ -288,6 +292,34 @@ describe('a rule that denies', () => {
     'find . -exec sh -c "git push" \\;',
     'tar -I "git push" -cf a.tar b',
     'gdb -ex "shell git push"',
+    // The script is the next word that is no option.
+    'bash -c -- "git push"',
+    'bash -c -e "git push"',
+    'sh -c - "git push"',
+    'dash -ec -x -- "git push"',
+    'zsh -c -e "git push"',
+    'ksh -c -- "git push"',
+    'bash -c -o pipefail "git push"',
+    'bash -c +e -- "git push"',
+    'pwsh -c git push',
+    'fish -c -n "git push"',
+    'timeout 5 bash -c -- "git push"',
+    'xargs bash -c -- "git push"',
+    'xargs bash -c x bash -c -- "git push"',
+    'find . -exec bash -c -- "git push" \\;',
+    'find . -exec bash -c x \\; -exec bash -c -e "git push" \\;',
+    'sudo sh -c -e "git push"',
+    'env bash -c -- "git push"',
+    // These files are what another command writes.
+    'bash /dev/stdin <<< "git push"',
+    'printf "git push" | bash /dev/stdin',
+    'printf "git push" | bash //dev/./fd/0',
+    'printf "git push" | sh ../../../dev/stdin',
+    'printf "git push" | bash /proc/self/fd/0',
+    'cd /dev/fd; printf "git push" | bash 0',
+    'printf "git push" | xargs -0 bash /dev/stdin',
+    'printf "git push" | sudo bash',
+    'printf "git push" | find . -exec bash {} sh \\;',
   ])('ends one that another starts, in whatever word it stands: %j', (command) => {
     const verdict = bash(command, { ...everything, rules: [rule('deny', 'git push *')] });
     expect(verdict.verdict).toBe('deny');
@@ -302,6 +334,11 @@ describe('a rule that denies', () => {
     'rmdir x',
     'echo $x',
     'for i in a b; do touch "$i"; done',
+    'bash -c -e -- "echo rm x"',
+    'sh scripts/dev/stdin.sh',
+    'bash ./dev/check 2',
+    'find . -exec sh -c \'echo "$1"\' sh {} \\;',
+    'xargs sh -c \'echo "$@"\' sh',
   ])('leaves alone what cannot be it: %j', (command) => {
     expect(bash(command, { ...everything, rules: [rule('deny', 'rm *')] }).verdict).toBe('allow');
   });
