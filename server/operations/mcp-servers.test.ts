@@ -1,5 +1,9 @@
 /** MCP servers that people, admins and the operator keep: whose counts, who may change them, what runs have of them, and what is never told. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { answerMcp } from '../../contract-tests/mcp/answers.ts';
 import { startMcp, type TestMcpServer } from '../../contract-tests/mcp/start-mcp.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { listening } from '../runtime/mcp/test-mcp.ts';
@@ -334,6 +338,36 @@ describe('what is kept', () => {
     await send('member', 'DELETE', `${path}/${made.id}`);
     await stop();
   });
+});
+
+test('what a server lists many times under one address is paged through to its end', async () => {
+  const server = createServer(async (request, response) => {
+    let sent = '';
+    for await (const chunk of request) sent += String(chunk);
+    const { method } = JSON.parse(sent || '{}') as { method?: string }; // the client is ours
+    const { status, body } = answerMcp(request.method, sent);
+    const resources = Array.from({ length: 7 }, (_, at) => ({ uri: 'x:same', name: `n${at}` }));
+    const listed = method === 'resources/list' ? { ...body, result: { resources } } : body;
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(listed === null ? '' : JSON.stringify(listed));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo; // it listens on TCP
+  const made = await make('member', { name: 'twofold', url: `http://127.0.0.1:${port}/mcp` });
+  const names: string[] = [];
+  let cursor = '';
+  for (let pages = 0; pages < 10; pages += 1) {
+    const { body } = await send('member', 'GET', `${path}/${made.id}/resources?limit=3${cursor}`);
+    names.push(...body.data.map(({ name }: Json) => name));
+    if (body.next_cursor === null) break;
+    cursor = `&cursor=${body.next_cursor}`;
+  }
+  expect(names).toEqual(['n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'project']);
+  await send('member', 'DELETE', `${path}/${made.id}`);
 });
 
 describe.each(['streamableHttp', 'sse'] as const)('a public server over %s', (transport) => {

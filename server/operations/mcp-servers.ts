@@ -181,15 +181,20 @@ interface AskedPage {
 
 /** What a server lists has its own order: a page begins behind what the one before ended with. */
 function pageOf<One>(all: readonly One[], { limit = 20, cursor }: AskedPage, keyOf: (one: One) => string) {
-  const start = cursor === undefined ? 0 : all.findIndex((one) => cursorOf(keyOf(one)) === cursor) + 1;
+  const cursors = cursorsOf(all.map(keyOf));
+  const start = cursor === undefined ? 0 : cursors.indexOf(cursor) + 1;
   if (cursor !== undefined && start === 0)
     throw new Problem('invalid_cursor', 'This cursor does not belong to the list; begin again without it.');
-  const data = all.slice(start, start + limit);
-  const last = data.at(-1);
-  const more = last !== undefined && start + limit < all.length;
-  return { data, next_cursor: more ? cursorOf(keyOf(last)) : null };
+  const end = start + limit;
+  return { data: all.slice(start, end), next_cursor: end < all.length ? (cursors[end - 1] ?? null) : null };
 }
 
-function cursorOf(key: string): string {
-  return createHash('sha256').update(key).digest('base64url');
+/** What is listed many times under one key is told apart by its turn: else the cursor would lead back to the first. */
+function cursorsOf(keys: readonly string[]): string[] {
+  const turns = new Map<string, number>();
+  return keys.map((key) => {
+    const turn = (turns.get(key) ?? 0) + 1;
+    turns.set(key, turn);
+    return createHash('sha256').update(`${turn} ${key}`).digest('base64url');
+  });
 }
