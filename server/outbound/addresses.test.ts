@@ -60,6 +60,12 @@ test.each([
   ['100.100.100.200', 'metadata'],
   ['192.0.0.192', 'metadata'],
   ['fd00:ec2::254', 'metadata'],
+  ['168.63.129.16', 'metadata'],
+  ['::ffff:168.63.129.16', 'metadata'],
+  ['64:ff9b::a83f:8110', 'metadata'],
+  ['168.63.129.17', 'public'],
+  ['fd20:ce::254', 'metadata'],
+  ['fd20:ce::253', 'private'],
 ])('%s is %s', (address, place) => {
   expect(placeOf(address)).toBe(place);
 });

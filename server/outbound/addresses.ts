@@ -8,15 +8,20 @@ import ipaddr from 'ipaddr.js';
  */
 export type Place = 'public' | 'private' | 'loopback' | 'special' | 'metadata';
 
-/** Of AWS (also its containers), Azure, Google, DigitalOcean, Hetzner; of Alibaba; of Oracle; and AWS again over IPv6. */
+/**
+ * Of AWS (also its containers), Azure, Google, DigitalOcean, Hetzner; of Alibaba; of Oracle; of Azure for what its machines
+ * are given, secrets too, at an address that looks public; and AWS and Google again over IPv6.
+ */
 const metadata = new Set([
   '169.254.169.254',
   '169.254.170.2',
   '169.254.170.23',
   '100.100.100.200',
   '192.0.0.192',
+  '168.63.129.16',
   'fd00:ec2:0:0:0:0:0:254',
   'fd00:ec2:0:0:0:0:0:23',
+  'fd20:ce:0:0:0:0:0:254',
 ]);
 
 const placesV4: Readonly<Record<string, Place>> = {

@@ -106,7 +106,10 @@ describe('where many share a server', () => {
   });
 
   test('no list opens the way to the credentials of a cloud', async () => {
-    const allow = ['169.254.0.0/16', '169.254.169.254', '169.254.169.254:80', 'metadata.example'];
+    const allow = [
+      ...['169.254.0.0/16', '169.254.169.254', '169.254.169.254:80', 'metadata.example'],
+      ...['168.63.129.16', '168.63.129.16:32526', 'fd20:ce::254'],
+    ];
     const resolver = async () => [{ address: '169.254.169.254', family: 4 }];
     for (const shared of [true, false])
       for (const giver of ['operator', 'account', 'stranger'] as const) {
@@ -115,6 +118,8 @@ describe('where many share a server', () => {
           'http://169.254.169.254/',
           'http://metadata.example/',
           'http://[::ffff:a9fe:a9fe]/',
+          'http://168.63.129.16:32526/vmSettings',
+          'http://[fd20:ce::254]/computeMetadata/v1/',
         ])
           expect(await refusalOf(fetch(url))).toBe('address_refused');
       }
