@@ -121,6 +121,29 @@ export async function insertChange(
   await sql('file_changes').insert(row);
 }
 
+/** Which of the contents the session needs to show its changes, or to go back on them. */
+export async function changedContents(
+  sql: Knex,
+  sessionId: string,
+  hashes: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const found = new Set<string>();
+  for (const column of ['before_sha256', 'after_sha256'] as const)
+    for (let start = 0; start < hashes.length; start += atOnce) {
+      const some = hashes.slice(start, start + atOnce);
+      const named: string[] = await sql('file_changes')
+        .where({ session_id: sessionId })
+        .whereIn(column, some)
+        .distinct(column)
+        .pluck(column);
+      for (const sha256 of named) found.add(sha256);
+    }
+  return found;
+}
+
+/** Databases bound how many values one statement may carry. */
+const atOnce = 500;
+
 /** What the changes come to, file by file; only those since a run, where its number is given. */
 export async function changedFiles(
   sql: Knex,

@@ -70,6 +70,25 @@ export async function readContent(sql: Knex, sessionId: string, sha256: string):
   return row.compressed ? decompress(row.content) : row.content;
 }
 
+/** Removes contents from a locked session, which then holds as much less. */
+export async function dropContents(
+  sql: Knex.Transaction,
+  sessionId: string,
+  hashes: readonly string[],
+): Promise<void> {
+  for (let start = 0; start < hashes.length; start += atOnce) {
+    const dropped = sql<ContentRow>('file_contents')
+      .where({ session_id: sessionId })
+      .whereIn('sha256', hashes.slice(start, start + atOnce));
+    const sum = dropped.clone().select({ bytes: sql.raw('sum(length(content))') });
+    const [found]: { bytes: number | null }[] = await sum;
+    await dropped.delete();
+    await sql('sessions')
+      .where({ id: sessionId })
+      .decrement('kept_bytes', Number(found?.bytes ?? 0));
+  }
+}
+
 /** Databases bound how many values one statement may carry. */
 const atOnce = 500;
 

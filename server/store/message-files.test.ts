@@ -10,9 +10,12 @@ const shownMib = 32;
 
 type FilePart = Extract<MessagePart, { type: 'file' }>;
 
+const hashOf = (content: Buffer) => createHash('sha256').update(content).digest('hex');
 const bytes = Buffer.alloc(mib, 'a');
-const sha256 = createHash('sha256').update(bytes).digest('hex');
+const sha256 = hashOf(bytes);
+const otherBytes = Buffer.from('another picture');
 const whole: FilePart = { type: 'file', media_type: 'image/png', data: bytes.toString('base64') };
+const other: FilePart = { type: 'file', media_type: 'image/png', data: otherBytes.toString('base64') };
 const named: FilePart = { type: 'file', media_type: 'image/png', sha256 };
 
 function document(...parts: MessagePart[]): SessionExport {
@@ -33,12 +36,12 @@ describeStores('Files of messages', (store, engine) => {
 
   it('are told of by what the session has, whatever a document says of them', async () => {
     const reach = await newAccount(store());
-    const other = 'f'.repeat(64);
+    const unknown = 'f'.repeat(64);
     const parts = [
       { ...named, size: 5 },
       whole,
       { ...named, size: 5 },
-      { ...named, sha256: other, size: 5 },
+      { ...named, sha256: unknown, size: 5 },
       { ...named, url: 'https://pictures.example/a.png' },
     ];
     const { session } = await store().sessionImports.add(reach, await workspaceOf(reach), document(...parts));
@@ -92,5 +95,61 @@ describeStores('Files of messages', (store, engine) => {
       .update({ parts: JSON.stringify([{ ...named, size: 0 }]) });
     expect(await shown()).toBe(shownMib);
     await endRun(store(), run);
+  });
+
+  it('go with the last message that names them, and count no longer', async () => {
+    const reach = await newAccount(store());
+    const operator = { ...reach, operator: true, needs: 'admin' as const };
+    const subject = { type: 'user' as const, id: reach.userId };
+    await store().quotas.put(operator, subject, { storage: { hard: 100 * mib } });
+    const given = document(whole, { type: 'text', text: `its hash is "sha256":"${sha256}"` }, named, other);
+    const { session } = await store().sessionImports.add(reach, await workspaceOf(reach), given);
+    const kept = () => engine.sql()('file_contents').where({ session_id: session.id }).pluck('sha256');
+    const used = async () => (await store().quotas.find(operator, subject)).quota.use[0]?.used;
+    const [first, , again, last] = (await store().messages.list(reach, session.id, {})).data;
+    const forget = (message = first) => store().history.deleteMessage(reach, session.id, message?.id ?? '');
+    expect(await used()).toBe(mib + otherBytes.length);
+    await forget(first);
+    expect(await kept()).toHaveLength(2);
+    const plan = await store().history.planRevert(reach, session.id, again?.id ?? '');
+    await store().history.revert(reach, plan, false, async () => undefined);
+    await forget(last);
+    expect(await kept()).toEqual([sha256]);
+    expect(await used()).toBe(mib);
+    await forget(again);
+    expect(await kept()).toEqual([]);
+    expect(await used()).toBe(0);
+  });
+
+  it('stay where a change of a file holds the same bytes', async () => {
+    const reach = await newAccount(store());
+    const run = await beginRun(store(), reach, { parts: [whole] });
+    const after = { sha256, size: mib, bytes };
+    const change = { ...run, toolCallId: 'call_1', path: 'a.png', mode: null, before: null, after };
+    await store().transcript.recordChange(change);
+    await endRun(store(), run);
+    const [prompt] = (await store().messages.list(reach, run.sessionId, {})).data;
+    await store().history.deleteMessage(reach, run.sessionId, prompt?.id ?? '');
+    expect(await store().fileChanges.content(reach, run.sessionId, sha256)).toHaveLength(mib);
+  });
+
+  it('stay with a prompt whose text is changed', async () => {
+    const reach = await newAccount(store());
+    const text: MessagePart = { type: 'text', text: 'What is tihs?' };
+    const run = await beginRun(store(), reach, { parts: [whole, text, text, other] });
+    await endRun(store(), run);
+    const [prompt] = (await store().messages.list(reach, run.sessionId, {})).data;
+    const patch = { text: 'What is this?' };
+    const { message } = await store().history.updateMessage(reach, run.sessionId, prompt?.id ?? '', patch);
+    const { data: _first, ...first } = { ...whole, sha256, size: mib };
+    expect(message.parts).toEqual([
+      first,
+      { type: 'text', text: 'What is this?' },
+      { type: 'file', media_type: 'image/png', sha256: hashOf(otherBytes), size: otherBytes.length },
+    ]);
+    const next = await beginRun(store(), reach, { sessionId: run.sessionId });
+    const [read] = await store().transcript.readConversation(run.sessionId, next.runId);
+    expect(read?.parts[0]).toMatchObject({ data: whole.data });
+    await endRun(store(), next);
   });
 });

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Knex } from 'knex';
 import type { Message, MessagePart } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
-import { contentSizes, keepContent, mostKeptBytes, readContent } from './file-contents.ts';
+import { changedContents } from './file-changes.ts';
+import { contentSizes, dropContents, keepContent, mostKeptBytes, readContent } from './file-contents.ts';
 
 /** Bytes that a model is shown at once: no provider takes more, and the newest ones come first. */
 const mostShownBytes = 32 * 1024 * 1024;
@@ -111,6 +112,26 @@ export async function copyFiles(
     const content = Buffer.from(bytes);
     await keepContent(sql, fork, { sha256, size: content.length, compressed: false, content });
   }
+}
+
+/**
+ * Forgets the files of messages that were deleted, as far as no other message of the locked session names them, reverted
+ * ones included, and none of its changes: these hold the way back.
+ */
+export async function forgetFiles(
+  sql: Knex.Transaction,
+  sessionId: string,
+  deleted: readonly MessagePart[],
+): Promise<void> {
+  const gone = new Set(hashesIn(deleted));
+  if (gone.size === 0) return;
+  const others: string[] = await sql('messages')
+    .where({ session_id: sessionId })
+    .whereLike('parts', '%"sha256":"%')
+    .pluck('parts');
+  for (const parts of others) for (const sha256 of hashesIn(JSON.parse(parts))) gone.delete(sha256);
+  for (const sha256 of await changedContents(sql, sessionId, [...gone])) gone.delete(sha256);
+  await dropContents(sql, sessionId, [...gone]);
 }
 
 /** Each once. */

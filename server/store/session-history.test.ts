@@ -249,14 +249,17 @@ describeStores('A fork', (store) => {
 describeStores('Deleting a message', (store) => {
   /** A prompt, an answer with two calls, one of which its client carries out, and the answer to that in a run of its own. */
   async function sessionOfClient(reach: Reach): Promise<string> {
-    const own: MessagePart = { ...call, id: 'call_2', name: 'get_weather' };
+    const own: MessagePart = { type: 'tool_use', id: 'call_2', name: 'get_weather', input: {} };
     const run = await beginRun(store(), reach, { prompt: 'one' });
     const commit = (of: typeof run, ...messages: ReturnType<typeof message>[]) =>
       store().transcript.commitStep({ ...of, messages, usage: noUsage, steps: 1, events: [] });
     await commit(run, said('assistant', call, own), said('tool', result));
     await endRun(store(), run);
     const { sessionId } = run;
-    const given: MessagePart = { ...result, tool_use_id: 'call_2', name: 'get_weather' };
+    const given: MessagePart = {
+      ...{ type: 'tool_result', tool_use_id: 'call_2', name: 'get_weather' },
+      ...{ content: '21 degrees', is_error: false },
+    };
     const next = await beginRun(store(), reach, { sessionId, role: 'tool', parts: [given] });
     await commit(next, message('assistant', 'Sunny.'));
     await endRun(store(), next);

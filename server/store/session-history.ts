@@ -1,12 +1,13 @@
 /** Going back in a session, branching off from it, and changing single messages of it. */
 import type { Knex } from 'knex';
-import type { MessageUpdate } from '../contract/api.ts';
+import type { MessagePart, MessageUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { boundTo } from './bound-messages.ts';
 import { countedIn } from './counted-context.ts';
 import { requireTag } from './etag.ts';
 import { type ChangedFile, changedFiles } from './file-changes.ts';
+import { forgetFiles } from './message-files.ts';
 import {
   findMessage,
   insertMessages,
@@ -136,11 +137,7 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         requireTag(ifMatch, toTaggedMessage(row).etag);
         await requireIdle(sql, sessionId);
         const ids = await idsBoundTo(sql, row);
-        await forgetMessages(sql, ids);
-        for (let start = 0; start < ids.length; start += atOnce)
-          await sql('messages')
-            .whereIn('id', ids.slice(start, start + atOnce))
-            .delete();
+        await deleteAll(sql, sessionId, ids);
         await shorten(sql, session, row.reverted ? 0 : ids.length, now());
       }),
   };
@@ -228,7 +225,7 @@ async function editText(
       id: newId('message'),
       run_id: null,
       role: 'user' as const,
-      parts: [{ type: 'text' as const, text }],
+      parts: reworded(JSON.parse(row.parts), text),
     },
     ...{ model: null, stop_reason: null, usage: null },
   };
@@ -236,6 +233,14 @@ async function editText(
   await insertMessages(sql, { organization_id, workspace_id, session_id, run_number }, [message], now);
   await saveSession(sql, shorter, { run_number, message_count: shorter.message_count + 1 }, now);
   return findMessage(sql, session.id, message.id);
+}
+
+/** With what it shows: the words alone were put otherwise. */
+function reworded(parts: readonly MessagePart[], text: string): MessagePart[] {
+  const place = parts.findIndex(({ type }) => type === 'text');
+  const shown = (some: readonly MessagePart[]) => some.filter(({ type }) => type === 'file');
+  const before = place === -1 ? parts : parts.slice(0, place);
+  return [...shown(before), { type: 'text', text }, ...shown(parts.slice(before.length))];
 }
 
 /** Databases bound how many values one statement may carry. */
@@ -248,6 +253,17 @@ async function idsBoundTo(sql: Knex, { id, session_id, reverted }: MessageRow): 
     .select('id', 'role', 'summary');
   const row = history.find((one) => one.id === id);
   return row ? boundTo(row, history).map((one) => one.id) : [];
+}
+
+async function deleteAll(sql: Knex.Transaction, sessionId: string, ids: readonly string[]): Promise<void> {
+  await forgetMessages(sql, ids);
+  const parts: MessagePart[] = [];
+  for (let start = 0; start < ids.length; start += atOnce) {
+    const some = sql<MessageRow>('messages').whereIn('id', ids.slice(start, start + atOnce));
+    for (const row of await some.clone().select('parts')) parts.push(...JSON.parse(row.parts));
+    await some.delete();
+  }
+  await forgetFiles(sql, sessionId, parts);
 }
 
 function meanwhile(): Problem {
