@@ -6,7 +6,7 @@ import { defineTool, success } from './define-tool.ts';
 import { withNote } from './edit.ts';
 import { knownFile, saveFile } from './saved-file.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
-import { askServer, bodyOf, webUrl } from './web-request.ts';
+import { askServer, bodyOf, mediaTypeIn, webUrl } from './web-request.ts';
 import {
   assertWritable,
   type PathRules,
@@ -63,7 +63,7 @@ async function save(
 ): Promise<ToolOutput> {
   const limits = { maxBytes, totalMs: timeout_seconds * 1000 };
   const response = await askServer(outbound, url, limits, { signal: context.signal, accept: '*/*' });
-  const type = response.headers.get('content-type') ?? 'of no named type';
+  const type = mediaTypeIn(response.headers.get('content-type')) ?? 'of no known type';
   await resolveAgain(path);
   const { bytes, note } = await saveFile(bodyOf(response), path, context);
   const said = `Downloaded ${response.url} to ${path.shown} (${bytes} bytes, ${type}).`;

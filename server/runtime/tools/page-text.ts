@@ -2,6 +2,7 @@
 import { charsetOf, isLegible, markedEncoding, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { convertHtml } from './html-conversion.ts';
 import { ToolInputError } from './tool.ts';
+import { mediaTypeIn } from './web-request.ts';
 
 export type PageFormat = 'markdown' | 'text' | 'html';
 
@@ -25,16 +26,12 @@ const htmlTypes = /^(text\/html|application\/xhtml\+xml)$/;
 
 /** Refuses what is no text. */
 export async function pageText(page: Page, signal: AbortSignal): Promise<PageText> {
-  const type = mediaType(page) || guessedType(page.body);
+  const type = mediaTypeIn(page.type) ?? guessedType(page.body);
   const text = textTypes.test(type) ? decoded(page, type) : null;
   if (text === null || text.slice(0, 8192).includes('\0'))
     throw new ToolInputError(`${page.url.href} is ${type}, no text. Use download to save it.`);
   if (!htmlTypes.test(type) || page.format === 'html') return { text, type };
   return { text: await convertHtml({ html: text, base: page.url.href, format: page.format }, signal), type };
-}
-
-function mediaType({ type }: Page): string {
-  return type.split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
 /** For servers that do not say. */

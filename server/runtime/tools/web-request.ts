@@ -34,6 +34,15 @@ export async function askServer(
   );
 }
 
+/**
+ * The type that a server says, without parameters; null where it says none. A header is a stranger's words, which are told
+ * to models outside of any mark: what is no type is not repeated.
+ */
+export function mediaTypeIn(header: string | null): string | null {
+  const type = (header ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  return type.length <= 100 && /^[\w.+-]+\/[\w.+-]+$/.test(type) ? type : null;
+}
+
 /** The body, or its beginning: what is over the bound is not received. */
 export async function readBody(
   response: Response,
