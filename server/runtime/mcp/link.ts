@@ -18,6 +18,7 @@ import { childEnvironment } from '../processes/child-environment.ts';
 import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { boundedFetch } from './bounded-fetch.ts';
 import type { Target } from './entry.ts';
+import { eventStream } from './event-stream.ts';
 import { McpFailure } from './failure.ts';
 import { type LoginKeeper, loginTo } from './login.ts';
 import { type StdioCommand, StdioTransport } from './stdio-transport.ts';
@@ -38,6 +39,8 @@ export interface LinkParts {
   readonly hear: (lastWords: string) => void;
   /** A list of the server has changed. */
   readonly onListChanged: () => void;
+  /** The server does not know the connection any more: what has begun on it may end, and nothing else is to begin. */
+  readonly onSessionGone: () => void;
   /** The connection is no more. */
   readonly onLost: (error: Error) => void;
   /** The server has a question for a person. */
@@ -196,9 +199,10 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
     requestInit: { headers: { ...headers } },
     ...(login && { authProvider: login.provider }),
   };
-  return target.type === 'sse'
-    ? new SSEClientTransport(url, options)
-    : new StreamableHTTPClientTransport(url, options);
+  if (target.type === 'sse') return new SSEClientTransport(url, options);
+  const { onListChanged, onSessionGone } = parts;
+  const stream = eventStream(options.fetch, { onReopened: onListChanged, onSessionGone });
+  return new StreamableHTTPClientTransport(url, { ...options, ...stream });
 }
 
 async function commandOf(

@@ -147,7 +147,9 @@ export class ConnectedServer {
   async use(): Promise<void> {
     if (this.#end.signal.aborted) return;
     this.#keepAwake();
-    if (this.#link) return await this.#relist();
+    if (this.#link) await this.#relist();
+    // Listing anew may have shown that its session is no more.
+    if (this.#link) return;
     if (!this.#connecting && Date.now() < this.#notBefore) return;
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = null;
@@ -281,10 +283,13 @@ export class ConnectedServer {
     const late = AbortSignal.timeout(limit);
     const signal = AbortSignal.any([late, this.#end.signal]);
     let opened: Link | null = null;
-    const onLost = (error: Error) => void this.#lose(opened, error);
+    const ends = {
+      onLost: (error: Error) => void this.#lose(opened, error),
+      onSessionGone: () => this.#leave(opened),
+    };
     try {
       const target = await resolveEntry(name, this.#entry, this.#parts.expand, signal);
-      const link = await openLink(target, { ...this.#linkParts(limit), onLost }, signal);
+      const link = await openLink(target, { ...this.#linkParts(limit), ...ends }, signal);
       opened = link;
       try {
         this.#listing = await listAll(link.client, signal, limit);
@@ -357,6 +362,7 @@ export class ConnectedServer {
       this.#listing = listing;
       this.#unlisted = 0;
     } catch (error) {
+      if (isSessionGone(error)) return this.#leave(link);
       if (link !== this.#link) return;
       this.#stale = true;
       this.#relistNotBefore = Date.now() + this.#waitAfter(this.#unlisted);
@@ -401,8 +407,8 @@ export class ConnectedServer {
   }
 
   /** What one call was told is no end for the others: they may have done what nobody may do twice. */
-  #leave(link: Link): void {
-    if (link !== this.#link) return;
+  #leave(link: Link | null): void {
+    if (!link || link !== this.#link) return;
     this.#link = null;
     this.#listing = null;
     this.#left.add(link);
