@@ -28,6 +28,11 @@ export interface CommandPart {
   readonly writes: readonly OptionWrite[];
   /** Whether its input comes from another command, a file or a here-document: then that decides what it does, too. */
   readonly fed: boolean;
+  /**
+   * Set where git works with another repository than the workspace's: what it runs there may be any command by an alias, and
+   * what it starts besides stands in settings that nobody guards.
+   */
+  readonly elsewhere?: 'a command of git' | 'any command';
 }
 
 /** A command line taken apart. */

@@ -41,8 +41,9 @@ const starters: readonly (readonly [command: string, word: RegExp])[] = [
   ['grep', /^-[a-zA-Z]*O/],
   ['rebase', /^-[a-zA-Z]*x/],
   ['difftool', /^-[a-zA-Z]*x/],
-  ['clone', /^(-[a-zA-Z]*[cu]|--(conf|temp)[a-z]*(=|$))/],
-  ['init', /^--temp[a-z]*(=|$)/],
+  // The folder of git that `--separate-git-dir` names may be there, with settings that somebody wrote.
+  ['clone', /^(-[a-zA-Z]*[cu]|--(conf|temp|sep)[a-z-]*(=|$))/],
+  ['init', /^--(temp|sep)[a-z-]*(=|$)/],
   ['submodule', /^foreach$/],
   ['bisect', /^run$/],
   ['filter-branch', /./],
@@ -55,13 +56,27 @@ export function gitStartsPrograms(args: readonly CommandWord[]): boolean {
   return starters.some(([command, word]) => words.includes(command) && words.some((one) => word.test(one)));
 }
 
+/** How many words say only which settings are meant, and in which form they are shown. */
+function beforeAction(words: readonly string[]): number {
+  let at = 0;
+  for (;;) {
+    const word = words[at] ?? '';
+    if (/^(-f|--(file|blob|type))$/.test(word)) at += 2;
+    else if (
+      /^(-z|--(global|local|system|worktree|show-origin|show-scope|null|name-only|type=\w+))$/.test(word)
+    )
+      at += 1;
+    else return at;
+  }
+}
+
 /** Whether `git config` sets what may name a program, or opens an editor. */
 function configures([command, ...args]: readonly CommandWord[]): boolean {
   if (command?.text !== 'config') return false;
   const words = args.map(({ text }) => text ?? '');
-  if (words.some((word) => /^(--get[a-z-]*|--list|-l)$/.test(word))) return false;
+  // Further back it may be the value of an option, and what follows a key and its value.
+  if (/^(--get[a-z-]*|--list|-l|get|list)$/.test(words[beforeAction(words)] ?? '')) return false;
   const [first = '', ...others] = words.filter((word) => !word.startsWith('-'));
-  if (['get', 'list'].includes(first)) return false;
   const asks = others.length === 0 && !/^(edit|remove-section|rename-section)$/.test(first);
   if (asks) return words.some((word) => /^(-e|--e[a-z]*|--unset[a-z-]*|)$/.test(word));
   const [key, , ...more] = ['set', 'unset'].includes(first) ? others : [first, ...others];

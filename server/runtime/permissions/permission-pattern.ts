@@ -86,6 +86,11 @@ export function means(pattern: CommandPattern, word: number): boolean {
   return word < pattern.words.length || coversAll(pattern);
 }
 
+/** Whether the pattern is of one command alone, word by word. */
+export function isExact({ words, open }: CommandPattern): boolean {
+  return !open && words.every((signs) => signs.every((sign) => typeof sign === 'string'));
+}
+
 /** `*` alone is for everything, redirected files too. */
 function coversAll({ kind, words, open }: CommandPattern): boolean {
   return kind === 'command' && open && words.length === 0;

@@ -2,6 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { commandParts, type ParsedCommand } from '../commands/command-parts.ts';
+import { withRepositories } from '../commands/git-repository.ts';
 import { shellIsBash } from '../processes/shell.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import { coversPath, coversUrl } from './permission-pattern.ts';
@@ -25,7 +26,7 @@ export function subjectOf(
 ): Subject {
   const { command, url } = need?.params ?? input;
   if (toolName === 'bash' && typeof command === 'string')
-    return { kind: 'command', command: readCommand(command) };
+    return { kind: 'command', command: readCommand(command, workspacePath) };
   if ((need?.action === 'fetch' || need?.action === 'download') && typeof url === 'string')
     return { kind: 'address', url };
   if (toolName === 'list_mcp_resources' && typeof input.server === 'string') {
@@ -54,11 +55,11 @@ function filesNamed(input: Readonly<Record<string, unknown>>, workspacePath: str
   }
 }
 
-function readCommand(command: string): ParsedCommand {
+function readCommand(command: string, workspacePath: string): ParsedCommand {
   // Another shell would take the same letters for other commands.
   if (!shellIsBash)
     return { parts: [], obscure: 'there is no bash here to read it', anything: true, movesAbout: true };
-  return commandParts(command);
+  return withRepositories(commandParts(command), workspacePath);
 }
 
 /** As patterns name it: from the root of the workspace, or absolute outside of it. */

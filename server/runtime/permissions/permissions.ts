@@ -6,7 +6,15 @@ import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import type { Grant } from '../transcript.ts';
-import { covers, coversPath, exactPattern, literalGlob, mayMean, means } from './permission-pattern.ts';
+import {
+  covers,
+  coversPath,
+  exactPattern,
+  isExact,
+  literalGlob,
+  mayMean,
+  means,
+} from './permission-pattern.ts';
 import { allowancesFor, type CallRule, grantsFor, rulesFor } from './permission-rules.ts';
 import { coversSubject, type Subject, shown, subjectOf } from './permission-subject.ts';
 
@@ -85,13 +93,19 @@ function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject
       part.writes.some(({ file }) => mayMean(words, 'write', [file]));
     if (command.parts.some(meant))
       return `A rule denies ${toolName}(${pattern}), and a part of this command is or could be that.`;
-    const unclear = command.anything
-      ? command.obscure
-      : (command.parts.find(({ anything }) => anything)?.obscure ?? null);
+    const unclear = unclearIn(command);
     if (unclear)
       return `A rule denies ${toolName}(${pattern}), and this command could be that: ${unclear}. Write it plainly, in several calls if need be.`;
   }
   return null;
+}
+
+/** Why it may be any command; null where it is none but those that its words name. */
+function unclearIn({ anything, obscure, parts }: ParsedCommand): string | null {
+  if (anything) return obscure;
+  const unclear = parts.find((part) => part.anything)?.obscure;
+  const isAlias = parts.some(({ elsewhere }) => elsewhere === 'any command');
+  return unclear ?? (isAlias ? 'another repository may have an alias of that name' : null);
 }
 
 /** By each of its names: a link must not lead past a rule. */
@@ -185,7 +199,9 @@ function isCovered(
   // What a person saw and allowed was this command with that input, or with none.
   const rules = part.fed ? listed : [...listed, ...granted];
   const covering = rules.flatMap(({ words: pattern }) =>
-    pattern !== null && covers(pattern, part.kind, words) ? [pattern] : [],
+    pattern !== null && covers(pattern, part.kind, words) && (!part.elsewhere || isExact(pattern))
+      ? [pattern]
+      : [],
   );
   const mayWrite = ({ file }: OptionWrite) =>
     !command.movesAbout &&
