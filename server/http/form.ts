@@ -128,7 +128,7 @@ export function readForm(
     if (nameCut || valueCut) return fail(brokenForm(`The field ${name.slice(0, 50)} is too long.`));
     if (fields.has(name)) return fail(brokenForm(`The field ${name} is there twice.`));
     try {
-      fields.set(name, isJson(route, name) ? readJson(Buffer.from(value), route.bodyValues) : value);
+      fields.set(name, isJson(route, name) ? readJson(Buffer.from(value), route) : value);
     } catch (error) {
       fail(error instanceof Error ? error : new Error(String(error)));
     }

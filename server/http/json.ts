@@ -1,5 +1,6 @@
 /** Reads JSON from strangers: strict UTF-8, bounded in depth and number, and without names that trip code up. */
 import { type ParseError, parse } from 'jsonc-parser';
+import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 
 const maxDepth = 64;
@@ -7,12 +8,15 @@ const maxMembers = 5_000;
 /** What every object inherits: as a member it would hide or poison what code relies on. */
 const inherited = new Set([...Object.getOwnPropertyNames(Object.prototype), 'prototype']);
 
-/** The value that these bytes are, of so many values at most, or a Problem that says where they are not one. */
-export function readJson(bytes: Uint8Array, mostValues: number): unknown {
+/** The value that these bytes are, as the operation takes them, or a Problem that says where they are not one. */
+export function readJson(
+  bytes: Uint8Array,
+  { bodyValues, bodyNames }: Pick<Route, 'bodyValues' | 'bodyNames'>,
+): unknown {
   const text = decode(bytes);
-  refuseExcess(text, mostValues);
+  refuseExcess(text, bodyValues);
   const value = parseText(text);
-  refuseUnsafe(value);
+  refuseUnsafe(value, bodyNames);
   return value;
 }
 
@@ -83,16 +87,26 @@ function placeOfError(text: string): string {
   return `: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1} (offset ${offset})`;
 }
 
-/** Walks what was parsed; its depth and size are bounded by now. */
-function refuseUnsafe(value: unknown): void {
+/**
+ * Walks what was parsed; its depth and size are bounded by now. `free` leads to where any name is data: empty here, null
+ * where it does not lead.
+ */
+function refuseUnsafe(value: unknown, free: readonly string[] | null): void {
   if (typeof value === 'string') refuseBrokenText(value);
-  else if (Array.isArray(value)) value.forEach(refuseUnsafe);
-  else if (typeof value === 'object' && value !== null)
+  else if (Array.isArray(value)) {
+    const inner = within(free, '*');
+    for (const one of value) refuseUnsafe(one, inner);
+  } else if (typeof value === 'object' && value !== null)
     for (const [name, member] of Object.entries(value)) {
       refuseBrokenText(name);
-      if (inherited.has(name)) throw refusedName(name);
-      refuseUnsafe(member);
+      if (free?.length !== 0 && inherited.has(name)) throw refusedName(name);
+      refuseUnsafe(member, within(free, name));
     }
+}
+
+function within(free: readonly string[] | null, name: string): readonly string[] | null {
+  if (free === null || free.length === 0) return free;
+  return free[0] === '*' || free[0] === name ? free.slice(1) : null;
 }
 
 function refuseBrokenText(text: string): void {

@@ -21,7 +21,7 @@ export async function readBody(exchange: Exchange, route: Route): Promise<unknow
   if (type === 'multipart/form-data')
     return readForm(exchange, route, { limit: route.bodyLimit, excess: tooLarge });
   const read = await readBytes(request, response, route.bodyLimit, tooLarge);
-  return read.length === 0 ? undefined : readJson(read, route.bodyValues);
+  return read.length === 0 ? undefined : readJson(read, route);
 }
 
 /** Bytes of which there are none are bytes all the same, where somebody says that this is what comes. */

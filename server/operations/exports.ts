@@ -4,12 +4,14 @@ import { givenAnew } from '../given-anew.ts';
 import type { Call, Handler, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askerIn } from './asked-session.ts';
+import { refuseUntakable } from './export-calls.ts';
 import { exportAsHtml } from './export-html.ts';
 import { exportAsMarkdown } from './export-markdown.ts';
 
 export const exportSession: Handler<'exportSession'> = async (call, services) => {
-  const { format = 'json' } = call.query;
+  const { format = 'json', include_files = true } = call.query;
   const document = await documentOf(call, services);
+  const messages = () => (include_files ? withFiles(call, services, document) : named(document));
   await services.store.sessions.recordExport(call.principal, call.path.session_id, format);
   const headers = (ending: string) => ({
     'Content-Disposition': `attachment; filename="session-${call.path.session_id}.${ending}"`,
@@ -20,14 +22,14 @@ export const exportSession: Handler<'exportSession'> = async (call, services) =>
         status: 200,
         type: 'application/json',
         headers: headers('json'),
-        body: asJson(document, withFiles(call, services, document)),
+        body: asJson(document, messages()),
       };
     case 'jsonl':
       return {
         status: 200,
         type: 'application/jsonl',
         headers: headers('jsonl'),
-        body: asLines(document, withFiles(call, services, document)),
+        body: asLines(document, messages()),
       };
     case 'markdown':
       return { status: 200, type: 'text/markdown', headers: headers('md'), body: exportAsMarkdown(document) };
@@ -40,19 +42,26 @@ export const importSession: Handler<'importSession'> = async (
   { principal, body, query },
   { store, runtime },
 ) => {
-  const { agent_slug, model } = body.session;
+  const session = { ...body.session, ...namesIn(query) };
   const workspace =
     query.workspace_id === undefined
       ? await store.workspaces.defaultOf(principal)
       : await store.workspaces.find(principal, query.workspace_id);
   if (!workspace) throw new Problem('not_found', 'No workspace has this id, or it is not yours.');
-  await runtime.check(
-    { agentSlug: agent_slug, ...(model !== null && { model }) },
-    askerIn(principal, workspace.id),
-  );
-  refuseStrayResults(body.messages);
-  const { session, etag } = await store.sessionImports.add(principal, workspace.id, body);
-  return { status: 201, headers: { Location: `/api/v1/sessions/${session.id}`, ETag: etag }, body: session };
+  const { agent_slug: agentSlug, model } = session;
+  await runtime
+    .check({ agentSlug, ...(model !== null && { model }) }, askerIn(principal, workspace.id))
+    .catch((error: unknown) => {
+      throw withWayOut(error);
+    });
+  refuseUntakable(body.messages);
+  const made = await store.sessionImports.add(principal, workspace.id, { ...body, session });
+  const { id } = made.session;
+  return {
+    status: 201,
+    headers: { Location: `/api/v1/sessions/${id}`, ETag: made.etag },
+    body: made.session,
+  };
 };
 
 /** Without the bytes of files, which the formats for people only name. */
@@ -107,6 +116,10 @@ async function* withFiles(
   }
 }
 
+async function* named({ messages }: SessionExport): AsyncGenerator<ExportedMessage> {
+  yield* messages;
+}
+
 function exportedSession(session: Session): SessionExport['session'] {
   const { id, title, agent_slug, model, system_prompt, tags, metadata, created_at } = session;
   return { id, title, agent_slug, model, system_prompt, tags, metadata, created_at };
@@ -147,27 +160,21 @@ async function* asLines(
   for await (const message of messages) yield `${JSON.stringify(message)}\n`;
 }
 
-/** Providers refuse a history in which a tool answers what nobody has asked. */
-function refuseStrayResults(messages: readonly ExportedMessage[]): void {
-  const asked = new Set<string>();
-  for (const [index, { parts }] of messages.entries()) {
-    for (const part of parts) {
-      if (part.type === 'tool_use') asked.add(part.id);
-      if (part.type !== 'tool_result' || asked.has(part.tool_use_id)) continue;
-      throw new Problem(
-        'broken_export',
-        `Message ${index + 1} answers the tool call ${part.tool_use_id}, which no message before it asks for.`,
-        {
-          errors: [
-            {
-              in: 'body',
-              pointer: `/messages/${index}/parts/${parts.indexOf(part)}/tool_use_id`,
-              message: 'no such tool call before it',
-              code: 'broken_export',
-            },
-          ],
-        },
-      );
-    }
-  }
+type Names = Call<'importSession'>['query'];
+
+function namesIn({ agent_slug, model }: Names): Partial<SessionExport['session']> {
+  return { ...(agent_slug !== undefined && { agent_slug }), ...(model !== undefined && { model }) };
 }
+
+/** Servers have other profiles and models; nobody should have to edit the document. */
+function withWayOut(error: unknown): unknown {
+  const way = error instanceof Problem && waysOut[error.code];
+  return way ? new Problem(error.code, `${error.message} ${way}`, { cause: error }) : error;
+}
+
+const otherModel = 'The query parameter model puts another model in the place of the document’s.';
+const waysOut: Partial<Record<Problem['code'], string>> = {
+  agent_not_found: 'The query parameter agent_slug puts another profile in the place of the document’s.',
+  model_not_found: otherModel,
+  no_provider_configured: otherModel,
+};

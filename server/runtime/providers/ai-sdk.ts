@@ -22,6 +22,7 @@ import type { AnsweringModel } from './provider-factory.ts';
 import { cutShort, failureOf, statusOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { SentCalls } from './sent-calls.ts';
 import { Silence } from './silence.ts';
+import { StorableParts } from './storable-parts.ts';
 import type { Thoughts } from './thoughts.ts';
 import type { VendorOptions } from './vendor-options.ts';
 
@@ -51,6 +52,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   const silence = new Silence(timeouts.silenceMs, signal);
   const listen = thoughts.listener();
   const toolNames = new Map<string, string>();
+  const storable = new StorableParts();
   try {
     const { stream } = await model.doStream({
       ...options(call),
@@ -62,7 +64,7 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
       silence.heard();
       listen(part);
       const said = partOf(part, toolNames);
-      if (said) yield said;
+      if (said) yield* storable.take(said);
       // Some servers keep the connection open behind it; the answer does not wait for its end.
       if (said?.type === 'finish') return;
     }

@@ -7,6 +7,7 @@ import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
 import { hiddenFrom, noteOfChange, permit } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
+import { storableText } from '../tools/define-tool.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { type CallStart, callStart } from './call-start.ts';
@@ -15,6 +16,7 @@ import type { Progress } from './progress.ts';
 import { askPrompt, tellPermission } from './questions.ts';
 import type { RunScope } from './run-scope.ts';
 import { spend } from './spending.ts';
+import { isStoreAway } from './store-failure.ts';
 
 /** Does the work of a call that was decided. */
 export type CallWork = () => Promise<ToolResult>;
@@ -182,6 +184,8 @@ async function attempt<Outcome>(
   } catch (error) {
     // Another process works on the run by now: this one must not go on to the next call.
     if (error instanceof Error && error.name === 'LeaseLost') throw error;
+    // Whoever goes on with the run finds its questions and its agents as they are by then.
+    if (isStoreAway(error)) throw error;
     if (error instanceof ToolInputError) return refusal(error.message);
     if (scope.signal.aborted) return refusal('Interrupted.');
     scope.log.error({ err: error, run_id: scope.runId, tool_name: call.name }, 'a tool failed');
@@ -202,7 +206,7 @@ function toolContext(scope: RunScope, log: EventLog, gathered: Progress, call: T
       type: 'tool_progress',
       tool_call_id: call.id,
       tool_name: call.name,
-      text: storable(text),
+      text: storableText(text),
     } as const;
     // What cannot be stored now fails the run at its next commit; a command's output must not end the process.
     log.push({ name: 'runtime', data }).catch(() => undefined);
@@ -263,10 +267,5 @@ function refusal(content: string): ToolOutput {
 }
 
 function toResult({ id, name }: ToolUse, { content, is_error }: ToolOutput): ToolResult {
-  return { type: 'tool_result', tool_use_id: id, name, content: storable(content), is_error };
-}
-
-/** Commands print whatever they like; a database takes neither NUL nor half a surrogate pair. */
-function storable(text: string): string {
-  return text.replaceAll('\u0000', '\ufffd').toWellFormed();
+  return { type: 'tool_result', tool_use_id: id, name, content: storableText(content), is_error };
 }
