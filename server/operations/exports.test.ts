@@ -110,6 +110,15 @@ describe('a document', () => {
     expect(body).toContain('Done. ✓');
   });
 
+  test('in Markdown may have any number of fences', async () => {
+    const { body: session } = await take(
+      document([said('assistant', use), said('tool', result('` '.repeat(200_000)))]),
+    );
+    const { status, body } = await give(session.id, 'markdown');
+    expect(status).toBe(200);
+    expect(body).toContain('\n```\n` ` `');
+  });
+
   test('in HTML runs nothing and loads nothing', async () => {
     const { body: session } = await take(conversation);
     const { body, headers } = await give(session.id, 'html');
@@ -180,6 +189,11 @@ test.each([
   ['another version', { ...conversation, format_version: 2 }, 400, 'invalid_request'],
   ['a profile that is not there', document([], { agent_slug: 'nobody' }), 404, 'agent_not_found'],
   ['a model that is not there', document([], { model: 'no-provider:x' }), 503, 'no_provider_configured'],
+  [
+    'a use of more tokens than can be counted',
+    document([{ ...said('assistant', text('Yes.')), usage: { ...noUsage, input_tokens: 1e20 } }]),
+    ...([400, 'invalid_request'] as const),
+  ],
   ['an unknown part', document([said('user', { type: 'image', url: 'http://x' })]), 400, 'invalid_request'],
 ])('%s is refused, and leaves nothing behind', async (_, body, status, code) => {
   const before = await app.request('GET', '/api/v1/sessions', { token: mallory.token });
