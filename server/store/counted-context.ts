@@ -11,7 +11,8 @@ export function countedIn(answers: readonly Pick<MessageRow, 'usage' | 'summary'
     const { input_tokens, output_tokens } = counted ?? { input_tokens: 0, output_tokens: 0 };
     // Of a summary only what was written is read from now on.
     const tokens = summary ? output_tokens : input_tokens + output_tokens;
-    if (tokens > 0) return tokens;
+    // An import may say anything up to that of each.
+    if (tokens > 0) return Math.min(tokens, Number.MAX_SAFE_INTEGER);
   }
   return 0;
 }

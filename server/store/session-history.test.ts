@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { MessagePart } from '../contract/api.ts';
+import type { ExportedMessage, MessagePart } from '../contract/api.ts';
 import type { Reach, Store } from './store.ts';
 import { beginRun, endRun, message, noUsage } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
@@ -33,6 +33,22 @@ async function endedRun(
   await store.transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
   await endRun(store, run);
   return run.sessionId;
+}
+
+type Said = Omit<ReturnType<typeof message>, 'usage'> & Pick<ExportedMessage, 'usage' | 'summary'>;
+
+/** A session in which this was said elsewhere. */
+async function imported(store: Store, reach: Reach, said: readonly Said[]): Promise<string> {
+  const created_at = '2026-11-21T08:00:00.000Z';
+  const facts = { title: 'Old', agent_slug: 'coder', model: null, system_prompt: null };
+  const workspace = await store.workspaces.defaultOf(reach);
+  const { session } = await store.sessionImports.add(reach, workspace?.id ?? '', {
+    format_version: 1,
+    exported_at: created_at,
+    session: { ...facts, tags: [], metadata: {}, created_at },
+    messages: said.map(({ id, ...given }) => ({ ...given, created_at })),
+  });
+  return session.id;
 }
 
 async function listed(store: Store, reach: Reach, sessionId: string, reverted = false) {
@@ -199,6 +215,18 @@ describeStores('A fork', (store) => {
     expect(await textsOf(later.session.id)).toEqual(['one', 'assistant', 'two']);
   });
 
+  it('has as much context as can be counted, whatever was imported', async () => {
+    const reach = await newAccount(store());
+    const most = Number.MAX_SAFE_INTEGER;
+    const usage = { input_tokens: most, output_tokens: most, cached_input_tokens: 0 };
+    const messages = [message('user', 'one'), { ...message('assistant', 'An answer.'), usage }];
+    const id = await imported(store(), reach, [...messages, message('user', 'two')]);
+    const fork = await store().history.fork(reach, id, {});
+    expect(fork.session.context.used).toBe(most);
+    await store().history.deleteMessage(reach, id, await promptOf(store(), reach, id, 1));
+    expect((await store().sessions.find(reach, id))?.session.context.used).toBe(most);
+  });
+
   it('names the newest summary of those that it has', async () => {
     const reach = await newAccount(store());
     const sumUp = async (text: string) => {
@@ -307,19 +335,13 @@ describeStores('Deleting a message', (store) => {
 
   it('leaves the summary behind a prompt, and takes one in the midst of its answers', async () => {
     const reach = await newAccount(store());
-    const workspaceId = (await store().workspaces.defaultOf(reach))?.id ?? '';
-    const created_at = '2026-11-21T08:00:00.000Z';
-    const facts = { title: 'Old', agent_slug: 'coder', model: null, system_prompt: null };
-    const messages = [
+    const id = await imported(store(), reach, [
       message('user', 'one'),
       { ...message('assistant', 'S1'), summary: true },
       message('assistant', 'An answer.'),
       { ...message('assistant', 'S2'), summary: true },
       message('user', 'two'),
-    ].map(({ id, ...given }) => ({ ...given, created_at }));
-    const session = { ...facts, tags: [], metadata: {}, created_at };
-    const document = { format_version: 1 as const, exported_at: created_at, session, messages };
-    const { id } = (await store().sessionImports.add(reach, workspaceId, document)).session;
+    ]);
     await store().history.deleteMessage(reach, id, await promptOf(store(), reach, id, 0));
     const left = (await listed(store(), reach, id)).flatMap(({ parts }) => parts);
     expect(left).toMatchObject([{ text: 'S2' }, { text: 'two' }]);

@@ -38,6 +38,15 @@ test.each([
   expect(JSON.stringify(shown?.parts).includes('Go on.')).toBe(repeated);
 });
 
+test.each([
+  ['a run here has had', 'a', 30],
+  ['no run here has had', null, undefined],
+])('of an answer that %s the count of its provider', (_, run_id, tokens) => {
+  const usage = { input_tokens: 20, output_tokens: 10, cached_input_tokens: 0 };
+  const [, answer] = toModelMessages([asked(run_id), { ...whole(run_id), usage }]);
+  expect(answer?.tokens).toBe(tokens);
+});
+
 test('a long conversation costs each message once', async () => {
   const costOf = async (count: number, times: number) => {
     const stored = Array.from({ length: count }, (_, index) =>

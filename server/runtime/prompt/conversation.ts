@@ -84,9 +84,12 @@ export function shownParts(parts: readonly MessagePart[], unread: Unread = 'told
   });
 }
 
-/** What was used by an answer that broke off is estimated, and no measure of what comes next. */
-function countOf({ usage, stop_reason }: Spoken): { readonly tokens?: number } {
-  if (stop_reason === 'interrupted' || stop_reason === 'error') return {};
+/**
+ * What was used by an answer that broke off is estimated, and no measure of what comes next; nor is what an import says of
+ * answers that no run here has given: by that, people would be charged for what breaks off.
+ */
+function countOf({ usage, stop_reason, run_id }: Spoken): { readonly tokens?: number } {
+  if (run_id === null || stop_reason === 'interrupted' || stop_reason === 'error') return {};
   const tokens = usage ? usage.input_tokens + usage.output_tokens : 0;
   return tokens > 0 ? { tokens } : {};
 }
