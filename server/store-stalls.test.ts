@@ -1,8 +1,9 @@
-/** A database that holds everything up for longer than leases are good, and answers again before anybody has taken a run over. */
+/** A database that holds runs up for longer than leases are good, or refuses them once: they go on with all that they had. */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import knex, { type Knex } from 'knex';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { temporaryFolder } from './server-process.ts';
 import { type Json, type TestApp, testApp } from './test-app.ts';
@@ -15,8 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => upstream.stop());
 
-const leaseSeconds = 2;
-/** Longer than a lease with its renewals, shorter than any write waits for its lock. */
+/** Longer than a lease of two seconds with its renewals, shorter than any write waits for its lock. */
 const stallMs = 4200;
 const patience = { timeout: 20_000 };
 
@@ -29,14 +29,17 @@ interface Stalling {
   events(runId: string): Promise<Json[]>;
   /** Nothing that has to do with runs is stored meanwhile. */
   stall(): Promise<void>;
+  /** Refuses what is asked of the table next, in the middle of `work`; whatever comes behind it is answered. */
+  refuseOnce(table: string, work: () => Promise<void>): Promise<void>;
 }
 
-async function open(dialect: (typeof databases)[number]): Promise<Stalling> {
+async function open(dialect: (typeof databases)[number], leaseSeconds = 2): Promise<Stalling> {
   const config = { providers: { scripted: scriptedProvider(upstream, 'm') } };
   const shared = dialect === 'postgresql' ? await onPostgres() : null;
   const settings = { leaseSeconds, ...shared };
   const environment = shared ? { DATABASE_URL: shared.databaseUrl } : {};
-  const app = await testApp({ config, settings, environment });
+  const lines = watchedLines();
+  const app = await testApp({ config, settings, environment, log: pino({ level: 'error' }, lines) });
   onTestFinished(() => app.close());
   const { token } = await app.register('ada');
   const get = async (path: string) => (await app.request('GET', `/api/v1${path}`, { token })).body;
@@ -60,7 +63,16 @@ async function open(dialect: (typeof databases)[number]): Promise<Stalling> {
       const lines = (await response.text()).split('\n').filter((line) => line.startsWith('data: '));
       return lines.map((line) => JSON.parse(line.slice('data: '.length)));
     },
-    stall: () => hold(plain, dialect),
+    async stall() {
+      await holding(plain, dialect, 'runs', () => sleep(stallMs));
+    },
+    refuseOnce: (table, work) =>
+      holding(plain, dialect, table, async () => {
+        await work();
+        if (dialect === 'postgresql') await endWaiting(plain);
+        // Given up by itself, after seconds; what is asked within the next tenth of one is answered.
+        else await lines.next(/could not be stored|a run failed/);
+      }),
   };
 }
 
@@ -69,11 +81,50 @@ async function onPostgres() {
   return { databaseUrl: await newDatabase(), masterKeyFile: await newMasterKey(folder) };
 }
 
-async function hold(plain: Knex, dialect: (typeof databases)[number]): Promise<void> {
+async function holding(
+  plain: Knex,
+  dialect: (typeof databases)[number],
+  table: string,
+  work: () => Promise<void>,
+): Promise<void> {
   await plain.raw(dialect === 'sqlite' ? 'begin immediate' : 'begin');
-  if (dialect === 'postgresql') await plain.raw('lock table runs in access exclusive mode');
-  await sleep(stallMs);
-  await plain.raw('rollback');
+  try {
+    if (dialect === 'postgresql') await plain.raw('lock table ?? in access exclusive mode', [table]);
+    await work();
+  } finally {
+    await plain.raw('rollback');
+  }
+}
+
+/** As an operator does who ends a query that hangs: its connection is gone with it. */
+async function endWaiting(plain: Knex): Promise<void> {
+  const ended = async () => {
+    const { rows } = await plain.raw(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`,
+    );
+    return rows.length;
+  };
+  await expect.poll(ended, { ...patience, interval: 20 }).toBeGreaterThan(0);
+}
+
+/** Lines of a log, each told of as it is written. */
+function watchedLines() {
+  const watchers = new Set<(line: string) => void>();
+  return {
+    write(line: string) {
+      for (const tell of watchers) tell(line);
+    },
+    next: (fits: RegExp) =>
+      new Promise<void>((resolve) => {
+        const tell = (line: string) => {
+          if (!fits.test(line)) return;
+          watchers.delete(tell);
+          resolve();
+        };
+        watchers.add(tell);
+      }),
+  };
 }
 
 describe.each(databases)('after %s has held everything up', (dialect) => {
@@ -122,3 +173,50 @@ describe.each(databases)('after %s has held everything up', (dialect) => {
     expect(told.at(-1).content[0].text).toBe('It said: All of it.');
   }, 40_000);
 });
+
+test.each(databases)(
+  'a run of which %s has refused a step goes on, as after a longer absence',
+  async (dialect) => {
+    await upstream.script([
+      { times: 1, reply: { text: 'Hello.', hold_after_chunks: 1 } },
+      { reply: { text: 'Hello again.' } },
+    ]);
+    // On SQLite the refusal takes five seconds, in which no lease may be lost.
+    const { get, query, refuseOnce } = await open(dialect, dialect === 'sqlite' ? 10 : 2);
+    const runId = await query();
+    await expect.poll(async () => (await upstream.requests()).length, patience).toBe(1);
+    await refuseOnce('messages', () => upstream.release());
+    const ended = async () => {
+      const { status, error, resumptions } = await get(`/runs/${runId}`);
+      return { status, error, resumptions };
+    };
+    await expect.poll(ended, patience).toEqual({ status: 'completed', error: null, resumptions: 1 });
+  },
+  60_000,
+);
+
+// On SQLite nothing keeps anybody from reading.
+test.skipIf(inject('postgresUrl') === null)(
+  'a question that could not be looked at once is still waited for',
+  async () => {
+    const questions = [{ id: 'q', type: 'free_text', text: 'Which colour?' }];
+    await upstream.script([
+      { when: { step: 0 }, reply: { tool_calls: [{ name: 'ask_user', arguments: { questions } }] } },
+      { reply: { text: 'Result: {{last_tool_result}}' } },
+    ]);
+    const { app, token, get, query, refuseOnce } = await open('postgresql');
+    const runId = await query();
+    await expect.poll(async () => (await get(`/runs/${runId}`)).status, patience).toBe('waiting_prompt');
+    await refuseOnce('prompt_requests', async () => undefined);
+    const { session_id } = await get(`/runs/${runId}`);
+    await sleep(1000);
+    const [request] = (await get(`/sessions/${session_id}/prompts?status=pending`)).data;
+    const body = { answers: [{ question_id: 'q', fill_in_text: 'green' }] };
+    expect((await app.request('POST', request.reply_path, { token, body })).status).toBe(200);
+    await expect.poll(async () => (await get(`/runs/${runId}`)).status, patience).toBe('completed');
+    expect(await get(`/runs/${runId}`)).toMatchObject({ resumptions: 0 });
+    const { data } = await get(`/sessions/${session_id}/messages`);
+    expect(JSON.stringify(data)).toContain('green');
+  },
+  40_000,
+);

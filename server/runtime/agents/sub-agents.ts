@@ -10,6 +10,7 @@ import { noUsage } from '../models/model.ts';
 import type { Query } from '../query.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { addUsage } from '../runs/spending.ts';
+import { isStoreAway } from '../runs/store-failure.ts';
 import { failure, success } from '../tools/define-tool.ts';
 import type { ToolOutput } from '../tools/tool.ts';
 import type { NumberedEvent, StartedAgent } from '../transcript.ts';
@@ -62,7 +63,8 @@ export async function runSubAgent(
     return outcome.output;
   } catch (error) {
     // What the errand names is not there, or there is no room: the model can do something else.
-    if (error instanceof Problem && !scope.signal.aborted) return failure(error.message);
+    if (error instanceof Problem && !isStoreAway(error) && !scope.signal.aborted)
+      return failure(error.message);
     throw error;
   }
 }

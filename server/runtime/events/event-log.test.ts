@@ -90,3 +90,19 @@ test('a reader is told of nothing that is not stored', async () => {
   await log.commit([], (events) => store.append('run_1', events));
   expect(seen.at(-1)).toBe(1);
 });
+
+test('a log that is closed stores nothing more: the run may go on in another', async () => {
+  const store = failingStore();
+  const { log } = logOver(store);
+  await log.commit([text('one')], (events) => store.append('run_1', events));
+  log.close();
+  await log.push(text('late'));
+  const late = { name: 'LeaseLost' };
+  await expect(log.commit([text('late')], (events) => store.append('run_1', events))).rejects.toMatchObject(
+    late,
+  );
+  await expect(log.end([text('late')], (events) => store.append('run_1', events))).rejects.toMatchObject(
+    late,
+  );
+  expect(store.stored).toMatchObject([{ seq: 1, data: { text: 'one' } }]);
+});

@@ -38,7 +38,13 @@ export function createEventLog(
     return written;
   };
 
+  /** The run may be at work in another log by now, of the same process even. */
+  const requireOpen = (): void => {
+    if (closed) throw Object.assign(new Error(`The log of ${runId} is closed.`), { name: 'LeaseLost' });
+  };
+
   const write = async (events: readonly RunEvent[], store: StoreEvents): Promise<void> => {
+    requireOpen();
     const numbered = events.map((event, index) => ({ ...event, seq: seq + 1 + index }));
     await store(numbered);
     seq += events.length;

@@ -7,6 +7,7 @@ import type { PermissionNeed, PromptOutcome, Question } from '../tools/tool.ts';
 import type { StoredQuestion } from './call-record.ts';
 import type { CallStart } from './call-start.ts';
 import type { RunScope } from './run-scope.ts';
+import { isStoreFailure } from './store-failure.ts';
 
 /** The call that a question is about. */
 interface Call {
@@ -135,7 +136,7 @@ async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T 
   while (!scope.signal.aborted) {
     const ticket = scope.hub.ticket(scope.runId);
     try {
-      const found = await look();
+      const found = await look().catch(unlessStoreFails);
       if (found) return found;
       if (scope.clock.now().getTime() >= until) return null;
       await ticket.wait(scope.signal);
@@ -144,6 +145,12 @@ async function waitFor<T>(scope: RunScope, until: number, look: () => Promise<T 
     }
   }
   return null;
+}
+
+/** An answer is not lost where it could not be read just now. */
+function unlessStoreFails(error: unknown): null {
+  if (isStoreFailure(error)) return null;
+  throw error;
 }
 
 function permissionRequest(

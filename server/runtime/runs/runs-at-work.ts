@@ -17,6 +17,7 @@ import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
+import { isStoreFailure } from './store-failure.ts';
 
 export interface StartedRun {
   readonly runId: string;
@@ -117,7 +118,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       await carryOut(events);
     } catch (error) {
       if (handedOver.has(runId)) return;
-      // Its lease is not renewed any more: whichever process is well takes it over, this one included.
+      // Its lease is not renewed any more: whichever process is well takes it over, this one included. By then none of its
+      // calls may be at work here.
+      interrupt(runId, 'lease_lost');
       log.error({ err: error, run_id: runId }, 'a run could not be stored');
     } finally {
       events.close();
@@ -295,6 +298,7 @@ async function openTaken(
   try {
     return await openScope(queryOf(run), run.runId, controller);
   } catch (error) {
+    if (isStoreFailure(error)) throw error;
     const cause = missingProvider(error, run);
     await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), cause);
     return null;

@@ -1,0 +1,12 @@
+/** Failures of the store, which pass: a run does not end of them, since whoever takes it over goes on once the store works. */
+import { Problem } from '../../problem.ts';
+
+/** Whether the store takes and gives nothing now. */
+export function isStoreAway(error: unknown): boolean {
+  return error instanceof Problem && (error.code === 'database_unavailable' || error.code === 'storage_full');
+}
+
+/** The same, or it has too much to do. What a tool throws may say that of something else. */
+export function isStoreFailure(error: unknown): boolean {
+  return isStoreAway(error) || (error instanceof Problem && error.code === 'overloaded');
+}
