@@ -37,8 +37,10 @@ interface SealedLogin {
   readonly login: string;
 }
 
-/** A node that renews has this long, which is more than its requests may take; after that another one may. */
-const claimMs = 60_000;
+/** A node that renews has this long; after that another one may, with the same refresh token. */
+const claimMs = 120_000;
+/** What it asks for is given up so much sooner that no other node can be at it already. */
+const holdsMs = 90_000;
 const lookAgainMs = 150;
 const saveAgainMs = 500;
 
@@ -100,6 +102,7 @@ export function keptLogins(parts: KeeperParts, serverId: string, userId: string)
   }
 
   return {
+    holdsMs,
     read: async (url) => (await found(url))?.text ?? null,
     async write(url, text) {
       const before = held;

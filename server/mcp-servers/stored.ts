@@ -27,6 +27,8 @@ export interface StoredServer extends ServerContent {
 
 /** What is kept of one person's login to one server; the runtime's `LoginKeeper` asks for nothing more. */
 export interface KeptLogins {
+  /** How long `locked` is sure to keep others away. */
+  readonly holdsMs: number;
   read(server: string): Promise<string | null>;
   write(server: string, secret: string): Promise<void>;
   remove(server: string): Promise<void>;

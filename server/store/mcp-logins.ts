@@ -1,4 +1,5 @@
 /** Logins of people to MCP servers: their sealed tokens, who renews them, and attempts to log in. */
+import { randomInt } from 'node:crypto';
 import type { Knex } from 'knex';
 import { recordAudit } from './audit.ts';
 import type { StoreParts } from './parts.ts';
@@ -84,7 +85,8 @@ export function mcpLoginRepository({ database, clock }: StoreParts): McpLogins {
         const row: LoginRow = {
           ...{ server_id: serverId, user_id: userId, sealed_login: sealed, fault: null, lease_until: null },
           connected_at: now(),
-          revision: (before?.revision ?? 0) + 1,
+          // Where it was disconnected, what renews the login of before may still be at work, and must not fit this one.
+          revision: before ? before.revision + 1 : randomInt(2 ** 30),
         };
         await sql('mcp_logins').insert(row).onConflict(['server_id', 'user_id']).merge();
         await record(sql, { userId, organizationIds: [] }, serverId, 'connect');

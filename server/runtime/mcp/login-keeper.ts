@@ -2,6 +2,8 @@
 
 /** Keeps one text per server, a secret, by the server's address. */
 export interface LoginKeeper {
+  /** How long `locked` is sure to keep others away. */
+  readonly holdsMs?: number;
   read(server: string): Promise<string | null>;
   write(server: string, secret: string): Promise<void>;
   remove(server: string): Promise<void>;
@@ -14,6 +16,7 @@ export function keepLoginsInMemory(): LoginKeeper {
   const kept = new Map<string, string>();
   const last = new Map<string, Promise<unknown>>();
   return {
+    holdsMs: 90_000,
     read: async (server) => kept.get(server) ?? null,
     write: async (server, secret) => void kept.set(server, secret),
     remove: async (server) => void kept.delete(server),

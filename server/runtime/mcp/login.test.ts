@@ -70,6 +70,42 @@ test('another process that has renewed the login spares this one the work', asyn
   expect(server.grants).toHaveLength(1);
 });
 
+test('an authorization server that does not answer is waited for no longer than others are kept away, and costs no login', async () => {
+  const server = await startOauthServer();
+  const keeper = { ...keepLoginsInMemory(), holdsMs: 500 };
+  await loggedIn(server, {}, keeper);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const act = () => call(tools, 'mcp_guarded_act', {}, context);
+  server.revoke();
+  server.pauses.before = ({ path }) => (path === '/token' ? new Promise(() => undefined) : undefined);
+  expect(await act()).toEqual({
+    content:
+      'The MCP server guarded did not do it: its login cannot be renewed now: the authorization server did not answer within 0.5 s.',
+    is_error: true,
+  });
+  server.pauses.before = () => undefined;
+  expect(await act()).toMatchObject({ content: 'done' });
+});
+
+test('whoever cannot have a login renewed, since its keeper is away, is told so', async () => {
+  const server = await startOauthServer();
+  const locked = async () => {
+    throw new Error('connect ECONNREFUSED 10.0.0.7:5432');
+  };
+  const kept = keepLoginsInMemory();
+  await loggedIn(server, {}, kept);
+  const workspacePath = testWorkspace();
+  const mcpLogins = { ...kept, locked };
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins });
+  const tools = await mcp.tools({ workspacePath });
+  server.revoke();
+  const { content } = await call(tools, 'mcp_guarded_act', {}, testContext(workspacePath).context);
+  expect(content).toBe('The MCP server guarded did not do it: its login cannot be renewed now.');
+});
+
 test('a login that cannot be renewed is over: a person is needed again', async () => {
   const server = await startOauthServer();
   const keeper = keepLoginsInMemory();

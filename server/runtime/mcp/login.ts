@@ -24,6 +24,15 @@ export interface Login {
 /** A token that ends so soon is renewed before it is sent. */
 const marginMs = 10_000;
 
+/** Who does not say how long he keeps others away does so for this long: a lock file counts as abandoned after 30 s. */
+const shortestHoldMs = 25_000;
+
+/** Where to log in, and for what, as a refusal says. */
+interface Challenge {
+  readonly resourceMetadataUrl?: URL;
+  readonly scope?: string;
+}
+
 /** Null where the settings send a credential of their own, or forbid logins. */
 export function loginTo(
   url: URL,
@@ -73,37 +82,60 @@ class KeptLoginOf implements Login {
   }
 
   /** Whoever comes while others renew finds their new token in place of the one that was refused. */
-  async #renew(
+  async #renew(refused: string | undefined, fetchFn: FetchLike, challenge: Challenge): Promise<void> {
+    try {
+      await this.#keeper.locked(this.#url.href, () => this.#renewAlone(refused, fetchFn, challenge));
+    } catch (error) {
+      if (error instanceof McpFailure) throw error;
+      throw new McpFailure('its login cannot be renewed now', { cause: error });
+    }
+  }
+
+  async #renewAlone(
     refused: string | undefined,
     fetchFn: FetchLike,
-    { resourceMetadataUrl, scope }: { readonly resourceMetadataUrl?: URL; readonly scope?: string },
+    { resourceMetadataUrl, scope }: Challenge,
   ): Promise<void> {
-    await this.#keeper.locked(this.#url.href, async () => {
-      const kept = await readLogin(this.#keeper, this.#url);
-      this.#current = kept;
-      // One that was not sent, since it is over, is nobody's new one.
-      if (kept.tokens && kept.tokens.access_token !== refused && !isOver(kept)) return;
-      const alone = this.#settings.grant === 'client_credentials';
-      if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
-      const flow = new OauthFlow(this.#settings, kept, null);
-      const wanted = this.#settings.scope ?? scope;
-      try {
-        await auth(flow, {
-          serverUrl: this.#url,
-          fetchFn,
-          ...(resourceMetadataUrl && { resourceMetadataUrl }),
-          ...(wanted !== undefined && { scope: wanted }),
-        });
-      } catch (error) {
-        throw loginFailureOf(error);
-      } finally {
-        // A server that names another place to log in at for a moment must not cost the client that is known at the first.
-        const changed = flow.kept.tokens !== kept.tokens;
-        this.#current = changed ? flow.kept : kept;
-        if (changed) await writeLogin(this.#keeper, this.#url, flow.kept);
-      }
-    });
+    const kept = await readLogin(this.#keeper, this.#url);
+    this.#current = kept;
+    // One that was not sent, since it is over, is nobody's new one.
+    if (kept.tokens && kept.tokens.access_token !== refused && !isOver(kept)) return;
+    const alone = this.#settings.grant === 'client_credentials';
+    if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
+    const flow = new OauthFlow(this.#settings, kept, null);
+    const wanted = this.#settings.scope ?? scope;
+    const limitMs = this.#keeper.holdsMs ?? shortestHoldMs;
+    const late = AbortSignal.timeout(limitMs);
+    try {
+      await auth(flow, {
+        serverUrl: this.#url,
+        fetchFn: fetchUntil(late, fetchFn),
+        ...(resourceMetadataUrl && { resourceMetadataUrl }),
+        ...(wanted !== undefined && { scope: wanted }),
+      });
+    } catch (error) {
+      throw late.aborted && !(error instanceof LoginNeeded) ? tooLate(limitMs, error) : loginFailureOf(error);
+    } finally {
+      // A server that names another place to log in at for a moment must not cost the client that is known at the first.
+      const changed = flow.kept.tokens !== kept.tokens;
+      this.#current = changed ? flow.kept : kept;
+      if (changed) await writeLogin(this.#keeper, this.#url, flow.kept);
+    }
   }
+}
+
+/** For all requests of a renewal together: whoever comes next with the same refresh token must be the only one. */
+function fetchUntil(late: AbortSignal, fetchFn: FetchLike): FetchLike {
+  return (url, init) =>
+    fetchFn(url, { ...init, signal: init?.signal ? AbortSignal.any([late, init.signal]) : late });
+}
+
+function tooLate(limitMs: number, cause: unknown): McpFailure {
+  const within = `within ${limitMs / 1000} s`;
+  return new McpFailure(
+    `its login cannot be renewed now: the authorization server did not answer ${within}`,
+    { cause },
+  );
 }
 
 /** Whether it has ended by our own clock, and there is no refresh token to renew it by. */

@@ -1,0 +1,51 @@
+/** Logins to MCP servers, and what renews them while their person logs out and in: on both engines. */
+import { expect, it } from 'vitest';
+import { newId } from '../ids.ts';
+import { describeStores, newAccount } from './test-stores.ts';
+
+describeStores('A login to an MCP server', (store, engine) => {
+  const begin = async () => {
+    const reach = await newAccount(store());
+    const id = newId('mcpServer');
+    const entry = { type: 'http' as const, url: 'https://mcp.example.com/mcp' };
+    const owner = { scope: 'user' as const, organizationId: null, workspaceId: null };
+    const content = { name: 'issues', entry, envNames: [], headerNames: [], secrets: null };
+    await store().mcpServers.create(reach, owner, { ...content, id });
+    const whose = { serverId: id, userId: reach.userId };
+    const find = async () => {
+      const login = await store().mcpLogins.find(id, reach.userId);
+      if (!login) throw new Error('there is one');
+      return login;
+    };
+    return { reach, whose, find };
+  };
+  const later = () => engine.clock.now().getTime() + 60_000;
+
+  it('takes what a renewal has brought once', async () => {
+    const { whose, find } = await begin();
+    const { serverId, userId } = whose;
+    await store().mcpLogins.connect(whose, 'first');
+    const { revision } = await find();
+    expect(await store().mcpLogins.claim(serverId, userId, later())).toBe(true);
+    expect(await store().mcpLogins.claim(serverId, userId, later())).toBe(false);
+    await store().mcpLogins.renewed(serverId, userId, revision, 'renewed');
+    await store().mcpLogins.renewed(serverId, userId, revision, 'renewed by one who was late');
+    expect(await find()).toMatchObject({ sealed: 'renewed', fault: null });
+    expect(await store().mcpLogins.claim(serverId, userId, later())).toBe(true);
+  });
+
+  it.each(['at once', 'after a disconnect'])(
+    'that came %s after another takes nothing of its renewal',
+    async (how) => {
+      const { reach, whose, find } = await begin();
+      const { serverId, userId } = whose;
+      await store().mcpLogins.connect(whose, 'of one account');
+      const { revision } = await find();
+      if (how === 'after a disconnect') await store().mcpLogins.disconnect(reach, serverId);
+      await store().mcpLogins.connect(whose, 'of another');
+      await store().mcpLogins.renewed(serverId, userId, revision, 'of one account, renewed');
+      await store().mcpLogins.release(serverId, userId, revision, 'it is refused');
+      expect(await find()).toMatchObject({ sealed: 'of another', fault: null });
+    },
+  );
+});
