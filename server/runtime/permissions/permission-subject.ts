@@ -1,6 +1,6 @@
 /** What a tool call is about, as permission patterns compare it: the parts of a command, a file, an address. */
-import { realpathSync } from 'node:fs';
-import { isAbsolute, relative, resolve } from 'node:path';
+import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { commandParts, type ParsedCommand } from '../commands/command-parts.ts';
 import { withRepositories } from '../commands/git-repository.ts';
 import { shellIsBash } from '../processes/shell.ts';
@@ -33,26 +33,56 @@ export function subjectOf(
     const path = resourcePath(input.server);
     return { kind: 'file', path, names: [path] };
   }
-  const files = need ? filesOf(need) : filesNamed(input, workspacePath);
+  const files = need ? filesOf(need, input, workspacePath) : filesNamed(input, workspacePath);
   const names = files.map((path) => shown(path, workspacePath));
   return names[0] === undefined ? { kind: 'other' } : { kind: 'file', path: names[0], names };
 }
 
-function filesOf({ action, file, path }: PermissionNeed): readonly string[] {
-  return action === 'execute' || action === 'fetch' ? [] : [file ?? path];
+/** First the one that is allowed; what the call names it is no less a name of it. */
+function filesOf(
+  { action, file, path }: PermissionNeed,
+  input: Readonly<Record<string, unknown>>,
+  workspacePath: string,
+): readonly string[] {
+  if (action === 'execute' || action === 'fetch') return [];
+  return [file ?? path, ...filesNamed(input, workspacePath)];
 }
 
-/** What a call names that needs nobody's leave: as it is written, and where its links lead. */
+/** What a call names: as it is written, and by each link on the way to where it leads. */
 function filesNamed(input: Readonly<Record<string, unknown>>, workspacePath: string): readonly string[] {
   const given = [input.file_path, input.path].find((path) => typeof path === 'string');
   if (given === undefined) return [];
   const path = resolve(workspacePath, given);
   try {
-    return [path, resolve(workspacePath, relative(realpathSync(workspacePath), realpathSync(path)))];
+    const workspace = realpathSync(workspacePath);
+    const inWorkspace = (name: string) => resolve(workspacePath, relative(workspace, name));
+    return [path, ...namesAlong(resolve(workspace, given)).map(inWorkspace)];
   } catch {
-    // It is not there: the tool will say so.
+    // It cannot be reached: the tool will say so.
     return [path];
   }
+}
+
+const mostLinks = 40;
+
+/** What is not there has no links, but its folders may. */
+function namesAlong(path: string): readonly string[] {
+  const names = [path];
+  while (names.length <= mostLinks) {
+    const name = names.at(-1) ?? path;
+    const link = firstLink(name);
+    if (link === null) break;
+    names.push(join(resolve(dirname(link), readlinkSync(link)), relative(link, name)));
+  }
+  return names;
+}
+
+function firstLink(path: string): string | null {
+  const folder = dirname(path);
+  if (folder === path) return null;
+  const above = firstLink(folder);
+  if (above !== null) return above;
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ? path : null;
 }
 
 function readCommand(command: string, workspacePath: string): ParsedCommand {
