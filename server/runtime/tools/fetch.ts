@@ -49,8 +49,9 @@ async function read(
   outbound: Outbound,
   url: URL,
   { format, timeout_seconds }: z.output<typeof input>,
-  { signal }: ToolContext,
+  context: ToolContext,
 ): Promise<ToolOutput> {
+  const { signal } = context;
   const limits = { maxBytes: 4 * maxBytes, totalMs: timeout_seconds * 1000 };
   const response = await askServer(outbound, url, limits, {
     signal,
@@ -58,7 +59,7 @@ async function read(
   });
   const type = response.headers.get('content-type') ?? '';
   const body = await readBody(response, maxBytes);
-  const page = await pageText({ body: body.bytes, type, format, url: new URL(response.url) }, signal);
+  const page = await pageText({ body: body.bytes, type, format, url: new URL(response.url) }, context);
   const { text, cut } = cutToBytes(page.text, maxResultBytes);
   const isCut = cut || body.cut;
   const place = response.url === url.href ? url.href : `${url.href}, which led to ${response.url}`;

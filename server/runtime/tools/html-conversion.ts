@@ -1,6 +1,6 @@
 // Has a thread convert a page, and ends the thread when it takes too long or the run is interrupted.
 import type { Worker } from 'node:worker_threads';
-import { createThreads } from './kept-threads.ts';
+import { createThreads, type ThreadAsker } from './kept-threads.ts';
 import { ToolInputError } from './tool.ts';
 
 /** A page, and what to make of it. */
@@ -32,11 +32,11 @@ export const conversionQueue = threads.queue;
 /** Throws ToolInputError for a page that cannot be converted in time. */
 export async function convertHtml(
   page: HtmlPage,
-  signal: AbortSignal,
+  asker: ThreadAsker,
   timeoutMs = longestMs,
 ): Promise<string> {
-  const converted = await threads.use(signal, async (thread) => {
-    const result = await convertOn(thread, page, timeoutMs, signal);
+  const converted = await threads.use(asker, async (thread) => {
+    const result = await convertOn(thread, page, timeoutMs, asker.signal);
     return { result, reusable: 'text' in result };
   });
   if ('text' in converted) return converted.text;

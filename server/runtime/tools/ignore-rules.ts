@@ -66,7 +66,7 @@ export function visibleFiles(scope: WalkScope, paths: readonly string[]): readon
 }
 
 /** The folders from the top to the start, both included; the start alone where it does not lie below the top. */
-export function foldersDownTo({ top, start }: WalkScope): readonly string[] {
+export function foldersDownTo({ top, start }: Pick<WalkScope, 'top' | 'start'>): readonly string[] {
   const folders = [start];
   for (let folder = start; folder !== top; folder = dirname(folder)) {
     if (folder === dirname(folder)) return [start];

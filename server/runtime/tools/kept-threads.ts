@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { ToolInputError } from './tool.ts';
+import { createTurns } from './turns.ts';
 
 /** What a job gave; a thread that is to be ended has not come to its end, or may hold too much. */
 export interface ThreadWork<Result> {
@@ -14,7 +15,7 @@ export interface ThreadsOptions {
   /** What the server does with them, as somebody is told for whom there is no place left: `searches`. */
   readonly doing: string;
   readonly maxHeapMb: number;
-  /** At work at once; what comes then waits. */
+  /** At work at once, half of them for one workspace; what comes then waits. */
   readonly most?: number;
   /** How many jobs may wait; one more is refused. */
   readonly mostWaiting?: number;
@@ -27,10 +28,16 @@ export interface KeptThreads {
    * Does the work on a thread that nobody else uses meanwhile. The thread is ended unless the work says that it can be
    * used again: only ending it stops a regular expression.
    */
-  use<Result>(signal: AbortSignal, work: (thread: Worker) => Promise<ThreadWork<Result>>): Promise<Result>;
+  use<Result>(asker: ThreadAsker, work: (thread: Worker) => Promise<ThreadWork<Result>>): Promise<Result>;
   counts(): ThreadCounts;
   /** How many jobs wait, and how many may. */
   queue(): { readonly waiting: number; readonly limit: number };
+}
+
+/** Who wants a thread: workspaces take turns. */
+export interface ThreadAsker {
+  readonly workspacePath: string;
+  readonly signal: AbortSignal;
 }
 
 export interface ThreadCounts {
@@ -56,8 +63,11 @@ export function createThreads({
   idleMs = 10_000,
 }: ThreadsOptions): KeptThreads {
   const idle: Idle[] = [];
-  const waiting: (() => void)[] = [];
-  let atWork = 0;
+  const turns = createTurns({
+    ...{ most, mostWaiting },
+    refusal: () =>
+      new ToolInputError(`This server ${doing} for many others right now. Try again in a moment.`),
+  });
 
   const drop = (thread: Worker): void => {
     const at = idle.findIndex((one) => one.thread === thread);
@@ -95,35 +105,9 @@ export function createThreads({
     idle.push({ thread, timer });
   };
 
-  const turn = async (signal: AbortSignal): Promise<void> => {
-    signal.throwIfAborted();
-    if (atWork < most) {
-      atWork += 1;
-      return;
-    }
-    if (waiting.length >= mostWaiting)
-      throw new ToolInputError(`This server ${doing} for many others right now. Try again in a moment.`);
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const onAbort = () => {
-      const at = waiting.indexOf(resolve);
-      if (at >= 0) waiting.splice(at, 1);
-      reject(signal.reason);
-    };
-    waiting.push(resolve);
-    signal.addEventListener('abort', onAbort, { once: true });
-    // Its turn is handed over by the one before it, which stays counted.
-    await promise.finally(() => signal.removeEventListener('abort', onAbort));
-  };
-
-  const leave = (): void => {
-    const next = waiting.shift();
-    if (next) next();
-    else atWork -= 1;
-  };
-
   return {
-    async use(signal, work) {
-      await turn(signal);
+    async use({ workspacePath, signal }, work) {
+      await turns.take(workspacePath, signal);
       try {
         const thread = take();
         let reusable = false;
@@ -136,10 +120,10 @@ export function createThreads({
           else await thread.terminate();
         }
       } finally {
-        leave();
+        turns.leave(workspacePath);
       }
     },
-    counts: () => ({ atWork, idle: idle.length, waiting: waiting.length }),
-    queue: () => ({ waiting: waiting.length, limit: mostWaiting }),
+    counts: () => ({ ...turns.counts(), idle: idle.length }),
+    queue: () => ({ waiting: turns.counts().waiting, limit: mostWaiting }),
   };
 }

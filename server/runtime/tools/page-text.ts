@@ -1,6 +1,7 @@
 // Makes text of what a server answered: its type, its character set, its markup.
 import { charsetOf, isLegible, markedEncoding, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { convertHtml } from './html-conversion.ts';
+import type { ThreadAsker } from './kept-threads.ts';
 import { ToolInputError } from './tool.ts';
 import { mediaTypeIn } from './web-request.ts';
 
@@ -25,13 +26,13 @@ const textTypes =
 const htmlTypes = /^(text\/html|application\/xhtml\+xml)$/;
 
 /** Refuses what is no text. */
-export async function pageText(page: Page, signal: AbortSignal): Promise<PageText> {
+export async function pageText(page: Page, asker: ThreadAsker): Promise<PageText> {
   const type = mediaTypeIn(page.type) ?? guessedType(page.body);
   const text = textTypes.test(type) ? decoded(page, type) : null;
   if (text === null || text.slice(0, 8192).includes('\0'))
     throw new ToolInputError(`${page.url.href} is ${type}, no text. Use download to save it.`);
   if (!htmlTypes.test(type) || page.format === 'html') return { text, type };
-  return { text: await convertHtml({ html: text, base: page.url.href, format: page.format }, signal), type };
+  return { text: await convertHtml({ html: text, base: page.url.href, format: page.format }, asker), type };
 }
 
 /** For servers that do not say. */

@@ -6,6 +6,8 @@ export interface WalkScope {
   readonly start: string;
   /** Real path of the folder whose ignore files count from; `start` lies in it. */
   readonly top: string;
+  /** Real path of the workspace that is searched for, also where it lies elsewhere. */
+  readonly workspace: string;
 }
 
 /** One piece of work for the search thread. */

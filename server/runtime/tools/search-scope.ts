@@ -36,6 +36,7 @@ export async function openScope(path: ResolvedPath, filesToo = false): Promise<W
   if (!fits) throw new ToolInputError(`${path.shown} is not a folder. Use view to read a file.`);
   return {
     start: path.real,
+    workspace: path.workspace,
     top: path.inside ? path.workspace : stats.isDirectory() ? path.real : dirname(path.real),
   };
 }

@@ -25,7 +25,7 @@ export async function search(job: SearchJob, timeoutMs: number, signal: AbortSig
   const paths: string[] = [];
   const matches: LineMatch[] = [];
   let rules: RipgrepRules | null = null;
-  const end = await threads.use(signal, async (thread) => {
+  const end = await threads.use({ workspacePath: job.scope.workspace, signal }, async (thread) => {
     const result = await runJob(thread, job, timeoutMs, signal, (message) => {
       if (message.type === 'entries') entries.push(...message.entries);
       if (message.type === 'paths') paths.push(...message.paths);

@@ -155,7 +155,7 @@ let y = 2;</code></pre>
   ])('a page that is %s blocks nobody, and is given up in time', async (_kind, html) => {
     const heldUp = watchLoop();
     const page = { html, base: 'https://example.com/', format: 'markdown' } as const;
-    const text = await convertHtml(page, new AbortController().signal, 1000).catch(
+    const text = await convertHtml(page, testWorkspace().context(), 1000).catch(
       (error: Error) => error.message,
     );
     expect(heldUp()).toBeLessThan(500);
@@ -166,7 +166,7 @@ let y = 2;</code></pre>
     const convert = (html: string, timeoutMs?: number) =>
       convertHtml(
         { html, base: 'https://example.com/', format: 'text' },
-        new AbortController().signal,
+        testWorkspace().context(),
         timeoutMs,
       );
     expect(await convert('<p>one')).toBe('one');
