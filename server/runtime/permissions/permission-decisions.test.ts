@@ -433,12 +433,40 @@ describe('patterns for other tools', () => {
     ['*.example.org', 'https://badexample.org/', false],
     ['example.org:81', 'https://example.org/', false],
     ['*', 'https://example.org/', true],
+    ['https://example.org', 'https://example.org./', true],
+    ['https://example.org.', 'https://example.org/', true],
+    ['example.org', 'https://example.org./', true],
+    ['example.org.', 'https://example.org/', true],
+    ['*.example.org', 'https://www.example.org./', true],
+    ['bücher.example', 'https://bücher.example/', true],
+    ['BÜCHER.example', 'https://xn--bcher-kva.example./', true],
+    ['*.bücher.example', 'https://a.bücher.example/', true],
+    ['https://bücher.example', 'https://xn--bcher-kva.example/', true],
+    ['bücher.example', 'https://bucher.example/', false],
+    ['example.org:81', 'http://example.org.:81/', true],
+    ['example.org:443', 'https://example.org/', true],
+    ['example.org:443', 'http://example.org/', false],
+    ['127.1', 'http://127.0.0.1/', true],
+    ['[::1]', 'http://[0::1]:81/', true],
+    ['[::1]:81', 'http://[::1]/', false],
+    ['example.org/a', 'https://example.org/a', false],
+    ['a@example.org', 'https://example.org/', false],
+    ['*.', 'https://example.org./', false],
+    ['https://example.org', 'ftp://example.org/', false],
     ['https://example.org', 'nonsense', false],
   ])('%j covers the address %j: %j', (pattern, url, covered) => {
     const verdict = covered ? 'allow' : 'ask';
     expect(
       tool('fetch', { action: 'fetch' }, { url }, { rules: [rule('allow', pattern, 'fetch')] }),
     ).toMatchObject({ verdict });
+    expect(
+      tool(
+        'fetch',
+        { action: 'fetch' },
+        { url },
+        { mode: 'bypass', rules: [rule('deny', pattern, 'fetch')] },
+      ),
+    ).toMatchObject({ verdict: covered ? 'deny' : 'allow' });
   });
 
   test.each([

@@ -128,15 +128,47 @@ export function literalGlob(path: string): string {
   return path.replace(/[\\*?]/g, '\\$&');
 }
 
-/** Whether an origin or a host covers an address. */
+/** Whether an origin or a host covers an address, in whichever spelling: `bücher.example`, `example.org.`. */
 export function coversUrl(pattern: string, address: string): boolean {
-  const url = URL.canParse(address) ? new URL(address) : null;
+  const url = placeOf(address);
   if (!url) return false;
   if (pattern === '*') return true;
-  if (pattern.includes('://')) return URL.canParse(pattern) && new URL(pattern).origin === url.origin;
-  const wanted = pattern.toLowerCase();
-  if (wanted.startsWith('*.')) return url.hostname.endsWith(wanted.slice(1));
-  return wanted === (wanted.includes(':') ? url.host : url.hostname);
+  if (pattern.includes('://')) {
+    const origin = placeOf(pattern);
+    return origin !== null && origin.scheme === url.scheme && isSame(origin, url);
+  }
+  const isBelow = pattern.startsWith('*.');
+  const wanted = placeOfHost(isBelow ? pattern.slice(2) : pattern);
+  if (!wanted) return false;
+  if (isBelow)
+    return url.host.endsWith(`.${wanted.host}`) && (wanted.port === '' || wanted.port === url.port);
+  return wanted.port === '' ? wanted.host === url.host : isSame(wanted, url);
+}
+
+interface WebPlace {
+  readonly scheme: string;
+  /** As it is sent to a resolver, without the dot that ends a name in full. */
+  readonly host: string;
+  readonly port: string;
+}
+
+function placeOf(address: string): WebPlace | null {
+  if (!URL.canParse(address)) return null;
+  const { protocol, hostname, port } = new URL(address);
+  const usual = protocol === 'https:' ? '443' : protocol === 'http:' ? '80' : '';
+  return { scheme: protocol, host: hostname.replace(/\.+$/, ''), port: port || usual };
+}
+
+/** Of a pattern that names a host, and perhaps a port; a path or a name in front of it would be lost. */
+function placeOfHost(text: string): WebPlace | null {
+  if (/[/\\?#@\s]/.test(text)) return null;
+  const place = placeOf(`https://${text}`);
+  const [, port = ''] = /:(\d+)$/.exec(text) ?? [];
+  return place?.host ? { ...place, port } : null;
+}
+
+function isSame(one: WebPlace, other: WebPlace): boolean {
+  return one.host === other.host && one.port === other.port;
 }
 
 /** In time that grows with the product of both lengths at most: patterns and texts come from people and models. */
