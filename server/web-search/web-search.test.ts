@@ -31,12 +31,13 @@ interface Terms {
   readonly environment?: string | null;
   readonly outbound?: Parameters<typeof testOutbound>[0];
   readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
 }
 
 /** A search by settings that stand. The keys are not sealed: that is seen to where they are kept. */
 async function search(
   query: string,
-  { settings, environment = null, outbound = { shared: () => false }, timeoutMs }: Terms,
+  { settings, environment = null, outbound = { shared: () => false }, timeoutMs, signal }: Terms,
   most?: number,
 ) {
   const kept = { ...firstSettings, ...settings };
@@ -47,7 +48,7 @@ async function search(
     sealing: { seal: (key) => key, open: (sealed) => sealed },
   });
   const asked = await webSearch.engine();
-  return asked?.search(query, most, new AbortController().signal);
+  return asked?.search(query, most, signal ?? new AbortController().signal);
 }
 
 const page = (index: number, host = 'example.com') => ({
@@ -88,6 +89,35 @@ test('SearXNG is read on until there are as many as were asked for, each once', 
   expect(await search('x', { settings }, 3)).toHaveLength(3);
   // Never more than the settings say.
   expect(await search('x', { settings: { ...settings, max_results: 2 } }, 9)).toHaveLength(2);
+});
+
+test.each<[string, Given]>([
+  ['is refused', { status: 429 }],
+  ['fails', { status: 503 }],
+  ['cannot be read', '<html>'],
+])(
+  'what SearXNG has found is given where a further page %s, and the fault where that is nothing',
+  async (_what, second) => {
+    const server = await engine((query) =>
+      query.get('pageno') === '1' ? { results: [page(1), page(2)] } : second,
+    );
+    const settings = { base_url: server.url };
+    const found = (await search('x', { settings })) ?? [];
+    expect(found.map(({ url }) => url)).toEqual(['https://example.com/1', 'https://example.com/2']);
+    expect(server.requests).toHaveLength(2);
+    const denied = search('x', { settings: { ...settings, deny_domains: ['example.com'] } });
+    await expect(denied).rejects.toBeInstanceOf(Problem);
+  },
+);
+
+test('a search that is interrupted at a further page gives nothing', async () => {
+  const stop = new AbortController();
+  const server = await engine((query) => {
+    if (query.get('pageno') !== '1') stop.abort(new Error('interrupted'));
+    return { results: [page(1)] };
+  });
+  const searching = search('x', { settings: { base_url: server.url }, signal: stop.signal });
+  await expect(searching).rejects.toThrow('interrupted');
 });
 
 test('domains are allowed and denied with all below them, whatever the engine makes of the rules', async () => {

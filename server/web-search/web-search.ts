@@ -7,6 +7,7 @@ import type {
   WebSearchSettingsUpdate,
 } from '../contract/api.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { Problem } from '../problem.ts';
 import { isWithin } from './domain-rules.ts';
 import type { EnginePlace, EngineQuery } from './engine.ts';
 import { engineNames, engines } from './engines.ts';
@@ -124,13 +125,18 @@ async function search(
 ): Promise<WebSearchResult[]> {
   const seen = new Set<string>();
   const found: WebSearchResult[] = [];
-  for await (const page of engines[name].pages(query, place, signal)) {
-    const before = seen.size;
-    for (const hit of page) {
-      if (!seen.has(hit.url) && isWithin(hit.url, query)) found.push(hit);
-      seen.add(hit.url);
+  try {
+    for await (const page of engines[name].pages(query, place, signal)) {
+      const before = seen.size;
+      for (const hit of page) {
+        if (!seen.has(hit.url) && isWithin(hit.url, query)) found.push(hit);
+        seen.add(hit.url);
+      }
+      if (seen.size === before || found.length >= query.maxResults) break;
     }
-    if (seen.size === before || found.length >= query.maxResults) break;
+  } catch (error) {
+    // Of an engine that refuses a further page, what it has given so far is more than nothing.
+    if (found.length === 0 || signal.aborted || !(error instanceof Problem)) throw error;
   }
   return found.slice(0, query.maxResults);
 }
