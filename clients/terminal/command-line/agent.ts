@@ -136,6 +136,7 @@ function addTransfers(sessions: Command): void {
           .choices(['json', 'jsonl', 'markdown', 'html'])
           .default('json'),
       )
+      .option('--no-files', 'only name pictures and documents: with them it may be too large to be imported')
       .addOption(serverOption())
       .action(async (id: string, options) =>
         (await import('../commands/session-transfers.ts')).exportSession(id, options),
@@ -147,6 +148,8 @@ function addTransfers(sessions: Command): void {
       .command('import')
       .description('Make a session from an exported one.')
       .argument('[file]', 'the document; standard input if absent')
+      .option('-a, --agent <slug>', 'who answers, in the place of the document’s')
+      .option('-m, --model <name>', 'the model, in the place of the document’s')
       .addOption(serverOption())
       .action(async (file: string | undefined, options) =>
         (await import('../commands/session-transfers.ts')).importSession(file, options),

@@ -49,6 +49,54 @@ test.each([
   expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(told) });
 });
 
+/** A document with one message of these words. */
+function document(words: string, session: object = {}): string {
+  const at = '2026-11-21T08:00:00.000Z';
+  const facts = {
+    title: 'Old',
+    agent_slug: 'coder',
+    model: null,
+    system_prompt: null,
+    tags: [],
+    metadata: {},
+  };
+  const said = { role: 'user', parts: [{ type: 'text', text: words }], model: null, stop_reason: null };
+  return JSON.stringify({
+    ...{ format_version: 1, exported_at: at, session: { ...facts, created_at: at, ...session } },
+    messages: [{ ...said, usage: null, created_at: at }],
+  });
+}
+
+test('an agent and a model that are not there have others in their place', async () => {
+  const home = testHome();
+  await withScriptedModel(home, []);
+  const input = document('hello', { agent_slug: 'theirs', model: 'theirs:m-1' });
+  const take = (...more: string[]) => home.service(['sessions', 'import', ...more], { input });
+  expect(await take()).toMatchObject({ code: 1, stderr: expect.stringContaining('--agent <slug>') });
+  expect(await take('--agent', 'coder')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('--model <name>'),
+  });
+  const taken = await take('--agent', 'coder', '--model', 'scripted:scripted-1');
+  expect(taken).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ses_\w{26} Old\n$/) });
+});
+
+test('a document that is too large to come in again says so, going out and coming in', async () => {
+  const home = testHome();
+  const most = 32 * 1024 ** 2;
+  const refused = await home.service(['sessions', 'import'], { input: document('x'.repeat(most)) });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('larger than 32 MiB') });
+  // Just what an import takes: with the ids of its session and its message it comes out larger.
+  const file = home.write('large.json', document('x'.repeat(most - document('').length)));
+  const taken = await home.service(['sessions', 'import', file]);
+  expect(taken).toMatchObject({ code: 0, stderr: '' });
+  const [id = ''] = taken.stdout.split(' ');
+  const exported = await home.service(['sessions', 'export', id]);
+  expect(exported).toMatchObject({ code: 0, stderr: expect.stringContaining('With --no-files') });
+  const without = await home.service(['sessions', 'export', id, '--no-files']);
+  expect(without.stderr).toMatch(/larger than 32 MiB\.\n$/);
+});
+
 test('at a terminal an export is harmless, and an import without a file waits for nothing', async () => {
   const home = testHome();
   await withScriptedModel(home, [{ reply: { text: 'evil \u001b[2J\u009b31m \u202e' } }]);
