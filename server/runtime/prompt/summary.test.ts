@@ -1,6 +1,7 @@
 /** A long conversation is summed up before the model's window is full, and goes on from there. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
+import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import { dialects, doneOf, errorOf, modelRuntime, told } from '../test-models.ts';
 
 let upstream: Upstream;
@@ -209,6 +210,28 @@ describe.each(dialects)('a conversation that the provider refuses for its length
     await ask('Bake');
     expect(errorOf(await ask('And a cake.'))).toMatch(/^provider_prompt_too_long: .*too long/);
     expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
+  });
+
+  test('is no reason to leave the prompt out where it was the store that did not take the summary', async () => {
+    await upstream.script([
+      summaries,
+      { when: { last_user: '^Bake' }, reply: { text: 'Baked.' } },
+      { times: 1, fail: tooLong },
+      done,
+    ]);
+    const kept = createMemoryTranscript();
+    const transcript: typeof kept = {
+      ...kept,
+      commitStep: async (step) => {
+        if (step.messages.some(({ summary }) => summary)) throw new Error('the store cannot write it');
+        return kept.commitStep(step);
+      },
+    };
+    const { ask } = await modelRuntime(upstream, { type, runtime: { transcript } });
+    await ask('Bake');
+    expect(errorOf(await ask('And a cake.'))).toMatch(/^internal_error: /);
+    const stored = await kept.readMessages('ses_1');
+    expect(stored.map(({ excluded }) => excluded)).toEqual([false, false, false]);
   });
 
   test('fails at once where the prompt alone is too long, and is left out later', async () => {

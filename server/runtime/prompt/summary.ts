@@ -41,7 +41,8 @@ export async function summarizeAfterRefusal(
   if (!tooLong || scope.signal.aborted) throw error;
   if (progress.conversation.length < 2 || !(await isWanted(scope))) throw error;
   progress.draft = null;
-  await summarize(scope, log, progress, 'prompt_refused').catch(() => {
+  await summarize(scope, log, progress, 'prompt_refused').catch((failure: unknown) => {
+    if (!(failure instanceof ModelFailure)) throw failure;
     // What the person has to know is why the conversation was refused; the log of the provider has the rest.
     throw error;
   });
