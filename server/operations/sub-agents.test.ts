@@ -224,6 +224,73 @@ test('is stopped by an interrupt of the session that a person sees', async () =>
   });
 });
 
+const errand = (prompt: string) => ({
+  name: 'agent',
+  arguments: { description: 'An errand', prompt, agent_slug: 'coder' },
+});
+const interrupt = (sessionId: string) =>
+  app.request('POST', `/api/v1/sessions/${sessionId}/interrupt`, { token: ada.token });
+
+test('that is stopped by itself takes its question along: the run that it worked for waits no more', async () => {
+  await upstream.script([
+    { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [errand('Write it.')] } },
+    { when: { last_user: '^Go' }, reply: { text: 'Never mind it, then.', chunk_delay_ms: 100 } },
+    { reply: { tool_calls: [{ name: 'write', arguments: { file_path: 'seven.txt', content: 'x' } }] } },
+  ]);
+  const states: unknown[] = [];
+  let asked: Json;
+  const events = await watch(async ({ data }) => {
+    if (data.type === 'permission_requested') {
+      asked = data.request;
+      expect((await interrupt(asked.session_id)).status).toBe(202);
+    }
+    if (data.type !== 'text_delta' || states.length > 0) return;
+    const { parent_id, parent_run_id } = await get(`/api/v1/sessions/${asked.session_id}`);
+    const [run, session] = [
+      await get(`/api/v1/runs/${parent_run_id}`),
+      await get(`/api/v1/sessions/${parent_id}`),
+    ];
+    states.push(run.status, session.status);
+  });
+  expect(states).toEqual(['running', 'running']);
+  expect(events.filter(({ type }) => type === 'permission_expired')).toMatchObject([
+    { request_id: asked.id, tool_call_id: asked.tool_call_id },
+  ]);
+  expect(events.find(({ type }) => type === 'agent_finished')).toMatchObject({ status: 'interrupted' });
+});
+
+test.each([
+  ['interrupted', { reply: { text: 'word '.repeat(300), hold_after_chunks: 40 } }],
+  ['failed', { fail: { kind: 'cut', after_chunks: 5 } }],
+])(
+  'that is %s counts with what it had used until then',
+  async (status, rule) => {
+    await upstream.script([
+      { when: { step: 0, last_user: '^Go' }, reply: { tool_calls: [errand('Tell me.')] } },
+      { when: { last_user: '^Go' }, reply: { text: 'Over.' } },
+      rule,
+    ]);
+    const hasSaid = async (runId: string) => {
+      const path = `/api/v1/runs/${runId}/events?follow=false`;
+      return (await (await app.stream('GET', path, { token: ada.token })).text()).includes('text_delta');
+    };
+    const events = await watch(async ({ data }) => {
+      if (data.type !== 'agent_started' || status === 'failed') return;
+      await expect.poll(() => hasSaid(data.run_id), { timeout: 10_000 }).toBe(true);
+      await interrupt(data.session_id);
+    });
+    const finished = events.find(({ type }) => type === 'agent_finished');
+    const agent = await get(`/api/v1/runs/${finished.run_id}`);
+    expect(agent.usage.output_tokens).toBeGreaterThan(0);
+    expect(finished).toMatchObject({ status, usage: agent.usage });
+    const { usage, session_id } = events.at(-1);
+    const session = await get(`/api/v1/sessions/${session_id}`);
+    for (const kind of ['input_tokens', 'output_tokens'])
+      expect(session.usage[kind]).toBe(usage[kind] + agent.usage[kind]);
+  },
+  30_000,
+);
+
 test('is refused what nobody can allow, where nobody is asked', async () => {
   await scriptWriter('five.txt');
   const answer = await app.request('POST', '/api/v1/query', { token: ada.token, body: { prompt: 'Go.' } });

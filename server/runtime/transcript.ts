@@ -371,6 +371,8 @@ export interface Transcript {
   ): Promise<void>;
   /** The agent that a call of the run has started, so that a run which goes on elsewhere starts it only once. */
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
+  /** What the run has used so far, as it is stored. */
+  readUsed(runId: string): Promise<{ readonly usage: Usage; readonly cost: Message['cost'] }>;
   /** How many agents were started in all, at whatever depth. */
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */

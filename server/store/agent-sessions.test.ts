@@ -213,5 +213,11 @@ describeStores('Sessions of agents', (store, engine) => {
       usage: { input_tokens: 28, output_tokens: 12, cached_input_tokens: 4 },
       cost: 0.5,
     });
+    const ofAgent = { input_tokens: 14, output_tokens: 6, cached_input_tokens: 2 };
+    expect(await store().transcript.readUsed(agent.runId)).toEqual({ usage: ofAgent, cost: null });
+    expect(await store().transcript.readUsed('run_gone')).toMatchObject({
+      usage: { input_tokens: 0 },
+      cost: 0,
+    });
   });
 });

@@ -1,9 +1,9 @@
 /** Sessions of agents that the agent of another session started: made with their first run, and ended with its parent's. */
 import type { Knex } from 'knex';
 import type { InterruptReason, Usage } from '../contract/api.ts';
-import { toDollars } from './costs.ts';
+import { toCost, toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
-import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
+import { freshSession, type SessionRow, tellNewSession, toUsage } from './session-rows.ts';
 
 /** An agent as it is started. */
 export interface NewAgentSession {
@@ -87,6 +87,17 @@ export async function findStartedAgent(
       'runs.agent_slug',
     );
   return row ? { sessionId: row.session_id, runId: row.id, agentSlug: row.agent_slug } : null;
+}
+
+/** Nothing of a run that is gone with its session. */
+export async function readUsed(
+  sql: Knex,
+  runId: string,
+): Promise<{ readonly usage: Usage; readonly cost: number | null }> {
+  const row = await sql<RunRow>('runs').where({ id: runId }).first();
+  return row
+    ? { usage: toUsage(row), cost: toCost(row) }
+    : { usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, cost: 0 };
 }
 
 export async function countAgents(sql: Knex, rootRunId: string): Promise<number> {

@@ -15,6 +15,7 @@ import {
   findStartedAgent,
   personsRun,
   readSpending,
+  readUsed,
   requestStop,
   type StartedAgent,
   stopAgentsOf,
@@ -129,6 +130,8 @@ export interface Transcript {
   /** Adds what was used for the session beside its runs; it counts for whoever asked the run. */
   addUsage(run: RunOfSession, spent: SpentByCall, of?: 'run'): Promise<void>;
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
+  /** What the run has used so far. */
+  readUsed(runId: string): Promise<{ readonly usage: Usage; readonly cost: Message['cost'] }>;
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */
   readSpending(rootRunId: string): Promise<{ readonly usage: Usage; readonly cost: number }>;
@@ -262,6 +265,7 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       }),
     findAgent: (parentRunId, call) =>
       database.read('installation', (sql) => findStartedAgent(sql, parentRunId, call)),
+    readUsed: (runId) => database.read('installation', (sql) => readUsed(sql, runId)),
     countAgents: (rootRunId) => database.read('installation', (sql) => countAgents(sql, rootRunId)),
     readSpending: (rootRunId) => database.read('installation', (sql) => readSpending(sql, rootRunId)),
     finishAgent: (run, ofAgent, events) => change(run, async () => ({ events, ofAgent })),

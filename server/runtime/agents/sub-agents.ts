@@ -5,11 +5,8 @@ import { Problem } from '../../problem.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { followEvents } from '../events/event-stream.ts';
 import type { GivenPassages } from '../given-passages.ts';
-import { addCosts } from '../models/cost.ts';
-import { noUsage } from '../models/model.ts';
 import type { Query } from '../query.ts';
 import type { RunScope } from '../runs/run-scope.ts';
-import { addUsage } from '../runs/spending.ts';
 import { isStoreAway } from '../runs/store-failure.ts';
 import { failure, success } from '../tools/define-tool.ts';
 import type { ToolOutput } from '../tools/tool.ts';
@@ -33,9 +30,12 @@ export interface AgentCall {
 }
 
 /** How it went. */
-interface Outcome {
+interface Ending {
   readonly status: 'completed' | 'failed' | 'interrupted';
   readonly output: ToolOutput;
+}
+
+interface Outcome extends Ending {
   readonly usage: Usage;
   readonly cost: number | null;
 }
@@ -132,41 +132,34 @@ async function follow(
   agent: StartedAgent,
   told: ReadonlySet<string>,
 ): Promise<Outcome> {
-  const used: Used = { usage: noUsage, cost: 0 };
-  const watch = async (signal: AbortSignal, live: boolean): Promise<Outcome | null> => {
+  const asked = new Map<string, Question>();
+  const watch = async (signal: AbortSignal, live: boolean): Promise<Ending | null> => {
     const options = { after: 0, follow: true, signal };
     for await (const event of followEvents(agent.runId, options, scope.transcript, scope.hub)) {
-      if (event.name === 'runtime') {
-        count(used, event.data);
-        if (live) await bridge(scope, log, call, event.data, told);
-      }
-      const outcome = outcomeOf(event);
-      if (outcome) return { ...outcome, ...used };
+      if (live && event.name === 'runtime') await bridge(scope, log, call, event.data, told, asked);
+      const ending = endingOf(event);
+      if (ending) return ending;
     }
     return null;
   };
-  const outcome = await watch(scope.signal, true);
-  if (outcome) return outcome;
+  const ending = (await watch(scope.signal, true)) ?? (await stop(scope, agent, watch));
+  if (!scope.signal.aborted) await settle(scope, log, asked, told);
+  // Of what has broken off no event of a step tells.
+  return { ...ending, ...(await scope.transcript.readUsed(agent.runId)) };
+}
+
+async function stop(
+  scope: RunScope,
+  agent: StartedAgent,
+  watch: (signal: AbortSignal, live: boolean) => Promise<Ending | null>,
+): Promise<Ending> {
   const reason = reasonOf(scope.signal);
   // Whoever goes on with this run finds the agent as it is by then.
   if (reason === 'lease_lost') throw scope.signal.reason;
   await scope.transcript.stopRun(agent.runId, reason);
   scope.agents.wake(agent.runId);
   const stopped = await watch(AbortSignal.timeout(stopWithinMs), false);
-  return stopped ?? { status: 'interrupted', output: failure('Interrupted.'), ...used };
-}
-
-interface Used {
-  usage: Usage;
-  cost: number | null;
-}
-
-/** Steps are told one by one; what is told of the whole run counts summaries too. */
-function count(used: Used, event: RuntimeEvent): void {
-  if (event.type === 'usage_updated') Object.assign(used, { usage: event.usage, cost: event.cost });
-  if (event.type !== 'step_finished') return;
-  used.usage = addUsage(used.usage, event.usage);
-  used.cost = addCosts(used.cost, event.cost);
+  return stopped ?? { status: 'interrupted', output: failure('Interrupted.') };
 }
 
 /** What a person has to see in the stream of the run that they follow. */
@@ -176,6 +169,7 @@ const settlements = [
   'prompt_resolved',
   'prompt_expired',
 ] as const;
+type Question = Extract<RuntimeEvent, { type: 'permission_requested' | 'prompt_requested' }>;
 const bridged: ReadonlySet<RuntimeEvent['type']> = new Set([
   'permission_requested',
   'prompt_requested',
@@ -188,25 +182,56 @@ async function bridge(
   call: AgentCall,
   event: RuntimeEvent,
   told: ReadonlySet<string>,
+  asked: Map<string, Question>,
 ): Promise<void> {
   if (event.type === 'tool_started') call.progress(`${event.tool_name}\n`);
   if (!bridged.has(event.type)) return;
   const key = keyOf(event);
   const { open } = scope.agents;
-  if ('request' in event)
+  if ('request' in event) {
     open.set(
       event.request.id,
       event.type === 'permission_requested' ? 'waiting_permission' : 'waiting_prompt',
     );
+    asked.set(event.request.id, event);
+  }
   // A decision that nobody was asked for is nothing to the person.
   else if (!('request_id' in event) || event.request_id === null) return;
-  else open.delete(event.request_id);
+  else {
+    open.delete(event.request_id);
+    asked.delete(event.request_id);
+  }
   if (told.has(key) && !('request' in event && isStillOpen(event.request.id, told))) return;
-  // Several agents may wait at once: the run goes on when the last of them does.
-  const status = [...open.values()].at(-1) ?? 'running';
-  await log.commit(told.has(key) ? [] : [{ name: 'runtime', data: event }], (events) =>
-    scope.transcript.changeStatus(scope, status, events),
+  await tellWithStatus(scope, log, told.has(key) ? [] : [event]);
+}
+
+/** Several agents may wait at once: the run goes on when the last of them does. */
+async function tellWithStatus(scope: RunScope, log: EventLog, told: readonly RuntimeEvent[]): Promise<void> {
+  const status = [...scope.agents.open.values()].at(-1) ?? 'running';
+  await log.commit(
+    told.map((data) => ({ name: 'runtime' as const, data })),
+    (events) => scope.transcript.changeStatus(scope, status, events),
   );
+}
+
+/** What an agent that was stopped has asked went with it, without a word. */
+async function settle(
+  scope: RunScope,
+  log: EventLog,
+  asked: ReadonlyMap<string, Question>,
+  told: ReadonlySet<string>,
+): Promise<void> {
+  if (asked.size === 0) return;
+  for (const id of asked.keys()) scope.agents.open.delete(id);
+  const left = [...asked.values()].filter(({ request }) => isStillOpen(request.id, told));
+  await tellWithStatus(scope, log, left.map(expired));
+}
+
+function expired({ type, request: { id, tool_call_id } }: Question): RuntimeEvent {
+  const about = { request_id: id, tool_call_id };
+  return type === 'permission_requested'
+    ? { type: 'permission_expired', ...about }
+    : { type: 'prompt_expired', ...about };
 }
 
 /** Of what was told before the process died: a run that is resumed waits for it anew. */
@@ -235,7 +260,7 @@ async function toldOf(scope: RunScope, { toolCallId }: AgentCall, agent: Started
   }
 }
 
-function outcomeOf(event: NumberedEvent): Pick<Outcome, 'status' | 'output'> | null {
+function endingOf(event: NumberedEvent): Ending | null {
   if (event.name === 'error')
     return { status: 'failed', output: failure(`The agent failed: ${event.data.error}`) };
   if (event.name !== 'done') return null;

@@ -189,6 +189,10 @@ export function createMemoryTranscript(): MemoryTranscript {
     async findAgent(parentRunId, call) {
       return agents.find(parentRunId, call);
     },
+    async readUsed(runId) {
+      const { usage, cost } = runOf(runId);
+      return { usage, cost };
+    },
     async countAgents(rootRunId) {
       return agents.count(rootRunId);
     },
