@@ -1,7 +1,7 @@
 /** The stream by which a remote server says that its lists have changed: opened anew as often as it is lost. */
 import type { FetchLike, StreamableHTTPClientTransportOptions } from '@modelcontextprotocol/client';
 
-export interface EventStreamParts {
+interface EventStreamParts {
   /** It is open again: what was said in between was said to nobody. */
   readonly onReopened: () => void;
   /** The server knows no more what the stream was part of. */

@@ -39,7 +39,7 @@ export interface LinkParts {
   readonly hear: (lastWords: string) => void;
   /** A list of the server has changed. */
   readonly onListChanged: () => void;
-  /** The server does not know the connection any more: what has begun on it may end, and nothing else is to begin. */
+  /** The server knows the connection no more, or tells it no more: what has begun on it may end, nothing else begins. */
   readonly onSessionGone: () => void;
   /** The connection is no more. */
   readonly onLost: (error: Error) => void;
@@ -127,7 +127,9 @@ function newClient(target: Target, parts: LinkParts, mode: 'legacy' | 'auto'): C
 }
 
 /** After the handshake: an end that nobody asked for is told. */
-function watch(client: Client, transport: Transport, { onLost, log }: LinkParts): void {
+function watch(client: Client, transport: Transport, { onLost, onSessionGone, log }: LinkParts): void {
+  // By the newer protocol changes are told on a stream of their own, which the library does not open a second time.
+  void client.autoOpenedSubscription?.closed.then((by) => by !== 'local' && onSessionGone());
   client.onclose = () => onLost(faultOf(transport) ?? new McpFailure('the connection was closed'));
   client.onerror = (error) => {
     log.debug({ err: error }, 'a connection to an MCP server had a fault');

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { McpFailure } from './failure.ts';
 
-export interface Page<Item> {
+interface Page<Item> {
   readonly items: readonly Item[];
   readonly nextCursor?: string | undefined;
 }
