@@ -2,13 +2,16 @@
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { serveAnswers, testOutbound } from '../../outbound/test-server.ts';
+import { downloadTool } from '../tools/download.ts';
 import { editTool } from '../tools/edit.ts';
+import { fetchTool } from '../tools/fetch.ts';
 import { multieditTool } from '../tools/multiedit.ts';
 import { callTool, type TestWorkspace, testWorkspace } from '../tools/test-workspace.ts';
 import type { Tool, ToolContext } from '../tools/tool.ts';
 import { viewTool } from '../tools/view.ts';
 import { writeTool } from '../tools/write.ts';
-import { decide, type Verdict } from './permissions.ts';
+import { decide, hiddenBy, type Verdict } from './permissions.ts';
 
 const paths = { requireSandbox: false };
 
@@ -76,4 +79,39 @@ describe('a file behind links', () => {
     expect(decided('settings/**')).toBe('allow');
     expect(decided('config/**')).toBe('ask');
   });
+});
+
+describe('a redirect within a site', () => {
+  const outbound = () =>
+    testOutbound({
+      allow: ['127.0.0.1'],
+      resolver: async () => [{ address: '127.0.0.1', family: 4 }],
+    });
+  const tools = () => [fetchTool(outbound()), downloadTool(paths, outbound())];
+
+  test.each(['www.site.example', '*.site.example', 'http://www.site.example.:port'])(
+    'is not followed to where a rule denies the tool: %s',
+    async (form) => {
+      for (const tool of tools()) {
+        const server = await serveAnswers(({ headers }, response) => {
+          const location = `http://www.${headers.host}/new`;
+          if (headers.host?.startsWith('www.'))
+            response.setHeader('content-type', 'text/plain').end('arrived');
+          else response.writeHead(302, { location }).end();
+        });
+        const called = async (pattern: string) => {
+          const rules = [{ tool: tool.name, decision: 'deny', pattern }] as const;
+          const context = testWorkspace().context({ hidden: async () => hiddenBy(rules, tool.name) });
+          const input = { url: `http://site.example:${server.port}/` };
+          return callTool(tool, tool.name === 'fetch' ? input : { ...input, file_path: 'new' }, context);
+        };
+        expect(await called('other.example')).toMatchObject({ is_error: false });
+        expect(await called(form.replace('port', String(server.port)))).toMatchObject({
+          is_error: true,
+          content: expect.stringContaining(`http://www.site.example:${server.port}/new`),
+        });
+        expect(server.requests.filter(({ url }) => url === '/new')).toHaveLength(1);
+      }
+    },
+  );
 });

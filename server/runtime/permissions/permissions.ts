@@ -9,6 +9,7 @@ import type { Grant } from '../transcript.ts';
 import {
   covers,
   coversPath,
+  coversUrl,
   exactPattern,
   isExact,
   literalGlob,
@@ -68,13 +69,18 @@ export function decide(call: DecidedCall, need: PermissionNeed | null, context: 
   return { verdict: 'ask', grants: open };
 }
 
-/** What rules keep from a search that goes past it: that which the tool must not be called for. Paths as patterns name them. */
+/** What rules keep from a call that comes past it: that which the tool must not be called for. Paths as patterns name them, and URLs. */
 export function hiddenBy(
   rules: readonly PermissionRule[],
   toolName: string,
-): ((path: string) => boolean) | null {
+): ((name: string) => boolean) | null {
   const patterns = rulesFor(rules, 'deny', toolName).flatMap(({ pattern }) => pattern ?? []);
-  return patterns.length === 0 ? null : (path) => patterns.some((pattern) => coversPath(pattern, path));
+  if (patterns.length === 0) return null;
+  return (name) => {
+    // No path has two slashes in a row.
+    const covering = /^https?:\/\//.test(name) ? coversUrl : coversPath;
+    return patterns.some((pattern) => covering(pattern, name));
+  };
 }
 
 const changing: ReadonlySet<PermissionNeed['action']> = new Set(['write', 'execute', 'download']);

@@ -62,7 +62,8 @@ async function save(
   context: ToolContext,
 ): Promise<ToolOutput> {
   const limits = { maxBytes, totalMs: timeout_seconds * 1000 };
-  const response = await askServer(outbound, url, limits, { signal: context.signal, accept: '*/*' });
+  const { signal, hidden } = context;
+  const response = await askServer(outbound, url, limits, { signal, hidden, accept: '*/*' });
   const type = mediaTypeIn(response.headers.get('content-type')) ?? 'of no known type';
   await resolveAgain(path);
   const { bytes, note } = await saveFile(bodyOf(response), path, context);

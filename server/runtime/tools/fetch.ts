@@ -51,10 +51,10 @@ async function read(
   { format, timeout_seconds }: z.output<typeof input>,
   context: ToolContext,
 ): Promise<ToolOutput> {
-  const { signal } = context;
+  const { signal, hidden } = context;
   const limits = { maxBytes: 4 * maxBytes, totalMs: timeout_seconds * 1000 };
   const response = await askServer(outbound, url, limits, {
-    signal,
+    ...{ signal, hidden },
     accept: 'text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1',
   });
   const type = response.headers.get('content-type') ?? '';

@@ -91,9 +91,9 @@ export interface ToolContext {
   readonly keepReadable: (folder: string) => void;
   /**
    * What a rule denies to the tool of this call, by paths from the root of the workspace, or absolute outside of it: a search
-   * shows nothing of it. Null where no rule does.
+   * shows nothing of it. By URLs as well, which no redirect leads to. Null where no rule does.
    */
-  readonly hidden: () => Promise<((path: string) => boolean) | null>;
+  readonly hidden: () => Promise<((name: string) => boolean) | null>;
   /** Aborts when the run is interrupted; the tool then ends its processes and answers soon with an error. */
   readonly signal: AbortSignal;
   /** Takes output as it arrives; it is shown to people, not to the model. */

@@ -1,7 +1,7 @@
 // Sends the requests of the tools that reach the web, and says in words for a model what went wrong.
 import { STATUS_CODES } from 'node:http';
 import { type Outbound, type OutboundLimits, outboundSentence } from '../../outbound/outbound.ts';
-import { ToolInputError } from './tool.ts';
+import { type ToolContext, ToolInputError } from './tool.ts';
 
 /** The URL that a model wrote, without the part that is never sent. */
 export function webUrl(given: string): URL {
@@ -12,19 +12,21 @@ export function webUrl(given: string): URL {
   return url;
 }
 
-/** A good answer, redirects followed within the site: a person has allowed this one, and no other. */
+/** A good answer, redirects followed within the site, past what a rule denies: a person has allowed this one, and no other. */
 export async function askServer(
   outbound: Outbound,
   url: URL,
   limits: OutboundLimits,
-  { signal, accept }: { readonly signal: AbortSignal; readonly accept: string },
+  { signal, hidden, accept }: Pick<ToolContext, 'signal' | 'hidden'> & { readonly accept: string },
 ): Promise<Response> {
   const headers = {
     accept,
     'accept-language': 'en, *;q=0.5',
     'user-agent': 'service (an agent, for a person)',
   };
-  const fetch = outbound.fetchFor('stranger', { ...limits, mayRedirect: isSameSite });
+  const isDenied = await hidden();
+  const mayRedirect = (target: URL, first: URL) => isSameSite(target, first) && !isDenied?.(target.href);
+  const fetch = outbound.fetchFor('stranger', { ...limits, mayRedirect });
   const response = await fetch(url, { headers, signal }).catch(failed);
   if (response.ok) return response;
   await response.body?.cancel();
