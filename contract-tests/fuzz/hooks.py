@@ -1067,6 +1067,8 @@ def send_a_sound(case):
 def import_for_this_server(case):
     """The profile and the model of an exported session have to be here; that there are such cases is tested elsewhere."""
     list_in_default_workspace(case)
+    here = {"agent_slug": "coder", "model": MODEL}
+    case.query = {name: here.get(name, value) for name, value in (case.query or {}).items()}
     case.body = {**case.body, "session": {**case.body["session"], "agent_slug": "coder", "model": None}}
 
 
