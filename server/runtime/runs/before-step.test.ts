@@ -116,19 +116,19 @@ describe.each(dialects)('a model that turns in circles (%s)', (type) => {
   });
 
   test('is not, while it waits for a command that writes nothing', async () => {
-    const wait = { job_id: 'job_1', wait_seconds: 1 };
+    const begin = { name: 'bash', arguments: { command: 'sleep 60', run_in_background: true } };
     await upstream.script([
-      {
-        when: { step: 0 },
-        reply: {
-          tool_calls: [{ name: 'bash', arguments: { command: 'sleep 60', run_in_background: true } }],
-        },
-      },
-      { when: { step: 7 }, reply: { text: 'Done.' } },
-      { reply: { tool_calls: [{ name: 'job_output', arguments: wait }] } },
+      { when: { step: 0 }, reply: { tool_calls: [begin] } },
+      { reply: { text: 'It is at work.' } },
     ]);
     const { ask } = await modelRuntime(upstream, { type });
-    const done = doneOf(await ask('Go'));
+    const started = doneOf(await ask('Begin')).tool_results[0]?.content;
+    const job_id = /\bjob_\w+/.exec(started ?? '')?.[0];
+    await upstream.script([
+      { when: { step: 6 }, reply: { text: 'Done.' } },
+      { reply: { tool_calls: [{ name: 'job_output', arguments: { job_id, wait_seconds: 1 } }] } },
+    ]);
+    const done = doneOf(await ask('Wait'));
     expect(done.tool_results.at(-1)?.content).toMatch(/^\(no new output\)/);
     expect(done.stop_reason).toBe('end_turn');
   });

@@ -30,11 +30,11 @@ test.skipIf(whyProcessesMayOutlive() !== null).each([
   const started = await callTool(bash, { command, run_in_background: rest !== '' }, context);
   if (rest === '') expect(started.content).toContain('ready');
   else {
-    const told = await callTool(jobOutputTool(jobs), { job_id: 'job_1', wait_seconds: 50 }, context);
+    const told = await callTool(jobOutputTool(jobs), { ...started.metadata, wait_seconds: 50 }, context);
     expect(told.content).toContain('ready');
     await expect.poll(() => sleepers(length)).toHaveLength(1);
   }
-  if (how === 'job_kill') await callTool(jobKillTool(jobs), { job_id: 'job_1' }, context);
+  if (how === 'job_kill') await callTool(jobKillTool(jobs), started.metadata, context);
   run.abort();
   await expect.poll(() => sleepers(length)).toEqual([]);
 });

@@ -14,16 +14,23 @@ function setUp(limits?: JobLimits) {
   onTestFinished(() => jobs.close());
   const workspace = testWorkspace();
   const bash = bashTool({ sandbox: null, allowNetwork: false, jobs });
+  /** Of the first command that was started, the second, and so on; they are numbered behind what is random. */
+  let random = '';
+  const idOf = (job: number | string) => (typeof job === 'string' ? job : `${random}${job}`);
   const [output, kill] = [jobOutputTool(jobs), jobKillTool(jobs)];
   return {
     jobs,
     workspace,
-    start: (command: string, context = workspace.context()) =>
-      callTool(bash, { command, run_in_background: true }, context),
+    async start(command: string, context = workspace.context()) {
+      const started = await callTool(bash, { command, run_in_background: true }, context);
+      random ||= String(started.metadata?.job_id).replace(/\d+$/, '');
+      return started;
+    },
     // It ends with the first news: a busy machine may take long to begin a command.
-    output: (job_id: string, wait_seconds = 60, context = workspace.context()) =>
-      callTool(output, { job_id, wait_seconds }, context),
-    kill: (job_id: string, context = workspace.context()) => callTool(kill, { job_id }, context),
+    output: (job: number | string, wait_seconds = 60, context = workspace.context()) =>
+      callTool(output, { job_id: idOf(job), wait_seconds }, context),
+    kill: (job: number | string, context = workspace.context()) =>
+      callTool(kill, { job_id: idOf(job) }, context),
   };
 }
 
@@ -31,26 +38,27 @@ describe('a command in the background', () => {
   test('returns at once, goes on, and gives its output in pieces, each once', async () => {
     const { start, output, workspace } = setUp();
     const started = await start('echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3');
-    expect(started).toMatchObject({ is_error: false, metadata: { job_id: 'job_1' } });
-    expect(started.content).toContain('in the background as job_1');
-    expect((await output('job_1')).content).toMatch(/^one\n\(It still runs, for \d+ s by now\.\)$/);
-    expect((await output('job_1', 0)).content).toMatch(/^\(no new output\)\n\(It still runs, /);
+    const named = /^job_[a-hjkmnp-z2-9]{4}_1$/;
+    expect(started).toMatchObject({ is_error: false, metadata: { job_id: expect.stringMatching(named) } });
+    expect(started.content).toContain(`in the background as ${started.metadata?.job_id}.`);
+    expect((await output(1)).content).toMatch(/^one\n\(It still runs, for \d+ s by now\.\)$/);
+    expect((await output(1, 0)).content).toMatch(/^\(no new output\)\n\(It still runs, /);
     workspace.file('go', '');
-    const last = await output('job_1');
-    const rest = last.content.includes('still runs') ? await output('job_1') : last;
+    const last = await output(1);
+    const rest = last.content.includes('still runs') ? await output(1) : last;
     expect(`${last.content}${rest.content}`).toContain('two');
     expect(rest.content).toContain('(Exit code 3.)');
-    expect((await output('job_1')).content).toBe('(no new output)\n(Exit code 3.)');
+    expect((await output(1)).content).toBe('(no new output)\n(Exit code 3.)');
   });
 
   test('is ended by job_kill with all that it started', async () => {
     const { start, kill, output } = setUp();
     const length = uniqueSleep();
     await start(`sleep ${length} & setsid sleep ${length} & echo ready; wait`);
-    expect((await output('job_1')).content).toContain('ready');
-    expect(await kill('job_1')).toMatchObject({ is_error: false, metadata: { running: false } });
+    expect((await output(1)).content).toContain('ready');
+    expect(await kill(1)).toMatchObject({ is_error: false, metadata: { running: false } });
     expect(sleepers(length)).toEqual([]);
-    expect((await kill('job_1')).is_error).toBe(false);
+    expect((await kill(1)).is_error).toBe(false);
   });
 
   test('ends with an interrupt of the run that started it, and stays after its ordinary end', async () => {
@@ -59,9 +67,9 @@ describe('a command in the background', () => {
     const run = new AbortController();
     await start(`sleep ${length}`, workspace.context({ signal: run.signal }));
     await start(`echo here; sleep ${length}`);
-    await output('job_2');
+    await output(2);
     run.abort();
-    expect((await output('job_1')).content).toContain(
+    expect((await output(1)).content).toContain(
       '(Ended by job_kill, with its run, or because too many commands were at work.)',
     );
     expect(sleepers(length)).toHaveLength(1);
@@ -71,7 +79,7 @@ describe('a command in the background', () => {
     const { start, jobs, output } = setUp();
     const length = uniqueSleep();
     await start(`echo up; sleep ${length}`);
-    await output('job_1');
+    await output(1);
     await jobs.close();
     expect(sleepers(length)).toEqual([]);
   });
@@ -79,18 +87,29 @@ describe('a command in the background', () => {
   test('is not there for another session', async () => {
     const { start, output, workspace } = setUp();
     await start('sleep 5');
-    await expect(output('job_1', 0, workspace.context({ sessionId: 'session_2' }))).rejects.toThrow(
-      'There is no job job_1; this session has none.',
+    await expect(output(1, 0, workspace.context({ sessionId: 'session_2' }))).rejects.toThrow(
+      /^There is no job job_\w+_1; this session has none\./,
     );
+  });
+
+  test('is not taken for one that another server has started before: that one is over, and so it is told', async () => {
+    const [before, after] = [setUp(), setUp()];
+    const old = String((await before.start('sleep 60')).metadata?.job_id);
+    await before.jobs.close();
+    const id = String((await after.start('sleep 60')).metadata?.job_id);
+    const told = `There is no job ${old}; there are: ${id}. Commands end with the server that started them: one from before a restart is over.`;
+    await expect(after.kill(old)).rejects.toThrow(told);
+    await expect(after.output(old)).rejects.toThrow(told);
+    expect((await after.output(1, 0)).content).toContain('It still runs');
   });
 
   test('that writes without end takes bounded memory, and the latest is what is told', async () => {
     const { start, output } = setUp();
     await start('head -c 5000000 /dev/zero | tr "\\0" x; echo; echo last; sleep 60');
     await expect
-      .poll(async () => (await output('job_1', 1)).content, { timeout: 10_000 })
+      .poll(async () => (await output(1, 1)).content, { timeout: 10_000 })
       .toMatch(/(^|\n)last\n\(It still runs, .*\)$/);
-    expect((await output('job_1', 0)).content.length).toBeLessThan(31_000);
+    expect((await output(1, 0)).content.length).toBeLessThan(31_000);
   });
 });
 
@@ -101,7 +120,7 @@ test('a session has no more than ten at a time, and room again when one ends', a
     is_error: true,
     content: expect.stringContaining('Too many commands are at work already'),
   });
-  await kill('job_1');
+  await kill(1);
   expect((await start('sleep 60')).is_error).toBe(false);
 });
 
@@ -112,9 +131,9 @@ test('where there are too many, the oldest of the workspace that has most gives 
   await start('sleep 60', at('modest', modest));
   for (const session of ['one', 'two', 'three']) await start('sleep 60', at(session));
   expect((await start('sleep 60', at('four'))).is_error).toBe(false);
-  const ended = await output('job_2', 5, at('one'));
+  const ended = await output(2, 5, at('one'));
   expect(ended.content).toContain('too many commands were at work');
-  expect((await output('job_1', 0, at('modest', modest))).content).toContain('It still runs');
+  expect((await output(1, 0, at('modest', modest))).content).toContain('It still runs');
 
   const bash = bashTool({ sandbox: null, allowNetwork: false, jobs });
   const awaited = callTool(bash, { command: 'until [ -e go ]; do sleep 0.02; done' }, at('five'));
@@ -122,14 +141,14 @@ test('where there are too many, the oldest of the workspace that has most gives 
   for (const session of ['six', 'seven', 'eight', 'nine', 'ten']) await start('sleep 60', at(session));
   workspace.file('go', '');
   expect((await awaited).content).toContain('(Exit code 0.)');
-  expect((await kill('job_11', at('ten'))).is_error).toBe(false);
+  expect((await kill(11, at('ten'))).is_error).toBe(false);
 });
 
 test('what ended long ago is forgotten, whichever session the next command is of', async () => {
   const { start, output, workspace, jobs } = setUp({ ...few, rememberedMs: 0 });
   await start('echo done');
-  await output('job_1');
-  await expect.poll(async () => (await output('job_1', 0)).content).toContain('Exit code 0');
+  await output(1);
+  await expect.poll(async () => (await output(1, 0)).content).toContain('Exit code 0');
   await start('sleep 60', workspace.context({ sessionId: 'another' }));
   expect(jobs.list('session_1')).toEqual([]);
 });

@@ -63,8 +63,9 @@ function find(jobs: Jobs, id: string, { sessionId }: ToolContext): Job {
   const job = jobs.find(sessionId, id);
   if (job) return job;
   const known = jobs.list(sessionId).map((one) => one.id);
+  const others = known.length > 0 ? `there are: ${known.join(', ')}` : 'this session has none';
   throw new ToolInputError(
-    `There is no job ${id}; ${known.length > 0 ? `there are: ${known.join(', ')}` : 'this session has none'}.`,
+    `There is no job ${id}; ${others}. Commands end with the server that started them: one from before a restart is over.`,
   );
 }
 

@@ -1,4 +1,5 @@
 // Commands that a session has started and that may go on after the call that started them.
+import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { CommandEnd } from '../commands/command.ts';
 import { UnreadOutput } from './bounded-output.ts';
@@ -93,6 +94,7 @@ interface StartedJob extends Job {
 
 export function createJobs(limits: JobLimits = usualLimits): Jobs {
   const sessions = new Map<string, Map<string, StartedJob>>();
+  const life = randomWord();
   let started = 0;
   const all = () => [...sessions.values()].flatMap((jobs) => [...jobs.values()]);
   const isRunning = (job: Job) => job.end() === null;
@@ -123,7 +125,7 @@ export function createJobs(limits: JobLimits = usualLimits): Jobs {
         void dispensable.kill();
       }
       started += 1;
-      const job = startJob(`job_${started}`, wanted);
+      const job = startJob(`job_${life}_${started}`, wanted);
       sessions.set(sessionId, (sessions.get(sessionId) ?? new Map()).set(job.id, job));
       return job;
     },
@@ -152,6 +154,15 @@ export function createJobs(limits: JobLimits = usualLimits): Jobs {
       sessions.clear();
     },
   };
+}
+
+/**
+ * What tells the jobs of this process from those of the one before it: a conversation outlives both, and would otherwise end
+ * or read another command than it means. Without characters that are taken for each other.
+ */
+function randomWord(): string {
+  const letters = 'abcdefghjkmnpqrstuvwxyz23456789';
+  return Array.from({ length: 4 }, () => letters[randomInt(letters.length)]).join('');
 }
 
 /** Whoever leaves many commands behind is the one whose oldest goes; null where all are waited for. */
