@@ -108,7 +108,7 @@ mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 	@prism mock --errors --port 4010 server/contract/openapi.mock.json
 
 bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, a restart, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
-	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/restart-bench.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
+	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/test-restart.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
 
 bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
 	@node server/bench/test-search.ts "$${SIZES:-1000,100000,1000000}" "$${ENGINES:-sqlite,postgresql}"
