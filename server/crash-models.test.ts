@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { Run, Session } from './contract/api.ts';
 import { hasEnded, messagesOf, runThat, startCrashing, textIn } from './crash-checks.ts';
-import { temporaryFolder, writeSettings } from './server-process.ts';
+import { scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import { type Client, clientOf } from './test-client.ts';
 
 const held = { text: 'Held for a while.', hold_after_chunks: 2 };
@@ -68,6 +68,73 @@ test('a limit of a query holds for the run after its process has died, and count
   });
   const { body } = await client.get<Session>(`/api/v1/sessions/${run.session_id}`);
   expect(body).toMatchObject({ cost: 0.004, usage: { input_tokens: 3600 } });
+}, 60_000);
+
+test('arguments of a call that broke off are paid for once, however often the process dies before the next answer', async () => {
+  const write = { name: 'write', arguments: { file_path: 'a.txt', content: 'word '.repeat(4000) } };
+  await upstream.script([
+    { times: 1, reply: { tool_calls: [write], hold_after_chunks: 6 } },
+    { times: 1, fail: { kind: 'hang' } },
+    { reply: { text: 'Done.', usage: { input: 100, output: 5 } } },
+  ]);
+  const folder = await temporaryFolder();
+  await writeSettings(folder, scriptedSettings(upstream.url));
+  const first = await startCrashing(folder);
+  const client = clientOf(first, first.key);
+  const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.' });
+  await stream.until(({ name, data }) => name === 'message' && data.type === 'tool_input_delta');
+  await first.kill9();
+  const second = await startCrashing(folder);
+  const { usage } = await runThat(clientOf(second, first.key), stream.runId, (run) => run.resumptions === 1);
+  // What the instructions and the tools take is read as well.
+  expect(usage.input_tokens).toBeGreaterThan(1000);
+  expect(usage.output_tokens).toBeGreaterThan(0);
+  await expect.poll(async () => (await upstream.requests()).length, { timeout: 10_000 }).toBe(2);
+  await second.kill9();
+  const third = await startCrashing(folder);
+  expect(await runThat(clientOf(third, first.key), stream.runId, hasEnded)).toMatchObject({
+    status: 'completed',
+    resumptions: 2,
+    usage: { input_tokens: usage.input_tokens + 100, output_tokens: usage.output_tokens + 5 },
+  });
+}, 60_000);
+
+test('a fallback stays for the rest of the run: what it had said is booked as its own, and it is asked again', async () => {
+  await upstream.script(
+    [
+      { when: { model: '^big' }, fail: { kind: 'status', status: 401 } },
+      { times: 1, reply: { ...held, text: 'word '.repeat(200), hold_after_chunks: 6 } },
+      { reply: { text: 'Done by {{model}}.' } },
+    ],
+    ['big', 'small'],
+  );
+  const folder = await temporaryFolder();
+  const price = (cost: number) => ({ cost_per_1m_in: cost, cost_per_1m_out: cost });
+  await writeSettings(folder, {
+    models: { large: { provider: 'scripted', model: 'big', fallbacks: ['scripted:small'] } },
+    providers: {
+      scripted: {
+        ...{ type: 'openai-compat', base_url: `${upstream.url}/v1`, api_key: 'k' },
+        models: [
+          { id: 'big', ...price(1000) },
+          { id: 'small', ...price(1) },
+        ],
+      },
+    },
+  });
+  const first = await startCrashing(folder);
+  const stream = await clientOf(first, first.key).stream('/api/v1/query/stream', { prompt: 'Go.' });
+  await stream.until(({ name }) => name === 'message');
+  await first.kill9();
+  const second = await startCrashing(folder);
+  const client = clientOf(second, first.key);
+  const run = await runThat(client, stream.runId, hasEnded);
+  expect(run).toMatchObject({ status: 'completed', resumptions: 1 });
+  const answers = (await messagesOf(client, run.session_id)).filter(({ role }) => role === 'assistant');
+  expect(answers.map(({ model }) => model)).toEqual(['scripted:small', 'scripted:small']);
+  for (const { usage, cost } of answers)
+    expect(cost).toBeCloseTo(((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0)) / 1_000_000, 9);
+  expect(textIn(answers.at(-1))).toBe('Done by small.');
 }, 60_000);
 
 test('a run that was summed up goes on from the summary, which is written once', async () => {

@@ -10,6 +10,8 @@ export interface ModelChoice {
   readonly generation: Generation;
   /** Takes the next of the fallbacks for good; false where there is none left. */
   replace(): boolean;
+  /** Takes the fallback that another process had come to; where it is none of them any more, all stays as it is. */
+  resumeWith(name: string): void;
 }
 
 /** `generation` is what the query itself says, which then counts instead of what the settings say. */
@@ -48,6 +50,12 @@ function choiceOf(
   const left = fallbacks.flatMap((fallback) => providers.chosen(fallback) ?? []);
   const { providerOptions: _fieldsOfAnotherVendor, ...common } = generation;
   let now = { model: providers.open(name), generation };
+  const replace = (): boolean => {
+    const next = left.shift();
+    if (next === undefined) return false;
+    now = { model: providers.open(next), generation: common };
+    return true;
+  };
   return {
     get model() {
       return now.model;
@@ -55,11 +63,12 @@ function choiceOf(
     get generation() {
       return now.generation;
     },
-    replace() {
-      const next = left.shift();
-      if (next === undefined) return false;
-      now = { model: providers.open(next), generation: common };
-      return true;
+    replace,
+    resumeWith(name) {
+      const place = left.indexOf(name);
+      if (place < 0) return;
+      left.splice(0, place);
+      replace();
     },
   };
 }

@@ -3,8 +3,9 @@
 import type { EventLog } from '../events/event-log.ts';
 import type { AnswerTerms } from '../models/model.ts';
 import { askPatiently, type PatientCall } from '../models/model-patience.ts';
-import { withoutHugeResults } from '../prompt/context-use.ts';
+import { estimateInput, isCounted, tokensOf, withoutHugeResults } from '../prompt/context-use.ts';
 import { withPassages } from '../prompt/passages.ts';
+import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Draft, newDraft, unfinishedAnswer, writeDraft } from './draft.ts';
 import type { Progress } from './progress.ts';
@@ -45,6 +46,16 @@ function termsOf({ terms: { toolChoice, ...always } }: RunScope, { steps }: Prog
 }
 
 type Told = Parameters<PatientCall<unknown>['told']>[0];
+
+/** About how many tokens the model is given to read at the next call, or was at one that a process which is gone has made. */
+export async function estimateReading(scope: RunScope, progress: Progress): Promise<number> {
+  const messages = await shownTo(scope, progress);
+  if (isCounted(messages)) return tokensOf(messages);
+  const own = await scope.tools();
+  const tools = own.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }));
+  const system = await systemPrompt(scope, own);
+  return estimateInput({ system, messages, tools: [...tools, ...scope.callerTools] });
+}
 
 /** The list of models is only needed where there is something to cut. */
 async function shownTo({ model, corpus, runId }: RunScope, progress: Progress) {

@@ -10,7 +10,9 @@ import { callsOf, type Progress } from './progress.ts';
 /** Reads the run's progress out of the store; `draft` is what was streamed of an answer that was not finished. */
 export async function readProgress(transcript: Transcript, run: TakenRun): Promise<Progress> {
   const stored = await transcript.readConversation(run.sessionId, run.runId);
-  const events = await eventsAfter(transcript, run.runId, run.committedEventId);
+  // With the last event that was committed: it may tell which model is asked now.
+  const told = await eventsAfter(transcript, run.runId, Math.max(run.committedEventId - 1, 0));
+  const events = told.filter(({ seq }) => seq > run.committedEventId);
   const ofRun = stored.filter((message) => message.run_id === run.runId);
   const complete = ofRun.filter(
     ({ role, stop_reason, summary }) => role !== 'assistant' || (stop_reason !== 'interrupted' && !summary),
@@ -22,6 +24,7 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
   const conversation = toModelMessages(stored, run.runId);
   // The results of calls that are still to be carried out are none yet.
   if (pending.length > 0) conversation.pop();
+  const model = newestModel(told) ?? ofRun.findLast((message) => message.model !== null)?.model ?? run.model;
   return {
     conversation,
     memory: { todos: newestTodos(events) ?? todosOf(stored) },
@@ -36,7 +39,8 @@ export async function readProgress(transcript: Transcript, run: TakenRun): Promi
     pending,
     records: callRecords(run.runId, events),
     told: new Set(),
-    draft: unfinishedDraft(run, events, new Set(stored.map(({ id }) => id)), tokensOf(conversation)),
+    askedModel: model,
+    draft: unfinishedDraft(model, events, new Set(stored.map(({ id }) => id)), tokensOf(conversation)),
   };
 }
 
@@ -66,16 +70,27 @@ function newestTodos(events: readonly NumberedEvent[]) {
   return told.at(-1);
 }
 
-/** The text of the newest message that was streamed and is not stored. */
+/** As far as events tell: each answer that was stored since names its own. */
+function newestModel(events: readonly NumberedEvent[]): string | undefined {
+  const told = events.flatMap(({ name, data }) => {
+    if (name !== 'runtime') return [];
+    if (data.type === 'model_replaced') return [data.to];
+    return data.type === 'model_retried' ? [data.model] : [];
+  });
+  return told.at(-1);
+}
+
+/** The text of the newest message that was streamed and is neither stored nor, since its run was last resumed, paid for. */
 function unfinishedDraft(
-  { model }: TakenRun,
+  model: string,
   events: readonly NumberedEvent[],
   stored: ReadonlySet<string>,
   reads: number,
 ): Draft | null {
-  const deltas = events.flatMap(({ name, data }) =>
-    name === 'message' && !stored.has(data.message_id) ? [data] : [],
-  );
+  const resumed = events.findLastIndex(({ name, data }) => name === 'runtime' && data.type === 'run_resumed');
+  const deltas = events
+    .slice(resumed + 1)
+    .flatMap(({ name, data }) => (name === 'message' && !stored.has(data.message_id) ? [data] : []));
   const messageId = deltas.at(-1)?.message_id;
   if (messageId === undefined) return null;
   const parts: MessagePart[] = [];

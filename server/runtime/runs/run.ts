@@ -5,6 +5,7 @@ import type { EventLog } from '../events/event-log.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
 import { summarize } from '../prompt/summary.ts';
 import type { TakenRun } from '../transcript.ts';
+import { estimateReading } from './answer.ts';
 import { beforeStep } from './before-step.ts';
 import { readProgress } from './continuation.ts';
 import { unfinishedAnswer } from './draft.ts';
@@ -37,6 +38,7 @@ async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span:
   let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
   try {
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
+    if (progress.askedModel !== undefined) scope.models.resumeWith(progress.askedModel);
     if (scope.signal.aborted) return await stopRun(scope, log, progress, hasBegun(start));
     await scope.files.load(scope.transcript, scope.sessionId);
     if ('taken' in start) await readAgain(scope, progress);
@@ -101,6 +103,7 @@ async function resume(
     reason: handedOver ? 'shutdown' : 'lease_lost',
     resumptions: resumptions + 1,
   } as const;
+  if (progress.draft) progress.draft.reads = await estimateReading(scope, progress);
   const unfinished = await unfinishedAnswer(progress.draft, scope.model, 'interrupted');
   await log.commit([{ name: 'runtime', data: resumed }], (events) =>
     scope.transcript.resumeRun({ runId: scope.runId, sessionId: scope.sessionId, ...unfinished, events }),
