@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import {
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -41,7 +42,7 @@ function repository(): TestWorkspace {
 
 /** In a command: a second folder of git whose settings start a program, which leaves the file `obeyed`. */
 const planted = [
-  'mkdir -p evil && cp -r .git/objects .git/refs evil/',
+  'mkdir -p evil/objects evil/refs',
   `printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = %s/hook.sh\\n' "$PWD" > evil/config`,
   `printf '#!/bin/sh\\ntouch %s/obeyed\\n' "$PWD" > hook.sh && chmod +x hook.sh`,
 ].join(' && ');
@@ -73,6 +74,26 @@ describe('a command that sends git elsewhere for its settings', () => {
     );
     expect(git(checkout, 'status', '--short')).toBe('');
     expect(existsSync(join(workspace.path, 'obeyed'))).toBe(false);
+  });
+
+  when('does not reach a folder of git that lies elsewhere in the workspace (needs bubblewrap)', async () => {
+    const workspace = testWorkspace();
+    const { path } = workspace;
+    mkdirSync(join(path, 'kept'));
+    git(path, 'init', '-q', '--separate-git-dir', 'kept/bare');
+    writeFileSync(join(path, '.git'), 'gitdir: ./kept/bare\n');
+    const attack = [
+      planted,
+      'cp evil/config kept/bare/config',
+      'echo "$PWD/evil" > kept/bare/commondir',
+      'mv kept aside && cp -r aside kept && cp evil/config kept/bare/config',
+      'echo "gitdir: ./evil" > .git',
+    ].join('; ');
+    await run(workspace, attack);
+    git(path, 'status');
+    expect(existsSync(join(path, 'obeyed'))).toBe(false);
+    const output = await run(workspace, 'git add hook.sh && git status --short hook.sh');
+    expect(output.content).toBe('A  hook.sh\n(Exit code 0.)');
   });
 
   when('has been there before: then none runs (needs bubblewrap)', async () => {

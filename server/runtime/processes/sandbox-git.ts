@@ -3,7 +3,7 @@
 // A `commondir` makes git read settings and hooks from elsewhere. Where there is none, one that names `.git` itself is
 // mounted read-only, which changes nothing for git (but that `core.bare` and `core.worktree` do not count meanwhile). To
 // take one away afterwards would be too late: people ask git while commands run, and a command can close the folder.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { isWithin } from '../commands/inside.ts';
 import { holdFile, isFileOf, type Release, statsOf } from './sandbox-placeholders.ts';
@@ -11,17 +11,31 @@ import { holdFile, isFileOf, type Release, statsOf } from './sandbox-placeholder
 const ITSELF = '.\n';
 
 /**
- * The mounts for the folder `.git` of a workspace.
+ * The mounts for the folder of git, `.git` as a rule.
  * @throws Error where git already reads its settings from a place that no mount protects.
  */
-export function gitMounts(git: string, releases: Release[]): readonly string[] {
+export function gitMounts(git: string, workspacePath: string, releases: Release[]): readonly string[] {
   assertOwnSettings(join(git, 'commondir'));
   const paths = ['hooks', 'config', 'config.worktree', 'commondir'].map((name) => join(git, name));
   // A link in their place could be exchanged for another; then nothing in `.git` may change.
   const hasLink = [...paths, join(git, 'worktrees')].some((path) => statsOf(path)?.isSymbolicLink());
   if (hasLink || !make(git, releases)) return ['--ro-bind', git, git];
   const kept = paths.filter((path) => statsOf(path));
-  return ['--bind', git, git, ...kept.flatMap(readOnly), ...worktreeMounts(git)];
+  return ['--bind', git, git, ...kept.flatMap(readOnly), ...worktreeMounts(git, workspacePath)];
+}
+
+/** Those for the folder that a file `.git` names, where it lies in the workspace as well: `gitdir: ./.bare`. */
+export function namedGitMounts(file: string, releases: Release[]): readonly string[] {
+  const workspacePath = dirname(file);
+  const [, named] = /^gitdir: (.+)/.exec(readFileSync(file, 'utf8')) ?? [];
+  const git = named === undefined ? file : resolve(workspacePath, named);
+  if (git === workspacePath || !isWithin(git, workspacePath) || !statsOf(git)?.isDirectory()) return [];
+  if (realpathSync(git) !== git)
+    throw new Error(`${file} leads over a symbolic link, which the sandbox cannot protect`);
+  // Whoever can rename a folder above can put another in its place.
+  const above: string[] = [];
+  for (let at = dirname(git); at !== workspacePath; at = dirname(at)) above.unshift('--bind', at, at);
+  return [...above, ...gitMounts(git, workspacePath, releases)];
 }
 
 function assertOwnSettings(common: string): void {
@@ -58,11 +72,11 @@ function readsWorktreeConfig(config: string): boolean {
  * What git keeps here for a checkout outside of the workspace is obeyed there, its `commondir` above all, and no business
  * of a command that does not see that checkout. Others are folders of the workspace, where a command may make any.
  */
-function worktreeMounts(git: string): readonly string[] {
+function worktreeMounts(git: string, workspacePath: string): readonly string[] {
   const folder = join(git, 'worktrees');
   if (!statsOf(folder)?.isDirectory()) return [];
   const paths = readdirSync(folder).map((name) => join(folder, name));
-  const foreign = paths.filter((path) => statsOf(path)?.isDirectory() && !isOfWorkspace(path, dirname(git)));
+  const foreign = paths.filter((path) => statsOf(path)?.isDirectory() && !isOfWorkspace(path, workspacePath));
   return foreign.length === 0 ? [] : ['--bind', folder, folder, ...foreign.flatMap(readOnly)];
 }
 

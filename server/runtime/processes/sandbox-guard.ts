@@ -8,8 +8,8 @@
 // run commands in one workspace at the same time do not know of each other's placeholders: the first to end takes
 // them away from the other.
 import { readdirSync, type Stats } from 'node:fs';
-import { join } from 'node:path';
-import { gitMounts } from './sandbox-git.ts';
+import { dirname, join } from 'node:path';
+import { gitMounts, namedGitMounts } from './sandbox-git.ts';
 import { holdFolder, type Release, statsOf } from './sandbox-placeholders.ts';
 
 /** The mounts that protect a workspace. */
@@ -45,8 +45,9 @@ function readOnly(path: string, releases: Release[]): readonly string[] {
 
 function mountsOfGit(git: string, releases: Release[]): readonly string[] {
   const stats = statsOf(git);
+  if (stats?.isFile()) return [...namedGitMounts(git, releases), ...readOnly(git, releases)];
   const isRepository = stats?.isDirectory() && !isEmptyFolder(git, stats);
-  return isRepository ? gitMounts(git, releases) : readOnly(git, releases);
+  return isRepository ? gitMounts(git, dirname(git), releases) : readOnly(git, releases);
 }
 
 function isEmptyFolder(path: string, stats: Stats): boolean {
