@@ -112,7 +112,14 @@ async function run(call: Command, options: BashOptions, context: ToolContext): P
       .then((end) => withLimit(end, started))
       .finally(started.release);
   const { sessionId, runId, signal } = context;
-  const job = options.jobs.start({ sessionId, runId, place: workspace, command: call.command, launch, signal });
+  const job = options.jobs.start({
+    sessionId,
+    runId,
+    place: workspace,
+    command: call.command,
+    launch,
+    signal,
+  });
   if (!job) {
     started.release();
     return failure(
