@@ -2,9 +2,9 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
-import { askTrust, asWarning, isBroken } from './load.ts';
+import { asWarning, isBroken, readTrusted } from './load.ts';
 import type { LiveSettings, LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
-import { candidatesOf, type FileContent, readLayers } from './read-layers.ts';
+import { candidatesOf, type FileContent } from './read-layers.ts';
 import { settle } from './settle.ts';
 
 /** How long a change may go unnoticed while nobody asks. */
@@ -107,25 +107,12 @@ class FollowedSettings {
 
   /** What a file said before it broke still counts, but for what needs trust: nobody has trusted what it is now. */
   async #read(): Promise<Reading> {
-    const found = await readLayers(this.#places);
-    const contents = found.flatMap((layer) => {
-      if (!isBroken(layer)) return layer.content ? [{ content: layer.content, broken: false }] : [];
-      const content = this.#lastGood.get(layer.file);
-      return content ? [{ content, broken: true }] : [];
-    });
-    const trust = await askTrust(
-      this.#places,
-      contents.map(({ content }) => content),
-    );
+    const { found, files, diagnostics: doubts } = await readTrusted(this.#places, this.#lastGood);
     this.#lastGood.clear();
-    for (const { content } of contents) this.#lastGood.set(content.file, content);
-    const files = contents.map(({ content, broken }) => ({
-      content,
-      trusted: content.scope === 'global' || (!broken && trust.isTrusted(content)),
-    }));
+    for (const { content } of files) this.#lastGood.set(content.file, content);
     const problems = found.filter(isBroken).flatMap(({ diagnostics }) => diagnostics);
-    const stale = contents.filter(({ broken }) => broken).map(({ content }) => countsAsBefore(content));
-    const told = [...found.flatMap(({ diagnostics }) => diagnostics), ...stale, ...trust.diagnostics];
+    const stale = files.filter(({ broken }) => broken).map(({ content }) => countsAsBefore(content));
+    const told = [...found.flatMap(({ diagnostics }) => diagnostics), ...stale, ...doubts];
     return { loaded: await settle(this.#places, files, told.map(asWarning)), problems };
   }
 }

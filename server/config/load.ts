@@ -1,21 +1,73 @@
 /** Loads the settings of one working directory: find, read once, parse, validate, trust, merge. */
 import { type Diagnostic, SettingsError } from './diagnostic.ts';
+import { readOnce } from './files/read-once.ts';
 import type { LoadedSettings, SettingsPlaces } from './loaded-settings.ts';
 import { isError } from './parse.ts';
 import { type FileContent, type FoundLayer, readLayers } from './read-layers.ts';
-import { settle } from './settle.ts';
+import { type JudgedFile, settle } from './settle.ts';
 import { restrictedPointers } from './trust/restrict.ts';
 import { readTrust, type Trust } from './trust/trust-store.ts';
 
 /** Loads the settings once. Throws SettingsError with everything that is wrong in any of the files. */
 export async function loadSettings(places: SettingsPlaces): Promise<LoadedSettings> {
-  const found = await readLayers(places);
+  const { found, files, diagnostics } = await readTrusted(places);
   const broken = found.filter(isBroken);
-  if (broken.length > 0) throw new SettingsError(broken.flatMap(({ diagnostics }) => diagnostics));
-  const contents = found.flatMap(({ content }) => (content ? [content] : []));
-  const { isTrusted, diagnostics } = await askTrust(places, contents);
-  const files = contents.map((content) => ({ content, trusted: isTrusted(content) }));
+  if (broken.length > 0) throw new SettingsError(broken.flatMap((layer) => layer.diagnostics));
   return settle(places, files, [...found.flatMap((layer) => layer.diagnostics), ...diagnostics]);
+}
+
+/** The files, and whether each is trusted as it was read. */
+export interface TrustedLayers {
+  readonly found: readonly FoundLayer[];
+  readonly files: readonly (JudgedFile & {
+    /** Whether the file cannot be used as it is now, so that this is what it said before. */
+    readonly broken: boolean;
+  })[];
+  /** Why what is trusted cannot be known. */
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** Whoever changes a file this often while we read is a program in a loop. */
+const maximumAttempts = 5;
+
+/**
+ * Reads every file, and asks for trust. What the command itself changes in between is read again: its new bytes are
+ * trusted, and the old ones no longer.
+ *
+ * @param lastGood - What a file said before it broke.
+ */
+export async function readTrusted(
+  places: SettingsPlaces,
+  lastGood: ReadonlyMap<string, FileContent> = new Map(),
+): Promise<TrustedLayers> {
+  for (let left = maximumAttempts; ; left--) {
+    const found = await readLayers(places);
+    const contents = found.flatMap((layer) => {
+      if (!isBroken(layer)) return layer.content ? [{ content: layer.content, broken: false }] : [];
+      const content = lastGood.get(layer.file);
+      return content ? [{ content, broken: true }] : [];
+    });
+    const { isTrusted, diagnostics } = await askTrust(
+      places,
+      contents.map(({ content }) => content),
+    );
+    const files = contents.map(({ content, broken }) => ({
+      content,
+      broken,
+      trusted: content.scope === 'global' || (!broken && isTrusted(content)),
+    }));
+    if (left === 0 || !(await wasReplaced(places, files))) return { found, files, diagnostics };
+  }
+}
+
+/** Whether one that is not trusted, and says what needs trust, is another one by now. */
+async function wasReplaced({ projectRoot }: SettingsPlaces, files: TrustedLayers['files']): Promise<boolean> {
+  for (const { content, trusted, broken } of files) {
+    if (trusted || broken || restrictedPointers(content.raw).length === 0) continue;
+    const now = await readOnce(content.file, projectRoot);
+    if (now && 'sha256' in now && now.sha256 !== content.sha256) return true;
+  }
+  return false;
 }
 
 /**
@@ -45,7 +97,7 @@ export function isBroken({ diagnostics }: FoundLayer): boolean {
 }
 
 /** What is trusted of the files; with a store that cannot be believed nothing is, and the diagnostics say so. */
-export async function askTrust(
+async function askTrust(
   { dataHome, projectRoot }: SettingsPlaces,
   contents: readonly FileContent[],
 ): Promise<{ isTrusted(content: FileContent): boolean; diagnostics: readonly Diagnostic[] }> {

@@ -44,6 +44,7 @@ export async function changeSettings(
       patch: { ...patch },
       mayRestrict: view.operator,
       isTrusted: opened.trust.isTrusted,
+      keepsOwnTrust: parts.own && view.operator,
       // Between the look and the lock somebody may have written it by hand.
       check: (sha256) => {
         if (opened.broken.length === 0 && sha256 !== seen) throw changedMeanwhile();

@@ -124,14 +124,14 @@ async function listTrusted({ json }: TrustOptions): Promise<void> {
 }
 
 /** Whether the trust still counts: it is for one path and the exact bytes there. */
-async function stateOf(file: string, { sha256 }: TrustEntry): Promise<string> {
+async function stateOf(file: string, { sha256, next }: TrustEntry): Promise<string> {
   try {
     // A pipe in its place would never end.
     if ((await realpath(file)) !== file || !(await stat(file)).isFile()) return 'replaced';
     const now = createHash('sha256')
       .update(await readFile(file))
       .digest('hex');
-    return now === sha256 ? 'unchanged' : 'changed';
+    return now === sha256 || now === next?.sha256 ? 'unchanged' : 'changed';
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'; // these reject with nothing else
     return code === 'ENOENT' || code === 'ENOTDIR' ? 'gone' : `cannot be read (${code})`;

@@ -24,6 +24,10 @@ export interface EditableFile {
 export interface FileChange<Result> {
   /** Null where it stays as it is. */
   readonly bytes: Uint8Array | null;
+  /** Called before they are written. */
+  announce?(): Promise<void>;
+  /** Called where they were announced and then could not be written. */
+  withdraw?(): Promise<void>;
   /** Called when they are written, before anybody else may change the file. */
   finish(): Promise<Result>;
 }
@@ -72,10 +76,10 @@ async function attempt<Result>(
 ): Promise<Result> {
   for (let left = maximumAttempts; ; left--) {
     const before = await read(target);
-    const { bytes, finish } = await change(before);
+    const made = await change(before);
     try {
-      if (bytes) await write(target, before, bytes);
-      return await finish();
+      await writeAnnounced(target, before, made);
+      return await made.finish();
     } catch (error) {
       if (!(error instanceof ChangedMeanwhile) || left === 0) throw error;
     }
@@ -93,6 +97,21 @@ async function read({ file, boundary }: Target): Promise<EditableFile> {
     throw refusal(file, message, 'Remove the link.');
   }
   return { file, realPath, bytes: null, sha256: null };
+}
+
+async function writeAnnounced(
+  target: Target,
+  before: EditableFile,
+  { bytes, announce, withdraw }: FileChange<unknown>,
+): Promise<void> {
+  if (!bytes) return;
+  await announce?.();
+  try {
+    await write(target, before, bytes);
+  } catch (error) {
+    await withdraw?.();
+    throw error;
+  }
 }
 
 async function write(target: Target, before: EditableFile, bytes: Uint8Array): Promise<void> {

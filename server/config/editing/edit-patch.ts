@@ -21,6 +21,7 @@ import { changeFile, type EditableFile } from './edit-file.ts';
 import { assignmentFor, standingPaths } from './edit-names.ts';
 import { reviewOf, writeBeside } from './edit-setting.ts';
 import { removeFromText, type Step, setInText } from './edit-text.ts';
+import { announceTrust, withdrawTrust } from './edit-trust.ts';
 
 /** What is to be merged, and by whom. */
 export interface SettingsPatch {
@@ -29,6 +30,8 @@ export interface SettingsPatch {
   readonly mayRestrict: boolean;
   /** Whether these bytes of the file are trusted. */
   readonly isTrusted: (realPath: string, sha256: string) => boolean;
+  /** Whether that is the person's own record, and the change keeps trust: recording the new bytes is then left to the caller. */
+  readonly keepsOwnTrust?: boolean;
   /** Called with the hash of the file as it is, null where there is none; what it throws ends the change. */
   readonly check: (sha256: string | null) => void;
 }
@@ -49,7 +52,7 @@ export interface PatchedFile {
 /** Throws SettingsError where the file would not be right afterwards, RestrictedSettings where it must not be done. */
 export async function patchSettings(
   places: SettingsPlaces,
-  { patch, mayRestrict, isTrusted, check }: SettingsPatch,
+  { patch, mayRestrict, isTrusted, keepsOwnTrust = false, check }: SettingsPatch,
 ): Promise<PatchedFile> {
   return changeFile(places, 'workspace', async (before) => {
     check(before.sha256);
@@ -64,16 +67,21 @@ export async function patchSettings(
     });
     const changed = edits.length > 0 && !(before.bytes && Buffer.from(bytes).equals(before.bytes));
     if (changed) await writeBeside(before, 'workspace');
+    const patched = {
+      realPath: before.realPath,
+      created: changed && before.bytes === null,
+      before: before.sha256,
+      after: createHash('sha256').update(bytes).digest('hex'),
+      pointers: edits.map(({ path }) => pointerTo(path.map(String))),
+      review: (await reviewOf(places, before.file, parsed)).review,
+    };
     return {
       bytes: changed ? bytes : null,
-      finish: async () => ({
-        realPath: before.realPath,
-        created: changed && before.bytes === null,
-        before: before.sha256,
-        after: createHash('sha256').update(bytes).digest('hex'),
-        pointers: edits.map(({ path }) => pointerTo(path.map(String))),
-        review: (await reviewOf(places, before.file, parsed)).review,
+      ...(keepsOwnTrust && {
+        announce: () => announceTrust(places, patched),
+        withdraw: () => withdrawTrust(places, patched),
       }),
+      finish: async () => patched,
     };
   });
 }

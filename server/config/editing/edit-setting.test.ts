@@ -16,8 +16,9 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { SettingsError } from '../diagnostic.ts';
+import { followSettings } from '../live-settings.ts';
 import { testProject } from '../test-project.ts';
 import { readTrust } from '../trust/trust-store.ts';
 import { changeFile } from './edit-file.ts';
@@ -450,7 +451,7 @@ describe('rights and links', () => {
     execFileSync('chmod', ['-R', 'a+rX', dirname(root)]);
     execFileSync('chmod', ['0777', join(home, '.local/share/service')]);
     await chmod(path('.service'), 0o555);
-    const child = editor(root, home, `await set('options.debug', 'true')`, 65_534);
+    const child = editor(root, home, `await set('options.debug', 'true')`, { uid: 65_534 });
     const [output] = await Promise.all([textOf(child.stderr), once(child, 'exit')]);
     expect(output).toContain(`${path(workspaceFile)}:1:1: error: The file cannot be written (EACCES: `);
     expect(output).toContain('Let this user write in that folder.');
@@ -477,6 +478,41 @@ describe('trust', () => {
     );
     expect(await unset('lsp.go')).toMatchObject({ trusted: true });
     expect((await load()).layers[0]?.trusted).toBe(true);
+  });
+
+  test('is there for whoever reads while we change the file', async () => {
+    const { root, home, put, trust, load, settingsPlaces } = await editable();
+    await put(workspaceFile, hook);
+    await trust(workspaceFile);
+    const live = await followSettings(settingsPlaces);
+    onTestFinished(() => live.close());
+    const child = editor(
+      root,
+      home,
+      `for (let i = 0; i < 40; i++) await set('options.debug', String(i % 2 > 0))`,
+    );
+    const exit = once(child, 'exit');
+    const lost: string[] = [];
+    while (child.exitCode === null) {
+      if (!(await live.current()).config.hooks) lost.push('followed');
+      const loads = await Promise.all(Array.from({ length: 20 }, () => load()));
+      if (loads.some(({ config }) => !config.hooks)) lost.push('loaded');
+    }
+    expect([await exit, lost]).toEqual([[0, null], []]);
+  });
+
+  test('is not kept for bytes that could not be written', async () => {
+    const { root, home, put, trust, settingsPlaces, path } = await editable();
+    await put(workspaceFile, `${hook} // ${'x'.repeat(8000)}`);
+    await trust(workspaceFile);
+    // No file may grow larger than a few blocks: the record of trust can be written, and the settings cannot.
+    const child = editor(root, home, `await set('options.debug', 'true')`, { limit: 'ulimit -f 4' });
+    const said = textOf(child.stderr);
+    expect([await once(child, 'exit'), await said]).toEqual([[1, null], expect.stringContaining('EFBIG')]);
+    const { dataHome, projectRoot } = settingsPlaces;
+    const entry = (await readTrust(dataHome, projectRoot)).entry(path(workspaceFile));
+    expect(entry).not.toBeNull();
+    expect(entry).not.toHaveProperty('next');
   });
 
   test('is never gained: what does not count is told', async () => {
@@ -574,7 +610,12 @@ describe('several processes', () => {
 });
 
 /** A process that changes settings; `program` may call `set(key, text)`. */
-function editor(root: string, home: string, program: string, uid?: number) {
+function editor(
+  root: string,
+  home: string,
+  program: string,
+  { uid, limit = ':' }: { uid?: number; limit?: string } = {},
+) {
   const source = `
     import { setSetting } from ${JSON.stringify(join(import.meta.dirname, 'edit-setting.ts'))};
     import { findPlaces } from ${JSON.stringify(join(import.meta.dirname, '../files/places.ts'))};
@@ -583,7 +624,8 @@ function editor(root: string, home: string, program: string, uid?: number) {
     try { ${program} } catch (error) { console.error(error.message); process.exitCode = 1; }`;
   // Root may write everywhere, so that it has to become somebody else to be refused.
   const other = uid !== undefined && process.getuid?.() === 0 ? { uid, gid: uid } : {};
-  return spawn(process.execPath, ['--input-type=module', '--eval', source], {
+  const words = [process.execPath, '--input-type=module', '--eval', source];
+  return spawn('bash', ['-c', `${limit}; trap '' XFSZ; exec "$@"`, 'bash', ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: '/',
     ...other,

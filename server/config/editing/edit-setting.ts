@@ -14,10 +14,10 @@ import { isObject, pointerKeys, pointerTo, valueAt } from '../pointer.ts';
 import { keyToPointer, pointerToKey } from '../setting-keys.ts';
 import { type Review, reviewLayer } from '../trust/trust-review.ts';
 import { assertNoWorse } from './edit-check.ts';
-import { changeFile, type EditableFile } from './edit-file.ts';
+import { changeFile, type EditableFile, type FileChange } from './edit-file.ts';
 import { type Assignment, assignmentFor, standingPaths } from './edit-names.ts';
 import { removeFromText, type Step, setInText } from './edit-text.ts';
-import { keepTrust } from './edit-trust.ts';
+import { announceTrust, keepTrust, withdrawTrust } from './edit-trust.ts';
 import { readValue } from './edit-value.ts';
 
 /** Which setting is changed, and in which file. */
@@ -109,11 +109,12 @@ async function change(
     const previous = valueAt(content, pointerKeys(pointer));
     const { file } = before;
     const facts = { file, created: before.bytes === null, changed, pointer, previous, value: edited.value };
+    const { standing, ...trusting } = await trustingOf(places, scope, before, bytes, parsed);
     const finish = async () => {
-      const standing = await standingOf(places, scope, before, bytes, parsed);
-      return { ...facts, ...standing, warnings: [...warnings, ...standing.warnings] };
+      const now = await standing();
+      return { ...facts, ...now, warnings: [...warnings, ...now.warnings] };
     };
-    return { bytes: changed ? bytes : null, finish };
+    return { bytes: changed ? bytes : null, ...trusting, finish };
   });
 }
 
@@ -145,19 +146,31 @@ export async function writeBeside(
   await writeSchema(folder);
 }
 
-/** What of the file counts now. */
-async function standingOf(
+interface Trusting extends Pick<FileChange<unknown>, 'announce' | 'withdraw'> {
+  /** What of the file counts, once it is written. */
+  standing(): Promise<Pick<SettingChange, 'trusted' | 'ignored' | 'warnings'>>;
+}
+
+/** How the file stays trusted, if it is. */
+async function trustingOf(
   places: SettingsPlaces,
   scope: SettingEdit['scope'],
   { file, realPath, sha256 }: EditableFile,
   bytes: Uint8Array,
   parsed: ParsedSettings,
-): Promise<Pick<SettingChange, 'trusted' | 'ignored' | 'warnings'>> {
-  if (scope === 'global') return { trusted: true, ignored: [], warnings: [] };
+): Promise<Trusting> {
+  if (scope === 'global') return { standing: async () => ({ trusted: true, ignored: [], warnings: [] }) };
   const { review, ignored } = await reviewOf(places, file, parsed);
   const after = createHash('sha256').update(bytes).digest('hex');
-  const kept = await keepTrust(places, { realPath, before: sha256, after, review });
-  return { ...kept, ignored: kept.trusted ? [] : ignored };
+  const change = { realPath, before: sha256, after, review };
+  return {
+    announce: () => announceTrust(places, change),
+    withdraw: () => withdrawTrust(places, change),
+    async standing() {
+      const kept = await keepTrust(places, change);
+      return { ...kept, ignored: kept.trusted ? [] : ignored };
+    },
+  };
 }
 
 /** What there would be to trust in a file with this content. */

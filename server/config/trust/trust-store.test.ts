@@ -18,7 +18,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { SettingsError } from '../diagnostic.ts';
 import { testProject } from '../test-project.ts';
-import { readTrust, recordTrust, revokeTrust, TrustStoreError } from './trust-store.ts';
+import {
+  forgetNext,
+  readTrust,
+  recordTrust,
+  revokeTrust,
+  TrustStoreError,
+  trustNext,
+} from './trust-store.ts';
 
 const sha256 = 'a'.repeat(64);
 const now = new Date('2026-01-02T03:04:05Z');
@@ -84,6 +91,33 @@ describe('trust', () => {
     await trusted('b'.repeat(64));
     const trust = await read();
     expect([trust.isTrusted('/p', sha256), trust.isTrusted('/p', 'b'.repeat(64))]).toEqual([false, true]);
+  });
+
+  test('is for two kinds of bytes while one is about to take the place of the other', async () => {
+    const { dataHome, root, read } = await testStore();
+    const [realPath, other, third] = ['/p', 'b'.repeat(64), 'c'.repeat(64)];
+    const trusted = async () => {
+      const { isTrusted } = await read();
+      return [sha256, other, third].map((one) => isTrusted(realPath, one));
+    };
+    const next = (bytes: string, before: string) =>
+      trustNext(dataHome, root, { realPath, sha256: bytes, review: bytes }, before);
+    await recordTrust(dataHome, root, [{ realPath, sha256, review: '' }], now);
+    await next(other, third);
+    expect(await trusted(), 'what is there is not trusted').toEqual([true, false, false]);
+    await next(other, sha256);
+    expect(await trusted()).toEqual([true, true, false]);
+    await forgetNext(dataHome, root, { realPath, sha256: other });
+    expect(await trusted(), 'it could not be written').toEqual([true, false, false]);
+    await next(other, sha256);
+    await next(third, other);
+    expect(await trusted(), 'it was written, and whoever wrote it ended').toEqual([false, true, true]);
+    expect((await read()).entry(realPath)?.review).toBe(other);
+    await recordTrust(dataHome, root, [{ realPath, sha256: third, review: '' }], now);
+    expect(await trusted()).toEqual([false, false, true]);
+    await next(other, third);
+    await revokeTrust(dataHome, root, [realPath]);
+    expect(await trusted()).toEqual([false, false, false]);
   });
 
   test('is revoked, and says of which files', async () => {

@@ -17,6 +17,14 @@ export interface TrustEntry {
   readonly trustedAt: string;
   /** What was shown when it was trusted, for the difference next time. */
   readonly review: string;
+  /** What the command is about to put in their place, trusted beside them: nobody sees the file untrusted in between. */
+  readonly next?: NextBytes;
+}
+
+/** Bytes that are trusted before they are written. */
+export interface NextBytes {
+  readonly sha256: string;
+  readonly review: string;
 }
 
 /** The files that are trusted. Trust is for one real path and its exact bytes; there is none for folders. */
@@ -54,6 +62,7 @@ interface StoredEntry {
   readonly sha256: string;
   readonly trusted_at: string;
   readonly review: string;
+  readonly next?: NextBytes;
 }
 
 type Entries = ReadonlyMap<string, TrustEntry>;
@@ -68,7 +77,7 @@ const maximumBytes = 64 * 1024 * 1024;
 export async function readTrust(dataHome: string, projectRoot: string): Promise<Trust> {
   const entries = await readEntries(dataHome, projectRoot);
   return {
-    isTrusted: (realPath, sha256) => entries.get(realPath)?.sha256 === sha256,
+    isTrusted: (realPath, sha256) => counting(entries.get(realPath), sha256) !== null,
     entry: (realPath) => entries.get(realPath) ?? null,
     all: () => entries,
   };
@@ -86,6 +95,42 @@ export async function recordTrust(
     for (const { realPath, sha256, review } of files)
       entries.set(realPath, { sha256, trustedAt: now.toISOString(), review });
   });
+}
+
+/**
+ * Trusts bytes that are about to be written in the place of trusted ones, beside those; does nothing where they are not
+ * trusted. `recordTrust` ends that when they are written, `forgetNext` when they are not. Were neither to happen, both
+ * would stay trusted until the next change: the person has asked for both.
+ */
+export async function trustNext(
+  dataHome: string,
+  projectRoot: string,
+  { realPath, ...next }: TrustedFile,
+  before: string,
+): Promise<void> {
+  await changeEntries(dataHome, projectRoot, (entries) => {
+    const entry = entries.get(realPath);
+    const standing = counting(entry, before);
+    if (entry && standing) entries.set(realPath, { ...entry, ...standing, next });
+  });
+}
+
+/** Takes back what `trustNext` did. */
+export async function forgetNext(
+  dataHome: string,
+  projectRoot: string,
+  { realPath, sha256 }: Pick<TrustedFile, 'realPath' | 'sha256'>,
+): Promise<void> {
+  await changeEntries(dataHome, projectRoot, (entries) => {
+    const { next, ...entry } = entries.get(realPath) ?? {};
+    if ('sha256' in entry && next?.sha256 === sha256) entries.set(realPath, entry);
+  });
+}
+
+/** What of the entry is for these bytes. */
+function counting(entry: TrustEntry | undefined, sha256: string): NextBytes | null {
+  if (entry?.sha256 === sha256) return { sha256, review: entry.review };
+  return entry?.next?.sha256 === sha256 ? entry.next : null;
 }
 
 /** Trusts the files no longer, whatever their bytes. Returns those that were trusted. */
@@ -119,8 +164,8 @@ async function changeEntries(
 }
 
 function serialize(entries: Entries): Uint8Array {
-  const files = [...entries].map(([realPath, { sha256, trustedAt, review }]) => {
-    const entry: StoredEntry = { sha256, trusted_at: trustedAt, review };
+  const files = [...entries].map(([realPath, { sha256, trustedAt, review, next }]) => {
+    const entry: StoredEntry = { sha256, trusted_at: trustedAt, review, ...(next && { next }) };
     return [realPath, entry] as const;
   });
   const stored: StoredTrust = { version: 1, files: Object.fromEntries(files.sort(byPath)) };
@@ -211,9 +256,9 @@ function parse(text: string, file: string): Entries {
     throw new TrustStoreError(file, 'This is not a trust store, or a damaged one', remedy);
   }
   return new Map(
-    Object.entries(stored.files).map(([realPath, { sha256, trusted_at: trustedAt, review }]) => [
+    Object.entries(stored.files).map(([realPath, { sha256, trusted_at: trustedAt, review, next }]) => [
       realPath,
-      { sha256, trustedAt, review },
+      { sha256, trustedAt, review, ...(next && { next: { sha256: next.sha256, review: next.review } }) },
     ]),
   );
 }
@@ -233,11 +278,16 @@ function isStoredTrust(value: unknown): value is StoredTrust {
 }
 
 function isStoredEntry(value: unknown): value is StoredEntry {
+  if (!isReviewedBytes(value) || !('trusted_at' in value) || typeof value.trusted_at !== 'string')
+    return false;
+  return !('next' in value) || isReviewedBytes(value.next);
+}
+
+function isReviewedBytes(value: unknown): value is NextBytes {
   return (
     isRecord(value) &&
     typeof value.sha256 === 'string' &&
     /^[0-9a-f]{64}$/.test(value.sha256) &&
-    typeof value.trusted_at === 'string' &&
     typeof value.review === 'string'
   );
 }
