@@ -13,6 +13,7 @@ import {
 import { isUnauthorized, type ModelTimeouts, streamFromSdk } from './ai-sdk.ts';
 import { mostWrittenCharacters } from './answer-bounds.ts';
 import { modelFacts } from './catalogue.ts';
+import { heldFetch } from './held-answers.ts';
 import { relayMessages } from './messages-relay.ts';
 import { modelSettings, withModelSettings } from './model-settings.ts';
 import { speaksResponses } from './openai-responses.ts';
@@ -57,7 +58,7 @@ export function openModel(
     const factory = await factoryOf(type);
     const { changeBody } = vendor;
     const model = await usable(id, async () =>
-      factory({ id, ...connection, changeBody, responses, fetch, call, signal }, modelId),
+      factory({ id, ...connection, changeBody, responses, fetch: heldFetch(fetch), call, signal }, modelId),
     );
     const secrets = secretsOf(connection);
     const name = `${id}:${modelId}`;

@@ -4,7 +4,7 @@ import type { OutboundCall } from '../../outbound/outbound.ts';
 type Answer = Awaited<ReturnType<OutboundCall>>;
 
 /** As much as is looked at; what follows is left in the network. */
-const mostBytes = 16_000;
+export const mostRefusalBytes = 16_000;
 /** As much of that as goes to the log. */
 const mostCharacters = 4000;
 
@@ -23,7 +23,7 @@ async function beginningOf(body: Answer['body']): Promise<string> {
   for await (const piece of body) {
     pieces.push(piece);
     bytes += piece.length;
-    if (bytes >= mostBytes) break;
+    if (bytes >= mostRefusalBytes) break;
   }
   return Buffer.concat(pieces).toString('utf8').slice(0, mostCharacters);
 }

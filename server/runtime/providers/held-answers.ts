@@ -1,0 +1,59 @@
+/** Bounds what the vendors' own clients hold of an answer: they read events, and answers in one piece, however long they are. */
+import type { OutboundFetch } from '../../outbound/outbound.ts';
+import { SseEventEnds } from '../sse-event-ends.ts';
+import { mostHeldBytes } from './answer-bounds.ts';
+import { mostRefusalBytes } from './refusal.ts';
+
+/** What a line of an event takes besides its bytes: their parser keeps each by itself until the event ends. */
+const lineBytes = 64;
+const lineFeed = 0x0a;
+
+/** The same fetch, whose answers break off where they become too large to be held. */
+export function heldFetch(fetch: OutboundFetch): OutboundFetch {
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    if (!response.body) return response;
+    const { status, statusText, headers, url, ok } = response;
+    const bound = ok ? boundOf(headers.get('content-type') ?? '') : beginning();
+    const held = new Response(response.body.pipeThrough(bound), { status, statusText, headers });
+    // Clients compare where an answer came from with where they asked.
+    return Object.defineProperty(held, 'url', { value: url });
+  };
+}
+
+type Bound = TransformStream<Uint8Array, Uint8Array>;
+
+/** In a stream of events an empty line ends what has to be held; elsewhere only the end does. */
+function boundOf(contentType: string): Bound {
+  // An answer that says what it is in no known way is read as whatever was asked for, and may be either.
+  const ends = /^application\/json\b/i.test(contentType) ? null : new SseEventEnds();
+  let held = 0;
+  return new TransformStream({
+    transform(chunk, controller) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+      const end = ends?.lastIn(bytes) ?? -1;
+      const open = end < 0 ? bytes : bytes.subarray(end);
+      held = (end < 0 ? held : 0) + open.length + (ends ? linesIn(open) * lineBytes : 0);
+      if (held > mostHeldBytes) controller.error(new Error('The answer is too large to be held.'));
+      else controller.enqueue(chunk);
+    },
+  });
+}
+
+function linesIn(bytes: Buffer): number {
+  let lines = 0;
+  for (let at = bytes.indexOf(lineFeed); at >= 0; at = bytes.indexOf(lineFeed, at + 1)) lines += 1;
+  return lines;
+}
+
+/** Of a refusal as much is read as its words may stand in. */
+function beginning(): Bound {
+  let left = mostRefusalBytes;
+  return new TransformStream({
+    transform(chunk, controller) {
+      controller.enqueue(chunk.subarray(0, left));
+      left -= chunk.length;
+      if (left <= 0) controller.terminate();
+    },
+  });
+}
