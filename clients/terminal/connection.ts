@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { createServiceClient, type ServiceClient } from '@service/client';
 import type { Diagnostic } from '../../server/config/config.ts';
 import { CommandFailure } from './failures.ts';
+import { closeAtEnd } from './interrupts.ts';
 import { logFileIn } from './log/log-file.ts';
 import { openMcpLogins } from './logins/mcp-logins.ts';
 import { openProject, type Project } from './project.ts';
@@ -61,13 +62,13 @@ async function use<Result>(
   connection: Connection,
   work: (client: ServiceClient) => Promise<Result>,
 ): Promise<Result> {
-  try {
-    return await work(connection.client);
-  } catch (error) {
-    throw failureOf(error);
-  } finally {
-    await connection.close();
-  }
+  return await closeAtEnd(
+    () =>
+      work(connection.client).catch((error: unknown) => {
+        throw failureOf(error);
+      }),
+    () => connection.close(),
+  );
 }
 
 /** Starts the server inside this process. */

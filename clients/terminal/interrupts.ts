@@ -10,42 +10,69 @@ export interface Interrupts {
 
 /** As shells have it: 128 and the number of the signal. */
 const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+type Signal = keyof typeof codes;
 
-/** What came: a signal, or nobody reads standard output any more. */
+/** What came: a signal, or nobody gets to read what is written to standard output any more. */
 export type Interrupt = 'signal' | 'reader_left';
+
+type Act = (what: Interrupt, code: number) => void;
+
+/** Those who catch interrupts, the innermost last: it alone is told, and what is around it ends when it has. */
+const catching: Act[] = [];
 
 /** @param stop - Called once, with the first that came. */
 export function catchInterrupts(stop: (what: Interrupt) => void): Interrupts {
   let exitCode: number | null = null;
-  const stopOnce = (what: Interrupt, code: number) => {
+  const act: Act = (what, code) => {
     if (exitCode === null) setImmediate(stop, what);
+    else if (what === 'signal') process.exit(code);
     exitCode ??= code;
   };
-  const listeners = Object.entries(codes).map(([name, code]) => {
-    const onSignal = () => {
-      if (exitCode !== null) process.exit(code);
-      stopOnce('signal', code);
-    };
-    process.on(name, onSignal);
-    return [name, onSignal] as const;
-  });
-  onReaderLeft(() => stopOnce('reader_left', 0));
+  if (catching.push(act) === 1) for (const name of signals) process.on(name, onSignal);
   return {
     exitCode: () => exitCode,
     release() {
-      for (const [name, onSignal] of listeners) process.off(name, onSignal);
+      catching.splice(catching.indexOf(act), 1);
+      if (catching.length === 0) for (const name of signals) process.off(name, onSignal);
     },
   };
 }
 
-/**
- * Other commands end at once there; this one has work to stop. Whoever reads us, as `head` does, may have read enough,
- * and a terminal may have been closed.
- */
-function onReaderLeft(act: () => void): void {
-  for (const stream of [process.stdout, process.stderr])
-    stream.removeAllListeners('error').on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error;
-      if (stream === process.stdout) act();
-    });
+/** Does the work; where an interrupt comes first, closes what the work has in use and ends the command. */
+export async function closeAtEnd<Result>(
+  work: () => Promise<Result>,
+  close: () => Promise<void>,
+): Promise<Result> {
+  const { promise: stopped, reject } = Promise.withResolvers<never>();
+  const interrupts = catchInterrupts(reject);
+  try {
+    return await Promise.race([work(), stopped]);
+  } finally {
+    await close();
+    const code = interrupts.exitCode();
+    interrupts.release();
+    // Whatever the work still waits for, a person's answer for instance, would keep the command alive.
+    if (code !== null) process.exit(code);
+  }
+}
+
+/** Once for the command: what a lost reader means, with work to stop and without. */
+export function endWithTheReader(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // Whoever reads us may have read enough, as `head` does: that is no failure, and there is nobody to tell.
+    const isGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY);
+    if (!isGone) process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
+    const code = isGone ? 0 : 1;
+    const act = catching.at(-1);
+    if (act) act('reader_left', code);
+    else process.exit(code);
+  });
+  // The answer may still be read where the notices are not.
+  process.stderr.on('error', () => undefined);
+}
+
+const signals = Object.keys(codes) as Signal[]; // keys of a type of our own
+
+function onSignal(name: Signal): void {
+  catching.at(-1)?.('signal', codes[name]);
 }

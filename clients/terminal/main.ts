@@ -1,5 +1,6 @@
 /** The `service` command: reads the command line and hands each subcommand to its file. */
 import type { Command } from 'commander';
+import { endWithTheReader } from './interrupts.ts';
 
 try {
   await answer(process.argv.slice(2));
@@ -48,16 +49,4 @@ async function openInterface(program: Command): Promise<void> {
   if (version) return printVersion();
   (await import('./places.ts')).enterFolder(cwd);
   return (await import('./commands/interface.ts')).openInterface();
-}
-
-/** Whoever reads us may have read enough, as `head` does: that is no failure, and there is nobody to tell. */
-function endWithTheReader(): void {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
-  });
-  // The answer may still be read where the notices are not.
-  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
 }

@@ -2,6 +2,7 @@
 import type { LoadedSettings } from '../../../server/config/config.ts';
 import type { McpAccess, McpExamination, McpPrompt } from '../../../server/mcp-access.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
+import { closeAtEnd } from '../interrupts.ts';
 import { openMcpLogins } from '../logins/mcp-logins.ts';
 import { ignoredIn } from '../origin-of.ts';
 import { brief, type Column, counted, notice, print, printable, printJson, printTable } from '../output.ts';
@@ -55,11 +56,10 @@ export async function withServers<Result>(
   noticeIgnored(ignoredIn(settings, 'mcp'));
   const { dataHome, workingDirectory } = await currentPlaces();
   const servers = openMcpServers(settings, workingDirectory, process.env, openMcpLogins(dataHome));
-  try {
-    return await action(servers, settings);
-  } finally {
-    await servers.close();
-  }
+  return await closeAtEnd(
+    () => action(servers, settings),
+    () => servers.close(),
+  );
 }
 
 /** What a server did wrong, as the failure of the command; anything else as it is. */

@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { processStat } from '../../../server/process-stat.ts';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
 import { type TestHome, testHome } from '../test-command.ts';
@@ -105,6 +106,30 @@ test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes bac
   expect(after).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp_guarded_act') });
   expect(await home.service(['mcp', 'logout', 'guarded'])).toMatchObject({ code: 0 });
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
+});
+
+test.each([
+  [
+    'a server that never answers',
+    { command: 'sh', args: ['-c', String.raw`echo \$\$ >"\$HOME/pid"; exec sleep 297`] },
+  ],
+  ['a command that gives a value', { command: 'x', env: { X: '$(echo $$ >"$HOME/pid"; exec sleep 297)' } }],
+])('an interrupt leaves nothing behind of %s', async (_title, server) => {
+  const home = withMcp({ slow: server });
+  for (const [words, signal, code] of [
+    [['test', 'slow'], 'SIGINT', 130],
+    [['prompts'], 'SIGTERM', 143],
+    [['prompts'], 'SIGHUP', 129],
+  ] as const) {
+    const file = join(home.home, 'pid');
+    rmSync(file, { force: true });
+    const command = home.start(['mcp', ...words]);
+    await command.until(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
+    const pid = Number(readFileSync(file, 'utf8'));
+    command.child.kill(signal);
+    expect(await command.ended).toMatchObject({ code, stdout: '' });
+    await expect.poll(() => processStat(pid)?.ended ?? true).toBe(true);
+  }
 });
 
 function withMcp(mcp: object): TestHome {

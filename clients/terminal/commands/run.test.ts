@@ -2,6 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { processStat } from '../../../server/process-stat.ts';
+import { overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { dataFolder, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
 
@@ -182,9 +184,13 @@ test('an interrupt stops the run, which is stored as interrupted, and ends with 
   expect(shown.stdout).toMatch(/slowly[\s\S]*\(interrupted\)/);
 });
 
-test('a second interrupt ends the command at once', async () => {
+test('a second interrupt ends the command at once, and leaves no MCP server behind', async () => {
   const home = testHome();
-  await withScriptedModel(home, tool('bash', { command: 'trap "" TERM INT; sleep 20' }));
+  const slow = tool('bash', { command: 'trap "" TERM INT; sleep 20' });
+  const words = String.raw`echo \$\$ >"\$HOME/mcp.pid"; trap "" TERM INT; exec "\$@"`;
+  const { command, args } = overStdio('everything');
+  const mcp = { everything: { command: 'sh', args: ['-c', words, 'sh', command, ...(args ?? [])] } };
+  await withScriptedModel(home, slow, { mcp });
   const service = home.start(['run', '--yolo', 'x']);
   await service.until(() => service.stderr().includes('● bash'));
   service.child.kill('SIGINT');
@@ -193,6 +199,8 @@ test('a second interrupt ends the command at once', async () => {
   const began = performance.now();
   expect((await service.ended).code).toBe(130);
   expect(performance.now() - began).toBeLessThan(10_000);
+  const pid = Number(readFileSync(join(home.home, 'mcp.pid'), 'utf8'));
+  await expect.poll(() => processStat(pid)?.ended ?? true).toBe(true);
 });
 
 test('a reader that has read enough stops the run, without a word', async () => {

@@ -1,5 +1,6 @@
 /** Runs the command of a `$(command)` with the person's own shell and rights, bounded in time and output. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { endAtExit } from '../../children-at-exit.ts';
 import { ExpansionError, shown } from './expansion-error.ts';
 
 /** What a command runs in. */
@@ -30,6 +31,7 @@ export async function runCommand(
     // A process group of its own, so that nothing of it is left behind at the time limit.
     detached: true,
   });
+  endAtExit(child);
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -2,6 +2,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { endAtExit } from '../../children-at-exit.ts';
 import { processStat } from '../../process-stat.ts';
 import { isRunnable } from './executable.ts';
 import { hasEnvironment, processTable, processTree } from './process-tree.ts';
@@ -39,6 +40,7 @@ export function startGroup({ file, args, cwd, env, stdio, wrapped }: GroupComman
   const held = wrapped || !isRunnable(file, cwd, env.PATH) ? null : openTracking();
   const [program = file, ...words] = held ? [...held.entering, file, ...args] : [file, ...args];
   const child = begin(program, words, { cwd, env: { ...env, [name]: value }, stdio, detached: true }, held);
+  endAtExit(child);
   const begun = child.pid === undefined ? null : (processStat(child.pid)?.start ?? null);
   const exited = Promise.withResolvers<void>();
   child.once('exit', () => exited.resolve());
