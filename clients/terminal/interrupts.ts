@@ -58,10 +58,12 @@ export async function closeAtEnd<Result>(
 
 /** Once for the command: what a lost reader means, with work to stop and without. */
 export function endWithTheReader(): void {
+  let told = false;
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // Whoever reads us may have read enough, as `head` does: that is no failure, and there is nobody to tell.
     const isGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY);
-    if (!isGone) process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
+    if (!isGone && !told) process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
+    told = true;
     const code = isGone ? 0 : 1;
     const act = catching.at(-1);
     if (act) act('reader_left', code);

@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { processStat } from '../../../server/process-stat.ts';
 import { overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
-import { dataFolder, testHome } from '../test-command.ts';
+import { dataFolder, launcher, testHome } from '../test-command.ts';
 import { withScriptedModel } from '../test-model.ts';
+import { runToEnd } from '../test-process.ts';
+import { startTestServer } from '../test-server.ts';
 
 const text = (answer: string, more: object = {}) => ({ reply: { text: answer, ...more } });
 const call = (name: string, args: object) => ({ reply: { tool_calls: [{ name, arguments: args }] } });
@@ -211,6 +213,28 @@ test('a reader that has read enough stops the run, without a word', async () => 
   service.child.stdout?.destroy();
   expect(await service.ended).toMatchObject({ code: 0, stderr: '' });
   expect((await upstream.requests()).at(-1)?.outcome).toBe('aborted');
+});
+
+test('output that cannot be written, as to a full disk, stops the run, a remote one too, and is told in a sentence', async () => {
+  const home = testHome();
+  const reply = text('a line\n'.repeat(1000), { chunk_delay_ms: 5 });
+  const upstream = await withScriptedModel(home, [reply]);
+  const settings = JSON.parse(readFileSync(join(home.home, '.config/service/service.json'), 'utf8'));
+  const server = await startTestServer(settings);
+  const environment = { ...home.environment, SERVICE_API_KEY: server.operatorKey };
+  const full = (...words: string[]) => {
+    const line = 'exec "$0" "$@" >/dev/full';
+    return runToEnd('sh', ['-c', line, launcher, ...words], { cwd: home.project, environment });
+  };
+  const ended = {
+    code: 1,
+    stderr: expect.stringMatching(/^service: Standard output cannot be written: ENOSPC: .*\.\n$/),
+  };
+  for (const where of [[], ['--server', server.url]]) {
+    expect(await full('run', ...where, 'x')).toMatchObject(ended);
+    await expect.poll(async () => (await upstream.requests()).at(-1)?.outcome).toBe('aborted');
+  }
+  expect(await full('config', 'show')).toMatchObject(ended);
 });
 
 test('nobody has to read what stands beside the answer', async () => {
