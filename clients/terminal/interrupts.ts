@@ -62,7 +62,8 @@ export function endWithTheReader(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     // Whoever reads us may have read enough, as `head` does: that is no failure, and there is nobody to tell.
     const isGone = error.code === 'EPIPE' || (error.code === 'EIO' && process.stdout.isTTY);
-    if (!isGone && !told) process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
+    if (!isGone && !told)
+      process.stderr.write(`service: Standard output cannot be written: ${error.message}.\n`);
     told = true;
     const code = isGone ? 0 : 1;
     const act = catching.at(-1);
