@@ -144,6 +144,26 @@ test('what it uses is metered, whole and streamed, and where the client goes awa
   await expect.poll(used).toBeGreaterThan(28 + 9);
 });
 
+test('whoever leaves behind the begin of an answer pays for what was read', async () => {
+  const barbara = await app.register('barbara');
+  const usage = { input: 9000, cached: 4, output: 8 };
+  await upstream.script([
+    { reply: { text: 'Never heard.', usage }, fail: { kind: 'hang', after_chunks: 1 } },
+  ]);
+  const left = await app.stream('POST', '/v1/messages', {
+    token: barbara.token,
+    body: request({ stream: true }),
+  });
+  for await (const { event } of readEvents(left)) if (event === 'message_start') break;
+  await upstream.latest(({ outcome }) => outcome === 'aborted');
+  await expect
+    .poll(async () => {
+      const { body } = await app.request('GET', '/api/v1/usage?group_by=model', { token: barbara.token });
+      return body.data[0]?.usage;
+    })
+    .toMatchObject({ input_tokens: 9000, cached_input_tokens: 4 });
+});
+
 test('what stays in the cache for an hour, and searches of the web, are paid for', async () => {
   const edsger = await app.register('edsger');
   const usage = { input: 100_000, kept_for_an_hour: 100_000, output: 0, searches: 10 };

@@ -25,6 +25,17 @@ describeStores('The meter', (store, engine) => {
       events: [],
     });
 
+  it.each([
+    [{ input_tokens: -1_000_000, output_tokens: 1.4, cached_input_tokens: 0 }, -5, [1, 1, 0]],
+    [{ input_tokens: 1e30, output_tokens: Number.NaN, cached_input_tokens: 0 }, 1e30, [1, 1e15, 1e15]],
+  ])('counts of %o no more than can be, and never less than nothing', async (said, cost, expected) => {
+    const reach = await newAccount(store());
+    const call = await store().meteredCalls.begin(reach, 'demo:stand-in', null);
+    await store().meteredCalls.finish(call, { model: 'demo:stand-in', usage: said, cost });
+    await store().meteredCalls.end(call);
+    expect(await counted(reach.userId)).toEqual(expected);
+  });
+
   it('counts each step with its storing, for the person, the key, the workspace, the organization and the group', async () => {
     const reach = await newAccount(store());
     const [organization_id = ''] = reach.organizationIds;

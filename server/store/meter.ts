@@ -2,7 +2,6 @@
 import type { Knex } from 'knex';
 import type { Message, Usage } from '../contract/api.ts';
 import { toNanodollars } from './costs.ts';
-import { toUsage } from './session-rows.ts';
 
 /** For whom something is used. */
 export interface Spender {
@@ -110,10 +109,20 @@ function dayRowOf(
   return {
     ...{ ...place, organization_id: organizationId, workspace_id: workspaceId },
     ...{ user_id: userId, api_key_id: apiKeyId ?? '', model, requests },
-    ...toUsage(usage),
-    cost_nanodollars: toNanodollars(cost) ?? 0,
+    input_tokens: countable(usage.input_tokens),
+    output_tokens: countable(usage.output_tokens),
+    cached_input_tokens: countable(usage.cached_input_tokens),
+    cost_nanodollars: countable(toNanodollars(cost) ?? 0),
     unpriced_calls: cost === null ? calls : 0,
   };
+}
+
+/** More than calls can use: sums of it stay what a column holds. */
+const most = 10 ** 15;
+
+/** A sum that can be taken off, or never added to again, would end every quota: whoever counts here may be wrong. */
+function countable(count: number): number {
+  return Number.isFinite(count) ? Math.min(Math.max(Math.round(count), 0), most) : 0;
 }
 
 const placeholders = `(${dayColumns.map(() => '?').join(', ')})`;

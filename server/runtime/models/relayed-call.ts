@@ -2,10 +2,10 @@
 import { estimateTokens } from '../prompt/context-use.ts';
 import { spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
+import { believedCount, believedTokens } from './believed-counts.ts';
 import {
   type Model,
   ModelFailure,
-  noUsage,
   problemOfModel,
   type RelayedAnswer,
   type RelayedPiece,
@@ -87,10 +87,12 @@ class Metered implements AsyncIterableIterator<RelayedPiece> {
     if (this.#told) return;
     const count = countOf(this.#usage);
     if (this.#counted) return await this.#tell(count);
-    if (this.#heard === 0) return;
+    // An answer that says at its begin what was read has been paid for, whatever else was heard of it.
+    if (this.#heard === 0 && count.input_tokens + count.output_tokens === 0) return;
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
     const input = count.input_tokens || estimateTokens(JSON.stringify(this.#request.body.messages));
-    await this.#tell({ ...count, input_tokens: input, output_tokens: Math.ceil(this.#heard / 4) });
+    const output = Math.max(count.output_tokens, Math.ceil(this.#heard / 4));
+    await this.#tell({ ...count, input_tokens: input, output_tokens: output });
   }
 
   async #tell(count: TokenCount): Promise<void> {
@@ -108,19 +110,18 @@ function countOf(usage: unknown): TokenCount {
   const count = numbersIn(usage);
   const cached = count('cache_read_input_tokens');
   const written = count('cache_creation_input_tokens');
-  return {
-    ...noUsage,
+  return believedTokens({
     input_tokens: count('input_tokens') + cached + written,
     output_tokens: count('output_tokens'),
     cached_input_tokens: cached,
     cacheWriteTokens: written,
     longCacheWriteTokens: numbersIn(memberOf(usage, 'cache_creation'))('ephemeral_1h_input_tokens'),
     webSearches: numbersIn(memberOf(usage, 'server_tool_use'))('web_search_requests'),
-  };
+  });
 }
 
 function numbersIn(value: unknown): (name: string) => number {
-  return (name) => Number(memberOf(value, name) ?? 0);
+  return (name) => believedCount(memberOf(value, name));
 }
 
 function memberOf(value: unknown, name: string): unknown {

@@ -10,6 +10,7 @@ import type {
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { StopReason, ToolResult } from '../../contract/api.ts';
+import { believedTokens } from '../models/believed-counts.ts';
 import {
   ModelFailure,
   type ModelMessage,
@@ -278,10 +279,10 @@ function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
 }
 
 function usage({ inputTokens, outputTokens }: LanguageModelV4Usage): TokenCount {
-  return {
-    input_tokens: inputTokens.total ?? 0,
-    output_tokens: outputTokens.total ?? 0,
-    cached_input_tokens: inputTokens.cacheRead ?? 0,
-    ...(inputTokens.cacheWrite && { cacheWriteTokens: inputTokens.cacheWrite }),
-  };
+  return believedTokens({
+    input_tokens: inputTokens.total,
+    output_tokens: outputTokens.total,
+    cached_input_tokens: inputTokens.cacheRead,
+    cacheWriteTokens: inputTokens.cacheWrite,
+  });
 }

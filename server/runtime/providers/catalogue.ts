@@ -1,6 +1,7 @@
 /** What is known of models: how much they read at once and what they cost. */
 import type { PriceCalculation, Provider, Usage as Units } from '@pydantic/genai-prices';
 import type { ProviderModel } from '../../contract/config.ts';
+import { believedCost } from '../models/believed-counts.ts';
 import { addCosts, type Cost, wholeCost } from '../models/cost.ts';
 import type { ModelFacts, TokenCount } from '../models/model.ts';
 import { modelSettings } from './model-settings.ts';
@@ -88,7 +89,7 @@ export async function mediaCost(
   if (input + output === 0) return null;
   const settings = definition.models.find(({ id }) => id === modelId)?.settings;
   const own = settings && ownPrice(settings, () => null);
-  if (own) return own({ ...nothing, input_tokens: input, output_tokens: output });
+  if (own) return believedCost(own({ ...nothing, input_tokens: input, output_tokens: output }));
   const calculate = await calculation(definition.id, modelId);
   const found = calculate?.({
     input_tokens: input,
@@ -97,7 +98,7 @@ export async function mediaCost(
     ...(made !== 'text' && { [`output_${made}_tokens`]: output }),
   });
   // A list that knows a price in other units than tokens would make a gift of it.
-  return found?.total_price ? wholeCost(found.total_price) : null;
+  return found?.total_price ? believedCost(wholeCost(found.total_price)) : null;
 }
 
 type Price = ModelFacts['price'];

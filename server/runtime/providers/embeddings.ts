@@ -1,6 +1,7 @@
 /** Turns texts into vectors by a model of a provider, through its vendor's client. */
 import { Problem } from '../../problem.ts';
 import { inSpan, noTracing, type Tracing } from '../../tracing.ts';
+import { believedCount } from '../models/believed-counts.ts';
 import type { EmbeddingChoice, EmbeddingModel } from '../models/embedding.ts';
 import { ModelFailure } from '../models/model.ts';
 import { mediaCost } from './catalogue.ts';
@@ -72,7 +73,7 @@ function openEmbeddingModel({ definition, wanted, calls }: Opened): EmbeddingMod
               ...(dimensions !== null && { dimensions, providerOptions: { openai: { dimensions } } }),
             });
             // Some vendors count no tokens here.
-            const input = answer.usage?.tokens ?? 0;
+            const input = believedCount(answer.usage?.tokens);
             const cost = await mediaCost(definition, modelId, { input, output: 0, heard: 0, made: 'text' });
             await spent({ model: name, usage: { ...nothing, input_tokens: input }, cost });
             if (answer.embeddings.length !== texts.length)

@@ -2,6 +2,7 @@
 import type { JSONObject, SharedV4Warning } from '@ai-sdk/provider';
 import type { Usage } from '../../contract/api.ts';
 import { inSpan, noTracing, type Tracing } from '../../tracing.ts';
+import { believedCount } from '../models/believed-counts.ts';
 import type { MediaCall, MediaKind, MediaModels } from '../models/media.ts';
 import { imageTypeOf, soundTypeOf } from '../models/media-type.ts';
 import { ModelFailure } from '../models/model.ts';
@@ -47,7 +48,8 @@ const openers: {
           ...{ prompt, size, aspectRatio, abortSignal, n: 1, providerOptions: {} },
           ...{ seed: undefined, files: undefined, mask: undefined },
         });
-        const { inputTokens: input = 0, outputTokens: output = 0 } = answer.usage ?? {};
+        const input = believedCount(answer.usage?.inputTokens);
+        const output = believedCount(answer.usage?.outputTokens);
         await call.spent(await spentOn(chosen, { input, output, heard: 0, made: 'image' }));
         if (answer.images.length === 0) throw noPicture();
         return { images: answer.images.map(imageOf), warnings: answer.warnings.map(warningText) };
@@ -155,14 +157,14 @@ async function spentOn({ definition, modelId }: ChosenMedia, tokens: MediaTokens
 function tokensIn(usage: JSONObject | undefined): Omit<MediaTokens, 'made'> {
   const first = (...names: string[]) => {
     const found = names.map((name) => usage?.[name]).find((value) => typeof value === 'number');
-    return typeof found === 'number' ? found : 0;
+    return believedCount(found);
   };
   const details = usage?.input_token_details;
   const heard = typeof details === 'object' && details !== null ? Reflect.get(details, 'audio_tokens') : 0;
   return {
     input: first('input_tokens', 'promptTokenCount', 'total_input_tokens'),
     output: first('output_tokens', 'candidatesTokenCount', 'total_output_tokens'),
-    heard: typeof heard === 'number' ? heard : 0,
+    heard: believedCount(heard),
   };
 }
 

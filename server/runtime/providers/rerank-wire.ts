@@ -1,5 +1,6 @@
 /** Asks for scores by the wire that Jina, Cohere, vLLM, llama.cpp, LiteLLM and others have in common. */
 import { callBy, textOf } from '../../outbound/outbound.ts';
+import { believedCount } from '../models/believed-counts.ts';
 import { ModelFailure } from '../models/model.ts';
 import type { RerankRequest } from '../models/reranking.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
@@ -39,9 +40,8 @@ export async function askToRerank(
 }
 
 export function tokensIn({ usage }: RerankAnswer): number {
-  const tokens = usage?.total_tokens;
   // Some vendors count searches instead.
-  return typeof tokens === 'number' && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : 0;
+  return believedCount(usage?.total_tokens);
 }
 
 /** Some sort their results and some do not: it is the index that counts. Throws where a text has not just one score. */

@@ -1,5 +1,6 @@
 /** What an answer has used and cost, and how full the window is with it. */
 import type { ContextUse, RuntimeEvent, Usage } from '../../contract/api.ts';
+import { believedCost, believedTokens } from '../models/believed-counts.ts';
 import { addCosts, type Cost } from '../models/cost.ts';
 import { type ModelFacts, noUsage, type TokenCount } from '../models/model.ts';
 
@@ -10,10 +11,11 @@ export interface Spending {
 }
 
 export function spendingOf(facts: ModelFacts, count: TokenCount | undefined): Spending {
-  const { input_tokens, output_tokens, cached_input_tokens } = count ?? noUsage;
+  const believed = believedTokens(count ?? noUsage);
+  const { input_tokens, output_tokens, cached_input_tokens } = believed;
   return {
     usage: { input_tokens, output_tokens, cached_input_tokens },
-    cost: costOf(facts, count ?? noUsage),
+    cost: believedCost(costOf(facts, believed)),
   };
 }
 
