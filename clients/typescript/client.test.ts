@@ -240,6 +240,35 @@ test.each([
 });
 
 test.each([
+  ['GET', 2],
+  ['POST', 1],
+] as const)('a %s whose answer breaks off is sent %i time(s)', async (method, times) => {
+  const { client, server } = await talk((_, response, count) => {
+    if (count > 0) return sendJson(response, 200, session);
+    response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': '1000' });
+    response.write('{"id":', () => response.destroy());
+  });
+  if (method === 'GET') {
+    const { data, response } = await client.GET('/health');
+    expect([data, new URL(response.url).pathname]).toEqual([session, '/health']);
+  } else {
+    const call = client.POST('/api/v1/query', { body: { prompt: 'Hi' } });
+    await expect(call).rejects.toThrow(ConnectionError);
+    await expect(call).rejects.toThrow(/an answer that broke off from http.* may be done\.$/);
+  }
+  expect(server.received).toHaveLength(times);
+});
+
+test('JSON that has no end is no answer', async () => {
+  const { client } = await talk((_, response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"id":"ses_1"');
+  });
+  const error = await errorOf(client.GET('/health'));
+  expect(error).toMatchObject({ status: 200, code: 'unrecognized_answer' });
+  expect(error.message).toContain('The answer is application/json, not JSON to its end.');
+});
+
+test.each([
   [{}, 2],
   [{ 'If-Match': '"3"' }, 1],
 ] as const)('a PUT with the headers %o whose connection is cut is sent %i time(s)', async (header, times) => {

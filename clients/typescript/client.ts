@@ -147,12 +147,25 @@ const mergePatch: Middleware = {
 };
 
 const refuse: Middleware = {
+  onRequest({ request, options }) {
+    if (request instanceof RepeatableRequest) request.isStreamed = options.parseAs === 'stream';
+  },
   async onResponse({ request, response, options }) {
     if (!response.ok) throw await serviceErrorOf(request, response);
     if (options.parseAs !== 'json' || response.status === 204) return;
     const type = response.headers.get('Content-Type');
-    if (type === null || /^[^;]*[/+]json\s*(;|$)/i.test(type)) return;
+    if (type === null || /^[^;]*[/+]json\s*(;|$)/i.test(type)) return await refuseBroken(request, response);
     await response.body?.cancel();
     throw unexpectedForm(callOf(request), response, "JSON; text is read with parseAs: 'text'");
   },
 };
+
+/** A proxy may end what it has not got to the end of as if that were all. */
+async function refuseBroken(request: Request, response: Response): Promise<void> {
+  const text = await response.clone().text();
+  try {
+    if (text !== '') JSON.parse(text);
+  } catch {
+    throw unexpectedForm(callOf(request), response, 'JSON to its end');
+  }
+}

@@ -8,6 +8,8 @@ export class RepeatableRequest extends Request {
   readonly #source: Blob | FormData | null;
   /** Whether it can be sent only once: the body is a stream, all of which would have to be held. */
   readonly isOnce: boolean;
+  /** Whether whoever asked reads the answer himself, as it comes; any other is read whole, and is none where it is cut. */
+  isStreamed = false;
 
   constructor(input: string | URL | Request, init: RequestInit = {}) {
     const { body = null, ...rest } = init;

@@ -58,9 +58,16 @@ export async function* readOn<Event>(
     const lived = reading.heardAt - before.time > idleTimeoutMs / 2;
     if (reading.cursor !== before.cursor || lived) fruitless = 0;
     if (connect === null || fruitless >= reconnectLimit) throw lost(reading, failure.cause);
-    await sleep(backOffMs(fruitless, client.retries), options.signal);
+    const askedMs = waitAskedMs(failure.cause);
+    if (askedMs > client.retries.maxDelayMs) throw lost(reading, failure.cause);
+    await sleep(askedMs + backOffMs(fruitless, client.retries), options.signal);
     open = connect;
   }
+}
+
+/** What a server that refused to go on asks for by `Retry-After`. */
+function waitAskedMs(cause: unknown): number {
+  return cause instanceof ServiceError ? (cause.retryAfterSeconds ?? 0) * 1000 : 0;
 }
 
 /** Reads one connection. Gives null when the reading is over, else what ended it too early. */

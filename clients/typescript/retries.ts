@@ -17,8 +17,8 @@ export const defaultRetries: RetryPolicy = { limit: 4, baseDelayMs: 250, maxDela
 /** Sends one request. */
 export type Send = (request: Request) => Promise<Response>;
 
-/** What an attempt gave: an answer, or what the network said instead. */
-type Outcome = { readonly response: Response } | { readonly failure: unknown };
+/** What an attempt gave: an answer, or what the network said instead, in the middle of one if it was begun. */
+type Outcome = { readonly response: Response } | { readonly failure: unknown; readonly begun: boolean };
 
 const idempotentMethods = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
 /**
@@ -46,7 +46,7 @@ export function withRetries(send: Send, policy: RetryPolicy): Send {
     const request = given instanceof RepeatableRequest ? given : new RepeatableRequest(given);
     for (let attempt = 0; ; attempt += 1) {
       const isLast = attempt >= policy.limit || request.isOnce;
-      const outcome = await outcomeOf(send, request.toSend(isLast));
+      const outcome = await outcomeOf(send, request.toSend(isLast), request.isStreamed);
       request.signal.throwIfAborted();
       const delay = isLast ? null : await delayBeforeNext(request, outcome, attempt, policy);
       if (delay === null) return answerOf(request, outcome);
@@ -78,27 +78,40 @@ export function sleep(milliseconds: number, signal: AbortSignal | undefined): Pr
   });
 }
 
-async function outcomeOf(send: Send, request: Request): Promise<Outcome> {
+async function outcomeOf(send: Send, request: Request, isStreamed: boolean): Promise<Outcome> {
+  let begun = false;
   try {
-    return { response: await send(request) };
+    const response = await send(request);
+    begun = true;
+    return { response: response.ok && !isStreamed ? await readWhole(response) : response };
   } catch (failure) {
-    return { failure };
+    return { failure, begun };
   }
+}
+
+async function readWhole(response: Response): Promise<Response> {
+  if (response.body === null) return response;
+  const { status, statusText, headers, url } = response;
+  const whole = new Response(await response.arrayBuffer(), { status, statusText, headers });
+  // It cannot be given.
+  return Object.defineProperty(whole, 'url', { value: url });
 }
 
 function answerOf(request: Request, outcome: Outcome): Response {
   if ('response' in outcome) return outcome.response;
   const { origin } = new URL(request.url);
-  const message = `${callOf(request)}: no answer from ${origin} (${reasonOf(outcome.failure)}). ${adviceFor(outcome.failure)}`;
-  throw new ConnectionError(message, outcome.failure);
+  const { failure, begun } = outcome;
+  const what = begun ? 'an answer that broke off' : 'no answer';
+  const message = `${callOf(request)}: ${what} from ${origin} (${reasonOf(failure)}). ${adviceFor(outcome)}`;
+  throw new ConnectionError(message, failure);
 }
 
 /** Node gives up after five minutes without an answer, though all is well where a run takes longer. */
-function adviceFor(failure: unknown): string {
+function adviceFor({ failure, begun }: Extract<Outcome, { failure: unknown }>): string {
   const isLate = /^UND_ERR_(HEADERS|BODY)_TIMEOUT$/.test(codeOf(failure));
-  return isLate
-    ? 'What was asked may still be at work there: fetch waits no longer. Follow long runs with streamQuery, or ask again with the same Idempotency-Key.'
-    : 'Is the server running there?';
+  if (isLate)
+    return 'What was asked may still be at work there: fetch waits no longer. Follow long runs with streamQuery, or ask again with the same Idempotency-Key.';
+  return begun ? 'What was asked may be done.' : 'Is the server running there?';
 }
 
 /** The code of what happened, at the bottom of its causes. */

@@ -298,6 +298,47 @@ test('a reconnection survives a server that is starting, and stops at one that r
   expect(server.received).toHaveLength(7);
 });
 
+test('a server that asks to wait is not asked again before, and not at all where that is too long', async () => {
+  const arrivals: number[] = [];
+  let seconds = 1;
+  const { client, server } = await talk(async (request, response) => {
+    arrivals.push(performance.now());
+    if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
+    if (arrivals.length < 4)
+      return sendProblem(response, 503, 'overloaded', { 'Retry-After': String(seconds) });
+    openStream(response);
+    response.end(whole.slice(2).join(''));
+  }, 1500);
+  const impatient = createServiceClient({ baseUrl: server.url, retries: { limit: 0, maxDelayMs: 1500 } });
+  const read: RunEvent[] = [];
+  for await (const event of streamQuery(impatient, query)) read.push(event);
+  expect(named(read)).toEqual(names);
+  const [, second = 0, third = 0, fourth = 0] = arrivals;
+  expect(Math.min(third - second, fourth - third)).toBeGreaterThan(990);
+  arrivals.length = 0;
+  seconds = 120;
+  const { error } = await readUntilFailure(streamQuery(client, query));
+  expect(error).toBeInstanceOf(BrokenStreamError);
+  expect(error).toMatchObject({ lastEventId: 2, cause: { retryAfterSeconds: 120 } });
+  expect(arrivals).toHaveLength(2);
+});
+
+test('where the answer whether a run has ended breaks off, the stream is continued', async () => {
+  const { client } = await talk(async (request, response, count) => {
+    if (request.url.endsWith('/run_1')) {
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': '1000' });
+      response.write('{', () => response.destroy());
+      return;
+    }
+    if (request.method === 'POST') return sendAndCut(response, whole.slice(0, 2));
+    openStream(response);
+    response.end(count < 5 ? ': keepalive\n\n' : whole.slice(2).join(''));
+  });
+  const read: RunEvent[] = [];
+  for await (const event of streamQuery(client, query)) read.push(event);
+  expect(named(read)).toEqual(names);
+});
+
 test('connections that last are no failures, however many there are', async () => {
   const { client, server } = await talk((request, response, count) => {
     openStream(response);
