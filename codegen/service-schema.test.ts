@@ -29,7 +29,7 @@ const keywords = new Set([
   ...['allowComments', 'allowTrailingCommas'],
   ...['deprecated', 'deprecationMessage', 'enumDescriptions', 'errorMessage', 'x-alias-of', 'x-aliases'],
   ...['x-confined', 'x-expand', 'x-merge', 'x-regexp', 'x-replaced-by', 'x-restricted', 'writeOnly'],
-  ...['x-secret-names', 'x-guard', 'x-passed-on'],
+  ...['x-secret-names', 'x-guard', 'x-passed-on', 'x-url'],
 ]);
 
 test('it uses only keywords that draft-07 and 2020-12 read alike', () => {

@@ -79,4 +79,4 @@ export {
   type TrustEntry,
   TrustStoreError,
 } from './trust/trust-store.ts';
-export { withoutSecrets } from './url-secrets.ts';
+export { hidesSecret, withoutSecrets } from './url-secrets.ts';

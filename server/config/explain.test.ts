@@ -98,6 +98,18 @@ describe('a secret', () => {
     expect(shown('a\0sk-1\0$B')).not.toContain('sk-1');
   });
 
+  test('in a URL is hidden wherever a URL can be, and the rest of it is shown', () => {
+    const url = 'https://ann:pw@h.example/mcp?token=t0&team=$TEAM#x';
+    const hidden = 'https://(hidden)@h.example/mcp?token=(hidden)&team=$TEAM#x';
+    const oauth = { client: { auth_url: url, token_url: url } };
+    expect(maskSecrets({ providers: { a: { base_url: url, oauth } }, mcp: { b: { url } } })).toEqual({
+      providers: { a: { base_url: hidden, oauth: { client: { auth_url: hidden, token_url: hidden } } } },
+      mcp: { b: { url: hidden } },
+    });
+    const variables = 'https://ann:$PASSWORD@h.example/?key=${KEY}';
+    expect(maskSecrets(variables, ['mcp', 'b', 'url'])).toBe(variables);
+  });
+
   test('of an environment is what its name says', () => {
     const env = { API_TOKEN: 'x', GOTOOLCHAIN: 'local', DB_PASSWORD: 'y' };
     expect(maskSecrets({ env }, ['lsp', 'go'])).toEqual({

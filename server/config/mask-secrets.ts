@@ -4,6 +4,7 @@ import { isObject, objectOf } from './pointer.ts';
 import { type SettingsSchema, schemaAt, schemaBelow } from './schema-marks.ts';
 import { ExpansionError } from './templates/expansion-error.ts';
 import { type Part, parseTemplate } from './templates/template.ts';
+import { withoutSecrets } from './url-secrets.ts';
 
 const hidden = '(hidden)';
 
@@ -16,7 +17,10 @@ export function maskSecrets(value: unknown, keys: readonly string[] = []): unkno
 }
 
 function masked(value: unknown, schema: SettingsSchema, secret: boolean): unknown {
-  if (typeof value === 'string') return secret ? maskedText(value, schema) : value;
+  if (typeof value === 'string') {
+    if (secret) return maskedText(value, schema);
+    return schema['x-url'] ? withoutSecrets(value) : value;
+  }
   const child = (key: string, item: unknown) => {
     const below = schemaBelow(schema, key) ?? {};
     return masked(item, below, isSecret(schema, below, key));

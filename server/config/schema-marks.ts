@@ -38,6 +38,8 @@ export interface SettingsSchema {
   readonly 'x-expand'?: boolean;
   /** A secret: taken, and never shown again. */
   readonly writeOnly?: boolean;
+  /** A URL, which may hold a password, or a key among its parameters: those are hidden where it is shown. */
+  readonly 'x-url'?: boolean;
   /** Which names in a map are those of secrets; the other values may be shown to whoever is asked to trust them. */
   readonly 'x-secret-names'?: string;
   /** What a farther file guards by: this value, or, of a list, each of its names. Taking it back is told. */

@@ -44,6 +44,19 @@ test('show prints what counts as JSON, secrets hidden, and says beside it what d
   expect(code).toBe(0);
 });
 
+test('show, explain and set hide the secrets in a URL', async () => {
+  const { service } = threeFiles();
+  const url = 'https://ann:pw-in-url@h.example/v1?key=k-in-url';
+  const set = await service(['config', 'set', '--global', 'providers.own.base_url', url]);
+  expect(set).toMatchObject({ code: 0 });
+  const again = await service(['config', 'set', '--global', 'providers.own.base_url', `${url}2`]);
+  const explained = await service(['config', 'explain', 'providers.own.base_url']);
+  for (const { stdout, stderr } of [set, again, await service(['config', 'show']), explained]) {
+    expect(stdout).toContain('https://(hidden)@h.example/v1?key=(hidden)');
+    expect(stdout + stderr).not.toContain('in-url');
+  }
+});
+
 test('show --origin is a line for each value, with tabs between, where it is piped', async () => {
   const { home, project, service } = threeFiles();
   const { stdout } = await service(['config', 'show', '--origin']);

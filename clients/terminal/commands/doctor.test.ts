@@ -582,6 +582,19 @@ test('nothing that settings name is run, trusted or not', async () => {
   expect(names.filter((name) => existsSync(join(home.home, `ran-${name}`)))).toEqual([]);
 });
 
+test('a secret in a URL is found, and not what may be none', async () => {
+  const url = 'https://ann:pw-in-url@h.example/?team=a';
+  const home = testHome();
+  home.write('project/service.json', {
+    providers: { own: { base_url: url }, azure: { base_url: 'https://a.example/?api-version=2026-01-01' } },
+    mcp: { keyed: { type: 'http', url: 'https://h.example/mcp?api_key=k-in-url' } },
+  });
+  const { stdout } = await home.service(['doctor']);
+  expect(stdout).toMatch(/\/providers\/own\/base_url: The secret itself stands in a file/);
+  expect(stdout).toMatch(/\/mcp\/keyed\/url: The secret itself stands in a file/);
+  expect(stdout).not.toMatch(/azure\/base_url: The secret|in-url/);
+});
+
 test('no secret is shown', async () => {
   const home = testHome();
   home.write(globalFile, { providers: { openai: { api_key: 'sk-literal-secret' } } });

@@ -103,9 +103,10 @@ function ownershipFindings(path: string, facts: Stats): Finding[] {
 
 /** Secrets that stand in files themselves: in a project they are committed sooner or later. */
 export async function examineSecrets({ loaded }: SettledScene): Promise<Finding[]> {
-  const { maskSecrets } = await import('../../../server/config/config.ts');
+  const { hidesSecret, maskSecrets } = await import('../../../server/config/config.ts');
+  const isSecret = (shown: string) => (isUrl(shown) ? hidesSecret(shown) : shown.includes('(hidden)'));
   const findings = loaded.layers.flatMap((layer) =>
-    hiddenIn(maskSecrets(layer.written)).flatMap((pointer) => secretFinding(layer, pointer)),
+    hiddenIn(maskSecrets(layer.written), isSecret).flatMap((pointer) => secretFinding(layer, pointer)),
   );
   return findings.length > 0 ? findings : [{ level: 'ok', message: 'No file shows a secret to others.' }];
 }
@@ -121,12 +122,16 @@ function secretFinding(layer: SettingsLayer, pointer: string): Finding[] {
 }
 
 /** Where a mask put something else in the place of a secret. */
-function hiddenIn(value: unknown, pointer = ''): string[] {
-  if (typeof value === 'string') return value.includes('(hidden)') ? [pointer] : [];
+function hiddenIn(value: unknown, isSecret: (shown: string) => boolean, pointer = ''): string[] {
+  if (typeof value === 'string') return isSecret(value) ? [pointer] : [];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, child]) =>
-    hiddenIn(child, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+    hiddenIn(child, isSecret, `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`),
   );
+}
+
+function isUrl(text: string): boolean {
+  return /^[a-z][a-z+.-]*:\/\//i.test(text);
 }
 
 /** Editors complete and check a file that says where its schema is. */
