@@ -1,4 +1,6 @@
 /** `service login`, `logout` and `--server`, against a real `service serve`. */
+
+import { once } from 'node:events';
 import {
   chmodSync,
   mkdirSync,
@@ -11,6 +13,7 @@ import {
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { replyPermission } from '@service/client/reply';
 import { expect, onTestFinished, test } from 'vitest';
 import { codeNow } from '../../../contract-tests/one-time-code.ts';
@@ -74,6 +77,38 @@ test('a login by code is confirmed in a browser, is that of the person, and is k
   const after = await server.client.GET('/api/v1/auth/logins');
   expect(after.data.data.map(({ method }) => method)).not.toContain('device');
 }, 20_000);
+
+test('a login by code goes on where the way to the server fails for a while', async () => {
+  const [home, server] = [testHome(), await startTestServer()];
+  let polls = 0;
+  const gateway = createServer(async (request, response) => {
+    const isPoll = request.url === '/api/v1/auth/device/token';
+    if (isPoll) polls += 1;
+    if (isPoll && polls === 1) return void request.socket.destroy();
+    if (isPoll && polls < 4)
+      return void response.writeHead(502, { 'content-type': 'text/html' }).end('<html>Bad gateway');
+    const { method = '', url = '', headers } = request;
+    const body = await text(request);
+    const { authorization = '', 'content-type': type = '' } = headers;
+    const answer = await fetch(server.url + url, {
+      method,
+      headers: { authorization, 'content-type': type },
+      ...(body && { body }),
+    });
+    const said = await answer.text();
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' });
+    response.end(said.replace(/"interval":\d+/, '"interval":0.2'));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void gateway.close().closeAllConnections());
+  await once(gateway, 'listening');
+  const { port } = gateway.address() as AddressInfo; // It listens on TCP.
+  const login = home.start(['login', '--server', `http://127.0.0.1:${port}`]);
+  await login.until(() => codeIn(login.stderr()) !== '');
+  const body = { user_code: codeIn(login.stderr()), decision: 'allow' as const };
+  await server.client.POST('/api/v1/auth/device/reply', { body });
+  expect(await login.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/^Logged in to /) });
+  expect(polls).toBe(4);
+});
 
 test('a login by code that is refused in the browser ends with 4', async () => {
   const [home, server] = [testHome(), await startTestServer()];

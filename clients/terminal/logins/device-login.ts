@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServiceClient } from '@service/client';
 import type { DeviceLoginStarted, TokenPair } from '@service/client/api';
-import { ServiceError } from '@service/client/errors';
+import { ConnectionError, ServiceError } from '@service/client/errors';
 import { openBrowser } from '../browser.ts';
 import { CommandFailure, exitCodes } from '../failures.ts';
 import { notice } from '../output.ts';
@@ -25,20 +25,38 @@ export async function logInByCode(client: ServiceClient, origin: string): Promis
 async function confirmed(client: ServiceClient, started: DeviceLoginStarted): Promise<TokenPair> {
   const body = { device_code: started.device_code };
   const until = performance.now() + started.expires_in * 1000;
-  for (let seconds = started.interval; performance.now() < until; ) {
-    await sleep(seconds * 1000);
+  let passing: unknown = null;
+  for (let seconds = started.interval, pause = seconds; performance.now() < until; ) {
+    await sleep(Math.min(pause * 1000, until - performance.now()));
     try {
       return (await client.POST('/api/v1/auth/device/token', { body })).data;
     } catch (error) {
+      passing = passes(error) ? error : null;
+      // The person is still in the browser: the longer it lasts, the more rarely it is tried (RFC 8628, 3.5).
+      if (passing !== null) {
+        pause = Math.min(pause * 2, Math.max(longestPauseSeconds, seconds));
+        continue;
+      }
       const code = error instanceof ServiceError ? error.code : null;
       if (code === 'access_denied')
         throw new CommandFailure('The login was refused in the browser.', exitCodes.unreachable);
       if (code === 'expired_token') break;
       if (code === 'slow_down') seconds += 5;
       else if (code !== 'authorization_pending') throw error;
+      pause = seconds;
     }
   }
+  if (passing !== null) throw passing;
   throw new CommandFailure('Nobody confirmed the code in time; begin again.', exitCodes.unreachable);
+}
+
+/** Somebody has confirmed meanwhile, and waits for the command. */
+const longestPauseSeconds = 30;
+
+/** Whether the next attempt may find the server, or the way to it, well again. */
+function passes(error: unknown): boolean {
+  if (error instanceof ConnectionError) return true;
+  return error instanceof ServiceError && (error.status === 429 || error.status >= 500);
 }
 
 /** A server that nobody told its address calls itself as it listens: the person knows it better. */
