@@ -32,7 +32,7 @@ const maximumAttempts = 5;
 
 /**
  * Reads every file, and asks for trust. What the command itself changes in between is read again: its new bytes are
- * trusted, and the old ones no longer.
+ * trusted, and the old ones no longer. What was trusted right before a file was read again counts for it as well.
  *
  * @param lastGood - What a file said before it broke.
  */
@@ -40,6 +40,7 @@ export async function readTrusted(
   places: SettingsPlaces,
   lastGood: ReadonlyMap<string, FileContent> = new Map(),
 ): Promise<TrustedLayers> {
+  let before = (_content: FileContent) => false;
   for (let left = maximumAttempts; ; left--) {
     const found = await readLayers(places);
     const contents = found.flatMap((layer) => {
@@ -47,16 +48,18 @@ export async function readTrusted(
       const content = lastGood.get(layer.file);
       return content ? [{ content, broken: true }] : [];
     });
-    const { isTrusted, diagnostics } = await askTrust(
+    const { isTrusted: now, diagnostics } = await askTrust(
       places,
       contents.map(({ content }) => content),
     );
+    const isTrusted = (content: FileContent) => now(content) || before(content);
     const files = contents.map(({ content, broken }) => ({
       content,
       broken,
       trusted: content.scope === 'global' || (!broken && isTrusted(content)),
     }));
     if (left === 0 || !(await wasReplaced(places, files))) return { found, files, diagnostics };
+    before = now;
   }
 }
 
