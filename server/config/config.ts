@@ -26,6 +26,7 @@ export { knownDataFolder, localDataFolder, makeDataFolder } from './files/local-
 export { findPlaces, globalPlaces, homeDirectory, workspacePlaces } from './files/places.ts';
 export { closeToOthers } from './files/private-folder.ts';
 export { replaceFile } from './files/replace-file.ts';
+export { hasSchema, schemaBeside } from './files/schema-copy.ts';
 export { followSettings } from './live-settings.ts';
 export { loadSettings, loadUsable } from './load.ts';
 export type {

@@ -249,6 +249,17 @@ const cases: readonly Case[] = [
     ({ write }) => void write(globalFile, { providers: { openai: { api_key: 'sk-literal' } } }),
   ],
   [
+    'a schema of another version',
+    'schema',
+    'warning',
+    /service\.schema\.json is not the schema of this version/,
+    /service schema >/,
+    ({ write }) => {
+      write('project/service.json', { $schema: './service.schema.json' });
+      write('project/service.schema.json', {});
+    },
+  ],
+  [
     'a schema that is not there',
     'schema',
     'warning',

@@ -1,7 +1,7 @@
 /** Checks of the settings files: whether they can be read, what is odd in them, who else could write them, what counts. */
 import { existsSync, readdirSync, type Stats, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { Diagnostic, LoadedSettings, SettingsLayer } from '../../../server/config/config.ts';
+import type { Diagnostic, SettingsLayer } from '../../../server/config/config.ts';
 import { withPlaces } from '../settings-notices.ts';
 import type { Finding, Scene, SettledScene } from './examination.ts';
 
@@ -135,14 +135,14 @@ function isUrl(text: string): boolean {
 }
 
 /** Editors complete and check a file that says where its schema is. */
-export function examineSchema({ loaded }: SettledScene): Finding[] {
-  const findings = loaded.layers.flatMap((layer) => schemaFinding(layer));
+export async function examineSchema({ loaded }: SettledScene): Promise<Finding[]> {
+  const findings = (await Promise.all(loaded.layers.map(schemaFinding))).flat();
   return findings.length > 0
     ? findings
     : [{ level: 'ok', message: 'Each settings file says where its schema is.' }];
 }
 
-function schemaFinding({ file, written, place }: LoadedSettings['layers'][number]): Finding[] {
+async function schemaFinding({ file, realPath, written, place }: SettingsLayer): Promise<Finding[]> {
   const { $schema: schema } = written;
   if (schema === undefined) {
     const message = `${file} does not say where its schema is, so that editors cannot help.`;
@@ -150,7 +150,9 @@ function schemaFinding({ file, written, place }: LoadedSettings['layers'][number
       'Run: service schema > service.schema.json beside it, and add "$schema": "./service.schema.json".';
     return [{ level: 'ok', message, remedy }];
   }
-  if (/^[a-z][a-z+.-]*:/i.test(schema) || existsSync(resolve(dirname(file), schema))) return [];
+  if (/^[a-z][a-z+.-]*:/i.test(schema)) return [];
+  if (existsSync(resolve(dirname(file), schema)))
+    return (await isOfOtherVersion(dirname(realPath), schema)) ? [otherVersion(schema, place)] : [];
   const message = `$schema names a file that is not there: ${schema}.`;
   return [
     {
@@ -160,6 +162,17 @@ function schemaFinding({ file, written, place }: LoadedSettings['layers'][number
       place: place('/$schema'),
     },
   ];
+}
+
+async function isOfOtherVersion(folder: string, named: string): Promise<boolean> {
+  const { hasSchema, schemaBeside } = await import('../../../server/config/config.ts');
+  return named === schemaBeside && !(await hasSchema(folder));
+}
+
+function otherVersion(schema: string, place: SettingsLayer['place']): Finding {
+  const message = `${schema} is not the schema of this version: editors do not know what this command knows.`;
+  const remedy = 'Renew it with: service schema > service.schema.json';
+  return { level: 'warning', message, remedy, place: place('/$schema') };
 }
 
 /** Templates that are broken, and variables that are not set. No command in them is run. */

@@ -66,7 +66,7 @@ export async function patchSettings(
       scope: 'workspace',
     });
     const changed = edits.length > 0 && !(before.bytes && Buffer.from(bytes).equals(before.bytes));
-    if (changed) await writeBeside(before, 'workspace');
+    if (changed) await writeBeside(before, 'workspace', content);
     const patched = {
       realPath: before.realPath,
       created: changed && before.bytes === null,

@@ -19,7 +19,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { SettingsError } from '../diagnostic.ts';
 import { followSettings } from '../live-settings.ts';
-import { testProject } from '../test-project.ts';
+import { type TestProject, testProject } from '../test-project.ts';
 import { readTrust } from '../trust/trust-store.ts';
 import { changeFile } from './edit-file.ts';
 import { type SettingChange, setSetting, unsetSetting } from './edit-setting.ts';
@@ -35,6 +35,9 @@ async function editable() {
   const unset = (key: string) => unsetSetting(places, { scope: 'workspace', key });
   return { ...project, settingsPlaces: places, read, set, unset };
 }
+
+/** What `service schema` prints. */
+const currentSchema = () => readFile(join(import.meta.dirname, '../../contract/service.schema.json'), 'utf8');
 
 /** Every diagnostic with which a change is refused, a line each. */
 async function refusal(change: Promise<SettingChange>): Promise<string> {
@@ -75,9 +78,7 @@ describe('a file that is not there', () => {
     );
     expect((await stat(path(workspaceFile))).mode & 0o777).toBe(0o600);
     expect((await stat(path('.service'))).mode & 0o777).toBe(0o700);
-    expect(await read('.service/service.schema.json')).toBe(
-      await readFile(join(import.meta.dirname, '../../contract/service.schema.json'), 'utf8'),
-    );
+    expect(await read('.service/service.schema.json')).toBe(await currentSchema());
     const status = ['-C', root, 'status', '--porcelain', '--untracked-files=all', '--ignored=no'];
     expect(execFileSync('git', status, { encoding: 'utf8' })).toBe('?? .service/service.json\n');
     expect((await load()).config.options?.tui?.diff_mode).toBe('split');
@@ -462,6 +463,37 @@ describe('rights and links', () => {
   });
 });
 
+describe('the schema beside a file that is there', () => {
+  const schemaFile = '.service/service.schema.json';
+
+  test.each([
+    ['is missing', async () => undefined],
+    ['is of an older version', (put: TestProject['put']) => put(schemaFile, '{}')],
+  ])('is put there where it %s and the file names it', async (_title, before) => {
+    const { set, put, read } = await editable();
+    await put(workspaceFile, '{ "$schema": "./service.schema.json" }');
+    await before(put);
+    await set('options.debug', 'true');
+    expect(await read(schemaFile)).toBe(await currentSchema());
+  });
+
+  test('is not wanted where the file names another or none', async () => {
+    const { set, put, path } = await editable();
+    for (const text of ['{}', '{ "$schema": "https://example.com/service.json" }']) {
+      await put(workspaceFile, text);
+      await set('options.debug', 'true');
+    }
+    expect(await readdir(path('.service'))).not.toContain('service.schema.json');
+  });
+
+  test('keeps no setting from being written', async () => {
+    const { set, put, path } = await editable();
+    await put(workspaceFile, '{ "$schema": "./service.schema.json" }');
+    await mkdir(path(schemaFile));
+    expect(await set('options.debug', 'true')).toMatchObject({ changed: true });
+  });
+});
+
 describe('trust', () => {
   const hook = '{ "hooks": { "pre_tool_use": [{ "command": "true" }] } }';
 
@@ -489,13 +521,13 @@ describe('trust', () => {
     const child = editor(
       root,
       home,
-      `for (let i = 0; i < 40; i++) await set('options.debug', String(i % 2 > 0))`,
+      `for (let i = 0; i < 40; i++) await set('tools.ls.max_depth', String(i))`,
     );
     const exit = once(child, 'exit');
     const lost: string[] = [];
     while (child.exitCode === null) {
       if (!(await live.current()).config.hooks) lost.push('followed');
-      const loads = await Promise.all(Array.from({ length: 20 }, () => load()));
+      const loads = await Promise.all(Array.from({ length: 10 }, () => load()));
       if (loads.some(({ config }) => !config.hooks)) lost.push('loaded');
     }
     expect([await exit, lost]).toEqual([[0, null], []]);

@@ -1,11 +1,11 @@
 /** Changes one setting in a file that people write by hand: all the rest of it stays as it is. */
 import { createHash } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type Diagnostic, SettingsError } from '../diagnostic.ts';
 import { readDocument } from '../document.ts';
 import { writeProjectIgnore } from '../files/project-ignore.ts';
-import { newFileText, writeSchema } from '../files/schema-copy.ts';
+import { newFileText, schemaBeside, writeSchema } from '../files/schema-copy.ts';
 import type { SettingsPlaces } from '../loaded-settings.ts';
 import { nearest } from '../nearest.ts';
 import { normalize } from '../normalize.ts';
@@ -104,7 +104,7 @@ async function change(
       scope,
     });
     const changed = before.bytes === null || !Buffer.from(bytes).equals(before.bytes);
-    if (changed) await writeBeside(before, scope);
+    if (changed) await writeBeside(before, scope, content);
     const pointer = pointerTo(edited.path.map(String));
     const previous = valueAt(content, pointerKeys(pointer));
     const { file } = before;
@@ -134,16 +134,23 @@ function editBytes(
   return { bytes: new TextEncoder().encode(mark + edited.text), edited, content: document.value };
 }
 
-/** Makes the folder of the file, with what belongs beside it. */
+/**
+ * Makes the folder of the file, with what belongs beside it: the schema of this version as well, which a clone does not
+ * have, and which an older version may have left.
+ */
 export async function writeBeside(
   { realPath, bytes }: EditableFile,
   scope: SettingEdit['scope'],
+  content: unknown,
 ): Promise<void> {
   const folder = dirname(realPath);
   if (scope === 'workspace') await writeProjectIgnore(folder);
-  if (bytes !== null) return;
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeSchema(folder);
+  if (bytes === null) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await writeSchema(folder);
+  } else if (valueAt(content, ['$schema']) === schemaBeside)
+    // It helps editors alone: where it cannot be written, which the doctor tells, the settings still can.
+    await writeSchema(folder, await stat(realPath)).catch(() => undefined);
 }
 
 interface Trusting extends Pick<FileChange<unknown>, 'announce' | 'withdraw'> {
