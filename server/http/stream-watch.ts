@@ -7,12 +7,14 @@ const checkMs = 2_500;
 
 interface Watched {
   readonly caller: Caller;
+  /** Whether a stream that ends early can be read on from the last id. */
+  readonly resumable: boolean;
   readonly end: AbortController;
 }
 
 export interface StreamWatch {
   /** Watches a stream from now on: `end` aborts when it has to end, with the reason. */
-  watch(caller: Caller): { readonly end: AbortSignal; readonly forget: () => void };
+  watch(caller: Caller, resumable: boolean): { readonly end: AbortSignal; readonly forget: () => void };
   /** The server stops: what is still open is told so, and ends. */
   endAll(): void;
 }
@@ -22,17 +24,16 @@ export function createStreamWatch(ports: Ports): StreamWatch {
   const check = createCheck(watched, ports);
   setInterval(check, checkMs).unref();
   return {
-    watch(caller) {
-      const entry = { caller, end: new AbortController() };
+    watch(caller, resumable) {
+      const entry = { caller, resumable, end: new AbortController() };
       watched.add(entry);
       return { end: entry.end.signal, forget: () => watched.delete(entry) };
     },
     endAll() {
-      const reason = new Problem(
-        'draining',
-        'The server is stopping; connect again, and continue after the last id.',
-      );
-      for (const { end } of watched) end.abort(reason);
+      for (const { end, resumable } of watched) {
+        const then = resumable ? 'connect again, and continue after the last id' : 'try again later';
+        end.abort(new Problem('draining', `The server is stopping; ${then}.`));
+      }
     },
   };
 }

@@ -46,13 +46,14 @@ export function createStreams(ports: Ports, strict: Strictness | null): Streams 
       exchange.streamed = true;
       begin(exchange, reply, ports, strict);
       if (exchange.request.method === 'HEAD') return endWithoutEvents(exchange, events);
-      const { end, forget } = watch(caller);
+      // A run is read on from the last id; an answer of the vendor's surface cannot be.
+      const resumable = exchange.surface === 'native';
+      const { end, forget } = watch(caller, resumable);
       await sendEvents(exchange.response, events, {
         keepaliveMs: ports.settings.keepaliveSeconds * 1000,
         stallMs: ports.settings.stallSeconds * 1000,
         end,
-        // A run is read on from the last id; an answer of the vendor's surface cannot be.
-        stalled: () => (exchange.surface === 'native' ? null : lastEvent(stalled(), exchange, ports, strict)),
+        stalled: () => (resumable ? null : lastEvent(stalled(), exchange, ports, strict)),
         lastEvent: (error) => lastEvent(error, exchange, ports, strict),
         check: (piece) => refuse(strict?.checkPiece(exchange, piece) ?? null),
       }).finally(forget);

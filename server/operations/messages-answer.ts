@@ -8,8 +8,7 @@ import type {
 } from '../contract/api.ts';
 import type { ModelPart, ServerEvent, TokenCount } from '../handler.ts';
 import { Problem } from '../problem.ts';
-
-type Finish = Extract<ModelPart, { type: 'finish' }>;
+import { BlockWriter, type Finish } from './messages-written-blocks.ts';
 
 /** What is known of an answer before it begins. */
 export interface Beginning {
@@ -59,119 +58,6 @@ export async function* frames(
   }
 }
 
-type BlockEvent =
-  | { readonly type: 'start'; readonly index: number; readonly block: MessagesBlock }
-  | { readonly type: 'delta'; readonly index: number; readonly delta: Record<string, string> }
-  | { readonly type: 'stop'; readonly index: number; readonly block: MessagesBlock };
-
-/** One block after the other, though models may write several calls at once: what comes too early waits. */
-class BlockWriter {
-  /** How many calls the answer has. */
-  calls = 0;
-  readonly #showsThoughts: boolean;
-  #index = -1;
-  #open: MessagesBlock | null = null;
-  #waiting: ModelPart[] = [];
-  #said = '';
-
-  constructor(showsThoughts: boolean) {
-    this.#showsThoughts = showsThoughts;
-  }
-
-  *write(part: ModelPart): Generator<BlockEvent> {
-    if (part.type === 'finish') yield* this.#end();
-    else if (this.#belongsLater(part)) this.#waiting.push(part);
-    else if (part.type === 'text') yield* this.#say('text', part.text);
-    else if (part.type === 'reasoning') yield* this.#think(part);
-    else if (part.type === 'tool_input') yield* this.#call(part.id, part.name, part.json);
-    else if (part.type === 'tool_use') yield* this.#called(part);
-  }
-
-  /** A call is open until its arguments are complete. */
-  #belongsLater(part: Exclude<ModelPart, Finish>): boolean {
-    if (this.#open?.type !== 'tool_use') return false;
-    return !('id' in part) || part.id !== this.#open.id;
-  }
-
-  *#think({ text, signature, redacted }: Extract<ModelPart, { type: 'reasoning' }>): Generator<BlockEvent> {
-    if (!this.#showsThoughts) return;
-    if (redacted !== undefined) {
-      yield* this.#stop();
-      yield this.#start({ type: 'redacted_thinking', data: redacted });
-      yield* this.#stop();
-    } else if (text !== '' || this.#open?.type !== 'thinking') yield* this.#say('thinking', text);
-    if (signature !== undefined) yield* this.#stop({ type: 'thinking', thinking: this.#said, signature });
-  }
-
-  *#say(type: 'text' | 'thinking', text: string): Generator<BlockEvent> {
-    if (this.#open?.type !== type) {
-      yield* this.#stop();
-      yield this.#start(type === 'text' ? { type, text: '' } : { type, thinking: '', signature: '' });
-    }
-    this.#said += text;
-    yield this.#delta(
-      type === 'text' ? { type: 'text_delta', text } : { type: 'thinking_delta', thinking: text },
-    );
-  }
-
-  *#call(id: string, name: string, json: string): Generator<BlockEvent> {
-    if (this.#open?.type !== 'tool_use') {
-      yield* this.#stop();
-      this.calls += 1;
-      yield this.#start({ type: 'tool_use', id, name, input: {} });
-      yield this.#delta({ type: 'input_json_delta', partial_json: '' });
-    }
-    this.#said += json;
-    if (json !== '') yield this.#delta({ type: 'input_json_delta', partial_json: json });
-  }
-
-  *#called({ id, name, input }: Extract<ModelPart, { type: 'tool_use' }>): Generator<BlockEvent> {
-    yield* this.#call(id, name, '');
-    if (this.#said === '' && Object.keys(input).length > 0)
-      yield* this.#call(id, name, JSON.stringify(input));
-    yield* this.#stop({ type: 'tool_use', id, name, input });
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const part of waiting) yield* this.write(part);
-  }
-
-  /** A call whose arguments never became complete is closed as it is, and so are those behind it. */
-  *#end(): Generator<BlockEvent> {
-    while (this.#open) {
-      yield* this.#stop();
-      const waiting = this.#waiting;
-      this.#waiting = [];
-      for (const part of waiting) yield* this.write(part);
-    }
-  }
-
-  #start(block: MessagesBlock): BlockEvent {
-    this.#index += 1;
-    this.#open = block;
-    this.#said = '';
-    return { type: 'start', index: this.#index, block };
-  }
-
-  #delta(delta: Record<string, string>): BlockEvent {
-    return { type: 'delta', index: this.#index, delta };
-  }
-
-  *#stop(whole?: MessagesBlock): Generator<BlockEvent> {
-    const open = this.#open;
-    if (!open) return;
-    this.#open = null;
-    // Clients wait for the signature, though only the vendor's own models give one.
-    if (open.type === 'thinking')
-      yield this.#delta({ type: 'signature_delta', signature: whole?.signature ?? '' });
-    yield { type: 'stop', index: this.#index, block: whole ?? complete(open, this.#said) };
-  }
-}
-
-function complete(open: MessagesBlock, said: string): MessagesBlock {
-  if (open.type === 'text') return { ...open, text: said };
-  return open.type === 'thinking' ? { ...open, thinking: said } : open;
-}
-
 function frame(type: string, data: Record<string, unknown>): ServerEvent {
   return { name: type, data: { type, ...data } };
 }
@@ -215,6 +101,7 @@ const stopReasons: Readonly<Record<StopReason, MessagesResponse['stop_reason']>>
   cost_limit: 'end_turn',
   quota_exceeded: 'end_turn',
   loop_detected: 'end_turn',
+  // A hook of the settings ended the run; whatever else interrupts one is told as a failure.
   interrupted: 'end_turn',
   error: 'end_turn',
 };

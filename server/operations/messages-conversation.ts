@@ -1,6 +1,6 @@
 /** Continues a session through the Messages surface: appends what is new to it, or forks it where history differs. */
 import { createHash } from 'node:crypto';
-import type { Message, MessagePart, ResponseChunk, Session } from '../contract/api.ts';
+import type { InterruptReason, Message, MessagePart, ResponseChunk, Session } from '../contract/api.ts';
 import type {
   Call,
   Generation,
@@ -129,9 +129,13 @@ export async function continueConversation(
   async function* runParts(runId: string): AsyncGenerator<ModelPart> {
     for await (const event of runtime.follow(runId, { after: 0, follow: true, signal })) {
       if (event.name === 'message') yield* partOf(event.data);
-      if (event.name === 'done') yield* event.data.tool_uses.filter(isCallers);
-      if (event.name === 'done')
-        yield { type: 'finish', stopReason: event.data.stop_reason, usage: event.data.usage };
+      if (event.name === 'done') {
+        const { stop_reason: stopReason, interrupt_reason: why, tool_uses, usage } = event.data;
+        if (stopReason === 'error' || (stopReason === 'interrupted' && why !== 'hook'))
+          throw interrupted(why);
+        yield* tool_uses.filter(isCallers);
+        yield { type: 'finish', stopReason, usage };
+      }
       if (event.name === 'error') throw await failure(runId);
     }
   }
@@ -152,6 +156,13 @@ export async function continueConversation(
       log.warn({ err: error, run_id: runId }, 'a run whose client went away could not be stopped');
     }
   }
+}
+
+/** What there is of the answer must not be taken for all of it. By these words some clients know that they may ask again. */
+function interrupted(why: InterruptReason | null): Problem {
+  return why === 'shutdown' || why === 'lease_lost'
+    ? new Problem('draining', 'The server stopped before the answer was complete; try again later.')
+    : new Problem('request_timeout', 'The answer was interrupted before it was complete; try again later.');
 }
 
 /** Pictures and documents are told apart by their bytes, by which a history is recognised. */

@@ -30,8 +30,9 @@ export function spoken(said: Said, before: OpenCalls = new Map()): Spoken {
 
 /** Those of the request, and those that stand between its messages; `lasting` leaves out what is for one turn. */
 export function instructionsOf({ system, messages }: Said, lasting = false): string {
+  const lastOfUser = messages.findLastIndex(({ role }) => role === 'user');
   const later = messages.flatMap(({ role, content, clear_at: end }, index) => {
-    const isOver = end === 'next_user_message' && (lasting || saidLater(messages, index));
+    const isOver = end === 'next_user_message' && (lasting || index < lastOfUser);
     return role !== 'system' || isOver ? [] : [textOf(content, placeOf(content, index))];
   });
   return [textOf(system, '/system'), ...later].filter(Boolean).join('\n\n');
@@ -39,11 +40,6 @@ export function instructionsOf({ system, messages }: Said, lasting = false): str
 
 function placeOf(content: Said['messages'][number]['content'], index: number): string {
   return typeof content === 'string' ? `/messages/${index}` : `/messages/${index}/content`;
-}
-
-/** Whether the user has spoken behind that place. */
-function saidLater(messages: Said['messages'], index: number): boolean {
-  return messages.slice(index + 1).some(({ role }) => role === 'user');
 }
 
 /** The sampling settings of a request. */

@@ -77,6 +77,8 @@ export type ModelPart =
       readonly id: string;
       readonly name: string;
       readonly input: Record<string, unknown>;
+      /** Whether its arguments are no JSON, as where they were cut: the input is then none of what was meant. */
+      readonly unreadable?: true;
     }
   | { readonly type: 'finish'; readonly stopReason: StopReason; readonly usage: TokenCount };
 

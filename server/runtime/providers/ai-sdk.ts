@@ -235,7 +235,7 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
       return json ? { type: 'tool_input', id, name: toolNames.get(id) ?? '', json } : null;
     }
     case 'tool-call':
-      return { type: 'tool_use', id: part.toolCallId, name: part.toolName, input: toolInput(part.input) };
+      return { type: 'tool_use', id: part.toolCallId, name: part.toolName, ...toolInput(part.input) };
     case 'finish':
       return { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
     case 'error':
@@ -257,16 +257,18 @@ function thought(
 }
 
 /** Arguments that are no object reach the tool as an empty one, whose input check tells the model what is missing. */
-function toolInput(json: string): Record<string, unknown> {
+function toolInput(json: string): Pick<Called, 'input' | 'unreadable'> {
   try {
     const value: unknown = JSON.parse(json || '{}');
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
-    return {};
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return { input: isObject ? { ...value } : {} };
   } catch (error) {
-    if (error instanceof SyntaxError) return {};
+    if (error instanceof SyntaxError) return { input: {}, unreadable: true };
     throw error;
   }
 }
+
+type Called = Extract<ModelPart, { type: 'tool_use' }>;
 
 function stopReason({ unified, raw }: LanguageModelV4FinishReason): StopReason {
   // A vendor that does not say why it stopped has not stopped: its stream ended early.

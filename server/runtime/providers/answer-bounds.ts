@@ -5,3 +5,6 @@ export const mostHeldBytes = 32 * 1024 * 1024;
 
 /** Far more than any model writes. What is written without an end would fill memory and database. */
 export const mostWrittenCharacters = 16 * 1024 * 1024;
+
+/** Far more than any model asks for at once: each is carried out, kept and shown. */
+export const mostCalls = 1000;

@@ -310,6 +310,12 @@ const reasons: Readonly<Record<string, LanguageModelV4FinishReason['unified']>> 
   content_filter: 'content-filter',
   function_call: 'tool-calls',
   tool_calls: 'tool-calls',
+  // Mistral, where the window of the model is full.
+  model_length: 'length',
+  // Gateways and Mistral, vLLM with SGLang, DeepSeek: what there is of such an answer is not all of it.
+  error: 'error',
+  abort: 'error',
+  insufficient_system_resource: 'error',
 };
 
 function usageOf(usage: Usage | null): LanguageModelV4Usage {

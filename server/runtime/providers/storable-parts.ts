@@ -2,6 +2,8 @@
 import { newId } from '../../ids.ts';
 import type { ModelPart } from '../models/model.ts';
 import { storableText } from '../tools/define-tool.ts';
+import { mostCalls } from './answer-bounds.ts';
+import { tooLong } from './provider-failures.ts';
 
 type Written = Extract<ModelPart, { type: 'text' | 'reasoning' }>;
 type OfCall = Extract<ModelPart, { type: 'tool_input' | 'tool_use' }>;
@@ -59,6 +61,7 @@ class CallIds {
   #fresh(id: string): string {
     const given = id === '' || this.#given.has(id) ? newId('toolCall') : id;
     this.#given.add(given);
+    if (this.#given.size > mostCalls) throw tooLong();
     return given;
   }
 }

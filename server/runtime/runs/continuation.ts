@@ -104,7 +104,7 @@ function unfinishedDraft(
     else if (last?.type === 'text') last.text += delta.text;
     else parts.push({ type: 'text', text: delta.text });
   }
-  return { messageId, model, parts, finish: null, reads, bytes };
+  return { messageId, model, parts, unreadable: new Set(), finish: null, reads, bytes };
 }
 
 function partsOf<Type extends MessagePart['type']>(

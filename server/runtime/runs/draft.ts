@@ -16,6 +16,8 @@ export interface Draft {
   /** The full name of the model that writes it. */
   readonly model: string;
   readonly parts: MessagePart[];
+  /** The ids of calls whose arguments nobody can read. */
+  readonly unreadable: Set<string>;
   finish: Extract<ModelPart, { type: 'finish' }> | null;
   /** About how many tokens the model was given to read. */
   reads: number;
@@ -24,7 +26,15 @@ export interface Draft {
 }
 
 export function newDraft(model: string): Draft {
-  return { messageId: newId('message'), model, parts: [], finish: null, reads: 0, bytes: 0 };
+  return {
+    messageId: newId('message'),
+    model,
+    parts: [],
+    unreadable: new Set(),
+    finish: null,
+    reads: 0,
+    bytes: 0,
+  };
 }
 
 /** Streams one answer of the model into the draft and to whoever watches. */
@@ -64,6 +74,7 @@ export function addPart(draft: Draft, part: ModelPart): void {
     addThought(draft.parts, part);
   } else if (part.type === 'tool_use') {
     draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
+    if (part.unreadable) draft.unreadable.add(part.id);
   } else if (part.type === 'finish') {
     draft.finish = part;
   }

@@ -27,6 +27,8 @@ export interface Progress {
   messageId: string;
   /** The newest complete answer of the model. */
   answer: readonly MessagePart[];
+  /** The ids of its calls whose arguments nobody can read, where this process has heard it. */
+  unreadable?: ReadonlySet<string>;
   /** Why that answer ended; null where the model is to be asked next. */
   stopReason: StopReason | null;
   /** The calls of that answer whose results are not stored together yet. */

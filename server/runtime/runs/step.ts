@@ -69,6 +69,7 @@ async function commitAnswer(scope: RunScope, log: EventLog, progress: Progress, 
   progress.steps = step;
   progress.messageId = draft.messageId;
   progress.answer = draft.parts;
+  progress.unreadable = draft.unreadable;
   spend(progress, spending);
   progress.stopReason = stopReason;
   progress.pending = callsOf(draft.parts);

@@ -36,7 +36,7 @@ export async function prepareCall(
   if (record?.result) return async () => record.result ?? interruptedResult(asked.id, asked.name);
   if (isCutOff(progress, asked)) {
     await callStart(scope, log, asked, record !== undefined).tell();
-    return () => finish(log, toResult(asked, cutOff));
+    return () => finish(log, toResult(asked, progress.stopReason === 'max_tokens' ? cutOff : unreadable));
   }
   if (record && mayHaveRun(record) && !mayBeRepeated(tools, asked))
     return () => finish(log, interruptedResult(asked.id, asked.name));
@@ -65,7 +65,9 @@ export async function prepareCall(
  * Whether the answer ended within the arguments of this call: what there is of them is not what the model meant, and is read
  * as none. One whose arguments are complete is carried out, although the answer had to end behind it.
  */
-function isCutOff({ stopReason, answer }: Progress, { id, input }: ToolUse): boolean {
+function isCutOff({ stopReason, answer, unreadable: broken }: Progress, { id, input }: ToolUse): boolean {
+  // Some servers cut an answer and do not say so.
+  if (broken?.has(id)) return true;
   const last = answer.at(-1);
   const isLast = last?.type === 'tool_use' && last.id === id;
   return stopReason === 'max_tokens' && isLast && Object.keys(input).length === 0;
@@ -74,6 +76,10 @@ function isCutOff({ stopReason, answer }: Progress, { id, input }: ToolUse): boo
 const cutOff = refusal(
   'The call was not made: the answer reached its largest size within the arguments. Call again with less at once, ' +
     'for example by writing a long file in parts.',
+);
+
+const unreadable = refusal(
+  'The call was not made: its arguments are no JSON that can be read. Call again, with all of them.',
 );
 
 async function finish(log: EventLog, result: ToolResult): Promise<ToolResult> {
