@@ -1,7 +1,8 @@
 /** Threads: conversations that are kept between the calls of a client, so that it sends only what is new. Each is a session. */
-import type { MessagesBlockParam, MessagesTool, Session } from '../contract/api.ts';
-import type { Call, Services } from '../handler.ts';
+import type { MessagesBlockParam, MessagesResponse, MessagesTool, Session } from '../contract/api.ts';
+import type { Call, ServerEvent, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
+import { removeFiles } from './after-changes.ts';
 import type { ConversationPlace } from './messages-conversation.ts';
 import { refusal } from './messages-refusal.ts';
 import { instructionsOf, spoken } from './messages-request.ts';
@@ -11,8 +12,12 @@ import { titleOf } from './session-title.ts';
 
 /** A thread that waits for its next answer. */
 export interface OpenThread extends ConversationPlace {
+  /** With that answer, instructions and tools that came with the request count from now on. */
+  keep(): Promise<void>;
   /** Where that answer will never be complete: the thread goes on from the one before. */
   putBack(): Promise<void>;
+  /** Where nobody was asked for that answer: of a thread that would begin with it nothing is left. */
+  giveUp(): Promise<void>;
 }
 
 /** Of a thread as the store has it; all of it came from a client, and has passed the contract. */
@@ -39,8 +44,9 @@ export async function openThread(
 async function begin(
   { principal, body }: Call<'createMessage'>,
   answerId: string,
-  { store }: Services,
+  services: Services,
 ): Promise<OpenThread> {
+  const { store } = services;
   const { system, messages } = spoken(body);
   const terms = {
     system: instructionsOf(body, true),
@@ -52,7 +58,15 @@ async function begin(
   const first = messages.flatMap(({ parts }) => parts).find((part) => part.type === 'text');
   const { session } = await store.sessions.create(principal, { title: titleOf(first?.text ?? '') });
   await store.messageThreads.begin(principal, session.id, answerId, terms);
-  return { session, thread: { system, tools }, putBack: async () => undefined };
+  return {
+    ...{ session, thread: { system, tools } },
+    keep: async () => undefined,
+    putBack: async () => undefined,
+    async giveUp() {
+      const sessionIds = await store.sessions.delete(principal, session.id);
+      await removeFiles({ workspaceIds: [], sessionIds }, services);
+    },
+  };
 }
 
 async function goOn(
@@ -76,14 +90,62 @@ async function goOn(
     };
     const tools = offered(terms);
     refuseSize(terms);
-    if (terms.system !== before.system || changes.length > 0)
-      await store.messageThreads.update(principal, before.sessionId, terms);
+    const keep = async () => {
+      if (terms.system !== before.system || changes.length > 0)
+        await store.messageThreads.update(principal, before.sessionId, terms);
+    };
     const session = await sessionOf(principal, before.sessionId, store);
     const system = joined(before.system, instructionsOf(body));
-    return { session, thread: { system, tools }, putBack };
+    return { session, thread: { system, tools }, keep, putBack, giveUp: putBack };
   } catch (error) {
     await putBack();
     throw error;
+  }
+}
+
+/** An answer in either form: the thread goes on from it once it is complete, and else from the one before. */
+export function keptWith(thread: OpenThread, answer: ThreadAnswer): ThreadAnswer {
+  return {
+    frames: async () => keptFrames(thread, await orPutBack(thread, answer.frames)),
+    whole: () =>
+      orPutBack(thread, async () => {
+        const message = await answer.whole();
+        await thread.keep();
+        return message;
+      }),
+  };
+}
+
+interface ThreadAnswer {
+  readonly frames: () => Promise<AsyncIterable<ServerEvent>>;
+  readonly whole: () => Promise<MessagesResponse>;
+}
+
+async function orPutBack<Result>(thread: OpenThread, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    await thread.putBack();
+    throw error;
+  }
+}
+
+/** A client that hears of the end may go on at once, and one that has left before does not. */
+async function* keptFrames(
+  thread: OpenThread,
+  events: AsyncIterable<ServerEvent>,
+): AsyncGenerator<ServerEvent> {
+  let kept = false;
+  try {
+    for await (const event of events) {
+      if (event.name === 'message_delta') {
+        await thread.keep();
+        kept = true;
+      }
+      yield event;
+    }
+  } finally {
+    if (!kept) await thread.putBack();
   }
 }
 

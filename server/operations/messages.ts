@@ -16,7 +16,7 @@ import { collect, frames } from './messages-answer.ts';
 import { continueConversation, namedSession } from './messages-conversation.ts';
 import { relayFrames, relayWhole } from './messages-relay.ts';
 import { answerSchemaOf, generationOf, spoken } from './messages-request.ts';
-import { openThread } from './messages-threads.ts';
+import { keptWith, openThread } from './messages-threads.ts';
 import { choiceOf, toolsOf } from './messages-tools.ts';
 import { quotaNotice } from './quota-notice.ts';
 
@@ -136,34 +136,17 @@ async function converseInThread(call: Call<'createMessage'>, services: Services)
   const thread = await openThread(call, id, services);
   const answer = await continueConversation(call, thread, model, generationOf(body), services).catch(
     async (error: unknown) => {
-      await thread.putBack();
+      await thread.giveUp();
       throw error;
     },
   );
-  const { estimate, ...rest } = answer;
-  const parts = unlessFinished(answer.parts, thread.putBack);
+  const { parts, estimate, ...rest } = answer;
   const beginning = { body, id, estimate };
-  return {
-    ...rest,
+  const forms = {
     frames: async () => frames(beginning, await begun(parts)),
     whole: () => collect(beginning, parts),
   };
-}
-
-/** Calls back where an answer fails, or is left before its end. */
-async function* unlessFinished(
-  parts: AsyncIterable<ModelPart>,
-  otherwise: () => Promise<void>,
-): AsyncGenerator<ModelPart> {
-  let finished = false;
-  try {
-    for await (const part of parts) {
-      finished ||= part.type === 'finish';
-      yield part;
-    }
-  } finally {
-    if (!finished) await otherwise();
-  }
+  return { ...rest, ...keptWith(thread, forms) };
 }
 
 /** Asks a model once: in the client's own words where its provider understands them. */

@@ -1,0 +1,88 @@
+/** Threads of the Messages surface where something fails: they go on as if it had never been asked. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { type Account, type Json, readEvents, type TestApp, testApp } from '../test-app.ts';
+import { scriptedProvider } from '../test-provider.ts';
+
+let upstream: Upstream;
+let app: TestApp;
+let ada: Account;
+
+beforeAll(async () => {
+  upstream = await startUpstream();
+  const chat = { ...scriptedProvider(upstream, 'm'), type: 'openai-compat' as const };
+  app = await testApp({ config: { providers: { chat } } });
+  ada = await app.register('ada');
+});
+
+afterAll(async () => {
+  await app.close();
+  await upstream.stop();
+});
+
+function post(body: Json, { token } = ada) {
+  return app.request('POST', '/v1/messages', { token, body: { model: 'chat:m', max_tokens: 100, ...body } });
+}
+
+const weather = { name: 'get_weather', input_schema: { type: 'object', properties: {} } };
+const added = { type: 'tool_addition', tool: { type: 'definition', definition: weather } };
+const more = [
+  { role: 'user', content: 'More.' },
+  { role: 'system', content: [{ type: 'text', text: 'Speak of herons.' }, added] },
+];
+
+async function begunThread(): Promise<string> {
+  await upstream.script([{ reply: { text: 'Yes.' } }]);
+  const thread = { type: 'create' };
+  const { body } = await post({ thread, system: 'Be brief.', messages: [{ role: 'user', content: 'Hi' }] });
+  return body.id;
+}
+
+const goOn = (previous_message_id: string, messages: Json = more, stream = false) => ({
+  ...{ thread: { type: 'continue', previous_message_id }, messages, stream },
+});
+
+test('tools and instructions of a request that failed count once it succeeds, and once', async () => {
+  const first = await begunThread();
+  await upstream.script([{ fail: { kind: 'status', status: 400 } }]);
+  for (const stream of [false, true, false])
+    expect(await post(goOn(first, more, stream))).toMatchObject({ status: 400, body: { error: {} } });
+  await upstream.script([{ reply: { text: 'Herons, then.' } }]);
+  const second = await post(goOn(first));
+  expect(second).toMatchObject({ status: 200 });
+  const told = JSON.stringify((await upstream.latest(() => true)).body);
+  expect(told.split('Speak of herons.')).toHaveLength(2);
+  expect(told.split('"get_weather"')).toHaveLength(2);
+  // They stay with the thread.
+  expect(await post(goOn(second.body.id, [{ role: 'user', content: 'And?' }]))).toMatchObject({
+    status: 200,
+  });
+  const later = JSON.stringify((await upstream.latest(() => true)).body);
+  expect(later.split('Speak of herons.')).toHaveLength(2);
+  expect(later.split('"get_weather"')).toHaveLength(2);
+});
+
+test('what was said with an answer that came as a stream stays with the thread', async () => {
+  const first = await begunThread();
+  const response = await app.stream('POST', '/v1/messages', {
+    token: ada.token,
+    body: { model: 'chat:m', max_tokens: 100, ...goOn(first, more, true) },
+  });
+  const events = await Array.fromAsync(readEvents(response));
+  const { id } = events.find(({ event }) => event === 'message_start')?.data.message ?? {};
+  expect(await post(goOn(id, [{ role: 'user', content: 'And?' }]))).toMatchObject({ status: 200 });
+  expect(JSON.stringify((await upstream.latest(() => true)).body)).toContain('Speak of herons.');
+});
+
+test('a thread that is refused before anybody was asked leaves no session', async () => {
+  const grace = await app.register('grace');
+  const limits = { requests: { day: { hard: 0 } } };
+  const path = `/api/v1/quotas/user/${grace.user.id}`;
+  const set = await app.request('PUT', path, { token: app.operatorKey, body: { limits } });
+  expect(set).toMatchObject({ status: 200 });
+  const thread = { type: 'create' };
+  const refused = await post({ thread, messages: [{ role: 'user', content: 'Hi' }] }, grace);
+  expect(refused).toMatchObject({ status: 429 });
+  const { body } = await app.request('GET', '/api/v1/sessions', { token: grace.token });
+  expect(body.data).toEqual([]);
+});
