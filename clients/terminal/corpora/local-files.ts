@@ -36,8 +36,9 @@ export async function filesBelow(
     const base = `${dirname(path)}${path === sep ? '' : sep}`;
     const placeOf = (below: string) => below.slice(base.length);
     const closed = (folder: string, error: unknown) => failed.push(unreadable(placeOf(folder), error));
-    const paths = state.isDirectory() ? await filesIn(path, closed) : [path];
-    for (const file of paths) found.set(file, { path: file, place: placeOf(file) });
+    const add = (file: string) => found.set(file, { path: file, place: placeOf(file) });
+    if (state.isDirectory()) await addFilesIn(path, add, closed);
+    else add(path);
   }
   const files = [...found.values()];
   refuseSamePlaces(files);
@@ -45,8 +46,11 @@ export async function filesBelow(
 }
 
 /** One folder that may not be read is no reason to leave out the others. */
-async function filesIn(folder: string, closed: (folder: string, error: unknown) => void): Promise<string[]> {
-  const files: string[] = [];
+async function addFilesIn(
+  folder: string,
+  add: (file: string) => void,
+  closed: (folder: string, error: unknown) => void,
+): Promise<void> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
     closed(folder, error);
     return [];
@@ -54,10 +58,9 @@ async function filesIn(folder: string, closed: (folder: string, error: unknown) 
   for (const entry of entries.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
     if (entry.name.startsWith('.') || passedBy.has(entry.name)) continue;
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) files.push(...(await filesIn(path, closed)));
-    else if (entry.isFile()) files.push(path);
+    if (entry.isDirectory()) await addFilesIn(path, add, closed);
+    else if (entry.isFile()) add(path);
   }
-  return files;
 }
 
 /** People could not tell them apart, in what they are told and in what is cited. */
