@@ -10,6 +10,7 @@ import type {
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
+import { errorWithin } from './error-within.ts';
 import { dropLate } from './left-answer.ts';
 import type { AnsweringModel, LanguageCall, RequestBody } from './provider-factory.ts';
 import { refusalOf } from './refusal.ts';
@@ -188,7 +189,7 @@ class AnswerReader {
   /** Throws what the provider says instead. */
   read(piece: Piece): readonly StreamPart[] {
     this.#parts = [];
-    if (piece.error != null) throw piece.error;
+    if (piece.error != null) throw errorWithin(piece.error);
     if (!Array.isArray(piece.choices)) throw new Error('A piece of the answer has no choices');
     this.#usage = piece.usage ?? this.#usage;
     const choice: Choice | undefined = piece.choices[0];

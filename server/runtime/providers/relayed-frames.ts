@@ -3,6 +3,7 @@
 import type { RelayedPiece } from '../models/model.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
 import { mostHeldBytes } from './answer-bounds.ts';
+import { errorWithin } from './error-within.ts';
 
 /** What was read: frames that may go on, and why the answer cannot where it failed behind them. */
 export interface ReadFrames {
@@ -69,7 +70,7 @@ export class FrameReader {
     const data = dataOf(frame);
     const event: unknown = data === null ? null : JSON.parse(data);
     if (!isEvent(event)) going.drop(from, end);
-    else if (event.type === 'error') throw failedWithin(event);
+    else if (event.type === 'error') throw errorWithin(event.error);
     else if (event.type === 'message_start') {
       const message = objectOf(event.message);
       const renamed = { ...event, message: { ...message, model: this.#model } };
@@ -157,11 +158,4 @@ function isEvent(value: unknown): value is Event {
 
 function objectOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? { ...value } : {};
-}
-
-/** Statuses are known to mean something; within a stream there is a type in the place of one. */
-function failedWithin({ error }: Event): Error {
-  const { type } = objectOf(error);
-  const statusCode = type === 'overloaded_error' ? 529 : type === 'rate_limit_error' ? 429 : 500;
-  return Object.assign(new Error('The provider ended its answer with an error'), { statusCode });
 }
