@@ -95,7 +95,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     const { diagnostics, providerOrigins } = server.services;
     return { client, diagnostics, isDemonstration: providerOrigins.size === 0, close: () => server.stop() };
   } catch (error) {
-    throw unwritable(error, dataDirectory(loaded)) ?? error;
+    throw unwritable(error, dataDirectory(loaded), dataHome) ?? error;
   }
 }
 
@@ -131,11 +131,20 @@ const unwritableCodes = new Set([
   'SQLITE_CANTOPEN',
 ]);
 
-function unwritable(error: unknown, folder: string): CommandFailure | null {
-  const { code, message } = error as NodeJS.ErrnoException; // whatever is thrown here is an Error
+function unwritable(error: unknown, folder: string, dataHome: string): CommandFailure | null {
+  const { code, message, path = folder } = error as NodeJS.ErrnoException; // whatever is thrown here is an Error
   if (!code || !unwritableCodes.has(code)) return null;
+  if ((isWithin(path, dataHome) || isWithin(dataHome, path)) && !isWithin(folder, path))
+    return new CommandFailure(
+      `What service keeps for you cannot be kept in ${dataHome}: ${message}.\n` +
+        'Let the variable XDG_DATA_HOME name a folder that can be written to.',
+    );
   return new CommandFailure(
     `The data of this project cannot be kept in ${folder}: ${message}.\n` +
       'Name another folder: service config set --global options.data_directory <folder>.',
   );
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
 }

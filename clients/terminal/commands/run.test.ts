@@ -1,7 +1,18 @@
 /** `service run` as scripts use it: pipes for input and output, exit codes, sessions, signals. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { processStat } from '../../../server/process-stat.ts';
 import { overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { dataFolder, launcher, testHome } from '../test-command.ts';
@@ -302,6 +313,28 @@ test('`options.data_directory` that cannot be written is told with another to ch
   home.write('.config/service/service.json', { options: { data_directory: join(file, 'below') } });
   const ended = await home.service(['run', 'x']);
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('options.data_directory') });
+});
+
+test.each([
+  ['home', /cannot be kept in .*\.local\/share\/service: EROFS: .*\n.* XDG_DATA_HOME /],
+  ['project', /cannot be kept in .*\.service: EROFS: .*\n.* options\.data_directory /],
+] as const)('where the %s is read-only, it is told what else there is', async (which, said) => {
+  const home = testHome();
+  const mounts = ['--dev-bind', '/', '/', '--ro-bind', home[which], home[which]];
+  if (which === 'home') mounts.push('--bind', home.project, home.project);
+  const other = realpathSync(mkdtempSync(join(tmpdir(), 'service-data-')));
+  onTestFinished(() => rmSync(other, { recursive: true }));
+  const inside = (variables: object, ...words: string[]) =>
+    runToEnd('bwrap', [...mounts, launcher, ...words], {
+      cwd: home.project,
+      environment: { ...home.environment, ...variables },
+    });
+  expect(await inside({}, 'run', 'x')).toMatchObject({ code: 1, stderr: expect.stringMatching(said) });
+  const set = await inside({}, 'config', 'set', 'options.debug', 'true');
+  expect(set).toMatchObject({ code: 2, stderr: expect.stringMatching(/\(EROFS: .*\)\. Choose a place/) });
+  if (which === 'project') await inside({}, 'config', 'set', '--global', 'options.data_directory', other);
+  const variables = which === 'home' ? { XDG_DATA_HOME: other } : {};
+  expect(await inside(variables, 'run', 'x')).toMatchObject({ code: 0 });
 });
 
 test('`options.debug` writes more to the log, which is for its owner alone', async () => {

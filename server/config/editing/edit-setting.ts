@@ -1,9 +1,10 @@
 /** Changes one setting in a file that people write by hand: all the rest of it stays as it is. */
 import { createHash } from 'node:crypto';
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type Diagnostic, SettingsError } from '../diagnostic.ts';
 import { readDocument } from '../document.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { writeProjectIgnore } from '../files/project-ignore.ts';
 import { newFileText, schemaBeside, writeSchema } from '../files/schema-copy.ts';
 import type { SettingsPlaces } from '../loaded-settings.ts';
@@ -146,7 +147,7 @@ export async function writeBeside(
   const folder = dirname(realPath);
   if (scope === 'workspace') await writeProjectIgnore(folder);
   if (bytes === null) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
     await writeSchema(folder);
   } else if (valueAt(content, ['$schema']) === schemaBeside)
     // It helps editors alone: where it cannot be written, which the doctor tells, the settings still can.

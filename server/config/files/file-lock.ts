@@ -1,9 +1,10 @@
 /** Lets one process at a time change a file, and outlives processes that die while they change it. */
 import { randomUUID } from 'node:crypto';
-import { link, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { link, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { makeFolder } from './make-folder.ts';
 
 /** Who holds a lock. */
 interface Holder {
@@ -31,7 +32,7 @@ export class LockError extends Error {
 
 /** Runs the action while nobody else runs one under the same name in the same folder, which is made if need be. */
 export async function withLock<T>(folder: string, name: string, action: () => Promise<T>): Promise<T> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder);
   const file = join(folder, `${name}.lock`);
   const holder: Holder = { token: randomUUID(), pid: process.pid, host: hostname() };
   await acquire(file, holder);

@@ -1,11 +1,12 @@
 /** Finds the folder in a project that only this person's own service can have filled, whatever a repository brings along. */
 import { createHash, randomBytes } from 'node:crypto';
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SettingsError } from '../diagnostic.ts';
 import type { LoadedSettings } from '../loaded-settings.ts';
 import { staysWithin } from '../trust/restrict.ts';
 import { dataDirectory } from './data-directory.ts';
+import { makeFolder } from './make-folder.ts';
 import { writeProjectIgnore } from './project-ignore.ts';
 import { isWithin } from './read-once.ts';
 
@@ -83,7 +84,7 @@ async function knownName(dataHome: string): Promise<string | null> {
 /** Of several commands that start at once the first decides: a hard link never replaces a file. */
 async function newName(dataHome: string): Promise<string> {
   const name = `data-${randomBytes(10).toString('hex')}`;
-  await mkdir(dataHome, { recursive: true, mode: 0o700 });
+  await makeFolder(dataHome);
   const file = join(dataHome, nameFile);
   const draft = `${file}.${randomBytes(8).toString('hex')}`;
   await writeFile(draft, `${name}\n`, { flag: 'wx', mode: 0o600 });

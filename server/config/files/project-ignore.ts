@@ -1,6 +1,7 @@
 /** Keeps what the service writes into a project out of its repository, but for the settings. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeFolder } from './make-folder.ts';
 
 const text = `# All that is kept here belongs to this machine, but for the settings.
 *
@@ -9,7 +10,7 @@ const text = `# All that is kept here belongs to this machine, but for the setti
 
 /** Makes the folder if need be, and lets git ignore all in it but `service.json`. What stands there already stays. */
 export async function writeProjectIgnore(folder: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder);
   try {
     await writeFile(join(folder, '.gitignore'), text, { flag: 'wx', mode: 0o644 });
   } catch (error) {

@@ -1,10 +1,11 @@
 /** Remembers which settings files this person trusts: their real paths, and exactly the bytes they had. */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, open, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { SettingsError } from '../diagnostic.ts';
 import { withLock } from '../files/file-lock.ts';
 import { futurePath } from '../files/future-path.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { closeToOthers } from '../files/private-folder.ts';
 import { isWithin } from '../files/read-once.ts';
 import { replaceFile } from '../files/replace-file.ts';
@@ -154,7 +155,7 @@ async function changeEntries(
   change: (entries: Map<string, TrustEntry>) => void,
 ): Promise<void> {
   await refuseInside(projectRoot, dataHome, (await futurePath(dataHome)) ?? dataHome);
-  await mkdir(dataHome, { recursive: true, mode: 0o700 });
+  await makeFolder(dataHome);
   const folder = await trustedFolder(dataHome, projectRoot);
   await withLock(join(folder, 'locks'), 'trust', async () => {
     const entries = new Map(await readEntries(dataHome, projectRoot));
