@@ -16,6 +16,11 @@ export function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
+/** How long a text may be that is estimated so. */
+export function bytesOfTokens(tokens: number): number {
+  return Math.floor(tokens * bytesPerToken);
+}
+
 /** What instructions and tools add to a conversation. */
 export function estimatePreamble(system: string, tools: readonly ToolDefinition[]): number {
   return estimateTokens(system) + tools.reduce((sum, tool) => sum + estimateTokens(JSON.stringify(tool)), 0);

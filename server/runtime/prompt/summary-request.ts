@@ -1,6 +1,6 @@
 /** What a model is shown to sum a conversation up: its text, cut so that it fits, as material and not as a conversation. */
 import type { ModelMessage, ModelMessagePart } from '../models/model.ts';
-import { estimateTokens, tokensOf } from './context-use.ts';
+import { bytesOfTokens, estimateTokens, tokensOf } from './context-use.ts';
 
 const instructions = [
   'Sum up the conversation below, so that its assistant can go on with the work from your summary alone.',
@@ -27,26 +27,57 @@ export function summaryRequest(
   // A provider that refused it without a known window: half of it may do.
   const budget = window === null ? tokensOf(conversation) / 2 : window * share;
   const entries = conversation.map((message, index) => entryOf(message, index === conversation.length - 1));
-  const text = fitted(entries, Math.max(budget, estimateTokens(most.text.toString()))).join('\n\n');
+  const text = fitted(entries, budget).join('\n\n');
   return [{ role: 'user', parts: [{ type: 'text', text: `<conversation>\n${text}\n</conversation>` }] }];
 }
 
-/** The first one says what it is about, the newest where it stands; between them the oldest is left out. */
-function fitted(entries: readonly string[], budget: number): string[] {
-  const [first = '', ...rest] = entries;
-  let left = budget - estimateTokens(first);
+/** A message as lines: one for each of its parts. */
+type Entry = readonly string[];
+
+/** What is left for less than this tells nothing. */
+const leastTokens = 50;
+
+/**
+ * The first one says what it is about, the newest where it stands. Where they do not all fit, each is cut to half of what
+ * those before it have left, the newest first, so that no large one takes the place of all others.
+ */
+function fitted(entries: readonly Entry[], budget: number): string[] {
+  const [first = [], ...rest] = entries;
+  const costs = rest.map(costOf);
+  let wanted = costs.reduce((sum, cost) => sum + cost, 0);
+  const beginning = costOf(first) + wanted <= budget ? first : cutEntry(first, budget / 2);
+  let left = budget - costOf(beginning);
+  const kept: string[] = [];
   let from = rest.length;
-  while (from > 0) {
-    left -= estimateTokens(rest[from - 1] ?? '');
-    if (left < 0) break;
-    from -= 1;
+  for (; from > 0 && (wanted <= left || left >= leastTokens); from -= 1) {
+    const cost = costs[from - 1] ?? 0;
+    const entry = cutEntry(rest[from - 1] ?? [], wanted <= left ? cost : left / 2);
+    kept.unshift(entry.join('\n'));
+    left -= costOf(entry);
+    wanted -= cost;
   }
   const note = from > 0 ? [`[${from} messages are left out here.]`] : [];
-  return [first, ...note, ...rest.slice(from)].filter((entry) => entry !== '');
+  return [beginning.join('\n'), ...note, ...kept].filter((entry) => entry !== '');
 }
 
-function entryOf({ role, parts }: ModelMessage, newest: boolean): string {
-  return parts.flatMap((part) => lineOf(role, part, newest) ?? []).join('\n');
+function costOf(lines: Entry): number {
+  return lines.reduce((sum, line) => sum + estimateTokens(line), 0);
+}
+
+/** Its lines share what it may take: what a short one leaves is for the longer ones. */
+function cutEntry(lines: Entry, tokens: number): Entry {
+  const costs = lines.map(estimateTokens).sort((one, other) => one - other);
+  let left = tokens;
+  for (const [index, cost] of costs.entries()) {
+    const each = left / (costs.length - index);
+    if (cost > each) return lines.map((line) => cutToTokens(line, each));
+    left -= cost;
+  }
+  return lines;
+}
+
+function entryOf({ role, parts }: ModelMessage, newest: boolean): Entry {
+  return parts.flatMap((part) => lineOf(role, part, newest) ?? []);
 }
 
 function lineOf(role: ModelMessage['role'], part: ModelMessagePart, newest: boolean): string | null {
@@ -63,5 +94,17 @@ function lineOf(role: ModelMessage['role'], part: ModelMessagePart, newest: bool
 function cut(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const half = Math.floor(limit / 2);
-  return `${text.slice(0, half)} […] ${text.slice(-half)}`.toWellFormed();
+  return `${text.slice(0, half)}${gap}${text.slice(-half)}`.toWellFormed();
+}
+
+const gap = ' […] ';
+
+/** The same by what it costs: of most scripts a character is more than a byte. */
+function cutToTokens(text: string, tokens: number): string {
+  if (estimateTokens(text) <= tokens) return text;
+  const bytes = Buffer.from(text);
+  const half = Math.floor((bytesOfTokens(tokens) - Buffer.byteLength(gap)) / 2);
+  if (half <= 0) return '';
+  const [start, end] = [bytes.subarray(0, half).toString(), bytes.subarray(-half).toString()];
+  return `${start.replace(/\ufffd+$/, '')}${gap}${end.replace(/^\ufffd+/, '')}`;
 }

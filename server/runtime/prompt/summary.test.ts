@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import { dialects, doneOf, errorOf, modelRuntime, told } from '../test-models.ts';
+import { summaryRequest } from './summary-request.ts';
 
 let upstream: Upstream;
 
@@ -240,6 +241,68 @@ describe.each(dialects)('a conversation that the provider refuses for its length
     expect(errorOf(await ask('huge'))).toMatch(/^provider_prompt_too_long: .*too long/);
     expect(doneOf(await ask('Well?')).stop_reason).toBe('end_turn');
     expect((await sent()).at(-1)).not.toContain('huge');
+  });
+});
+
+describe.each(dialects)('large results at the end of a conversation (%s)', (type) => {
+  const rules = [{ tool: 'bash', decision: 'allow' as const }];
+  const session = { id: 'ses_1', workspaceId: 'ws_1', agentSlug: 'coder', model: null, systemPrompt: null };
+  const print = (name: string) => ({
+    name: 'bash',
+    arguments: { command: `echo begin-${name}; head -c 8000 /dev/zero | tr '\\0' x; echo; echo end-${name}` },
+  });
+  const names = ['one', 'two', 'three', 'four'];
+
+  test('share the window with each other and with what was said before', async () => {
+    await upstream.script([
+      summaries,
+      {
+        when: { last_user: '^Mend', step: 0 },
+        reply: { text: 'The cause is in module 7.', tool_calls: [print('early')] },
+      },
+      {
+        when: { last_user: '^Mend', step: 1 },
+        reply: {
+          text: 'I read four files.',
+          tool_calls: names.map(print),
+          usage: { input: 4000, output: 50 },
+        },
+      },
+      done,
+    ]);
+    const { ask } = await modelRuntime(upstream, { type, models: small });
+    const events = await ask('Mend the parser.', { session: { ...session, permissionRules: rules } });
+    expect(told(events, 'session_summarized')).toHaveLength(1);
+    const asked = (await sent()).at(-2) ?? '';
+    for (const said of ['Mend the parser.', 'The cause is in module 7.', 'begin-early', 'I read four files.'])
+      expect(asked).toContain(said);
+    for (const name of names) {
+      expect(asked).toContain(`bash gave: begin-${name}`);
+      expect(asked).toContain(`end-${name}`);
+    }
+    expect(asked).not.toContain('left out');
+    // No more of the window than is meant for it, and most of that.
+    expect(asked.length / 3.5).toBeLessThan(window * 0.65);
+    expect(asked.length / 3.5).toBeGreaterThan(window * 0.3);
+  });
+
+  test('cut also the first message where that alone is too long, and leave the oldest ones out', () => {
+    const text = (said: string) => ({ type: 'text' as const, text: said });
+    const conversation = [
+      { role: 'user' as const, parts: [text(`Begin ${'話'.repeat(15_000)} done`)] },
+      ...Array.from({ length: 400 }, (_, index) => ({
+        role: 'assistant' as const,
+        parts: [text(`${index}: ${'word '.repeat(20)}`)],
+      })),
+    ];
+    const [message] = summaryRequest(conversation, 8000);
+    const [part] = message?.parts ?? [];
+    const shown = part?.type === 'text' ? part.text : '';
+    expect(Buffer.byteLength(shown) / 3.5).toBeLessThan(8000 * 0.62);
+    expect(shown).toMatch(/Begin 話+ \[…\] 話+ done/);
+    expect(shown).toMatch(/\[\d+ messages are left out here\.\]/);
+    expect(shown).toContain('399: word');
+    expect(shown).not.toContain('\ufffd');
   });
 });
 
