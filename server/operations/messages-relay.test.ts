@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
+import { sayWhole, startRawProvider } from '../test-raw-provider.ts';
 
 let upstream: Upstream;
 let app: TestApp;
@@ -162,6 +163,60 @@ test('whoever leaves behind the begin of an answer pays for what was read', asyn
       return body.data[0]?.usage;
     })
     .toMatchObject({ input_tokens: 9000, cached_input_tokens: 4 });
+});
+
+test('an answer that comes in one piece where a stream was asked for comes as a stream', async () => {
+  const provider = await startRawProvider();
+  onTestFinished(() => provider.stop());
+  const vendor = { type: 'anthropic' as const, base_url: `${provider.url}/v1`, api_key: 'a-key' };
+  const own = await testApp({
+    config: { providers: { vendor: { ...vendor, models: [{ id: 'vendor-1' }] } } },
+  });
+  onTestFinished(() => own.close());
+  const content = [
+    { type: 'thinking', thinking: 'Hm.', signature: 'Eq' },
+    { type: 'text', text: 'I look.' },
+    { type: 'tool_use', id: 'toolu_1', name: 'look', input: { at: 'it' } },
+  ];
+  const answer = {
+    ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'vendor-1', content },
+    ...{ stop_reason: 'tool_use', stop_sequence: null, usage: { input_tokens: 9, output_tokens: 5 } },
+  };
+  provider.says((response) => sayWhole(response, answer));
+  const { token } = await own.register('ada');
+  const asked = { token, body: request({ stream: true }) };
+  const events = await Array.fromAsync(readEvents(await own.stream('POST', '/v1/messages', asked)));
+  expect(events.every(({ event, data }) => event === data.type)).toBe(true);
+  const said = events.map(({ data }) => data);
+  expect(said.at(0)?.message).toMatchObject({ model: 'vendor:vendor-1', content: [], stop_reason: null });
+  expect(said.flatMap(({ content_block: block }) => block ?? [])).toMatchObject([
+    { type: 'thinking', thinking: '' },
+    { type: 'text', text: '' },
+    { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} },
+  ]);
+  expect(said.flatMap(({ index, delta }) => (index === undefined ? [] : [{ index, ...delta }]))).toEqual([
+    { index: 0 },
+    { index: 0, type: 'thinking_delta', thinking: 'Hm.' },
+    { index: 0, type: 'signature_delta', signature: 'Eq' },
+    { index: 0 },
+    { index: 1 },
+    { index: 1, type: 'text_delta', text: 'I look.' },
+    { index: 1 },
+    { index: 2 },
+    { index: 2, type: 'input_json_delta', partial_json: '{"at":"it"}' },
+    { index: 2 },
+  ]);
+  expect(said.slice(-2)).toMatchObject([
+    { delta: { stop_reason: 'tool_use' }, usage: { input_tokens: 9, output_tokens: 5 } },
+    { type: 'message_stop' },
+  ]);
+  const { body } = await own.request('GET', '/api/v1/usage', { token });
+  expect(body.data).toMatchObject([{ usage: { input_tokens: 9, output_tokens: 5 } }]);
+  provider.says((response) => sayWhole(response, {}));
+  expect(await own.request('POST', '/v1/messages', asked)).toMatchObject({
+    status: 502,
+    body: { error: { type: 'api_error' } },
+  });
 });
 
 test('what stays in the cache for an hour, and searches of the web, are paid for', async () => {

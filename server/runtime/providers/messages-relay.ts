@@ -7,6 +7,7 @@ import type { ProviderConnection, RequestBody } from './provider-factory.ts';
 import { cutShort, failureOf, timedOut, withoutSecrets } from './provider-failures.ts';
 import { refusalOf } from './refusal.ts';
 import { FrameReader } from './relayed-frames.ts';
+import { framesOfWhole } from './relayed-whole.ts';
 import { Silence, wholeAnswerMs } from './silence.ts';
 
 /** One request on its way. */
@@ -41,11 +42,15 @@ export async function relayMessages(call: RelayCall): Promise<RelayedAnswer> {
       signal: silence.signal,
     });
     if (answer.status < 200 || answer.status > 299) throw await refusalOf(answer);
-    if (body.stream === true) return { pieces: new Pieces(answer, call, silence) };
+    const streamed = body.stream === true;
+    // A few answer in one piece, whatever they are asked for.
+    const inOne = /^application\/json\b/.test(String(answer.headers['content-type'] ?? ''));
+    if (streamed && !inOne) return { pieces: new Pieces(answer, call, silence) };
     const message: unknown = JSON.parse(await textOf(answer.body, mostHeldBytes));
     silence.end();
     // Any other form breaks the contract where that is checked.
-    return { message: { ...(message as object), model: request.body.model } };
+    const whole = { ...(message as object), model: request.body.model };
+    return streamed ? { pieces: framesOfWhole(whole) } : { message: whole };
   } catch (error) {
     silence.end();
     throw meaningOf(error, call, silence);
