@@ -168,11 +168,22 @@ const innerTypes: readonly string[] = [
   'browser_state',
 ];
 
+/** Those that are read as text, and whether they may be null. */
+const textMembers = [
+  ['text', false],
+  ['title', true],
+  ['context', true],
+] as const;
+
 function innerBlock(block: unknown, pointer: string): MessagesBlockParam {
-  const { type, text } = objectOf(block, pointer);
+  const members = objectOf(block, pointer);
+  const { type } = members;
   if (typeof type !== 'string' || !innerTypes.includes(type))
     throw refusal(`${pointer}/type`, `must be one of ${innerTypes.join(', ')}`, 'enum');
-  if (text !== undefined && typeof text !== 'string')
-    throw refusal(`${pointer}/text`, 'must be string', 'type');
+  for (const [name, mayBeNull] of textMembers) {
+    const value = members[name];
+    const isAbsent = value === undefined || (mayBeNull && value === null);
+    if (!isAbsent && typeof value !== 'string') throw refusal(`${pointer}/${name}`, 'must be string', 'type');
+  }
   return block as MessagesBlockParam; // its type was looked at, and its other members are read with care
 }

@@ -390,6 +390,15 @@ test.each<[string, Record<string, unknown>, string]>([
     },
     'messages.2.content.0.content.0.type',
   ],
+  ...['title', 'context'].map((name): [string, Record<string, unknown>, string] => {
+    const inner = { type: 'document', source: { type: 'text', data: 'x' }, [name]: { x: 1 } };
+    const block = { type: 'document', source: { type: 'content', content: [inner] } };
+    return [
+      `a ${name} within a block that is no text`,
+      says(block),
+      `messages.0.content.0.source.content.0.${name}`,
+    ];
+  }),
   ['a call that is not answered', { messages: [...asked, question] }, 'messages.2'],
   ['a call by the user', says(use), 'messages.0.content.0.type'],
   ['a tool without a schema', { tools: [{ name: 'x' }] }, 'tools.0.input_schema'],
