@@ -5,6 +5,7 @@ import { changeCounts, countTerms, type StoredTerms } from './chunk-counts.ts';
 import { storedTerms, storedWords, termsIn } from './chunk-terms.ts';
 import { writeVectors } from './chunk-vectors.ts';
 import type { Database } from './database.ts';
+import { deletePassagesOf } from './delete-in-parts.ts';
 import { insertRows } from './insert-rows.ts';
 import type { StoreParts } from './parts.ts';
 
@@ -115,8 +116,14 @@ async function stage(
   await sql('chunks').where({ document_id, generation }).whereIn('ordinal', ordinals).delete();
   const rows = chunks.map((chunk) => rowOf(chunk, corpus, document, now));
   await insertRows(sql, 'chunks', rows);
-  if (!vectors) return;
   const numbers = await numbersOf(sql, document, ordinals);
+  // Here, and not where they are published: that holds up everybody who writes. No search sees them before.
+  await insertWords(
+    sql,
+    corpus.number,
+    rows.map((row) => ({ ...row, number: numbers.get(row.ordinal) ?? 0 })),
+  );
+  if (!vectors) return;
   await writeVectors(
     sql,
     corpus,
@@ -195,10 +202,9 @@ async function publish(
   const change = countTerms();
   for await (const rows of chunksOf(sql, document_id, 'published'))
     for (const row of rows) if (row.generation < generation) change.take(row);
-  await sql('chunks').where({ document_id }).where('generation', '<', generation).delete();
+  await deletePassagesOf(sql, document_id, generation);
   for await (const rows of chunksOf(sql, document_id, 'staged')) {
     const staged = rows.filter((row) => row.generation === generation);
-    await insertWords(sql, number, staged);
     for (const row of staged) change.add(row);
     const numbers = staged.map((row) => row.number);
     await sql('chunks').whereIn('number', numbers).update({ published_at: now });
@@ -216,7 +222,7 @@ async function remove(
   await sql('searched_corpora').where({ number }).forUpdate().first('number');
   const change = countTerms();
   for await (const rows of chunksOf(sql, documentId, 'published')) for (const row of rows) change.take(row);
-  await sql('chunks').where({ document_id: documentId, corpus_number: number }).delete();
+  await deletePassagesOf(sql, documentId);
   await changeCounts(sql, { number, organizationId: owner.organizationId }, change);
 }
 

@@ -287,6 +287,28 @@ describeStores('Chunks', (store, engine) => {
     ).rejects.toThrow(/belongs to another organization/);
   });
 
+  it('writes the words of passages as they are staged, so that showing many holds up no writer', async () => {
+    const corpus = await newCorpus(ada);
+    const document = { corpusId: corpus, documentId: await newDocument(ada, corpus), generation: 1 };
+    const key = engine.dialect === 'sqlite' ? 'rowid' : 'number';
+    const indexed = async () => {
+      const numbers = await engine
+        .sql()('chunks')
+        .where({ document_id: document.documentId })
+        .pluck('number');
+      return (await engine.sql()('chunk_words').whereIn(key, numbers).select(key)).length;
+    };
+    await stage(ada, document, ['a gray owl', 'a brown owl']);
+    await stage(ada, document, ['a white owl']);
+    expect(await indexed()).toBe(2);
+    expect(await byWords(ada, [corpus], 'owl')).toEqual([]);
+    await publish(ada, document);
+    expect((await byWords(ada, [corpus], 'owl')).sort()).toEqual(['a brown owl', 'a white owl']);
+    expect(await byWords(ada, [corpus], 'gray')).toEqual([]);
+    await remove(ada, document);
+    expect(await indexed()).toBe(0);
+  });
+
   it('forgets what was staged long ago, and nothing that is seen', async () => {
     const corpus = await newCorpus(ada);
     const seen = await write(ada, corpus, ['a visible owl']);

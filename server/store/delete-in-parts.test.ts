@@ -1,4 +1,5 @@
 /** Much that is deleted at once: nothing of it stays, and no statement has all of it to do. */
+import type { Knex } from 'knex';
 import { beforeAll, expect, it } from 'vitest';
 import type { Reach } from './store.ts';
 import { organizationTools } from './test-organizations.ts';
@@ -38,11 +39,12 @@ describeStores('Much that is deleted at once', (store, engine) => {
       ...{ ordinal, text: 'An owl', start: 0, end: 6, page: null, line: 1, headings: [] },
     }));
     const document = { corpusId: corpus.id, documentId, generation: 1 };
-    await store().chunks.stage({ organizationId, workspaceId: workspace.id }, document, passages, null);
+    const place = { organizationId, workspaceId: workspace.id };
+    await store().chunks.stage(place, document, passages, null);
     for (let at = 0; at < 51; at += 1) await store().sessions.create(owner, { workspace_id: workspace.id });
     const { session } = await store().sessions.create(owner, { workspace_id: workspace.id });
     await endRun(store(), await beginRun(store(), owner, { sessionId: session.id }));
-    return { corpusId: corpus.id, workspaceId: workspace.id, etag };
+    return { corpusId: corpus.id, workspaceId: workspace.id, etag, place, document, passages };
   }
 
   it.each(['corpus', 'workspace', 'organization'] as const)('of a deleted %s nothing stays', async (what) => {
@@ -61,5 +63,25 @@ describeStores('Much that is deleted at once', (store, engine) => {
       expect(rows, table).toEqual([]);
     }
     expect(await engine.sql()('corpus_terms').where({ organization_id: organization.id })).toEqual([]);
+  });
+
+  it('of a document that is read anew nothing of before stays, and of a deleted one nothing at all', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const { organization } = await store().organizations.create(ada, { name: 'Archives' });
+    const { place, document, passages } = await filled(await reachOf(ada, 'admin'), organization.id);
+    const { chunks } = store();
+    const inDatabase = (work: (sql: Knex.Transaction) => Promise<void>) => engine.sql().transaction(work);
+    const stored = () => engine.sql()('chunks').where({ document_id: document.documentId });
+    await inDatabase((sql) => chunks.publish(place, document, sql));
+    const anew = { ...document, generation: 2 };
+    await chunks.stage(place, anew, passages, null);
+    await inDatabase((sql) => chunks.publish(place, anew, sql));
+    expect(new Set((await stored()).map(({ generation }) => generation))).toEqual(new Set([2]));
+    const [counted] = await engine.sql()('searched_corpora').where({ corpus_id: document.corpusId });
+    expect(Number(counted.chunks)).toBe(passages.length);
+    await inDatabase((sql) => chunks.remove(place, document.corpusId, document.documentId, sql));
+    expect(await stored()).toEqual([]);
+    const terms = await engine.sql()('corpus_terms').where({ organization_id: organization.id });
+    expect(terms).toEqual([]);
   });
 });

@@ -49,6 +49,33 @@ async function deletePassages(sql: Knex.Transaction, corpus_number: number): Pro
   }
 }
 
+/** Those of a document, or of its readings before one. From one to the next here, too. */
+export async function deletePassagesOf(
+  sql: Knex.Transaction,
+  document_id: string,
+  before?: number,
+): Promise<void> {
+  for (let last = { generation: -1, ordinal: -1 }; ; ) {
+    const found = sql<Passage>('chunks')
+      .where({ document_id })
+      .whereRaw('(generation, ordinal) > (?, ?)', [last.generation, last.ordinal])
+      .orderBy(['generation', 'ordinal'])
+      .limit(passagesAtOnce)
+      .select('number', 'generation', 'ordinal');
+    const rows: Passage[] = await (before === undefined ? found : found.where('generation', '<', before));
+    const numbers = rows.map(({ number }) => number);
+    await deleteRows(sql, 'chunks', numbers, passagesAtOnce, 'number');
+    last = rows.at(-1) ?? last;
+    if (rows.length < passagesAtOnce) return;
+  }
+}
+
+interface Passage {
+  readonly number: number;
+  readonly generation: number;
+  readonly ordinal: number;
+}
+
 async function deleteRows(
   sql: Knex.Transaction,
   table: string,

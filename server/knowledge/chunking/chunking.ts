@@ -1,6 +1,7 @@
 /** Cuts a document into passages: along its structure, and inside a block only where that is too long for one. */
 import type { Chunking } from '../../contract/api.ts';
 import type { Chunk } from '../chunk.ts';
+import { ParseFailure } from '../parsing/parse-failure.ts';
 import type { Block, ParsedDocument } from '../parsing/parsed-document.ts';
 import { positionsIn } from './positions.ts';
 import { firstNotBelow, tokenStarts } from './tokens.ts';
@@ -15,6 +16,7 @@ interface Piece {
   readonly headings: readonly string[];
 }
 
+/** Throws `ParseFailure` where it has too many passages. */
 export function chunk(document: Cuttable, chunking: Chunking): Chunk[] {
   const { text } = document;
   const blocks = withoutGaps(document, chunking.strategy);
@@ -58,6 +60,7 @@ function piecesOf(text: string, blocks: readonly Block[], chunking: Chunking, to
   for (const block of blocks) {
     const { start, end, page } = trimmed(text, block);
     if (start >= end) continue;
+    if (pieces.length > mostPassages) throw tooManyPassages();
     const isHeading = block.kind === 'heading';
     // A heading stands with what is below it, never with what is above.
     if (isHeading && open?.onlyHeadings === false) {
@@ -80,7 +83,18 @@ function piecesOf(text: string, blocks: readonly Block[], chunking: Chunking, to
     open = null;
   }
   if (open) pieces.push(open);
+  if (pieces.length > mostPassages) throw tooManyPassages();
   return pieces;
+}
+
+/** All of them are shown in one transaction; a text of the greatest length has about as many. */
+const mostPassages = 60_000;
+
+function tooManyPassages(): ParseFailure {
+  return new ParseFailure(
+    'too_large',
+    `The document has more than ${mostPassages} passages; split it into several, or choose larger passages in the chunking of its corpus.`,
+  );
 }
 
 interface OpenPiece extends Piece {

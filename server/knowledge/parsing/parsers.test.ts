@@ -255,6 +255,17 @@ test.each(refused)(
   30_000,
 );
 
+test('a small text of very many passages is refused', async () => {
+  const headings = '# a\nb\n'.repeat(60_001);
+  await expect(read(headings, 'x.md')).rejects.toMatchObject({
+    code: 'too_large',
+    message: expect.stringContaining('60000 passages'),
+  });
+  const { document } = await parsers.parse(once(headings), { name: 'x.md', charset: null }, null, never);
+  await expect(parsers.chunk(document, chunking, never)).rejects.toMatchObject({ code: 'too_large' });
+  expect((await read(headings.slice(0, -6), 'x.md')).chunks).toHaveLength(60_000);
+}, 30_000);
+
 test('no part of an archive is written anywhere, wherever its name or its kind leads', async () => {
   const outside = join(tmpdir(), `outside-${process.pid}.txt`);
   const link: [Uint8Array, { os: number; attrs: number }] = [
