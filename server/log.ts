@@ -1,5 +1,5 @@
 /** The structured log: one JSON line an event, secrets cut out. */
-import { mkdirSync, renameSync, statSync } from 'node:fs';
+import { mkdirSync, openSync, renameSync, statSync, write, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type DestinationStream, type Logger, pino } from 'pino';
 
@@ -24,35 +24,59 @@ type Level = 'debug' | 'info' | 'warn' | 'error' | 'silent';
  * line for what it tells besides: the trace that it belongs to.
  */
 export function createLog(level: Level = 'info', context?: () => object): Log {
-  return logTo(gathered(pino.destination({ dest: 2, sync: false, minLength: mostGathered })), level, context);
+  standardError ??= gathered(2);
+  return logTo(standardError, level, context);
 }
+
+/** One for all logs of the process: it is told once when the process ends. */
+let standardError: DestinationStream | undefined;
 
 /** How long a line waits for others: to write is a turn of a thread each time. */
 const gatherMs = 10;
 const mostGathered = 8192;
 
+/** How long a full pipe is left to its reader. */
+const fullPipeMs = 100;
+
 /** What was gathered is also written when the process ends by itself, and after an error that nobody has caught. */
-function gathered(stream: ReturnType<typeof pino.destination>): DestinationStream {
+function gathered(file: number): DestinationStream {
+  const lines = new Lines();
+  let batch: Batch | null = null;
+  let inThread = false;
   let gathering = false;
-  let waiting = false;
   const flush = (): void => {
     gathering = false;
-    stream.flush();
+    if (batch || lines.length === 0) return;
+    batch = lines.take();
+    writeOn(batch);
   };
   const flushLater = (): void => {
     if (!gathering) setTimeout(flush, gatherMs).unref();
     gathering = true;
   };
-  // What came while it was writing has not been flushed.
-  stream.on('drain', () => {
-    if (waiting) flushLater();
-    waiting = false;
+  const writeOn = (begun: Batch): void => {
+    inThread = true;
+    write(file, begun.bytes, begun.at, (error, written) => {
+      inThread = false;
+      begun.at += error ? 0 : written;
+      if (error?.code === 'EAGAIN') setTimeout(() => writeOn(begun), fullPipeMs).unref();
+      else if (!error && begun.at < begun.bytes.length) writeOn(begun);
+      else {
+        lines.settle(begun);
+        batch = null;
+        if (lines.length > 0) flushLater();
+      }
+    });
+  };
+  process.once('exit', () => {
+    if (batch && !inThread) writeOnce(file, batch);
+    if (lines.length > 0) writeOnce(file, lines.take());
   });
   return {
     write(line) {
-      waiting = true;
-      stream.write(line);
-      flushLater();
+      lines.add(line);
+      if (lines.length >= mostGathered) flush();
+      else flushLater();
     },
   };
 }
@@ -61,12 +85,92 @@ function gathered(stream: ReturnType<typeof pino.destination>): DestinationStrea
 const largestFileBytes = 10 * 1024 * 1024;
 
 /** Appends to a file that only its owner reads; several processes may write to it at once. */
-export function createFileLog(file: string, level: Level = 'info'): Log {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > largestFileBytes)
-    renameSync(file, `${file}.1`);
+export function createFileLog(path: string, level: Level = 'info'): Log {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > largestFileBytes)
+    renameSync(path, `${path}.1`);
+  const file = openSync(path, 'a', 0o600);
+  const lines = new Lines();
   // Written at once: what led to the end of a process is what its reader looks for.
-  return logTo(pino.destination({ dest: file, append: true, mode: 0o600, sync: true }), level);
+  const write = (line: string): void => {
+    lines.add(line);
+    const batch = lines.take();
+    writeOnce(file, batch);
+    lines.settle(batch);
+  };
+  return logTo({ write }, level);
+}
+
+/** Until the first error: a disk that is full must keep nobody from going on, or from ending. */
+function writeOnce(file: number, batch: Batch): void {
+  try {
+    while (batch.at < batch.bytes.length) batch.at += writeSync(file, batch.bytes, batch.at);
+  } catch {
+    // Whoever goes on finds what was written, and counts the rest.
+  }
+}
+
+/** What waits for a file that is slower than the log; what comes on top is lost. */
+const mostWaiting = 4 * 1024 * 1024;
+
+interface Line {
+  readonly text: string;
+  /** How many lines are lost with it. */
+  readonly counts: number;
+}
+
+interface Batch {
+  readonly lines: readonly Line[];
+  readonly bytes: Buffer;
+  /** How far it is written. */
+  at: number;
+}
+
+/** Lines on their way into a file. What it does not take is let go, counted, and told of once it takes any again. */
+class Lines {
+  /** Of the text that waits. */
+  length = 0;
+  #waiting: Line[] = [];
+  #lost = 0;
+  /** Whether the file ends with half a line. */
+  #cut = false;
+
+  add(text: string): void {
+    if (this.length + text.length > mostWaiting) this.#lost += 1;
+    else {
+      this.#waiting.push({ text, counts: 1 });
+      this.length += text.length;
+    }
+  }
+
+  take(): Batch {
+    const lines = [
+      ...(this.#cut ? [{ text: '\n', counts: 0 }] : []),
+      ...(this.#lost > 0 ? [{ text: told(this.#lost), counts: this.#lost }] : []),
+      ...this.#waiting,
+    ];
+    this.#lost = 0;
+    this.#waiting = [];
+    this.length = 0;
+    return { lines, bytes: Buffer.from(lines.map(({ text }) => text).join('')), at: 0 };
+  }
+
+  settle({ lines, bytes, at }: Batch): void {
+    if (at > 0) this.#cut = bytes[at - 1] !== newline;
+    if (at === bytes.length) return;
+    let end = 0;
+    for (const { text, counts } of lines) {
+      end += Buffer.byteLength(text);
+      if (end > at) this.#lost += counts;
+    }
+  }
+}
+
+const newline = 10;
+
+function told(lost: number): string {
+  const entry = { level: pino.levels.values.warn, time: new Date().toISOString(), lost };
+  return `${JSON.stringify({ ...entry, msg: 'so many lines of the log were lost: it could not be written' })}\n`;
 }
 
 /** The same log, for lines whose members are known to hold no secret: to look for one costs more than the line itself. */
