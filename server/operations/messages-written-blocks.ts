@@ -7,7 +7,7 @@ export type Finish = Extract<ModelPart, { type: 'finish' }>;
 
 type Said = Exclude<ModelPart, Finish>;
 
-export type BlockEvent =
+type BlockEvent =
   | { readonly type: 'start'; readonly index: number; readonly block: MessagesBlock }
   | { readonly type: 'delta'; readonly index: number; readonly delta: Record<string, string> }
   | { readonly type: 'stop'; readonly index: number; readonly block: MessagesBlock };

@@ -9,7 +9,7 @@ import type {
 } from '@ai-sdk/provider';
 import { generateId, StreamingToolCallTracker } from '@ai-sdk/provider-utils';
 import { textOf } from '../../outbound/outbound.ts';
-import { mostHeldBytes } from './answer-bounds.ts';
+import { lineBytes, mostHeldBytes } from './answer-bounds.ts';
 import { errorWithin } from './error-within.ts';
 import { dropLate } from './left-answer.ts';
 import type { AnsweringModel, LanguageCall, RequestBody } from './provider-factory.ts';
@@ -141,7 +141,7 @@ class EventReader {
   /** The beginning of a line that has not ended. */
   #line = '';
   #data: string[] = [];
-  /** How long the lines of the event have been that has not ended. */
+  /** How much the lines of the event take that has not ended. */
   #length = 0;
 
   read(chunk: Buffer): string[] {
@@ -152,7 +152,7 @@ class EventReader {
       const line = withoutReturn(this.#line + text.slice(start, end));
       this.#line = '';
       start = end + 1;
-      this.#length += line.length;
+      this.#length += line.length + lineBytes;
       if (line.startsWith('data:')) this.#data.push(line.slice(line.charCodeAt(5) === 0x20 ? 6 : 5));
       else if (line === '') {
         if (this.#data.length > 0) events.push(this.#data.join('\n'));

@@ -1,11 +1,9 @@
 /** Bounds what the vendors' own clients hold of an answer: they read events, and answers in one piece, however long they are. */
 import type { OutboundFetch } from '../../outbound/outbound.ts';
 import { SseEventEnds } from '../sse-event-ends.ts';
-import { mostHeldBytes } from './answer-bounds.ts';
+import { lineBytes, mostHeldBytes } from './answer-bounds.ts';
 import { mostRefusalBytes } from './refusal.ts';
 
-/** What a line of an event takes besides its bytes: their parser keeps each by itself until the event ends. */
-const lineBytes = 64;
 const lineFeed = 0x0a;
 
 /** The same fetch, whose answers break off where they become too large to be held. */
