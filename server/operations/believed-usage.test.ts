@@ -38,8 +38,6 @@ function saysRead(read: Json): void {
         ],
         usageMetadata: { promptTokenCount: read, candidatesTokenCount: 3 },
       });
-    else if (url.includes('/embeddings'))
-      sayWhole(response, { data: [{ index: 0, embedding: [1, 2] }], usage: { prompt_tokens: read } });
     else {
       const usage = { prompt_tokens: read, completion_tokens: 3 };
       const choice = (said: Json) => ({ index: 0, ...said, finish_reason: 'stop' });
