@@ -76,7 +76,7 @@ async function sessionOf(
   claimed: ClaimedJobRun,
   { sessions }: Store,
 ): Promise<Query['session']> {
-  const { sessionId, workspaceId, agentSlug, model, permissionRules } = claimed;
+  const { sessionId, madeSession, workspaceId, agentSlug, model, permissionRules } = claimed;
   const found = sessionId === null ? null : await sessions.find(principal, sessionId);
   if (!found) {
     const nothing = { systemPrompt: null, permissionRules };
@@ -89,6 +89,7 @@ async function sessionOf(
     agentSlug: session.agent_slug,
     model: session.model,
     systemPrompt: session.system_prompt,
-    permissionRules: session.permission_rules,
+    // As they are now: what was taken away from the job since is not left in the session.
+    permissionRules: madeSession ? permissionRules : [...session.permission_rules, ...permissionRules],
   };
 }

@@ -52,13 +52,14 @@ interface NewestSteps {
 
 /** What the newest migrations made, what refers to others first: whoever adds a migration names it here. */
 const newestSteps: NewestSteps = {
-  names: ['skill-repositories', 'word-searches', 'proved-addresses', 'device-places'],
+  names: ['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
   tables: ['repository_skill_files', 'repository_skills', 'skill_repositories'],
   columns: {
     users: 'address_proved_at',
     password_resets: 'mailed',
     invitations: 'mailed_at',
     device_logins: 'place',
+    scheduled_jobs: 'made_session',
   },
   indexes: [{ table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] }],
   functions: searchedByWords.map((table) => `${table}_with`),

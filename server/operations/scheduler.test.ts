@@ -55,6 +55,18 @@ async function runsOf(id: string, token = key): Promise<Json[]> {
   return (await ask('GET', `${url}/${id}/runs`, undefined, token)).body.data;
 }
 
+/** Runs the job, which has so many runs then. */
+async function runNow(id: string, runs: number): Promise<Json> {
+  await ask('POST', `${url}/${id}/run`);
+  await expect.poll(async () => (await runsOf(id)).length).toBe(runs);
+  return untilRun(id, { status: 'completed' });
+}
+
+/** What runs have written, as the session tells it. */
+async function writtenIn(session: string): Promise<string> {
+  return JSON.stringify((await ask('GET', `/api/v1/sessions/${session}/diff`)).body);
+}
+
 /** Waits until the latest run of the job is so. */
 async function untilRun(id: string, expected: object, token = key): Promise<Json> {
   await expect
@@ -184,6 +196,38 @@ describe.each(databases)('on %s', (database) => {
       await expect.poll(async () => (await runsOf(job.id)).length).toBe(3);
       const third = await untilRun(job.id, { status: 'completed' });
       expect(third.session_id).not.toBe(first.session_id);
+    });
+
+    test('goes by the rules that the job has now, also in the session that it has made', async () => {
+      const given = { session_mode: 'reuse', permission_rules: [{ tool: 'write', decision: 'allow' }] };
+      const job = await newJob({ ...given, prompt: 'Write a file named before.txt' });
+      const first = await runNow(job.id, 1);
+      expect(await writtenIn(first.session_id)).toContain('before.txt');
+      const taken = { prompt: 'Write a file named denied.txt', permission_rules: [] };
+      expect((await ask('PATCH', `${url}/${job.id}`, taken)).status).toBe(200);
+      const second = await runNow(job.id, 2);
+      expect(second.session_id).toBe(first.session_id);
+      expect(await writtenIn(first.session_id)).not.toContain('denied.txt');
+    });
+
+    test.each([
+      ['its own deny', [{ tool: 'write', decision: 'allow' }], [{ tool: 'write', decision: 'deny' }], false],
+      ['its own allow', [], [{ tool: 'write', decision: 'allow' }], true],
+      [
+        "the session's deny",
+        [{ tool: 'write', decision: 'deny' }],
+        [{ tool: 'write', decision: 'allow' }],
+        false,
+      ],
+      ["the session's allow", [{ tool: 'write', decision: 'allow' }], [], true],
+    ])('in a session that it was given counts %s', async (_, ofSession, permission_rules, writes) => {
+      const body = { permission_rules: ofSession };
+      const { body: session } = await ask('POST', '/api/v1/sessions', body);
+      const prompt = 'Write a file named given.txt';
+      const job = await newJob({ session_mode: 'reuse', session_id: session.id, prompt, permission_rules });
+      const run = await runNow(job.id, 1);
+      expect(run.session_id).toBe(session.id);
+      expect((await writtenIn(session.id)).includes('given.txt')).toBe(writes);
     });
 
     test('that was missed is made up for once, and says for how many it stands', async () => {

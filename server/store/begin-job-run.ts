@@ -70,7 +70,7 @@ export async function startJobRun(
       deadline_at: now + job.timeout_s * 1000,
     });
   if (job.session_mode === 'reuse' && job.session_id !== session_id)
-    await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update({ session_id });
+    await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update({ session_id, made_session: true });
   const event = {
     type: 'job_run_started',
     ...{ job_id: job.id, job_run_id: row.id, occurrence: timestamp(row.occurrence), attempt: attempts },

@@ -25,6 +25,8 @@ export interface JobRow {
   model: string | null;
   session_mode: Job['session_mode'];
   session_id: string | null;
+  /** Whether a run has made that session; the database begins with no. */
+  made_session?: boolean;
   permission_mode: Job['permission_mode'];
   permission_rules: string;
   overlap_policy: Job['overlap_policy'];

@@ -26,6 +26,8 @@ export interface ClaimedJobRun {
   readonly model: string | null;
   /** The session to go on with; null where it makes one. */
   readonly sessionId: string | null;
+  /** Whether a run of the job has made it. */
+  readonly madeSession: boolean;
   readonly permissionMode: JobRow['permission_mode'];
   readonly permissionRules: readonly PermissionRule[];
 }
@@ -230,6 +232,7 @@ function toClaimed(job: JobRow, row: JobRunRow): ClaimedJobRun {
     agentSlug: job.agent_slug,
     model: job.model,
     sessionId: job.session_id,
+    madeSession: Boolean(job.made_session),
     permissionMode: job.permission_mode,
     permissionRules: JSON.parse(job.permission_rules),
   };

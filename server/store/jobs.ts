@@ -257,6 +257,7 @@ async function patched(
   const next: JobRow = { ...row, ...columnsOf(patch, now), api_key_id: apiKeyId, ...stamp(row, now) };
   // With another mode, the session of the one before counts no more.
   if (next.session_mode === 'new' && !patch.session_id) next.session_id = null;
+  if (next.session_id !== row.session_id) next.made_session = false;
   if (patch.session_id) await requireSessionOfJob(sql, reach, next);
   if (!timed.some((name) => patch[name] !== undefined)) return next;
   // Also of a paused job: what makes no sense is refused at once.

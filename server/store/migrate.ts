@@ -38,6 +38,7 @@ import { skillRepositories } from './migrations/0034-skill-repositories.ts';
 import { wordSearches } from './migrations/0035-word-searches.ts';
 import { provedAddresses } from './migrations/0036-proved-addresses.ts';
 import { devicePlaces } from './migrations/0037-device-places.ts';
+import { jobSessions } from './migrations/0038-job-sessions.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -75,6 +76,7 @@ const migrations: readonly Migration[] = [
     wordSearches,
     provedAddresses,
     devicePlaces,
+    jobSessions,
   ],
 ];
 
