@@ -1,5 +1,6 @@
 /** What stands in uploaded files, as it is read for whoever asks: how many at once, and what is kept of failures. */
 import { expect, onTestFinished, test } from 'vitest';
+import { cpuMsOf } from '../test-cpu.ts';
 import { createFileTexts } from './file-texts.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
 
@@ -60,4 +61,17 @@ test('more than a hundred that are being read at once are refused', async () => 
   released.resolve('Done.');
   await Promise.all(reading);
   expect(await find('more.pdf')).toMatchObject({ text: 'Done.' });
+});
+
+test('however many lines a text has, a part of it is found without an object for each', async () => {
+  const line = 'é😀\n';
+  const text = line.repeat(2_000_000);
+  const { find } = textsOf(async () => text);
+  const cpuMs = await cpuMsOf(async () => {
+    expect(await find('lines.txt')).toMatchObject({
+      characters: 6_000_000,
+      text: `${line.repeat(33)}é`,
+    });
+  });
+  expect(cpuMs).toBeLessThan(500);
 });

@@ -1,7 +1,7 @@
 /** What stands in an uploaded file: read when somebody first asks for it, and kept for whoever asks next. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Problem } from '../problem.ts';
-import { positionsIn } from './chunking/positions.ts';
+import { codePointsOf, positionsIn } from './chunking/positions.ts';
 import type { FoundFile, KeptTexts } from './ingestion-ports.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
 import { type DocumentClaims, parserOf } from './parsing/parse-names.ts';
@@ -101,7 +101,7 @@ export function createFileTexts({ file, texts, parsers }: FileTextsOptions): Fil
         `Only files of at most ${mostBytes / 1024 / 1024} MB are read; save it in parts.`,
       );
     const { document } = await parsers.parse(contentOf(found), claimsOf(found), null, stopping.signal);
-    await texts.keep(bytes, document, charactersOf(document));
+    await texts.keep(bytes, document, codePointsOf(document.text));
     return document;
   }
 }
@@ -148,10 +148,6 @@ async function inTime<T>(work: Promise<T>, ms: number): Promise<T | null> {
 
 function unreadable({ message, cause }: ParseFailure): Problem {
   return new Problem('file_unreadable', message, { cause });
-}
-
-function charactersOf({ text }: ParsedDocument): number {
-  return positionsIn(text).codePoint(text.length);
 }
 
 function toText({ mediaType, text, pages }: ParsedDocument, { offset, limit }: FileTextWanted): FileText {

@@ -1,6 +1,7 @@
 /** Takes one document in: its bytes are read, cut, embedded and staged, and then shown in one transaction. */
 import { Problem } from '../problem.ts';
 import type { Chunk } from './chunk.ts';
+import { codePointsOf } from './chunking/positions.ts';
 import { type Embedder, type EmbedderAtHand, embeddedText } from './embedder.ts';
 import type { IngestedItem, IngestionRecords, KeptTexts, StagedChunks } from './ingestion-ports.ts';
 import { openSource, PassingFailure, type SourceBytes, type SourceOptions } from './ingestion-source.ts';
@@ -44,7 +45,7 @@ export async function ingestDocument<Item extends IngestedItem>(
       mediaType: document.mediaType,
       bytes: source.size,
       sha256: source.sha256,
-      characters: codePoints(document.text),
+      characters: codePointsOf(document.text),
       chunks: chunks.length,
       embedder,
     })
@@ -72,13 +73,8 @@ async function read<Item extends IngestedItem>(
     return { textId: kept.id, document: kept.content, chunks };
   }
   const { document, chunks } = await parsers.parse(await source.read(), source, item.chunking, signal);
-  const textId = await texts.keep(bytes, document, codePoints(document.text));
+  const textId = await texts.keep(bytes, document, codePointsOf(document.text));
   return { textId, document, chunks };
-}
-
-/** Without surrogate pairs counted twice. */
-function codePoints(text: string): number {
-  return text.length - (text.match(/[\ud800-\udbff]/g)?.length ?? 0);
 }
 
 /** So many passages become vectors, and rows, together. */

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isLegible, readAs, readAsClaimed } from '../../text-encoding.ts';
 import { openArchive } from './archive.ts';
+import { withBoundedBlocks } from './bounded-blocks.ts';
 import { parseCsv } from './csv.ts';
 import { parseHtml } from './html.ts';
 import { markdownBlocks } from './markdown.ts';
@@ -18,7 +19,7 @@ import { parseWord } from './word.ts';
 
 export async function parse(bytes: Uint8Array, claims: DocumentClaims): Promise<ParsedDocument> {
   const parsed = await parsedBy(bytes, claims);
-  if (parsed.text.trim() !== '') return parsed;
+  if (parsed.text.trim() !== '') return withBoundedBlocks(parsed);
   throw new ParseFailure('empty', 'There is no text in it: a scan has to go through text recognition first.');
 }
 

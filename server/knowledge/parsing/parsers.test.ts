@@ -266,6 +266,22 @@ test('a small text of very many passages is refused', async () => {
   expect((await read(headings.slice(0, -6), 'x.md')).chunks).toHaveLength(60_000);
 }, 30_000);
 
+test('of very many short paragraphs neighbours become one, and nothing is lost', async () => {
+  const text = 'a\n\n'.repeat(400_000);
+  const { document, chunks } = await read(text, 'x.txt');
+  expect(document.text).toBe(text);
+  expect(document.blocks.length).toBeLessThan(10_000);
+  expect(
+    chunks.map((one) => one.text.replaceAll(/\s/g, '').length).reduce((sum, one) => sum + one),
+  ).toBeGreaterThan(399_999);
+  // Headings stay what they are: more than a document has are refused, also where nothing is cut.
+  const headings = parsers.parse(once('# a\n'.repeat(200_001)), { name: 'x.md', charset: null }, null, never);
+  await expect(headings).rejects.toMatchObject({
+    code: 'too_large',
+    message: expect.stringContaining('200000 headings'),
+  });
+}, 60_000);
+
 test('no part of an archive is written anywhere, wherever its name or its kind leads', async () => {
   const outside = join(tmpdir(), `outside-${process.pid}.txt`);
   const link: [Uint8Array, { os: number; attrs: number }] = [
