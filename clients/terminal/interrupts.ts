@@ -43,6 +43,8 @@ export async function closeAtEnd<Result>(
   work: () => Promise<Result>,
   close: () => Promise<void>,
 ): Promise<Result> {
+  // Whoever catches them around this has more to do than to close, and stops the work himself.
+  if (catching.length > 0) return await work().finally(close);
   const { promise: stopped, reject } = Promise.withResolvers<never>();
   const interrupts = catchInterrupts(reject);
   try {
