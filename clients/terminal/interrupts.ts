@@ -43,16 +43,15 @@ export async function closeAtEnd<Result>(
   work: () => Promise<Result>,
   close: () => Promise<void>,
 ): Promise<Result> {
-  // Whoever catches them around this has more to do than to close, and stops the work himself.
-  if (catching.length > 0) return await work().finally(close);
   const { promise: stopped, reject } = Promise.withResolvers<never>();
-  const interrupts = catchInterrupts(reject);
+  // Whoever catches them around this has more to do than to close, and stops the work himself.
+  const interrupts = catching.length === 0 ? catchInterrupts(reject) : null;
   try {
     return await Promise.race([work(), stopped]);
   } finally {
     await close();
-    const code = interrupts.exitCode();
-    interrupts.release();
+    const code = interrupts?.exitCode() ?? null;
+    interrupts?.release();
     // Whatever the work still waits for, a person's answer for instance, would keep the command alive.
     if (code !== null) process.exit(code);
   }
