@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Problem } from '../problem.ts';
 import { codePointsOf, positionsIn } from './chunking/positions.ts';
 import type { FoundFile, KeptTexts } from './ingestion-ports.ts';
+import { contentOf } from './ingestion-source.ts';
 import { ParseFailure } from './parsing/parse-failure.ts';
 import { type DocumentClaims, parserOf } from './parsing/parse-names.ts';
 import type { ParsedDocument } from './parsing/parsed-document.ts';
@@ -130,11 +131,6 @@ function rememberedFailures() {
 /** Of an upload nothing is kept that says how it is encoded. */
 function claimsOf({ filename }: FoundFile): DocumentClaims {
   return { name: filename, charset: null };
-}
-
-/** Opened once there is a process that reads it: a storage gives up who takes nothing for long. */
-async function* contentOf(found: FoundFile): AsyncGenerator<Uint8Array> {
-  yield* await found.read();
 }
 
 /** Null where it takes longer. */

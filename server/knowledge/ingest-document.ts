@@ -59,6 +59,13 @@ function refuseUsedUp(error: unknown): never {
   throw error;
 }
 
+/** A storage that is away comes back. */
+function refuseForNow(error: unknown): never {
+  if (error instanceof Problem && error.code === 'storage_unavailable')
+    throw new PassingFailure('storage_unavailable', error.message, error);
+  throw error;
+}
+
 async function read<Item extends IngestedItem>(
   item: Item,
   source: SourceBytes,
@@ -72,7 +79,9 @@ async function read<Item extends IngestedItem>(
     const chunks = await parsers.chunk(kept.content, item.chunking, signal);
     return { textId: kept.id, document: kept.content, chunks };
   }
-  const { document, chunks } = await parsers.parse(await source.read(), source, item.chunking, signal);
+  const { document, chunks } = await parsers
+    .parse(source.read(), source, item.chunking, signal)
+    .catch(refuseForNow);
   const textId = await texts.keep(bytes, document, codePointsOf(document.text));
   return { textId, document, chunks };
 }

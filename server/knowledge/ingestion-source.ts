@@ -10,7 +10,8 @@ import type { DocumentClaims } from './parsing/parse-names.ts';
 export interface SourceBytes extends DocumentClaims {
   readonly size: number;
   readonly sha256: string;
-  read(): Promise<AsyncIterable<Uint8Array>>;
+  /** Opened with the first of them. */
+  read(): AsyncIterable<Uint8Array>;
 }
 
 export interface SourceOptions {
@@ -37,12 +38,17 @@ export async function openSource(
       'file_missing',
       'The file was deleted; upload it again, and add it to the corpus.',
     );
-  return { ...found, name: found.filename, charset: null, read: () => found.read() };
+  return { ...found, name: found.filename, charset: null, read: () => contentOf(found) };
+}
+
+/** Opened once there is a process that reads it: a storage gives up who takes nothing for long. */
+export async function* contentOf(found: FoundFile): AsyncGenerator<Uint8Array> {
+  yield* await found.read();
 }
 
 function ofBytes(bytes: Uint8Array, claims: DocumentClaims): SourceBytes {
   const sha256 = createHash('sha256').update(bytes).digest('hex');
-  return { ...claims, size: bytes.length, sha256, read: async () => pieces(bytes) };
+  return { ...claims, size: bytes.length, sha256, read: () => pieces(bytes) };
 }
 
 const pieceBytes = 1024 * 1024;

@@ -56,7 +56,7 @@ export async function deletePassagesOf(
   before?: number,
 ): Promise<void> {
   for (let last = { generation: -1, ordinal: -1 }; ; ) {
-    const found = sql<Passage>('chunks')
+    const found = sql('chunks')
       .where({ document_id })
       .whereRaw('(generation, ordinal) > (?, ?)', [last.generation, last.ordinal])
       .orderBy(['generation', 'ordinal'])

@@ -7,6 +7,7 @@ import {
   CreateMultipartUploadCommand,
   DeleteObjectCommand,
   GetObjectCommand,
+  type GetObjectCommandOutput,
   HeadBucketCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
@@ -32,10 +33,22 @@ export function s3Storage(bucket: S3Bucket, credentials: S3Credentials | null, f
   return {
     backend: 's3',
     write: (key, bytes) => write(client, of(key), bytes),
-    async read(key, range) {
-      const { Body } = await asked(client.send(new GetObjectCommand({ ...of(key), ...rangeOf(range) })));
+    async read(key, range, size) {
+      const answer = await asked(client.send(new GetObjectCommand({ ...of(key), ...rangeOf(range) })));
       // In Node it is a stream of Node.
-      return Readable.from(watched(Body as Readable), { objectMode: false });
+      const body = answer.Body as Readable;
+      if (size !== undefined && wholeSizeOf(answer) !== size) {
+        body.destroy();
+        throw away(new Error(`The object ${key} should have ${size} bytes: ${wholeSizeOf(answer)}.`));
+      }
+      return Readable.from(watched(body), { objectMode: false });
+    },
+    async sizeOf(key) {
+      const found = await client.send(new HeadObjectCommand(of(key))).catch((error: unknown) => {
+        if (statusOf(error) === 404) return null;
+        throw away(error);
+      });
+      return found && (found.ContentLength ?? null);
     },
     async delete(key) {
       await abortUploads(client, of(key));
@@ -88,12 +101,16 @@ async function writeOnce(
   try {
     await attempt({ IfNoneMatch: '*' });
   } catch (error) {
-    const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
+    const status = statusOf(error);
     // There are servers that know no condition; keys are of one use all the same.
     if (status === 501) await asked(attempt({}));
     else if (status === undefined || !isPast.has(status) || (await sizeOf(client, place)) !== size)
       throw away(error);
   }
+}
+
+function statusOf(error: unknown): number | undefined {
+  return error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined;
 }
 
 /** No such upload, or an object under this key: what an attempt that was made twice is answered with. */
@@ -135,6 +152,11 @@ async function abortUploads(client: S3Client, { Bucket, Key }: Place): Promise<v
     });
 }
 
+/** Of a part the whole is told behind it: `bytes 0-3/10`. */
+function wholeSizeOf({ ContentLength, ContentRange }: GetObjectCommandOutput): number | undefined {
+  return ContentRange === undefined ? ContentLength : Number(ContentRange.split('/')[1]);
+}
+
 function rangeOf(range: ByteRange | undefined) {
   return range && { Range: `bytes=${range.first}-${range.last}` };
 }
@@ -147,7 +169,7 @@ async function* watched(stream: Readable): AsyncGenerator<Buffer> {
       const heard = new AbortController();
       const silence = setTimeout(silenceMs, 'silence' as const, { signal: heard.signal, ref: false });
       silence.catch(() => undefined);
-      const next = await Promise.race([bytes.next(), silence]).finally(() => heard.abort());
+      const next = await Promise.race([asked(bytes.next()), silence]).finally(() => heard.abort());
       if (next === 'silence') throw away(new Error(`The storage sent nothing for ${silenceMs / 1000} s.`));
       if (next.done) return;
       yield next.value;

@@ -114,6 +114,28 @@ for (const [title, open, here] of backends)
     });
   });
 
+test('a storage that breaks off in the middle of an object is away', async () => {
+  const server = createServer((_, answer) => {
+    answer.writeHead(200, { 'content-length': 9_000_000 });
+    answer.write(Buffer.alloc(1000), () => answer.destroy());
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const endpoint = `http://127.0.0.1:${port}`;
+  const storage = s3Storage(
+    { bucket: 'files', endpoint, region: 'us-east-1', prefix: '', pathStyle: true },
+    { accessKeyId: 'key', secretAccessKey: 'secret' },
+    fetch,
+  );
+  try {
+    await expect(storage.read(newId('storedObject')).then(buffer)).rejects.toMatchObject({
+      code: 'storage_unavailable',
+    });
+  } finally {
+    server.close();
+  }
+});
+
 describe.skipIf(!hasS3)('a bucket', () => {
   let server: TestS3;
   beforeAll(async () => {
