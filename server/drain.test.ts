@@ -184,7 +184,13 @@ test('a call of `/v1/messages` in a session is answered before the end', async (
   });
   await upstream.latest(({ chunks_written }) => chunks_written > 0);
   expect(await server.stop()).toBe(0);
-  expect(await (await answer).json()).toMatchObject({ type: 'message', role: 'assistant' });
+  // What there is of the answer is not all of it, and must not be taken for that.
+  expect((await answer).status).toBe(503);
+  const error = {
+    type: 'api_error',
+    message: expect.stringMatching(/^The server stopped.*; try again later\.$/),
+  };
+  expect(await (await answer).json()).toMatchObject({ type: 'error', error });
 });
 
 test('each of 150 streams is told to connect again, and the process ends in time', async () => {
