@@ -1,6 +1,11 @@
 /** Searches memories by words, and by meaning too where there is an embedder, which reads then what it has not read. */
 import type { Memory, MemorySearch, MemorySearchResult } from './contract/api.ts';
-import type { Embedders, EmbeddingPayer, Reranker } from './knowledge/knowledge.ts';
+import {
+  type Embedders,
+  type EmbeddingPayer,
+  embeddingFailure,
+  type Reranker,
+} from './knowledge/knowledge.ts';
 import type { Log } from './log.ts';
 import { Problem } from './problem.ts';
 import type {
@@ -35,7 +40,8 @@ interface MemorySearchParts {
   readonly log: Log;
 }
 
-type Embedder = NonNullable<Awaited<ReturnType<Embedders['current']>>['embedder']>;
+type EmbedderAtHand = Awaited<ReturnType<Embedders['current']>>;
+type Embedder = NonNullable<EmbedderAtHand['embedder']>;
 
 /** One search, whoever makes it. */
 interface Asked {
@@ -158,15 +164,17 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
   }
 
   async function answer(asked: Asked, signal: AbortSignal): Promise<MemorySearchResult> {
-    const present = await embedders.current(asked.payer);
-    if (present.embedder === null) return byWords(asked, present.reason);
+    let present: EmbedderAtHand;
     try {
-      return await byMeaning(asked, present.embedder, signal);
+      present = await embedders.current(asked.payer);
+      if (present.embedder) return await byMeaning(asked, present.embedder, signal);
     } catch (error) {
       if (signal.aborted || isRefusal(error)) throw error;
-      log.error({ err: error }, 'memories could not be embedded');
-      return byWords(asked, 'The embedding model failed; the log says why.');
+      const { said, level } = embeddingFailure(error);
+      if (level !== null) log[level]({ err: error }, 'memories could not be embedded');
+      return byWords(asked, said ?? 'The embedding model failed; the log says why.');
     }
+    return byWords(asked, present.reason);
   }
 
   async function byMeaning(asked: Asked, embedder: Embedder, signal: AbortSignal) {

@@ -44,7 +44,7 @@ export function openSearches(
       // On its way to another embedder, a corpus is asked by the one whose vectors it has.
       return made.length === 1 && made[0] ? embedders.named(made[0], payer) : embedders.current(payer);
     },
-    embeddingFailed: (error) => log.error({ err: error }, 'a question could not be embedded'),
+    embeddingFailed: (error, level) => log[level]({ err: error }, 'a question could not be embedded'),
   });
   const payers = {
     caller: (reach: Reach) => callerPays(store, reach),

@@ -136,7 +136,12 @@ function createLocal(folder: string) {
       if (marks === null) return { embedder: null, reason: absent };
       // The files are read once, and again when they have become others.
       if (checked?.marks !== marks) checked = { marks, found: open() };
-      return await checked.found;
+      const look = checked;
+      return await look.found.catch((error: unknown) => {
+        // A look that failed says nothing of the files: the next one may find them.
+        if (checked === look) checked = null;
+        throw error;
+      });
     },
     waiting: () => opened.reduce((sum, embedder) => sum + embedder.waiting(), 0),
     async close() {

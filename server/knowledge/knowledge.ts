@@ -9,6 +9,7 @@ export {
   embeddedModel,
   type ProviderChoice,
 } from './embedders.ts';
+export { embeddingFailure } from './embedding-failure.ts';
 export { createFileTexts, type FileTexts } from './file-texts.ts';
 export { type Ingestion, startIngestion } from './ingestion.ts';
 export { createParsers, type Parsers } from './parsing/parsers.ts';

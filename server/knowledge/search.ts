@@ -1,6 +1,7 @@
 /** Answers a question with passages: by their words, by their meaning, or by both, each with where it stands. */
 import type { CorpusSearchAnswer, PassageHit, SearchMode } from '../contract/api.ts';
 import { type Embedder, type EmbedderAtHand, embeddedText } from './embedder.ts';
+import { embeddingFailure } from './embedding-failure.ts';
 import type { Reranker } from './reranker.ts';
 
 /** A passage by its number, the best first. */
@@ -61,8 +62,8 @@ export type SearchParts<Caller> = {
   readonly index: PassageIndex<Caller>;
   /** What has made the vectors there, or what makes them now. */
   embedder(caller: Caller, place: SearchPlace): Promise<EmbedderAtHand>;
-  /** Is told why an embedder has failed, which the caller is not. */
-  embeddingFailed(error: unknown): void;
+  /** Is told why an embedder has failed, which the caller is not, and how loud that is. */
+  embeddingFailed(error: unknown, level: 'warn' | 'error'): void;
 };
 
 /** The passages of each ranking that are looked at: the second half of a page of 100 hits still has two ranks. */
@@ -143,14 +144,16 @@ async function vectorOf<Caller>(
   if (mode === 'keyword') return { vector: null, notice: null };
   const off = await index.whyNoVectors();
   if (off !== null) return { vector: null, notice: `Searched by words alone: ${off}` };
-  const atHand = await embedder(caller, question);
-  if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
   try {
+    const atHand = await embedder(caller, question);
+    if (!atHand.embedder) return { vector: null, notice: `Searched by words alone: ${atHand.reason}` };
     return { vector: await embedded(atHand.embedder, query, signal), notice: null };
   } catch (error) {
     signal.throwIfAborted();
-    embeddingFailed(error);
-    return { vector: null, notice: 'Searched by words alone: the embedder failed; try again in a moment.' };
+    const { said, level } = embeddingFailure(error);
+    if (level !== null) embeddingFailed(error, level);
+    const why = said ?? 'the embedder failed; try again in a moment.';
+    return { vector: null, notice: `Searched by words alone: ${why}` };
   }
 }
 

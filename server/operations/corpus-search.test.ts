@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../ids.ts';
 import { createPassageSearch } from '../knowledge/search.ts';
+import { Problem } from '../problem.ts';
 import type { Reach } from '../store/store.ts';
 import { type Account, type Answer, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 import { type WrittenDocument, writeDocuments } from '../test-passages.ts';
@@ -133,12 +134,18 @@ describe('a search', () => {
 describe('with an embedder', () => {
   /** East and north; a question that is of neither has no vector here. */
   const directions: Readonly<Record<string, readonly number[]>> = { east: [1, 0], north: [0, 1] };
+  const refusals: Readonly<Record<string, Problem>> = {
+    paid: new Problem('quota_exceeded', 'The limit of 100 tokens in a day is used up.'),
+    crowded: new Problem('overloaded', 'This server embeds as many texts as it can hold.'),
+  };
   const embedder = (identity: string) => ({
     identity,
     dimensions: 2,
     async embed(asked: readonly string[]) {
       return asked.map((text) => {
         const direction = directions[text];
+        const refusal = refusals[text];
+        if (refusal) throw refusal;
         if (!direction) throw new Error('The embedder is out of order.');
         return Float32Array.from(direction);
       });
@@ -155,17 +162,22 @@ describe('with an embedder', () => {
   };
   let place: string;
   let failures: unknown[];
+  let levels: string[];
 
-  async function searchWith(identity: string, query: string, mode: 'hybrid' | 'vector') {
+  async function searchWith(identity: string, query: string, mode: 'hybrid' | 'vector', unreadable?: Error) {
     const owner = await app.services.store.principals.byUser(ada.user.id);
     if (!owner) throw new Error('Ada is gone.');
     const { memberships, workspaces } = owner;
     const organizationIds = memberships.map(({ organizationId }) => organizationId);
     failures = [];
+    levels = [];
     const passages = createPassageSearch<Reach>({
       index: app.services.store.passages,
-      embedder: async () => ({ embedder: embedder(identity) }),
-      embeddingFailed: (error) => failures.push(error),
+      embedder: async () => (unreadable ? Promise.reject(unreadable) : { embedder: embedder(identity) }),
+      embeddingFailed: (error, level) => {
+        failures.push(error);
+        levels.push(level);
+      },
     });
     const question = { corpusIds: [place], query, mode, topK: 10 };
     const reach = { userId: ada.user.id, memberships, organizationIds, workspaces };
@@ -206,6 +218,23 @@ describe('with an embedder', () => {
     expect(answer).toMatchObject({ mode: 'keyword', notice: expect.stringMatching(/the embedder failed/) });
     expect(answer.data.map(({ text }) => text)).toEqual(['northeast']);
     expect(failures).toEqual([new Error('The embedder is out of order.')]);
+    expect(levels).toEqual(['error']);
+  });
+
+  test('one that cannot be had leaves the words, too', async () => {
+    const answer = await searchWith('test', 'east', 'hybrid', new Error('EMFILE'));
+    expect(answer).toMatchObject({ mode: 'keyword', notice: expect.stringMatching(/the embedder failed/) });
+    expect(answer.data.map(({ text }) => text)).toEqual(['east']);
+    expect(failures).toEqual([new Error('EMFILE')]);
+  });
+
+  test('what is used up is told as that and is no fault, and a crowded one is no error', async () => {
+    const paid = await searchWith('test', 'paid', 'hybrid');
+    expect(paid.notice).toBe('Searched by words alone: The limit of 100 tokens in a day is used up.');
+    expect(failures).toEqual([]);
+    const crowded = await searchWith('test', 'crowded', 'hybrid');
+    expect(crowded.notice).toContain('as many texts as it can hold');
+    expect(levels).toEqual(['warn']);
   });
 });
 
