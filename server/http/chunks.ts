@@ -21,7 +21,7 @@ export async function joined(reply: AnyReply, chunks: AsyncIterable<Chunk>): Pro
   return { ...reply, body: JSON.parse((await Array.fromAsync(chunks)).join('')) };
 }
 
-/** A reader who stops reading for as long as no stream may, or a failure on the way, cuts the answer off. */
+/** A reader who stops reading for as long as no stream may, or a failure on the way, cuts the answer off: so do too few bytes, or too many. */
 export async function sendChunks(
   exchange: Exchange,
   reply: AnyReply,
@@ -43,11 +43,27 @@ export async function sendChunks(
     return;
   }
   response.setTimeout(ports.settings.stallSeconds * 1000, () => response.destroy());
+  const length = response.getHeader('Content-Length');
+  const pieces = length === undefined ? chunks : ofLength(chunks, Number(length));
   try {
-    await pipeline(Readable.from(chunks, { objectMode: true, highWaterMark: 1 }), response);
+    await pipeline(Readable.from(pieces, { objectMode: true, highWaterMark: 1 }), response);
   } catch (error) {
-    if (!isDeparture(error)) throw error;
+    if (!isDeparture(error))
+      ports.log.error({ err: error, request_id: exchange.requestId }, 'failed after the answer had begun');
+    response.destroy();
+    if (chunks instanceof Readable) chunks.destroy();
   }
+}
+
+/** Whoever was told another length would wait for the rest, and take the next answer for it. */
+async function* ofLength(chunks: AsyncIterable<Chunk>, length: number): AsyncGenerator<Chunk> {
+  let sent = 0;
+  for await (const chunk of chunks) {
+    sent += Buffer.byteLength(chunk);
+    if (sent > length) break;
+    yield chunk;
+  }
+  if (sent !== length) throw new Error(`An answer of ${length} bytes came to ${sent} or more.`);
 }
 
 /** Whoever asked has gone, or was cut off. */

@@ -1,0 +1,53 @@
+/** Answers that come piece by piece, and not to the length that was told: the connection says so. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestServer, type TestServer } from './test-server.ts';
+
+let server: TestServer;
+let pieces: readonly string[];
+
+async function* given() {
+  for (const piece of pieces) yield Buffer.from(piece);
+}
+
+beforeAll(async () => {
+  server = await startTestServer({
+    settings: { strict: false },
+    handlers: {
+      downloadFile: async () => ({
+        status: 200,
+        headers: {
+          ...{ ETag: '"x"', 'Accept-Ranges': 'bytes', 'Content-Disposition': 'attachment' },
+          'Content-Length': '10',
+        },
+        type: 'application/octet-stream',
+        body: given(),
+      }),
+    },
+  });
+});
+afterAll(() => server.close());
+
+const ask = (path: string, more = '') =>
+  `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer login\r\n${more}\r\n`;
+const file = ask('/api/v1/files/file_01k9w6r3h2e7xv5q0c8m4b1tza/content');
+const next = ask('/api/v1/version', 'Connection: close\r\n');
+
+test.each([
+  ['too few', ['0123']],
+  ['none', []],
+  ['too many', ['01234567', '89ab']],
+])('of %s bytes is cut off, and the next answer is not taken for its rest', async (_, sent) => {
+  pieces = sent;
+  const before = server.log.length;
+  const answer = await server.raw(file, next);
+  expect(answer.match(/HTTP\/1\.1/g) ?? []).toHaveLength(sent.length > 0 ? 1 : 0);
+  expect(answer).not.toContain('ab');
+  const lines = server.log.slice(before).filter(({ msg }) => msg === 'failed after the answer had begun');
+  expect(lines).toEqual([expect.objectContaining({ request_id: expect.stringMatching(/^req_/) })]);
+});
+
+test('of the bytes that were told is whole, and the connection goes on', async () => {
+  pieces = ['01234', '56789'];
+  const answer = await server.raw(file, next);
+  expect(answer).toContain('\r\n\r\n0123456789HTTP/1.1 404');
+});
