@@ -1,9 +1,9 @@
 /** The files family over HTTP: what comes in as it arrives, what goes out in parts, and what is left of neither. */
 import { createHash, randomBytes } from 'node:crypto';
-import { glob } from 'node:fs/promises';
+import { glob, rm, truncate } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makePdf } from '../knowledge/parsing/test-documents.ts';
@@ -91,11 +91,15 @@ async function download(id: string, headers: Record<string, string> = {}, token 
 
 /** Every file below the folder of the storage, drafts among them; or what the bucket has, parts among it. */
 async function stored(): Promise<string[]> {
-  if (s3) return s3.stored();
-  const folder = join(app.services.settings.dataDirectory, 'files');
+  return s3 ? s3.stored() : (await storedFiles()).map((file) => basename(file));
+}
+
+/** The same, and where it lies. */
+async function storedFiles(): Promise<string[]> {
+  const folder = s3?.folder ?? join(app.services.settings.dataDirectory, 'files');
   const found: string[] = [];
   for await (const entry of glob('**', { cwd: folder, withFileTypes: true }))
-    if (entry.isFile()) found.push(entry.name);
+    if (entry.isFile()) found.push(join(entry.parentPath, entry.name));
   return found;
 }
 
@@ -166,6 +170,25 @@ describe.each([
       await app.request('DELETE', `${path}/${one.id}`, { token: ada.token });
       expect((await download(two.id)).text).toBe('twice');
       await app.request('DELETE', `${path}/${two.id}`, { token: ada.token });
+      expect(await stored()).toEqual([]);
+    });
+
+    test.each<[string, (file: string) => Promise<void>]>([
+      ['lost', (file) => rm(file)],
+      ['cut off', (file) => truncate(file, 3)],
+    ])('whose bytes are %s is refused, and there again once they are uploaded again', async (fate, harm) => {
+      const text = `precious, and ${fate}`;
+      const files = [await uploaded(text), await uploaded(text, 'b.txt')];
+      for (const file of await storedFiles()) await harm(file);
+      for (const headers of [{}, { range: 'bytes=0-1' }] as const) {
+        const refused = await download(files[0]?.id, headers);
+        expect([refused.status, JSON.parse(refused.text).code]).toEqual([503, 'storage_unavailable']);
+      }
+      files.push(await uploaded(text, 'c.txt'), await uploaded(text, 'd.txt'));
+      for (const { id } of files) expect((await download(id)).text).toBe(text);
+      await app.services.store.files.sweep(new Date());
+      expect(await stored()).toHaveLength(1);
+      for (const { id } of files) await app.request('DELETE', `${path}/${id}`, { token: ada.token });
       expect(await stored()).toEqual([]);
     });
 

@@ -1,7 +1,8 @@
-/** Files that have been kept long enough and bytes that nobody needs, as the server deletes them: on both engines. */
+/** Files that have been kept long enough, bytes that nobody needs, and bytes that were lost: on both engines. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createLog } from '../log.ts';
 import { createCursors } from './cursor.ts';
@@ -9,12 +10,13 @@ import type { Database } from './database.ts';
 import { fileRepository } from './files.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
+import { objectPath } from './storage/disk.ts';
 import { type StorageOptions, storagesOf } from './storage/storages.ts';
 import { openStore, type Reach, type Store } from './store.ts';
 import type { ObjectRow } from './stored-objects.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
-describeStores('What a sweep deletes', (_store, engine) => {
+describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
   const dayMs = 86_400_000;
   const log = createLog('silent');
   let folder: string;
@@ -87,9 +89,9 @@ describeStores('What a sweep deletes', (_store, engine) => {
     await sql('stored_objects').whereNotNull('expires_at').delete();
   });
 
-  async function upload(text: string): Promise<string> {
+  async function upload(bytes: string): Promise<string> {
     const content = (async function* () {
-      yield Buffer.from(text);
+      yield Buffer.from(bytes);
     })();
     const input = { filename: 'a.txt', purpose: 'general' as const, metadata: {}, content };
     const received = await store.files.receive(ada, { ...input, apiKeyId: null, mostBytes: null });
@@ -97,6 +99,26 @@ describeStores('What a sweep deletes', (_store, engine) => {
     await received.leave();
     return file.id;
   }
+
+  it('takes bytes that were lost, once some come again: all files of them have the new ones', async () => {
+    const [one, two] = [await upload('precious'), await upload('precious')];
+    const [lost, ...others] = await keysOf([one, two]);
+    expect(others).toEqual([]);
+    await rm(objectPath(folder, lost ?? ''));
+    await expect(store.files.read(one)).rejects.toMatchObject({ code: 'storage_unavailable' });
+    // Several at once, of which one takes the place of what is lost.
+    const again = await Promise.all(Array.from({ length: 4 }, () => upload('precious')));
+    const keys = await keysOf([one, two, ...again]);
+    expect(keys).toHaveLength(1);
+    expect(keys).not.toEqual([lost]);
+    for (const id of [one, ...again]) expect(await text(await store.files.read(id))).toBe('precious');
+    await store.files.sweep(soon());
+    expect(await engine.sql()('stored_objects').pluck('key')).toEqual(keys);
+    for (const id of [one, two, ...again]) await store.files.delete(ada, id, false);
+  });
+
+  const keysOf = (ids: readonly string[]): Promise<string[]> =>
+    engine.sql()('files').whereIn('id', ids).distinct('object_key').pluck('object_key');
 
   it('leaves a file that is added to a corpus after it was found to be due', async () => {
     const sql = engine.sql();

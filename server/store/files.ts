@@ -121,10 +121,10 @@ async function readFile({ database, storages }: FileParts, id: string, range?: B
     sql('files')
       .join<ObjectRow>('stored_objects', 'stored_objects.key', 'files.object_key')
       .where('files.id', id)
-      .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place'),
+      .first('stored_objects.key', 'stored_objects.backend', 'stored_objects.place', 'files.size'),
   );
   if (!found) throw notFound('file');
-  return (await storages.of(found)).read(found.key, range);
+  return (await storages.of(found)).read(found.key, range, Number(found.size));
 }
 
 async function receive(parts: FileParts, reach: Reach, input: NewFile): Promise<ReceivedFile> {

@@ -12,7 +12,7 @@ import { mediaTypeOf, sampleBytes } from './media-type.ts';
 import type { Spender } from './meter.ts';
 import type { Reach } from './reach.ts';
 import type { Storage } from './storage/storage.ts';
-import { keepObject, renewUpload, uploadPatienceMs } from './stored-objects.ts';
+import { keepObject, type Looked, type ObjectRow, renewUpload, uploadPatienceMs } from './stored-objects.ts';
 import { nameKey } from './user-row.ts';
 
 /** Bytes that are to become a file, and the object that is reserved for them. */
@@ -66,16 +66,41 @@ export async function receiveBytes(
   }
 }
 
-async function makeFile(
+async function makeFile(parts: FileParts, reach: Reach, arriving: Arriving, found: Found): Promise<FileRow> {
+  const looked = new Map<string, boolean>();
+  for (;;) {
+    const made = await tryToMake(parts, reach, arriving, found, looked);
+    if ('id' in made) return made;
+    looked.set(made.key, await isThere(parts, made, found.size));
+  }
+}
+
+/** Bytes that cannot be read are as good as lost: those that have just come are the same. */
+async function isThere({ storages, log }: FileParts, object: ObjectRow, size: number): Promise<boolean> {
+  const { key } = object;
+  try {
+    const there = await (await storages.of(object)).sizeOf(key);
+    if (there === size) return true;
+    log.warn({ key, size, there }, 'bytes were lost, or cut off; they have been uploaded again');
+  } catch (error) {
+    log.warn({ err: error, key }, 'bytes that were uploaded again cannot be read where they were');
+  }
+  return false;
+}
+
+/** Answers with an object of the same bytes where it has to be looked at first, outside of the transaction. */
+async function tryToMake(
   { database, clock }: FileParts,
   reach: Reach,
   { key, spender, input, within }: Arriving,
   found: Found,
-): Promise<FileRow> {
+  looked: Looked,
+): Promise<FileRow | ObjectRow> {
   const make = () =>
     database.write('installation', async (sql) => {
       const now = clock.now().getTime();
-      const objectKey = await keepObject(sql, key, found, now);
+      const objectKey = await keepObject(sql, key, found, now, looked);
+      if (typeof objectKey !== 'string') return objectKey;
       const row = fileRow(spender, input, found, objectKey, now);
       await sql<FileRow>('files').insert(row);
       await within?.(sql, row);

@@ -50,16 +50,21 @@ export async function renewUpload(sql: Knex.Transaction, key: string, now: numbe
     .update({ expires_at: now + uploadPatienceMs });
 }
 
+/** Of the objects that have been looked at, by key: whether their bytes are there, and whole. */
+export type Looked = ReadonlyMap<string, boolean>;
+
 /**
  * The key under which the organization keeps these bytes: that of the upload, or of the same bytes that are there
- * already; the upload is then no longer needed.
+ * already; the upload is then no longer needed. Where those are lost the upload takes their place, for the files that
+ * had them too. The object itself where it has not been looked at: then nothing is changed.
  */
 export async function keepObject(
   sql: Knex.Transaction,
   key: string,
   { sha256, size }: { readonly sha256: string; readonly size: number },
   now: number,
-): Promise<string> {
+  looked: Looked,
+): Promise<string | ObjectRow> {
   const upload = await sql<ObjectRow>('stored_objects')
     .where({ key, state: 'uploading' })
     .forUpdate()
@@ -70,11 +75,20 @@ export async function keepObject(
     .where({ organization_id, sha256, state: 'kept' })
     .forUpdate()
     .first();
-  const changes = kept
-    ? ({ state: 'leaving', expires_at: now } as const)
-    : ({ state: 'kept', sha256, size, expires_at: null } as const);
-  await sql<ObjectRow>('stored_objects').where({ key }).update(changes);
-  return kept?.key ?? key;
+  const isThere = kept && looked.get(kept.key);
+  if (kept && isThere === undefined) return kept;
+  const leaving = { state: 'leaving', expires_at: now } as const;
+  // Of two with these bytes one is kept at a time: what is lost goes first.
+  if (kept)
+    await sql<ObjectRow>('stored_objects')
+      .where({ key: isThere ? key : kept.key })
+      .update(leaving);
+  if (kept && isThere) return kept.key;
+  await sql<ObjectRow>('stored_objects')
+    .where({ key })
+    .update({ state: 'kept', sha256, size, expires_at: null });
+  if (kept) await sql('files').where({ object_key: kept.key }).update({ object_key: key });
+  return key;
 }
 
 /** Marks an object that no file needs any more. The file that did is gone by now; whether it went is answered. */

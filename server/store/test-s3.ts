@@ -13,6 +13,8 @@ export interface TestS3 {
   /** As STORAGE_URL has it, for a bucket that is there. */
   readonly url: string;
   readonly settings: NonNullable<ServerSettings['storage']>;
+  /** Where they lie. */
+  readonly folder: string;
   /** Every object of the bucket, and every part that no object has come of. */
   stored(): Promise<string[]>;
   /** Takes the server away, and brings it back with what it had. */
@@ -37,6 +39,7 @@ export async function startS3(): Promise<TestS3> {
   return {
     url,
     settings: storage,
+    folder: join(folder, 'data/bucket'),
     async stored() {
       // Parts lie in hidden folders.
       const entries = await readdir(join(folder, 'data/bucket'), { recursive: true, withFileTypes: true });

@@ -1,4 +1,5 @@
 /** What every storage keeps to, on disk and in a real S3 storage, from one text. */
+import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { glob, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -10,6 +11,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { newId } from '../../ids.ts';
+import { mountsOfItsOwn, smallDisk } from '../../test-disk.ts';
 import { hasS3, startS3, type TestS3 } from '../test-s3.ts';
 import { diskStorage } from './disk.ts';
 import { s3Storage } from './s3.ts';
@@ -89,6 +91,18 @@ for (const [title, open, here] of backends)
       await kept.storage.delete(key);
     });
 
+    test('its size is told, and bytes of another one are not begun', async () => {
+      const key = await write(randomBytes(1000));
+      expect(await kept.storage.sizeOf(key)).toBe(1000);
+      expect(await kept.storage.sizeOf(newId('storedObject'))).toBeNull();
+      for (const range of [undefined, { first: 0, last: 9 }]) {
+        expect((await buffer(await kept.storage.read(key, range, 1000))).length).toBe(range ? 10 : 1000);
+        const other = kept.storage.read(key, range, 1001);
+        await expect(other).rejects.toMatchObject({ code: 'storage_unavailable' });
+      }
+      await kept.storage.delete(key);
+    });
+
     test('what breaks off is read by nobody, and leaves nothing once it is deleted', async () => {
       const key = newId('storedObject');
       async function* broken() {
@@ -134,6 +148,73 @@ test('a storage that breaks off in the middle of an object is away', async () =>
   } finally {
     server.close();
   }
+});
+
+describe.skipIf(!mountsOfItsOwn)('a disk', () => {
+  const read = (file: string) => JSON.stringify(join(import.meta.dirname, file));
+
+  /** Writes in a process that alone sees a small disk, and answers with what became of it. */
+  async function attempt(size: string, body: string): Promise<Record<string, unknown>> {
+    const folder = await mkdtemp(join(tmpdir(), 'service-small-'));
+    const script = `
+      import { execFileSync } from 'node:child_process';
+      import { writeFileSync } from 'node:fs';
+      import { diskStorage } from ${read('disk.ts')};
+      const [folder] = process.argv.slice(-1);
+      const storage = diskStorage(folder);
+      const only = async function* (bytes) { yield bytes; };
+      const write = (key, bytes = Buffer.from('x')) => storage.write(key, only(bytes));
+      const all = async () => { ${body} };
+      const told = await all().then(() => ({}), ({ name, code, message, cause }) =>
+        ({ name, code, message, cause: cause?.code }));
+      process.stdout.write(JSON.stringify(told));`;
+    try {
+      const [command = '', ...words] = await smallDisk(join(folder, 'disk'), size);
+      const node = [process.execPath, '--input-type=module', '--eval', script, '--', join(folder, 'disk')];
+      return JSON.parse(execFileSync(command, [...words, ...node], { encoding: 'utf8' }));
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  }
+
+  test.each([
+    ['bytes', '64k', `await write('obj_aaaa', Buffer.alloc(100_000));`],
+    ['folders', '64k,nr_inodes=4', `await write('obj_aaaa');`],
+    ['names', '64k,nr_inodes=7', `await write('obj_aaaa'); await write('obj_aabb');`],
+  ])('without room for %s is full', async (_, size, body) => {
+    expect(await attempt(size, body)).toMatchObject({ code: 'storage_full', cause: 'ENOSPC' });
+  });
+
+  const readOnly = `execFileSync('mount', ['-o', 'remount,ro', folder]);`;
+  test.each([
+    ['is read-only', `await write('obj_aaaa'); ${readOnly} await write('obj_bbbb');`, 'EROFS'],
+    ['is read-only, and empty', `${readOnly} await write('obj_bbbb');`, expect.any(String)],
+    [
+      'has something else there',
+      `writeFileSync(folder + '/objects', ''); await write('obj_bbbb');`,
+      'ENOTDIR',
+    ],
+    [
+      'may open no file more',
+      `await write('obj_aaaa');
+      const { openSync } = await import('node:fs');
+      execFileSync('prlimit', ['--nofile=60', '--pid', String(process.pid)]);
+      try { while (true) openSync(folder); } catch {}
+      await write('obj_aaab');`,
+      'EMFILE',
+    ],
+  ])('that %s is away', async (_, body, cause) => {
+    expect(await attempt('64k', body)).toMatchObject({ code: 'storage_unavailable', cause });
+  });
+
+  test('has no part in what its caller fails with', async () => {
+    const failing = `await storage.write('obj_aaaa', (async function* () {
+      yield Buffer.from('x');
+      throw Object.assign(new Error('the pipe of the caller'), { code: 'EIO' });
+    })());`;
+    const told = await attempt('64k', failing);
+    expect(told).toMatchObject({ name: 'Error', code: 'EIO', message: 'the pipe of the caller' });
+  });
 });
 
 describe.skipIf(!hasS3)('a bucket', () => {

@@ -16,8 +16,13 @@ export interface Storage {
    * Resolves once the bytes last; until then nobody reads any of them. What a failure leaves is taken away by `delete`.
    */
   write(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Throws `storage_unavailable` before the first byte where there is no such object. */
-  read(key: string, range?: ByteRange): Promise<Readable>;
+  /**
+   * Throws `storage_unavailable` before the first byte where there is no such object, or one that has not the size that it
+   * is known to have.
+   */
+  read(key: string, range?: ByteRange, size?: number): Promise<Readable>;
+  /** Null where there is no such object. Throws where nobody can tell. */
+  sizeOf(key: string): Promise<number | null>;
   /** Does nothing where there is none; takes away what an interrupted `write` has left, too. */
   delete(key: string): Promise<void>;
   /** Resolves where the storage is there for this server; throws `storage_unavailable` where it is not. */
