@@ -423,6 +423,16 @@ test('what is exported can be imported by another, each line for itself, and aga
   expect(body.data).toMatchObject([{ content: 'Ada drinks tea.', tags: ['drinks'], version: 1 }]);
 });
 
+test('a file may begin with a byte order mark', async () => {
+  const line = JSON.stringify({ scope: 'user', content: 'Ada drinks tea.' });
+  expect(await importLines([`\ufeff${line}`])).toMatchObject({ lines: 1, created: 1, failed: 0 });
+  expect(await contents()).toEqual(['Ada drinks tea.']);
+  // Nowhere else is it part of JSON.
+  expect(await importLines(['', `\ufeff${line}`])).toMatchObject({
+    errors: [{ line: 2, code: 'invalid_json' }],
+  });
+});
+
 test('many lines come in, and go out in their order', async () => {
   const lines = Array.from({ length: 120 }, (_, index) =>
     JSON.stringify({ scope: 'user', content: `Fact ${index}` }),

@@ -21,7 +21,8 @@ export async function importLines(
 ): Promise<MemoryImportResult> {
   const errors: MemoryLineError[] = [];
   const result = { lines: 0, created: 0, duplicates: 0, failed: 0, errors };
-  for await (const { line, bytes } of linesIn(content)) {
+  for await (const { line, bytes: read } of linesIn(content)) {
+    const bytes = line === 1 && read.subarray(0, 3).equals(byteOrderMark) ? read.subarray(3) : read;
     if (isBlank(bytes)) continue;
     // The rest is read all the same: whoever sends it hears what became of it.
     result.lines += 1;
@@ -38,6 +39,9 @@ export async function importLines(
   }
   return result;
 }
+
+/** What programs of Windows put before the first line. */
+const byteOrderMark = Buffer.from('\ufeff');
 
 function isBlank(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
