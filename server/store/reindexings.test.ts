@@ -156,6 +156,26 @@ describeStores('Re-indexing', (store, engine) => {
     expect(await store().reindexings.renew(dead ?? fail())).toBe(false);
   });
 
+  it('a worker is alive as long as it renews its lease, whatever the clock of its node says', async () => {
+    const corpus = await newCorpus(2, 'fourth');
+    await change('renewed');
+    const held = (await store().reindexings.take('behind')) ?? fail();
+    const row = () => engine.sql()('reindexings').where({ corpus_id: corpus });
+    const other = (await engine.open()).reindexings;
+    for (const leased_until of [1, 2, 3]) {
+      await row().update({ leased_until });
+      expect(await other.take('ahead')).toBeNull();
+      engine.clock.advance(14_000);
+    }
+    // A clock that is far ahead keeps nobody waiting who has seen it stand still.
+    expect(await store().reindexings.renew(held)).toBe(true);
+    await row().update({ leased_until: 9_000_000_000_000 });
+    expect(await other.take('ahead')).toBeNull();
+    engine.clock.advance(15_000);
+    expect(await other.take('ahead')).toMatchObject({ corpusId: corpus, worker: 'ahead' });
+    expect(await store().reindexings.renew(held)).toBe(false);
+  });
+
   it('a worker whose embedder was replaced writes nothing more, and the newest one counts', async () => {
     const corpus = await newCorpus(3, 'fourth');
     await change('fifth');

@@ -1,5 +1,6 @@
 /** Corpora whose passages another embedder has to embed: taken by one process at a time, in parts, and switched over at once. */
 import type { Knex } from 'knex';
+import { type Clock, steadyClock } from '../clock.ts';
 import { recordAudit } from './audit.ts';
 import { keepsVectors, writeVectors } from './chunk-vectors.ts';
 import { lockCorpus, type TaggedCorpus, taggedCorpus } from './corpus-rows.ts';
@@ -74,6 +75,7 @@ export function reindexingRepository({
   clock,
 }: Pick<StoreParts, 'database' | 'clock'>): Reindexings {
   const now = () => clock.now().getTime();
+  const dead = deadWorkers(steadyClock(clock));
   const own = (sql: Knex, { corpusId, identity, worker }: Reindexing) =>
     sql<ReindexingRow>('reindexings').where({ corpus_id: corpusId, identity, worker });
   return {
@@ -93,7 +95,7 @@ export function reindexingRepository({
           .orderBy('embedder_identity')
           .pluck('embedder_identity'),
       ),
-    take: (worker) => database.write('installation', (sql) => take(sql, worker, now())),
+    take: (worker) => database.write('installation', (sql) => take(sql, worker, now(), dead)),
     renew: (taken) =>
       database.write('installation', async (sql) => {
         const renewed = await own(sql, taken).update({ leased_until: now() + reindexLeaseMs });
@@ -203,14 +205,45 @@ async function ask(
   return { ...tagged, corpus: { ...tagged.corpus, stale: true } };
 }
 
-async function take(sql: Knex.Transaction, worker: string, now: number): Promise<Reindexing | null> {
-  const free = sql<ReindexingRow>('reindexings')
-    .where('leased_until', '<=', now)
-    .where('not_before', '<=', now)
-    .orderBy(['not_before', 'created_at', 'corpus_id'])
-    .forUpdate();
-  if (sql.client.config.client === 'pg') free.skipLocked();
-  const row = await free.first();
+type Dead = (held: readonly ReindexingRow[]) => ReindexingRow | undefined;
+
+/**
+ * Finds one whose worker says nothing any more, by time that passes here: the clock of another node may be wrong, and
+ * `leased_until` only tells that it was renewed.
+ */
+function deadWorkers(clock: Clock): Dead {
+  let watched: ReadonlyMap<string, { readonly lease: string; readonly since: number }> = new Map();
+  return (held) => {
+    const now = clock.now().getTime();
+    watched = new Map(
+      held.map(({ corpus_id, worker, leased_until }) => {
+        const lease = `${worker} ${leased_until}`;
+        const known = watched.get(corpus_id);
+        return [corpus_id, { lease, since: known?.lease === lease ? known.since : now }];
+      }),
+    );
+    return held.find(({ corpus_id }) => now - (watched.get(corpus_id)?.since ?? now) >= reindexLeaseMs);
+  };
+}
+
+async function take(
+  sql: Knex.Transaction,
+  worker: string,
+  now: number,
+  dead: Dead,
+): Promise<Reindexing | null> {
+  const first = (which: Partial<ReindexingRow>) => {
+    const found = sql<ReindexingRow>('reindexings')
+      .where(which)
+      .where('not_before', '<=', now)
+      .orderBy(['not_before', 'created_at', 'corpus_id'])
+      .forUpdate();
+    if (sql.client.config.client === 'pg') found.skipLocked();
+    return found.first();
+  };
+  const held = dead(await sql<ReindexingRow>('reindexings').whereNotNull('worker'));
+  const left = held && { corpus_id: held.corpus_id, worker: held.worker, leased_until: held.leased_until };
+  const row = (left && (await first(left))) ?? (await first({ worker: null }));
   if (!row) return null;
   const { corpus_id, identity, failures } = row;
   await sql<ReindexingRow>('reindexings')
