@@ -55,6 +55,12 @@ async function runsOf(id: string, token = key): Promise<Json[]> {
   return (await ask('GET', `${url}/${id}/runs`, undefined, token)).body.data;
 }
 
+/** Whatever else was due has been looked at by the time that this has run. */
+async function untilNothingIsDue(): Promise<void> {
+  const job = await newJob({ run_at: new Date(clock.now().getTime() + 1000).toISOString() });
+  await untilRun(job.id, { status: 'completed' });
+}
+
 /** Runs the job, which has so many runs then. */
 async function runNow(id: string, runs: number): Promise<Json> {
   await ask('POST', `${url}/${id}/run`);
@@ -239,11 +245,36 @@ describe.each(databases)('on %s', (database) => {
       skewMs -= 4 * 3_600_000;
       await expect.poll(async () => (await ask('GET', `${url}/${job.id}`)).body.last_run.id).toBe(run.id);
       skewMs += 4 * 3_600_000;
-      // Whatever else was due has been looked at by the time that this has begun.
-      const other = await newJob({ run_at: new Date(clock.now().getTime() + 1000).toISOString() });
-      await untilRun(other.id, { status: 'completed' });
+      await untilNothingIsDue();
       expect(await runsOf(job.id)).toHaveLength(1);
     });
+
+    test.each([
+      ['how often', { max_runs: 100 }],
+      ['until when', { ends_at: '2099-01-01T00:00:00Z' }],
+      ['by another schedule', { cron: '0 0 29 2 *' }],
+    ])(
+      'whose time has come and waits for its jitter is not lost where it is changed %s',
+      async (_, patch) => {
+        // Jitter follows from job and time: of some, a few are still waiting minutes after their hour.
+        const names = Array.from({ length: 8 }, (_, at) => `Jitter ${at}`);
+        const jobs: Json[] = [];
+        for (const name of names) jobs.push(await newJob({ name, interval_s: 7200, jitter_s: 3600 }));
+        skewMs += 7200 * 1000 + 60_000;
+        const waiting: Json[] = [];
+        await untilNothingIsDue();
+        for (const job of jobs) if ((await runsOf(job.id)).length === 0) waiting.push(job);
+        expect(waiting).not.toEqual([]);
+        for (const { id } of waiting) expect((await ask('PATCH', `${url}/${id}`, patch)).status).toBe(200);
+        skewMs += 3600 * 1000;
+        for (const { id, next_runs } of waiting) {
+          const run = await untilRun(id, { status: 'completed', missed: 0 });
+          expect(Date.parse(run.occurrence)).toBe(Date.parse(next_runs[0]));
+          expect(await runsOf(id)).toHaveLength(1);
+        }
+        for (const { id } of jobs) await ask('DELETE', `${url}/${id}`);
+      },
+    );
 
     test.each([
       ['skip', [['skipped', 'misfire', 4]]],

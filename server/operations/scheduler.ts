@@ -115,7 +115,8 @@ function answerWith(stored: StoredJob & { readonly notices?: readonly string[] }
 }
 
 function jobAsker(principal: Principal, { schedules }: Services) {
-  return { apiKeyId: asker(principal).apiKeyId ?? null, timing: schedules.next };
+  const apiKeyId = asker(principal).apiKeyId ?? null;
+  return { apiKeyId, timing: schedules.next, slotsUntil: schedules.until };
 }
 
 /** What there is not is refused now, and not at night. */

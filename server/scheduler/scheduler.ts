@@ -10,7 +10,7 @@ import { nextTime, nextTimes, slotsUntil } from './slots.ts';
 export type { StartRefusal } from './ports.ts';
 
 /** When jobs run, worked out and stored nowhere. All of them throw `invalid_request` where a schedule makes no sense. */
-export const schedules = { next: nextTime, times: nextTimes, preview: previewTimes };
+export const schedules = { next: nextTime, until: slotsUntil, times: nextTimes, preview: previewTimes };
 export type Schedules = typeof schedules;
 
 export interface Scheduler {

@@ -2,7 +2,8 @@
 import type { Knex } from 'knex';
 import type { JobPauseReason, PermissionRule, RunError } from '../contract/api.ts';
 import { recordAudit } from './audit.ts';
-import { askToStop, insertJobRun } from './job-queue.ts';
+import { type SlotsUntil, storeDue } from './job-due.ts';
+import { askToStop } from './job-queue.ts';
 import { auditOfJob, type JobRow, type JobRunRow, tellFinished, tellJob } from './job-rows.ts';
 import { endAttempt, mayPass } from './job-run-ends.ts';
 import { claimable } from './job-runs.ts';
@@ -42,23 +43,6 @@ export interface SeenClaim {
   readonly claims: number;
   readonly renewals: number;
 }
-
-interface Slot {
-  readonly at: number;
-  readonly dueAt: number;
-  readonly missed: number;
-  readonly fate: 'run' | 'catch_up' | 'misfire';
-}
-
-/** Works out what has become due of a job, and its next time. */
-export type SlotsUntil = (
-  job: JobRow,
-  nextAt: number,
-  now: number,
-) => {
-  readonly due: readonly Slot[];
-  readonly next: { readonly at: number; readonly dueAt: number } | null;
-};
 
 /** Whatever is done for a run that is the process's no more throws an error named `LeaseLost`. */
 export interface JobWork {
@@ -158,13 +142,8 @@ async function advance(
   const job: JobRow | undefined = await unlocked(dueJobs(sql, now).where({ id })).first();
   if (!job || job.next_at === null) return;
   const { due, next } = slotsUntil(job, job.next_at, now);
-  const stored = await storedMoments(sql, job, due);
-  for (const { at, dueAt, missed, fate } of due)
-    if (!stored.has(at))
-      await insertJobRun(sql, job, { occurrence: at, dueAt, trigger: 'schedule', missed, fate }, now);
-  const begun = due.filter(({ fate }) => fate !== 'misfire').length;
   const columns = {
-    runs_begun: job.runs_begun + begun,
+    runs_begun: await storeDue(sql, job, due, now),
     next_at: next?.at ?? null,
     next_due_at: next?.dueAt ?? null,
   };
@@ -174,19 +153,6 @@ async function advance(
     await sql<JobRow>('scheduled_jobs').where({ id: job.id }).update(completed);
     tellJob(sql, { ...job, ...completed }, 'completed', now);
   }
-}
-
-/** Somebody may have asked for a run at the very moment of a time: it stands for that time. */
-async function storedMoments(
-  sql: Knex.Transaction,
-  { id }: JobRow,
-  due: readonly Slot[],
-): Promise<ReadonlySet<number>> {
-  const moments = due.map(({ at }) => at);
-  if (moments.length === 0) return new Set();
-  return new Set(
-    await sql<JobRunRow>('job_runs').where({ job_id: id }).whereIn('occurrence', moments).pluck('occurrence'),
-  );
 }
 
 function overdue(sql: Knex, now: number) {

@@ -5,6 +5,7 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
+import { type SlotsUntil, storeCome, type Timing } from './job-due.ts';
 import { askToStop, endOpen, openRuns } from './job-queue.ts';
 import { auditOfJob, findJob, type JobRow, lockJob, type StoredJob, storedJob, tellJob } from './job-rows.ts';
 import { type Page, readPage } from './page.ts';
@@ -19,13 +20,15 @@ export type JobQuery = Partial<NonNullable<operations['listJobs']['parameters'][
 /** As the contract has it; what it gives by default may be left out. */
 export type JobInput = Pick<JobCreate, 'name' | 'prompt'> & Partial<JobCreate>;
 
-/** Works out the first time after the given one; null where there is none. Throws `invalid_request`. */
-export type Timing = (job: JobRow, after: number) => { readonly at: number; readonly dueAt: number } | null;
-
 /** Who asks, besides what they reach: the key that they ask with. */
 export interface JobAsker {
   readonly apiKeyId: string | null;
   readonly timing: Timing;
+}
+
+/** Who changes when a job runs: what has come by then is stored first. */
+interface JobChanger extends JobAsker {
+  readonly slotsUntil: SlotsUntil;
 }
 
 /** What was changed, and what soft limits have to say to it. */
@@ -43,7 +46,7 @@ export interface Jobs {
     reach: Reach,
     id: string,
     patch: JobUpdate,
-    asker: JobAsker,
+    asker: JobChanger,
     ifMatch?: string | undefined,
   ): Promise<ChangedJob>;
   /** Answers with the runs that were asked to stop. Throws `not_found`, `role_required` or `precondition_failed`. */
@@ -185,8 +188,8 @@ export function stamp({ revision }: JobRow, now: number) {
   return { revision: revision + 1, updated_at: now };
 }
 
-function scheduled(row: JobRow, timing: Timing, now: number): Pick<JobRow, 'next_at' | 'next_due_at'> {
-  const next = timing(row, now);
+function scheduled(row: JobRow, timing: Timing, after: number): Pick<JobRow, 'next_at' | 'next_due_at'> {
+  const next = timing(row, after);
   return { next_at: next?.at ?? null, next_due_at: next?.dueAt ?? null };
 }
 
@@ -245,13 +248,14 @@ async function newRow(
 /** What says when it runs. */
 const timed = ['cron', 'interval_s', 'run_at', 'timezone', 'jitter_s', 'ends_at', 'max_runs'] as const;
 const schedules = ['cron', 'interval_s', 'run_at'] as const;
+const scheduleColumns = [...schedules, 'timezone', 'anchor_at'] as const;
 
 async function patched(
   sql: Knex.Transaction,
   reach: Reach,
   row: JobRow,
   patch: JobUpdate,
-  { apiKeyId, timing }: JobAsker,
+  { apiKeyId, timing, slotsUntil }: JobChanger,
   now: number,
 ): Promise<JobRow> {
   const next: JobRow = { ...row, ...columnsOf(patch, now), api_key_id: apiKeyId, ...stamp(row, now) };
@@ -260,8 +264,11 @@ async function patched(
   if (next.session_id !== row.session_id) next.made_session = false;
   if (patch.session_id) await requireSessionOfJob(sql, reach, next);
   if (!timed.some((name) => patch[name] !== undefined)) return next;
-  // Also of a paused job: what makes no sense is refused at once.
-  const times = scheduled(next, timing, now);
+  const isAnother = scheduleColumns.some((name) => next[name] !== row[name]);
+  if (isAnother) next.runs_begun = await storeCome(sql, row, { timing, slotsUntil }, now);
+  // A time that has come and waits for its jitter is still to be run. Also of a paused job: what makes no sense is refused
+  // at once.
+  const times = scheduled(next, timing, isAnother || row.next_at === null ? now : row.next_at - 1);
   if (times.next_at === null && schedules.some((name) => patch[name] !== undefined)) throw timeless();
   if (row.status === 'paused') return next;
   return { ...next, ...times, status: times.next_at === null ? 'completed' : 'active' };
