@@ -43,6 +43,31 @@ export function readDatabase(source: SettingSource): DatabaseSettings {
 }
 
 function databaseUrl(text: string): string | Fault {
-  if (/^postgres(ql)?:\/\/./.test(text)) return text;
-  return new Fault('must begin with postgres://, as postgres://user:password@host/database.');
+  if (!/^postgres(ql)?:\/\/./.test(text))
+    return new Fault('must begin with postgres://, as postgres://user:password@host/database.');
+  return isReadable(text) ? text : new Fault(unreadable);
+}
+
+/** Shows nothing of what is there: it holds the password. */
+const unreadable =
+  'cannot be read as postgres://user:password@host/database: within the user and the password write % as %25, # as %23, / as %2F and ? as %3F.';
+
+function isReadable(text: string): boolean {
+  // Without a host, as a socket is named by the parameter of that name.
+  const withHost = text.replace(/^(\w+:\/\/[^@]*@)(?=\/[^@]*$)/, '$1localhost');
+  const url = [text, withHost].find((one) => URL.canParse(one));
+  if (url === undefined) return false;
+  const { username, password, pathname, hash } = new URL(url);
+  // What stands in front of a # or a / of the password is else taken for the host and its port.
+  if (hash !== '' || (username === '' && pathname.includes('@'))) return false;
+  return [username, password, pathname].every(isDecodable);
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

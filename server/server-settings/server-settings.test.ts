@@ -345,6 +345,37 @@ describe('faults', () => {
     );
   });
 
+  test.each([
+    'postgres://u:hunter2#x@h/d',
+    'postgres://u:12#hunter2@h/d',
+    'postgres://u:hunter2/x@h/d',
+    'postgres://u:12/hunter2@h/d',
+    'postgres://u:hunter2?x@h/d',
+    'postgres://u:hunter2%@h/d',
+    'postgres://u%zz:hunter2@h/d',
+    'postgres://u:hunter2@h:port/d',
+  ])('a database URL that cannot be read is told by its name, and how a password is written: %s', (url) => {
+    for (const variable of ['DATABASE_URL', 'DATABASE_MIGRATION_URL']) {
+      const others = variable === 'DATABASE_URL' ? {} : { DATABASE_URL: 'postgres://h/d' };
+      const [fault, ...more] = faultsOf([], { ...others, [variable]: url });
+      expect(fault).toMatch(
+        RegExp(`^${variable} cannot be read as postgres://.* % as %25, # as %23, / as %2F`),
+      );
+      expect(`${fault} ${more}`).not.toContain('hunter2');
+    }
+  });
+
+  test.each([
+    'postgres://u:a%23b%2Fc%25@h:5432/d?sslmode=require',
+    'postgresql:///d?host=/run/postgresql',
+    'postgres://u:p@/d?host=/run/postgresql',
+    'postgres://h/d?user=u&password=a@b',
+    'postgres://u:p@ss@h/d',
+    'postgres://u:p@[::1]:5432/d',
+  ])('the database URL %s is taken as it is', (url) => {
+    expect(read([], { DATABASE_URL: url }).databaseUrl).toBe(url);
+  });
+
   test('no fault shows a secret', () => {
     const faults = faultsOf([], { DATABASE_URL: 'mysql://u:hunter2@h/d', SERVICE_ADMIN_PASSWORD: 'hunter2' });
     expect(faults.join()).not.toContain('hunter2');
