@@ -30,6 +30,7 @@ afterAll(() => server.close());
 const ask = (path: string, more = '') =>
   `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer login\r\n${more}\r\n`;
 const file = ask('/api/v1/files/file_01k9w6r3h2e7xv5q0c8m4b1tza/content');
+/** Sent with the first: what a server has not read when it cuts off is a reset for whoever sent it. */
 const next = ask('/api/v1/version', 'Connection: close\r\n');
 
 test.each([
@@ -39,15 +40,17 @@ test.each([
 ])('of %s bytes is cut off, and the next answer is not taken for its rest', async (_, sent) => {
   pieces = sent;
   const before = server.log.length;
-  const answer = await server.raw(file, next);
-  expect(answer.match(/HTTP\/1\.1/g) ?? []).toHaveLength(sent.length > 0 ? 1 : 0);
+  const answer = await server.raw(file + next);
+  // What was written before the connection was cut may have been on its way, or not.
+  expect((answer.match(/HTTP\/1\.1/g) ?? []).length).toBeLessThan(sent.length > 0 ? 2 : 1);
   expect(answer).not.toContain('ab');
-  const lines = server.log.slice(before).filter(({ msg }) => msg === 'failed after the answer had begun');
-  expect(lines).toEqual([expect.objectContaining({ request_id: expect.stringMatching(/^req_/) })]);
+  const lines = () =>
+    server.log.slice(before).filter(({ msg }) => msg === 'failed after the answer had begun');
+  await expect.poll(lines).toEqual([expect.objectContaining({ request_id: expect.stringMatching(/^req_/) })]);
 });
 
 test('of the bytes that were told is whole, and the connection goes on', async () => {
   pieces = ['01234', '56789'];
-  const answer = await server.raw(file, next);
+  const answer = await server.raw(file + next);
   expect(answer).toContain('\r\n\r\n0123456789HTTP/1.1 404');
 });
