@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { McpServer } from '../../contract/config.ts';
 import { createOutbound, fetchFrom } from '../../outbound/outbound.ts';
+import type { ToolOutput } from '../tools/tool.ts';
 import { oauthSettingsOf } from './entry.ts';
 import { logIn } from './login.ts';
 import { keepLoginsInMemory, type LoginKeeper } from './login-keeper.ts';
@@ -135,17 +136,23 @@ test('`mcp.*.oauth` false never logs in', async () => {
   expect(grants).toEqual([]);
 });
 
-test('`mcp.*.oauth_grant` client_credentials: the service logs in by itself, and anew when that ends', async () => {
-  const server = await startOauthServer();
+/** Calls of the tool of a server to which the service logs in by itself. */
+async function actingByItself({ url }: { readonly url: string }): Promise<() => Promise<ToolOutput>> {
   const workspacePath = testWorkspace();
-  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
+  const entry: McpServer = { type: 'http', url, oauth_grant: 'client_credentials' };
   const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
   const mcp = testMcp({ guarded: { ...entry, ...known } });
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
-  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  return () => call(tools, 'mcp_guarded_act', {}, context);
+}
+
+test('`mcp.*.oauth_grant` client_credentials: the service logs in by itself, and anew when that ends', async () => {
+  const server = await startOauthServer();
+  const act = await actingByItself(server);
+  expect(await act()).toMatchObject({ content: 'done' });
   server.revoke();
-  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  expect(await act()).toMatchObject({ content: 'done' });
   expect(server.grants).toHaveLength(2);
   expect(server.clients()).toBe(0);
 });
@@ -154,13 +161,7 @@ test('`mcp.*.oauth_grant` client_credentials: a token that has ended by our cloc
   const server = await startOauthServer();
   // It ends before anybody refuses it, and is good until then although it is short.
   server.lifetime.seconds = 1;
-  const workspacePath = testWorkspace();
-  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
-  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
-  const mcp = testMcp({ guarded: { ...entry, ...known } });
-  const tools = await mcp.tools({ workspacePath });
-  const { context } = testContext(workspacePath);
-  const act = () => call(tools, 'mcp_guarded_act', {}, context);
+  const act = await actingByItself(server);
   await delay(1100);
   server.lifetime.seconds = 3600;
   server.grants.length = 0;
@@ -173,13 +174,8 @@ test('`mcp.*.oauth_grant` client_credentials: a token that has ended by our cloc
 test.each([0, 6])('a token that lasts %i s is used for what it lasts', async (seconds) => {
   const server = await startOauthServer();
   server.lifetime.seconds = seconds;
-  const workspacePath = testWorkspace();
-  const entry: McpServer = { type: 'http', url: server.url, oauth_grant: 'client_credentials' };
-  const known = { oauth_client_id: 'known', oauth_client_secret: 'its secret' };
-  const mcp = testMcp({ guarded: { ...entry, ...known } });
-  const tools = await mcp.tools({ workspacePath });
-  const { context } = testContext(workspacePath);
-  expect(await call(tools, 'mcp_guarded_act', {}, context)).toMatchObject({ content: 'done' });
+  const act = await actingByItself(server);
+  expect(await act()).toMatchObject({ content: 'done' });
   expect(server.grants).toHaveLength(1);
 });
 
