@@ -7,7 +7,8 @@ import { readRound, tally } from './test-report.ts';
 
 const root = join(import.meta.dirname, '..');
 const logs = join(root, 'reports');
-const [times = '', only = ''] = process.argv.slice(2);
+const [times = '', ...parts] = process.argv.slice(2);
+const only = parts.join(' ');
 const rounds = Number(times);
 if (!Number.isInteger(rounds) || rounds < 1)
   throw new Error(`TIMES=${times} is no number of rounds: make flake [ONLY=server/store] [TIMES=20]`);
