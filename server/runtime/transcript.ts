@@ -409,10 +409,10 @@ export interface Transcript {
   readInForce(runIds: readonly string[]): Promise<readonly string[]>;
   /** The leases of all runs that have not ended. */
   readLeases(): Promise<readonly SeenLease[]>;
-  /** Takes a run over whose lease is still as it was seen, so that one process only gets it; null where it is not. */
+  /** Takes a run over whose lease is still as it was seen, so that one process only gets it; null where it is not, or not now. */
   takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
   /** From now on nothing is written to the run here, as if another process had it. */
   letGo(runId: string): void;
-  /** Lets any process take over those of the runs that are still this owner's. */
-  handOver(owner: string, runIds: readonly string[]): Promise<void>;
+  /** Lets any process take over those of the runs that are still this owner's. Answers with those that have to stay. */
+  handOver(owner: string, runIds: readonly string[]): Promise<readonly string[]>;
 }

@@ -185,7 +185,9 @@ describeStores('The lease of a run', (store, engine) => {
             lost += 1;
           });
     })();
-    const taken = await takeRun(other, run.runId, 'second');
+    let taken = null;
+    // Its row is passed over as long as an event is being written to it.
+    while (taken === null) taken = await takeRun(other, run.runId, 'second');
     await writing;
     // Whatever the old process has stored is before the number that the new one was told.
     const events = await other.transcript.readEvents(run.runId, 0, 99);
@@ -226,6 +228,51 @@ describeStore('postgresql', 'A run whose row somebody else holds', (store, engin
     await store().transcript.renewLeases('first', ids);
     expect(await renewalsOf()).toEqual([1, 2]);
     for (const run of [held, other]) await endRun(store(), run);
+  });
+
+  it('is passed over by whoever takes runs over, and gets them at a later look', async () => {
+    const run = await beginRun(store(), await newAccount(store()), { owner: 'first' });
+    const other = await engine.open();
+    const holding = await engine.sql().transaction();
+    const began = performance.now();
+    try {
+      await holding('runs').where({ id: run.runId }).forUpdate();
+      expect(await takeRun(other, run.runId, 'second')).toBeNull();
+    } finally {
+      await holding.rollback();
+    }
+    expect(performance.now() - began).toBeLessThan(5000);
+    expect(await takeRun(other, run.runId, 'second')).toMatchObject({ runId: run.runId });
+    await endRun(other, run);
+  });
+
+  it('keeps no other run from being handed over, and is told as one that was not', async () => {
+    const reach = await newAccount(store());
+    const runs = [
+      await beginRun(store(), reach, { owner: 'first' }),
+      await beginRun(store(), reach, { owner: 'first' }),
+    ] as const;
+    const [held, free] = runs;
+    const ids = runs.map(({ runId }) => runId);
+    const holding = await engine.sql().transaction();
+    try {
+      await holding('runs').where({ id: held.runId }).forUpdate();
+      expect(await store().transcript.handOver('first', ids)).toEqual([held.runId]);
+    } finally {
+      await holding.rollback();
+    }
+    const owners = async () => {
+      const leases = await store().transcript.readLeases();
+      return [held, free].map((run) => leases.find(({ runId }) => runId === run.runId)?.owner);
+    };
+    expect(await owners()).toEqual(['first', null]);
+    expect(await store().transcript.handOver('first', ids)).toEqual([]);
+    expect(await owners()).toEqual([null, null]);
+    const other = await engine.open();
+    for (const run of runs) {
+      await takeRun(other, run.runId, 'second');
+      await endRun(other, run);
+    }
   });
 });
 

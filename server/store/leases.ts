@@ -66,8 +66,11 @@ export interface Leases {
   /** Remembers the token under which this process works on a run. */
   hold(runId: string, owner: string): void;
   release(runId: string): void;
-  /** Lets any process take over those of the runs that are still this owner's. */
-  handOver(owner: string, runIds: readonly string[]): Promise<void>;
+  /**
+   * Lets any process take over those of the runs that are still this owner's. Answers with those that stay, since
+   * somebody else holds their rows: their leases run out.
+   */
+  handOver(owner: string, runIds: readonly string[]): Promise<readonly string[]>;
   /** The run, locked, if this process still holds it; else an error named `LeaseLost`. */
   lock(sql: Knex.Transaction, runId: string): Promise<RunRow>;
   /** Those of the runs, locked, that this process still holds. */
@@ -79,7 +82,7 @@ export interface Leases {
   renew(owner: string, runIds: readonly string[]): Promise<RenewedLease[]>;
   /** The leases of all runs that have not ended. */
   list(): Promise<SeenLease[]>;
-  /** Takes the run over if its lease is still as it was seen; null where it is not. */
+  /** Takes the run over if its lease is still as it was seen; null where it is not, or somebody holds its row just now. */
   take(seen: SeenLease, owner: string): Promise<TakenRun | null>;
 }
 
@@ -105,13 +108,12 @@ export function leases(database: Database): Leases {
     release: (runId) => {
       owners.delete(runId);
     },
-    handOver: (owner, runIds) =>
-      database.write('installation', async (sql) => {
-        await sql<RunRow>('runs')
-          .whereIn('id', runIds)
-          .where({ lease_owner: owner, ended_at: null })
-          .update({ lease_owner: nobody });
-      }),
+    handOver: async (owner, runIds) => {
+      const { held } = await passingOverHeld(runIds, (left) =>
+        database.writeOfRun((sql) => handOverUnheld(sql, database, owner, left)),
+      );
+      return held.map(({ id }) => id);
+    },
     lock: async (sql, runId) => {
       const [run] = await lockHeld(sql, [runId]);
       if (run) return run;
@@ -119,20 +121,15 @@ export function leases(database: Database): Leases {
     },
     lockHeld,
     renew: async (owner, runIds) => {
-      const renewed: RunRow[] = [];
-      for (let attempt = 1, left = runIds; ; attempt += 1) {
-        const mine = await database.writeOfRun((sql) => renewUnheld(sql, database, owner, left));
-        renewed.push(...mine.renewed);
-        // Who takes one of them over has to wait for its row as well.
-        if (mine.held.length === 0 || attempt === mostAttempts)
-          return [...renewed, ...mine.held].map(toRenewed);
-        left = mine.held.map(({ id }) => id);
-        await sleep(giveWayMs);
-      }
+      const { done, held } = await passingOverHeld(runIds, (left) =>
+        database.writeOfRun((sql) => renewUnheld(sql, database, owner, left)),
+      );
+      // Whoever takes runs over passes over the held ones as well.
+      return [...done, ...held].map(toRenewed);
     },
     list: () => database.read('installation', activeLeases),
     take: async (seen, owner) => {
-      const taken = await database.write('installation', (sql) => takeOver(sql, seen, owner));
+      const taken = await database.write('installation', (sql) => takeOver(sql, database, seen, owner));
       if (taken) owners.set(taken.runId, owner);
       return taken;
     },
@@ -143,24 +140,73 @@ export function leases(database: Database): Leases {
 const mostAttempts = 5;
 const giveWayMs = 50;
 
-/**
- * Passes over the runs whose rows somebody holds: where a transaction does not end, as that of a node that has died in
- * it, its run must not keep all others from being renewed. SQLite holds no rows.
- */
+/** Those of the runs that are this owner's, and have not ended. */
+interface Owned {
+  /** Changed as was asked. */
+  readonly done: readonly RunRow[];
+  /** Left as they are: somebody holds their rows. */
+  readonly held: readonly RunRow[];
+}
+
+/** What is held for a moment only is tried again. */
+async function passingOverHeld(
+  runIds: readonly string[],
+  change: (left: readonly string[]) => Promise<Owned>,
+): Promise<Owned> {
+  const all: RunRow[] = [];
+  for (let attempt = 1, left = runIds; ; attempt += 1) {
+    const { done, held } = await change(left);
+    all.push(...done);
+    if (held.length === 0 || attempt === mostAttempts) return { done: all, held };
+    left = held.map(({ id }) => id);
+    await sleep(giveWayMs);
+  }
+}
+
 async function renewUnheld(
   sql: Knex.Transaction,
-  { dialect }: Database,
+  database: Database,
   owner: string,
   runIds: readonly string[],
-): Promise<{ readonly renewed: readonly RunRow[]; readonly held: readonly RunRow[] }> {
-  const mine = (): Knex.QueryBuilder<RunRow, RunRow[]> =>
-    sql<RunRow>('runs').whereIn('id', runIds).where({ lease_owner: owner, ended_at: null });
-  const free: readonly string[] =
-    dialect === 'postgresql' ? await mine().forUpdate().skipLocked().pluck('id') : await mine().pluck('id');
-  const ids = new Set(free);
-  await sql<RunRow>('runs').whereIn('id', free).increment('lease_renewals', 1);
+): Promise<Owned> {
+  const mine = () => ownedBy(sql, owner).whereIn('id', runIds);
+  const free = await lockUnheld(database, mine());
+  await sql<RunRow>('runs')
+    .whereIn('id', [...free])
+    .increment('lease_renewals', 1);
   const rows = await mine();
-  return { renewed: rows.filter(({ id }) => ids.has(id)), held: rows.filter(({ id }) => !ids.has(id)) };
+  return { done: rows.filter(({ id }) => free.has(id)), held: rows.filter(({ id }) => !free.has(id)) };
+}
+
+async function handOverUnheld(
+  sql: Knex.Transaction,
+  database: Database,
+  owner: string,
+  runIds: readonly string[],
+): Promise<Owned> {
+  const mine = () => ownedBy(sql, owner).whereIn('id', runIds);
+  const free = await lockUnheld(database, mine());
+  await sql<RunRow>('runs')
+    .whereIn('id', [...free])
+    .update({ lease_owner: nobody });
+  return { done: [], held: await mine() };
+}
+
+function ownedBy(sql: Knex.Transaction, lease_owner: string): Knex.QueryBuilder<RunRow, RunRow[]> {
+  return sql<RunRow>('runs').where({ lease_owner, ended_at: null });
+}
+
+/**
+ * Passes over the runs whose rows somebody holds: where a transaction does not end, as that of a node that has died in
+ * it, its run must not keep all others waiting. SQLite holds no rows.
+ */
+async function lockUnheld(
+  { dialect }: Database,
+  runs: Knex.QueryBuilder<RunRow, RunRow[]>,
+): Promise<ReadonlySet<string>> {
+  const ids: readonly string[] =
+    dialect === 'postgresql' ? await runs.forNoKeyUpdate().skipLocked().pluck('id') : await runs.pluck('id');
+  return new Set(ids);
 }
 
 function toRenewed({ id, interrupt_requested }: RunRow): RenewedLease {
@@ -180,13 +226,18 @@ async function activeLeases(sql: Knex): Promise<SeenLease[]> {
   }));
 }
 
-async function takeOver(sql: Knex.Transaction, seen: SeenLease, owner: string): Promise<TakenRun | null> {
+async function takeOver(
+  sql: Knex.Transaction,
+  database: Database,
+  seen: SeenLease,
+  owner: string,
+): Promise<TakenRun | null> {
   const { runId, renewals: lease_renewals } = seen;
-  const lease_owner = seen.owner ?? nobody;
-  const changed = await sql<RunRow>('runs')
-    .where({ id: runId, lease_owner, lease_renewals, ended_at: null })
+  const asSeen = ownedBy(sql, seen.owner ?? nobody).where({ id: runId, lease_renewals });
+  if (!(await lockUnheld(database, asSeen)).has(runId)) return null;
+  await sql<RunRow>('runs')
+    .where({ id: runId })
     .update({ lease_owner: owner, lease_renewals: lease_renewals + 1 });
-  if (changed !== 1) return null;
   // Read after the change: what the old owner stored before it counts, and it can store nothing any more.
   const run = await sql<RunRow>('runs').where({ id: runId }).first();
   const session = run && (await sql<SessionRow>('sessions').where({ id: run.session_id }).first());

@@ -155,8 +155,8 @@ export interface Transcript {
   takeRun(seen: SeenLease, owner: string): Promise<TakenRun | null>;
   /** From now on nothing is written to the run here, as if another process had it. */
   letGo(runId: string): void;
-  /** Lets any process take over those of the runs that are still this owner's. */
-  handOver(owner: string, runIds: readonly string[]): Promise<void>;
+  /** Lets any process take over those of the runs that are still this owner's. Answers with those that have to stay. */
+  handOver(owner: string, runIds: readonly string[]): Promise<readonly string[]>;
 }
 
 export function transcriptOf({ database, clock }: StoreParts): Transcript {

@@ -201,15 +201,15 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   };
 
   const handOver = async (runIds: readonly string[]): Promise<void> => {
-    try {
-      await transcript.handOver(owner, runIds);
-      log.info({ runs: runIds.length }, 'runs were handed over to whichever process takes them');
-    } catch (error) {
+    const left = await transcript.handOver(owner, runIds).catch((error: unknown) => ({ error }));
+    const stay = 'error' in left ? runIds.length : left.length;
+    const handed = runIds.length - stay;
+    if (handed > 0) log.info({ runs: handed }, 'runs were handed over to whichever process takes them');
+    if (stay > 0)
       log.warn(
-        { err: error, runs: runIds.length },
+        { runs: stay, ...('error' in left && { err: left.error }) },
         'runs are taken over only when their leases have run out',
       );
-    }
   };
 
   const keeper = startLeaseKeeper({
