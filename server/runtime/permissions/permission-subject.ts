@@ -13,9 +13,10 @@ export type Subject =
   | { readonly kind: 'command'; readonly command: ParsedCommand }
   /** From the workspace's root, or absolute outside of it; `names` are all that it is called. */
   | { readonly kind: 'file'; readonly path: string; readonly names: readonly string[] }
-  | { readonly kind: 'address'; readonly url: string }
-  /** Nothing that patterns could compare. */
-  | { readonly kind: 'other' };
+  /** What is downloaded has names as the file that it becomes, too: they count only where it is denied. */
+  | { readonly kind: 'address'; readonly url: string; readonly names: readonly string[] }
+  /** The first of the names, if there are any, is that of the file that it is about. */
+  | { readonly kind: 'other'; readonly names: readonly string[] };
 
 /** Reads it from the need, or from the input of a call that needs nobody's leave. */
 export function subjectOf(
@@ -27,15 +28,17 @@ export function subjectOf(
   const { command, url } = need?.params ?? input;
   if (toolName === 'bash' && typeof command === 'string')
     return { kind: 'command', command: readCommand(command, workspacePath) };
-  if ((need?.action === 'fetch' || need?.action === 'download') && typeof url === 'string')
-    return { kind: 'address', url };
   if (toolName === 'list_mcp_resources' && typeof input.server === 'string') {
     const path = resourcePath(input.server);
     return { kind: 'file', path, names: [path] };
   }
   const files = need ? filesOf(need, input, workspacePath) : filesNamed(input, workspacePath);
   const names = files.map((path) => shown(path, workspacePath));
-  return names[0] === undefined ? { kind: 'other' } : { kind: 'file', path: names[0], names };
+  if ((need?.action === 'fetch' || need?.action === 'download') && typeof url === 'string')
+    return { kind: 'address', url, names };
+  // Whoever allows one of these allows what it costs as well, and not only a file: `*` is still every call of it.
+  if (names[0] === undefined || need?.action === 'execute') return { kind: 'other', names };
+  return { kind: 'file', path: names[0], names };
 }
 
 /** First the one that is allowed; what the call names it is no less a name of it. */
@@ -44,7 +47,8 @@ function filesOf(
   input: Readonly<Record<string, unknown>>,
   workspacePath: string,
 ): readonly string[] {
-  if (action === 'execute' || action === 'fetch') return [];
+  // What a tool of a strange server calls a path need not be one.
+  if (action === 'fetch' || (action === 'execute' && file === undefined)) return [];
   return [file ?? path, ...filesNamed(input, workspacePath)];
 }
 
@@ -105,7 +109,9 @@ export function coversSubject(pattern: string, subject: Exclude<Subject, { kind:
       return coversPath(pattern, subject.path);
     case 'address':
       return coversUrl(pattern, subject.url);
-    default:
-      return pattern === '*';
+    default: {
+      const [path] = subject.names;
+      return pattern === '*' || (path !== undefined && coversPath(pattern, path));
+    }
   }
 }

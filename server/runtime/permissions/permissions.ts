@@ -116,8 +116,7 @@ function unclearIn({ anything, obscure, parts }: ParsedCommand): string | null {
 
 /** By each of its names: a link must not lead past a rule. */
 function isDenied(pattern: string, subject: Exclude<Subject, { kind: 'command' }>): boolean {
-  if (subject.kind !== 'file') return coversSubject(pattern, subject);
-  return subject.names.some((path) => coversSubject(pattern, { ...subject, path }));
+  return coversSubject(pattern, subject) || subject.names.some((name) => coversPath(pattern, name));
 }
 
 /** `covered` where nobody has to be asked; else what a lasting answer would remember. */
