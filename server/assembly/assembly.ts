@@ -206,7 +206,7 @@ async function assemble(
     skills: skillBook,
     profiles: {
       find: (workspaceId, slug) => store.agents.findInWorkspace(workspaceId, slug),
-      list: (workspaceId) => store.agents.ofWorkspace(workspaceId, { limit: mostProfiles }),
+      list: (workspaceId) => store.agents.ofWorkspace({ workspaceId, limit: mostProfiles }),
     },
     workspacePath: (workspaceId) => folders.open(workspaceId),
     workspacePlace: (workspaceId) => folders.place(workspaceId),

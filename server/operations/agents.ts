@@ -11,7 +11,7 @@ export const listAgents: Handler<'listAgents'> = async ({ principal, query }, se
   const after = query.cursor === undefined ? '' : slugOf(query.cursor);
   const { id } = await workspaceOf(principal, query.workspace_id, services);
   const [stored, own] = await Promise.all([
-    services.store.agents.ofWorkspace(id, { after, limit: limit + 1 }),
+    services.store.agents.ofWorkspace({ workspaceId: id, after, limit: limit + 1 }),
     services.runtime.profiles(id),
   ]);
   const known = inEffect([...stored, ...own.map(toAgent)])

@@ -23,7 +23,7 @@ describeStores('Agent profiles', (store, engine) => {
     await create('everywhere', null);
     await create('here', workspace.id);
     const slugsIn = async (id: string) =>
-      (await store().agents.ofWorkspace(id, { limit: 10 })).map(({ slug }) => slug);
+      (await store().agents.ofWorkspace({ workspaceId: id, limit: 10 })).map(({ slug }) => slug);
     expect(await slugsIn(workspace.id)).toEqual(['everywhere', 'here']);
     expect(await slugsIn(other)).toEqual(['everywhere']);
     expect(await slugsIn('ws_nobody')).toEqual([]);
@@ -38,8 +38,12 @@ describeStores('Agent profiles', (store, engine) => {
     const owner = { organizationId: workspace.organizationId, workspaceId: null };
     const slugs = ['a-b', 'a_b', 'aa', 'ab', 'a0'];
     for (const slug of slugs) await store().agents.create(reach, owner, { slug, ...given });
-    const first = await store().agents.ofWorkspace(workspace.id, { limit: 2 });
-    const rest = await store().agents.ofWorkspace(workspace.id, { after: first[1]?.slug, limit: 10 });
+    const first = await store().agents.ofWorkspace({ workspaceId: workspace.id, limit: 2 });
+    const rest = await store().agents.ofWorkspace({
+      workspaceId: workspace.id,
+      after: first[1]?.slug,
+      limit: 10,
+    });
     expect([...first, ...rest].map(({ slug }) => slug)).toEqual(slugs.toSorted());
   });
 

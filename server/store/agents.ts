@@ -8,6 +8,7 @@ import { isDuplicate } from './database-errors.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole, within } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { timestamp } from './timestamps.ts';
 
 export interface TaggedAgent {
@@ -30,10 +31,11 @@ export interface Agents {
   /** Throws `not_found` or `precondition_failed`. */
   delete(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
   /** What a workspace knows, by slug, after the given one. The caller's right to the workspace has been checked. */
-  ofWorkspace(
-    workspaceId: string,
-    page: { readonly after?: string | undefined; readonly limit: number },
-  ): Promise<Agent[]>;
+  ofWorkspace(page: {
+    readonly workspaceId: string;
+    readonly after?: string | undefined;
+    readonly limit: number;
+  }): Promise<readonly Agent[]>;
   findInWorkspace(workspaceId: string, slug: string): Promise<Agent | null>;
 }
 
@@ -89,11 +91,16 @@ export function agentRepository({ database, clock }: StoreParts): Agents {
         await sql<AgentRow>('agents').where({ id }).delete();
         recordAudit(sql, reach, { ...changeOf(row, 'delete'), before: told(row) });
       }),
-    ofWorkspace: (workspaceId, { after = '', limit }) =>
-      database.read('installation', async (sql) => {
-        const rows = await knownIn(sql, workspaceId).where('slug', '>', after).orderBy('slug').limit(limit);
-        return rows.map(toAgent);
-      }),
+    // Asked at each step of a run.
+    ofWorkspace: remembered(
+      database,
+      JSON.stringify,
+      ({ workspaceId, after = '', limit }: Parameters<Agents['ofWorkspace']>[0]) =>
+        database.read('installation', async (sql) => {
+          const rows = await knownIn(sql, workspaceId).where('slug', '>', after).orderBy('slug').limit(limit);
+          return rows.map(toAgent);
+        }),
+    ),
     findInWorkspace: (workspaceId, slug) =>
       database.read('installation', async (sql) => {
         const row = await knownIn(sql, workspaceId).where({ slug }).first();

@@ -66,7 +66,9 @@ async function storeTogether(
   now: number,
 ): Promise<void> {
   try {
-    const lost = await database.writeOfRun((sql) => insert(sql, leases, appends, now));
+    const lost = await database.writeOfRun((sql, unremembered) =>
+      insert(sql, leases, appends, now, unremembered),
+    );
     for (const append of appends)
       if (lost.has(append.runId)) append.failed(leaseLost(append.runId));
       else append.stored();
@@ -83,6 +85,7 @@ async function insert(
   leases: Leases,
   appends: readonly Append[],
   now: number,
+  unremembered: () => void,
 ): Promise<ReadonlySet<string>> {
   const ids = appends.map(({ runId }) => runId);
   const held = new Map((await leases.lockHeld(sql, ids)).map((run) => [run.id, run]));
@@ -90,6 +93,7 @@ async function insert(
     const run = held.get(runId);
     return run ? [{ run, events }] : [];
   });
+  if (held.size > 0) unremembered();
   await insertEventsOfRuns(sql, stored, now);
   await sql<RunRow>('runs')
     .whereIn('id', [...held.keys()])

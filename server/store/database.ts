@@ -26,19 +26,17 @@ export interface Database {
   write<T>(scope: Scope, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
   /**
    * As `write`, for what a run at work has to store: as many as there may be runs wait, and none is refused. A deadlock
-   * ends no run: the work, which may change nothing but the database, is done again.
+   * ends no run: the work, which may change nothing but the database, is done again. `unremembered` is called where
+   * something was written, and nothing that `remembered` is asked for.
    */
-  writeOfRun<T>(work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
+  writeOfRun<T>(work: (sql: Knex.Transaction, unremembered: () => void) => Promise<T>): Promise<T>;
   /** Within a transaction of `write`: where the work fails, nothing of it is left, and the rest is as it was. */
   part<T>(sql: Knex.Transaction, work: (sql: Knex.Transaction) => Promise<T>): Promise<T>;
-  /**
-   * As `writeOfRun`, for what only counts what was used, which nobody remembers. `counted` is called where something
-   * was written; nothing but counts may be.
-   */
-  writeCounts<T>(work: (sql: Knex.Transaction, counted: () => void) => Promise<T>): Promise<T>;
+  /** As `writeOfRun`, for what only counts what was used. It is not done again. */
+  writeCounts<T>(work: (sql: Knex.Transaction, unremembered: () => void) => Promise<T>): Promise<T>;
   /** As `writeCounts`, where one statement counts everything: a transaction by itself. */
   count(statement: (sql: Knex) => Promise<unknown>): Promise<void>;
-  /** The same as long as nobody has written anything but counts; null where that cannot be told. */
+  /** The same as long as nobody has written anything that is remembered; null where that cannot be told. */
   version(): number | null;
   /** Reads and transactions that are under way or wait for a connection. */
   load(): DatabaseLoad;
@@ -106,9 +104,10 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
       reads.bounded(() => (confined && scope !== 'installation' ? inScope(scope, work) : work(reader))),
     write: (scope, work) =>
       writes.bounded(() => (scope === 'installation' ? inTransaction(writer, work) : inScope(scope, work))),
-    writeOfRun: (work) => writes.unbounded(() => despiteDeadlocks(() => inTransaction(writer, work))),
+    writeOfRun: (work) =>
+      writes.unbounded(() => despiteDeadlocks(() => inRunsTransaction(writer, unchanged, work))),
     part: (sql, work) => sql.transaction(work),
-    writeCounts: (work) => writes.unbounded(() => inCountingTransaction(writer, unchanged, work)),
+    writeCounts: (work) => writes.unbounded(() => inRunsTransaction(writer, unchanged, work)),
     count: (statement) =>
       writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),
     version: () => unchanged?.version() ?? null,
@@ -188,26 +187,26 @@ async function inTransaction<T>(pool: Knex, work: (sql: Knex.Transaction) => Pro
 }
 
 /** Told of from when it has the lock to when its commit is over. */
-async function inCountingTransaction<T>(
+async function inRunsTransaction<T>(
   pool: Knex,
   unchanged: Unchanged | undefined,
-  work: (sql: Knex.Transaction, counted: () => void) => Promise<T>,
+  work: (sql: Knex.Transaction, unremembered: () => void) => Promise<T>,
 ): Promise<T> {
   let committed = false;
   try {
     const result = await inTransaction(pool, async (sql) => {
       let wrote = false;
-      unchanged?.beginCount();
+      unchanged?.begin();
       const done = await work(sql, () => {
         wrote = true;
       });
-      if (wrote) unchanged?.commitCount();
+      if (wrote) unchanged?.commit();
       return done;
     });
     committed = true;
     return result;
   } finally {
-    unchanged?.endCount(committed);
+    unchanged?.end(committed);
   }
 }
 
@@ -217,13 +216,13 @@ async function inCountingTransaction<T>(
  */
 async function counting(unchanged: Unchanged | undefined, write: () => Promise<unknown>): Promise<void> {
   let committed = false;
-  unchanged?.beginCount();
-  unchanged?.commitCount();
+  unchanged?.begin();
+  unchanged?.commit();
   try {
     await write();
     committed = true;
   } finally {
-    unchanged?.endCount(committed);
+    unchanged?.end(committed);
   }
 }
 

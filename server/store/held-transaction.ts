@@ -40,7 +40,10 @@ export function joinsHeld(database: Database): Database {
       return held?.begun ? held.join(scope, work) : database.read(scope, work);
     },
     write: (scope, work) => heldTransaction()?.join(scope, work) ?? database.write(scope, work),
-    writeOfRun: (work) => heldTransaction()?.join('installation', work) ?? database.writeOfRun(work),
+    writeOfRun: (work) =>
+      // It is committed with all else that the request writes.
+      heldTransaction()?.join('installation', (sql) => work(sql, () => undefined)) ??
+      database.writeOfRun(work),
   };
 }
 

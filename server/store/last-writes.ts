@@ -18,11 +18,11 @@ export class LastWrites<Item> {
     write: (sql: Knex.Transaction, items: readonly Item[]) => Promise<void>,
   ): Database {
     const ending =
-      <T>(work: (sql: Knex.Transaction) => Promise<T>) =>
-      async (sql: Knex.Transaction): Promise<T> => {
+      <T, Rest extends unknown[]>(work: (sql: Knex.Transaction, ...rest: Rest) => Promise<T>) =>
+      async (sql: Knex.Transaction, ...rest: Rest): Promise<T> => {
         const items: Item[] = [];
         this.#pending.set(sql, items);
-        const result = await work(sql);
+        const result = await work(sql, ...rest);
         if (items.length > 0) await write(sql, items);
         return result;
       };

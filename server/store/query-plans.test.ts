@@ -92,7 +92,7 @@ const lists: readonly [
   [
     'agent profiles',
     'organization_id',
-    (parts) => agentRepository(parts).ofWorkspace('ws', { after: 'a', limit: 3 }),
+    (parts) => agentRepository(parts).ofWorkspace({ workspaceId: 'ws', after: 'a', limit: 3 }),
   ],
   ...(['actor', 'action', 'target', 'ip', 'request_id'] as const).map(
     (filter): [string, string, (parts: StoreParts) => Promise<unknown>] => [

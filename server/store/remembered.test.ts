@@ -83,6 +83,19 @@ test('whatever else is written is seen by the next question, by whoever it was',
   expect([await value(), queries()]).toEqual([3, 5]);
 });
 
+test('what a run stores of itself changes nothing, and whatever else it stores does', async () => {
+  const { own, value, queries } = await twoOnOneFile();
+  await count(own);
+  await value();
+  await own.writeOfRun(async (sql, unremembered) => {
+    await sql('counts').increment('value');
+    unremembered();
+  });
+  expect([await value(), queries()]).toEqual([0, 1]);
+  await own.writeOfRun((sql) => sql('facts').where({ id: 1 }).update({ value: 7 }));
+  expect(await value()).toBe(7);
+});
+
 test('what is not there is asked for each time', async () => {
   const { own, absent, queries } = await twoOnOneFile();
   await count(own);
@@ -127,10 +140,10 @@ test('where commits do not show, nothing is remembered', async () => {
   let commits = 1;
   const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
   const counted = (shows: boolean) => {
-    unchanged.beginCount();
-    unchanged.commitCount();
+    unchanged.begin();
+    unchanged.commit();
     if (shows) commits += 1;
-    unchanged.endCount(true);
+    unchanged.end(true);
     return unchanged.version();
   };
   expect([counted(true), counted(false), counted(true)]).toEqual([expect.any(Number), null, null]);
@@ -139,13 +152,13 @@ test('where commits do not show, nothing is remembered', async () => {
 test('while a count commits, the next commit is nobody’s', async () => {
   let commits = 1;
   const unchanged = new Unchanged({ read: () => commits, close: () => undefined });
-  unchanged.beginCount();
-  unchanged.commitCount();
+  unchanged.begin();
+  unchanged.commit();
   commits += 1;
-  unchanged.endCount(true);
+  unchanged.end(true);
   const before = unchanged.version();
-  unchanged.beginCount();
-  unchanged.commitCount();
+  unchanged.begin();
+  unchanged.commit();
   expect(unchanged.version()).toBe(before);
   commits += 1;
   // Whoever asks in the same turn asked before.
@@ -153,7 +166,7 @@ test('while a count commits, the next commit is nobody’s', async () => {
   await nextTurn();
   expect(unchanged.version()).toBeNull();
   // It has failed, and the commit was that of another.
-  unchanged.endCount(false);
+  unchanged.end(false);
   expect(unchanged.version()).not.toBe(before);
 });
 

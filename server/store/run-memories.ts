@@ -10,6 +10,7 @@ import { insertMemory, type MemoryInput, toldTwice } from './memory-writing.ts';
 import type { StoreParts } from './parts.ts';
 import { findPerson } from './principals.ts';
 import { covers, type Reach, roleIn } from './reach.ts';
+import { remembered } from './remembered.ts';
 import type { RunRow } from './runs.ts';
 
 /** A run, or one that might begin: whose rights count is what the store knows of it. */
@@ -57,7 +58,12 @@ const mostMatching = 20;
 export function runMemoryRepository({ database, clock }: StoreParts): RunMemories {
   const now = (): number => clock.now().getTime();
   return {
-    isWanted: (run) => database.read('installation', (sql) => isWanted(sql, run)),
+    // Asked at each step of a run.
+    isWanted: remembered(
+      database,
+      ({ userId }) => userId,
+      (run) => database.read('installation', (sql) => isWanted(sql, run)),
+    ),
     recall: (run, prompt, meaning) =>
       database.read('installation', async (sql) => {
         // Of most runs nobody remembers anything: that is told by one look.

@@ -169,11 +169,13 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     { runId, sessionId }: RunOfSession,
     work: (sql: Knex.Transaction, session: SessionRow, run: RunRow) => Promise<RunChange>,
   ): Promise<void> =>
-    database.writeOfRun(async (sql) => {
+    database.writeOfRun(async (sql, unremembered) => {
       // The session first, as everywhere: two transactions then never wait for each other.
       const session = await sql<SessionRow>('sessions').where({ id: sessionId }).forUpdate().first();
       const run = await held.lock(sql, runId);
-      if (session) await applyChange(sql, session, run, await work(sql, session, run), now());
+      if (!session) return;
+      await applyChange(sql, session, run, await work(sql, session, run), now());
+      unremembered();
     });
   return {
     beginRun: async (run) => {

@@ -2,9 +2,9 @@
 import type { CommitCounter } from './commit-counter.ts';
 
 /**
- * Every commit is a change, whoever made it, but those of this process that only count what was used: nobody remembers
- * what these write. While such a one commits, its place in the row of all commits is known: nobody else can write between
- * its beginning and its end.
+ * Every commit is a change, whoever made it, but those of this process that store only what nobody remembers: what was
+ * used, and what runs say and do. While such a one commits, its place in the row of all commits is known: nobody else can
+ * write between its beginning and its end.
  */
 export class Unchanged {
   readonly #counter: CommitCounter;
@@ -45,8 +45,8 @@ export class Unchanged {
     return this.#version;
   }
 
-  /** A transaction that counts holds the lock of the writer. */
-  beginCount(): void {
+  /** A transaction that may be such a one holds the lock of the writer. */
+  begin(): void {
     this.#forget();
     const now = this.#counter.read();
     if (now !== this.#known) this.#version += 1;
@@ -54,13 +54,13 @@ export class Unchanged {
   }
 
   /** It has written something, and commits. */
-  commitCount(): void {
+  commit(): void {
     this.#forget();
     this.#committing = true;
   }
 
   /** It has committed, or could not. */
-  endCount(committed: boolean): void {
+  end(committed: boolean): void {
     this.#forget();
     const wrote = this.#committing && committed;
     this.#committing = false;

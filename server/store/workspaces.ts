@@ -18,6 +18,7 @@ import { holdItemsAtWork } from './ingestion-rows.ts';
 import { type Page, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { covers, notFound, type Reach, requireRole, roleIn, wholeOrganizations } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { timestamp } from './timestamps.ts';
 
 /** As much of a workspace as those who work in it need. */
@@ -131,11 +132,15 @@ export function workspaceRepository({ database, clock, cursors }: StoreParts): W
         return runs().pluck('id');
       }),
     delete: (reach, id, ifMatch) => database.write(reach, (sql) => deleteWorkspace(sql, reach, id, ifMatch)),
-    terms: (id) =>
-      database.read('installation', async (sql) => {
-        const row = await sql<WorkspaceRow>('workspaces').where({ id }).first();
-        return row ? toTerms(row) : null;
-      }),
+    terms: remembered(
+      database,
+      (id) => id,
+      (id) =>
+        database.read('installation', async (sql) => {
+          const row = await sql<WorkspaceRow>('workspaces').where({ id }).first();
+          return row ? toTerms(row) : null;
+        }),
+    ),
   };
 }
 

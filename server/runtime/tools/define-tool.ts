@@ -84,8 +84,14 @@ function expectedFailure(error: unknown): ToolInputError | undefined {
   return reason ? new ToolInputError(`The file system refused: ${reason}.`, { cause: error }) : undefined;
 }
 
+/** Some tools are made anew for each step, of the same schema. */
+const inputSchemas = new WeakMap<z.ZodType, Record<string, unknown>>();
+
 function inputSchemaOf(schema: z.ZodType): Record<string, unknown> {
+  const known = inputSchemas.get(schema);
+  if (known) return known;
   // Providers take the schema without the dialect's address; some refuse unknown keywords.
   const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: 'input' });
+  inputSchemas.set(schema, rest);
   return rest;
 }
