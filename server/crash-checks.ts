@@ -46,14 +46,14 @@ export function randomFrom(start: number): () => number {
 export async function runThat(
   client: Client,
   runId: string,
-  is: (run: Run) => boolean,
+  is: (run: Run) => boolean | Promise<boolean>,
   withinMs = endBarMs,
 ): Promise<Run> {
   const since = performance.now();
   for (;;) {
     const { status, body } = await client.get<Run>(`/api/v1/runs/${runId}`);
     expect(status, `the run ${runId}`).toBe(200);
-    if (is(body)) return body;
+    if (await is(body)) return body;
     expect(performance.now() - since, `${runId} is ${body.status}`).toBeLessThan(withinMs);
     await sleep(30);
   }

@@ -18,7 +18,7 @@ import {
 } from './crash-checks.ts';
 import { type ServerProcess, scriptedSettings, temporaryFolder, writeSettings } from './server-process.ts';
 import { type AnyBody, type Client, clientOf, type TestStream } from './test-client.ts';
-import { fillDisk, mountsOfItsOwn, seenBy, smallDisk } from './test-disk.ts';
+import { fillDisk, keepLittleRoom, mountsOfItsOwn, seenBy, smallDisk } from './test-disk.ts';
 
 const write = (file_path: string, content: string) => ({ name: 'write', arguments: { file_path, content } });
 const said = 'A file is written, word by word, as models speak. ';
@@ -135,6 +135,39 @@ test.skipIf(mountsOfItsOwn === null)(
       await free();
       await expectRecovered(client, stream, acknowledged);
       await expectSound(join(seenBy(server.pid, data), 'service.db'));
+      expect(await server.stop()).toBe(0);
+    }),
+  60_000,
+);
+
+test.skipIf(mountsOfItsOwn === null)(
+  'a disk with room for small writes and for no answer ends a run after a few answers, which have to be paid for',
+  () =>
+    withUpstream(async (upstream, folder) => {
+      const calls = [write('one.txt', 'x'.repeat(1_000_000))];
+      await upstream.script([
+        { times: 1, reply: { text: said, hold_after_chunks: 3, tool_calls: calls } },
+        { reply: { text: said, tool_calls: calls } },
+      ]);
+      const data = join(folder, 'data');
+      const server = await startOn(folder, data, '16m');
+      const client = clientOf(server, server.key);
+      const stream = await beginHeld(client, upstream);
+      await fillDisk(seenBy(server.pid, data));
+      await upstream.release();
+      const ended = await runThat(
+        client,
+        stream.runId,
+        async (run) => {
+          await keepLittleRoom(seenBy(server.pid, data));
+          return hasEnded(run) || run.resumptions > 5;
+        },
+        45_000,
+      );
+      expect(ended).toMatchObject({ status: 'failed', error: { code: 'storage_full' }, steps: 0 });
+      expect(ended.error?.message).toContain('no room for what the model answers');
+      expect(await upstream.requests()).toHaveLength(1 + ended.resumptions);
+      expect(ended.resumptions).toBeLessThanOrEqual(2);
       expect(await server.stop()).toBe(0);
     }),
   60_000,

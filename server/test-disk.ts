@@ -1,6 +1,6 @@
 /** A small disk of its own for a server that runs as a process, which tests fill up and free again. */
 import { spawnSync } from 'node:child_process';
-import { mkdir, open, rm } from 'node:fs/promises';
+import { mkdir, open, rm, stat, statfs, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** What makes a process see mounts that nobody else sees: for root, and for others where the kernel lets them. */
@@ -40,6 +40,14 @@ export async function fillDisk(folder: string): Promise<() => Promise<void>> {
     await file.close();
   }
   return () => rm(filler);
+}
+
+/** As where others delete something now and then on a disk that is full: at least so many bytes are free. */
+export async function keepLittleRoom(folder: string, bytes = 300_000): Promise<void> {
+  const filler = join(folder, 'filler');
+  const { bavail, bsize } = await statfs(folder);
+  const { size } = await stat(filler);
+  if (bavail * bsize < bytes) await truncate(filler, Math.max(0, size - bytes));
 }
 
 async function hasRoom(write: () => Promise<{ readonly bytesWritten: number }>): Promise<boolean> {

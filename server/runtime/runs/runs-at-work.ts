@@ -17,7 +17,7 @@ import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
-import { isStoreFailure } from './store-failure.ts';
+import { isStoreFailure, isStoreFull } from './store-failure.ts';
 
 export interface StartedRun {
   readonly runId: string;
@@ -73,6 +73,9 @@ export interface RunsAtWorkParts {
 /** A run that brings its process down each time must not do so for ever. One that gets on outlives any number of stops. */
 const mostResumptionsInVain = 20;
 
+/** Each of them asks the model anew for what the disk has no room for, and that has to be paid for. */
+const mostResumptionsOnFullDisk = 2;
+
 interface ActiveRun {
   readonly controller: AbortController;
   /** Whether another process may go on with it when this one stops. */
@@ -89,6 +92,8 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   let closing = false;
 
   const handedOver = new Set<string>();
+  /** Given up here, since what they had to store found no room. */
+  const withoutRoom = new Set<string>();
 
   /**
    * Nothing is written any more to a run that this process gives up: what its end makes of tools and questions is no news,
@@ -116,8 +121,11 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const events = createEventLog(runId, transcript, lastEventId, (stored) => hub.stored(runId, stored));
     try {
       await carryOut(events);
+      withoutRoom.delete(runId);
     } catch (error) {
       if (handedOver.has(runId)) return;
+      if (isStoreFull(error)) withoutRoom.add(runId);
+      else withoutRoom.delete(runId);
       // Its lease is not renewed any more: whichever process is well takes it over, this one included. By then none of its
       // calls may be at work here.
       interrupt(runId, 'lease_lost');
@@ -190,6 +198,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const finished = work(run.runId, run.lastEventId, async (events) => {
       const reason = await reasonNotToResume(parts, run);
       if (reason) return endTaken(parts, run, events, reason);
+      // Small writes may go through where no answer does: a disk without any room keeps the run from being resumed at all.
+      if (withoutRoom.has(run.runId) && (await isInVain(transcript, run, mostResumptionsOnFullDisk)))
+        return failTaken(parts, run, events, noRoom());
       const scope = await openTaken(parts, run, events, controller);
       if (!scope) return;
       await inTurn(scope, run.runNumber, run.provisionalTitle, () =>
@@ -266,16 +277,24 @@ async function reasonNotToResume(parts: RunsAtWorkParts, run: TakenRun): Promise
   if (run.interrupt) return run.interrupt;
   // Who waited for the answer went away with the process.
   if (run.trigger === 'messages') return 'lease_lost';
-  if (await bringsDownServers(parts.transcript, run)) return 'resumed_too_often';
+  if (await isInVain(parts.transcript, run, mostResumptionsInVain)) return 'resumed_too_often';
   if ((await parts.workspacePlace(run.session.workspaceId)) === run.workspacePlace) return null;
   const { toolUses } = await readProgress(parts.transcript, run);
   return toolUses.some(({ name }) => parts.needsFiles(name)) ? 'workspace_unavailable' : null;
 }
 
 /** Most runs have been resumed so seldom that nothing has to be read. */
-async function bringsDownServers(transcript: Transcript, run: TakenRun): Promise<boolean> {
-  if (run.resumptions < mostResumptionsInVain) return false;
-  return (await resumptionsInVain(transcript, run)) >= mostResumptionsInVain;
+async function isInVain(transcript: Transcript, run: TakenRun, most: number): Promise<boolean> {
+  if (run.resumptions < most) return false;
+  return (await resumptionsInVain(transcript, run)) >= most;
+}
+
+function noRoom(): Problem {
+  const asked = `${mostResumptionsOnFullDisk + 1} times`;
+  return new Problem(
+    'storage_full',
+    `The disk of the database has no room for what the model answers, which was asked ${asked}; ask again once there is room.`,
+  );
 }
 
 async function endTaken(
@@ -299,10 +318,18 @@ async function openTaken(
     return await openScope(queryOf(run), run.runId, controller);
   } catch (error) {
     if (isStoreFailure(error)) throw error;
-    const cause = missingProvider(error, run);
-    await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), cause);
+    await failTaken({ transcript, log }, run, events, missingProvider(error, run));
     return null;
   }
+}
+
+async function failTaken(
+  { transcript, log }: Pick<RunsAtWorkParts, 'transcript' | 'log'>,
+  run: TakenRun,
+  events: EventLog,
+  cause: unknown,
+): Promise<void> {
+  await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), cause);
 }
 
 /** Whoever reads it has named the model long ago, and it was there. */

@@ -1,9 +1,14 @@
 /** Failures of the store, which pass: a run does not end of them, since whoever takes it over goes on once the store works. */
 import { Problem } from '../../problem.ts';
 
+/** Whether it has no room. */
+export function isStoreFull(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'storage_full';
+}
+
 /** Whether the store takes and gives nothing now. */
 export function isStoreAway(error: unknown): boolean {
-  return error instanceof Problem && (error.code === 'database_unavailable' || error.code === 'storage_full');
+  return isStoreFull(error) || (error instanceof Problem && error.code === 'database_unavailable');
 }
 
 /** The same, or it has too much to do. What a tool throws may say that of something else. */
