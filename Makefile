@@ -113,7 +113,7 @@ bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 5
 bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
 	@node server/bench/test-search.ts "$${SIZES:-1000,100000,1000000}" "$${ENGINES:-sqlite,postgresql}"
 
-bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines [RETRIEVAL_DATA=../shared/data/retrieval]
+bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines: make bench-retrieval RETRIEVAL_DATA=folder
 	@node server/bench/test-retrieval.ts
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (half an hour)

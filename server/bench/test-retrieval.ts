@@ -21,8 +21,8 @@ import { newReach } from './test-reach.ts';
 const least = { hybrid: 0.39, gain: 0.02 };
 const modes: readonly SearchMode[] = ['keyword', 'vector', 'hybrid'];
 
-const root = join(import.meta.dirname, '../..');
-const folder = resolve(root, process.env.RETRIEVAL_DATA ?? '../shared/data/retrieval');
+/** Holds `cranfield/corpus.jsonl`, `queries.jsonl`, `qrels.jsonl`, and their scorer `score.py`. */
+const folder = resolve(process.env.RETRIEVAL_DATA ?? 'retrieval');
 const collection = join(folder, 'cranfield');
 const log = createLog('silent');
 
@@ -36,11 +36,11 @@ interface Scores {
   readonly 'recall@100': number;
 }
 
-if (!existsSync(collection))
-  console.log(
-    `There is no test collection in ${folder}: nothing is measured. RETRIEVAL_DATA names another folder.`,
-  );
-else process.exitCode = await measure();
+if (existsSync(collection)) process.exitCode = await measure();
+else {
+  console.error(`There is no test collection in ${folder}: RETRIEVAL_DATA names the folder of one.`);
+  process.exitCode = 2;
+}
 
 async function measure(): Promise<number> {
   const none = async () => ({ chosen: null, batchSize: 1 });
