@@ -2,6 +2,7 @@
 import type { PermissionRule, QueryLimits } from '../../contract/api.ts';
 import type { ClientConfig } from '../../contract/config.ts';
 import type { Query } from '../query.ts';
+import type { OpenQuestions } from '../runs/open-questions.ts';
 import type { RunRequest } from '../transcript.ts';
 import type { Profile } from './profile.ts';
 
@@ -28,8 +29,8 @@ export interface AgentStarter {
   readonly start: (query: Query) => Promise<unknown>;
   /** Tells that the run is to stop. */
   readonly wake: (runId: string) => void;
-  /** What agents that were started ask people, and nobody has answered yet. */
-  readonly open: Map<string, 'waiting_permission' | 'waiting_prompt'>;
+  /** What the run and the agents that it started ask people, and nobody has answered yet. */
+  readonly open: OpenQuestions;
   /** Runs one start after the other, so that they are counted. */
   readonly inTurn: <Value>(work: () => Promise<Value>) => Promise<Value>;
 }

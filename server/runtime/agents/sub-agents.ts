@@ -6,6 +6,7 @@ import type { EventLog } from '../events/event-log.ts';
 import { followEvents } from '../events/event-stream.ts';
 import type { GivenPassages } from '../given-passages.ts';
 import type { Query } from '../query.ts';
+import { statusWith } from '../runs/open-questions.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { isStoreAway } from '../runs/store-failure.ts';
 import { failure, success } from '../tools/define-tool.ts';
@@ -205,9 +206,9 @@ async function bridge(
   await tellWithStatus(scope, log, told.has(key) ? [] : [event]);
 }
 
-/** Several agents may wait at once: the run goes on when the last of them does. */
+/** Several agents may wait at once, and the run itself: it goes on when nobody is asked any more. */
 async function tellWithStatus(scope: RunScope, log: EventLog, told: readonly RuntimeEvent[]): Promise<void> {
-  const status = [...scope.agents.open.values()].at(-1) ?? 'running';
+  const status = statusWith(scope.agents.open);
   await log.commit(
     told.map((data) => ({ name: 'runtime' as const, data })),
     (events) => scope.transcript.changeStatus(scope, status, events),

@@ -1,11 +1,13 @@
 /** Puts a question to a person and waits: for the answer from any surface and any node, for its expiry, or for the run's end. */
 import { isAbsolute, relative, resolve } from 'node:path';
-import type { PermissionRequest, PromptRequest } from '../../contract/api.ts';
+import type { PermissionRequest, PromptRequest, RuntimeEvent } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
 import type { PermissionNeed, PromptOutcome, Question } from '../tools/tool.ts';
+import type { NumberedEvent } from '../transcript.ts';
 import type { StoredQuestion } from './call-record.ts';
 import type { CallStart } from './call-start.ts';
+import { statusWith } from './open-questions.ts';
 import type { RunScope } from './run-scope.ts';
 import { isStoreFailure } from './store-failure.ts';
 
@@ -37,6 +39,7 @@ export async function askPermission(
 ): Promise<PermissionOutcome | null> {
   const question = stored ?? (await openPermission(scope, start, call, need, grants));
   const { id, expires_at } = question.request;
+  if (stored && !stored.told) await start.tellWith([], waitAgain(scope, id, 'waiting_permission'));
   const answer = await waitFor(scope, Date.parse(expires_at), async () => {
     const current = await scope.transcript.readPermission(id);
     return current.request.status === 'pending' ? null : current;
@@ -58,6 +61,7 @@ async function openPermission(
 ): Promise<StoredQuestion<PermissionRequest>> {
   const request = permissionRequest(scope, call, need, grants);
   const event = { name: 'runtime', data: { type: 'permission_requested', request } } as const;
+  scope.agents.open.set(request.id, 'waiting_permission');
   // In one commit: a call that was begun without a question counts as one that may have run.
   await start.tellWith([event], (events) => scope.transcript.openPermission(request, events));
   return { request, told: false };
@@ -82,10 +86,23 @@ export async function tellPermission(
           decision,
           ...(updated_input && { updated_input }),
         } as const);
-  await log.commit([{ name: 'runtime', data: resolution }], (events) =>
-    scope.transcript.changeStatus(scope, 'running', events),
-  );
+  await tellEnd(scope, log, question.request.id, resolution);
   question.told = true;
+}
+
+/** The run goes on only where no other question is open. */
+async function tellEnd(scope: RunScope, log: EventLog, id: string, end: RuntimeEvent): Promise<void> {
+  scope.agents.open.delete(id);
+  const status = statusWith(scope.agents.open);
+  await log.commit([{ name: 'runtime', data: end }], (events) =>
+    scope.transcript.changeStatus(scope, status, events),
+  );
+}
+
+/** Agents that were asked for before it may have ended their waiting since the process died that has asked. */
+function waitAgain(scope: RunScope, id: string, status: 'waiting_permission' | 'waiting_prompt') {
+  scope.agents.open.set(id, status);
+  return (events: readonly NumberedEvent[]) => scope.transcript.changeStatus(scope, status, events);
 }
 
 /** Asks a person the agent's questions; `stored` are those that a dead process has asked already. */
@@ -99,16 +116,14 @@ export async function askPrompt(
   if (scope.onUnanswered === 'deny') return { status: 'unasked' };
   const question = stored ?? (await openPrompt(scope, log, toolCallId, questions));
   const { request } = question;
+  if (stored && !stored.told) await log.commit([], waitAgain(scope, request.id, 'waiting_prompt'));
   const answer = await waitFor(scope, Date.parse(request.expires_at), async () => {
     const current = await scope.transcript.readPrompt(request.id);
     return current.status === 'pending' ? null : current;
   });
   if (scope.signal.aborted) return { status: 'cancelled' };
   const current = answer ?? (await scope.transcript.expirePrompt(request.id));
-  if (!question.told)
-    await log.commit([{ name: 'runtime', data: promptEnd(current, toolCallId) }], (events) =>
-      scope.transcript.changeStatus(scope, 'running', events),
-    );
+  if (!question.told) await tellEnd(scope, log, request.id, promptEnd(current, toolCallId));
   if (current.status === 'answered') return { status: 'answered', answers: current.answers ?? [] };
   return { status: current.status === 'declined' ? 'declined' : 'expired' };
 }
@@ -121,6 +136,7 @@ async function openPrompt(
 ): Promise<StoredQuestion<PromptRequest>> {
   const request = promptRequest(scope, toolCallId, questions);
   const event = { name: 'runtime', data: { type: 'prompt_requested', request } } as const;
+  scope.agents.open.set(request.id, 'waiting_prompt');
   await log.commit([event], (events) => scope.transcript.openPrompt(request, events));
   return { request, told: false };
 }
