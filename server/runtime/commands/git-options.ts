@@ -1,11 +1,13 @@
 /** Options of git, and words behind its command, by which it is told what to start. */
 import type { CommandWord } from './command-words.ts';
 
+/** Options whose value is the next word. */
+const valued = /^(-[cC]|--(git-dir|work-tree|namespace|config-env|super-prefix|shallow-file|attr-source))$/;
+
 /** The command of git and what follows it. */
 export function behindGitOptions(words: readonly CommandWord[]): readonly CommandWord[] {
   let at = 0;
-  while (words[at]?.text?.startsWith('-'))
-    at += /^(-[cC]|--(git-dir|work-tree|namespace|config-env))$/.test(words[at]?.text ?? '') ? 2 : 1;
+  while (words[at]?.text?.startsWith('-')) at += valued.test(words[at]?.text ?? '') ? 2 : 1;
   return words.slice(at);
 }
 

@@ -1,6 +1,6 @@
 /** Whether a word of a command names something of the workspace. */
 import { lstatSync, realpathSync } from 'node:fs';
-import { dirname, relative, resolve } from 'node:path';
+import { dirname, isAbsolute, relative } from 'node:path';
 import type { CommandWord } from './command-words.ts';
 
 /** The name of something that is there, and that no link leads out of the workspace; `-` is the input. */
@@ -8,11 +8,21 @@ export function liesInside({ text }: CommandWord, workspacePath: string): boolea
   if (text === null) return false;
   if (text === '-') return true;
   try {
-    return isWithin(realpathSync(resolve(workspacePath, text)), realpathSync(workspacePath));
+    return isWithin(realPlace(placeFrom(workspacePath, text)), realpathSync(workspacePath));
   } catch {
     // What is not there yet may be a link out of the workspace by then.
     return false;
   }
+}
+
+/** What a program reaches that goes from a folder by this name. Its `..` are left: behind a link they lead on from there. */
+export function placeFrom(folder: string, name: string): string {
+  return isAbsolute(name) ? name : `${folder}/${name}`;
+}
+
+/** Where it really lies, as the system finds it: the other form of `realpathSync` takes `link/..` for nothing. */
+export function realPlace(path: string): string {
+  return realpathSync.native(path);
 }
 
 /** Both are real paths. */
@@ -24,7 +34,7 @@ export function isWithin(path: string, folder: string): boolean {
 /** The same, also where nothing of that name is there, in a folder of the workspace that is. */
 export function wouldLieInside(word: CommandWord, workspacePath: string): boolean {
   if (word.text === null) return false;
-  const path = resolve(workspacePath, word.text);
+  const path = placeFrom(workspacePath, word.text);
   const isThere = lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   return liesInside(isThere ? word : { text: dirname(path), many: false }, workspacePath);
 }

@@ -284,6 +284,8 @@ describe('a rule that denies', () => {
 
   test.each([
     'git -c alias.p=push p',
+    'git --shallow-file x push',
+    'git --attr-source HEAD push',
     'git -c core.pager="git push" log',
     'git --config-env=alias.p=X p',
     'git bisect run git push',
@@ -604,6 +606,7 @@ describe('what only shows', () => {
     'ls',
     'ls -la src',
     'cat src/a.ts notes.md link',
+    'cat src/../notes.md ./src/a.ts',
     'cat -n src/a.ts | head -20 | tail -n 5',
     'head -c 10 notes.md; wc -l notes.md',
     'grep -rn "a.*b" src',
@@ -663,6 +666,11 @@ describe('what only shows', () => {
     'TZ=:/etc/shadow date',
     'cat ~/.ssh/id_rsa',
     'cat outside/passwd',
+    // Behind a link `..` is the folder above of where it leads.
+    'cat outside/../notes.md',
+    'wc < outside/../notes.md',
+    'find outside/../src -name x',
+    '[ -e outside/../notes.md ]',
     'ls outside',
     'ls -L',
     'ls *',
