@@ -42,6 +42,8 @@ export interface ParsedCommand {
   readonly obscure: string | null;
   /** Whether there may be commands in it that are not among the parts. */
   readonly anything: boolean;
+  /** The variables that it sets for what follows, by statements of their own. */
+  readonly sets: readonly string[];
   /** Whether a command in it changes the folder that paths start from. */
   readonly movesAbout: boolean;
 }
@@ -55,9 +57,9 @@ const deepestNesting = 100;
 export function commandParts(command: string): ParsedCommand {
   const reader = new CommandReader();
   reader.readScript(command, false, 0);
-  const { parts, obscure, anything } = reader;
+  const { parts, sets, obscure, anything } = reader;
   const movesAbout = parts.some(({ readings }) => readings.some(([name]) => moves.test(name?.text ?? '')));
-  return { parts, obscure, anything, movesAbout };
+  return { parts, sets, obscure, anything, movesAbout };
 }
 
 const moves = /^(cd|pushd|popd)$/;
@@ -80,6 +82,7 @@ interface Source {
 
 class CommandReader {
   readonly parts: CommandPart[] = [];
+  readonly sets: string[] = [];
   obscure: string | null = null;
   anything = false;
   private nodes = 0;
@@ -140,8 +143,7 @@ class CommandReader {
   private readCommand(node: Command, { fed, depth }: Place): void {
     const assignments = node.prefix.filter((part) => part.type === 'Assignment');
     if (!node.name) {
-      const risky = assignments.find(({ name }) => !isHarmlessName(name));
-      if (risky) this.blur(`it sets ${risky.name} for what follows`);
+      for (const { name } of assignments) this.setVariable(name);
       return;
     }
     const kept = assignments
@@ -180,6 +182,11 @@ class CommandReader {
       this.push(kind, [target]);
   }
 
+  private setVariable(name: string): void {
+    this.sets.push(name);
+    if (!isHarmlessName(name)) this.blur(`it sets ${name} for what follows`);
+  }
+
   /** A part that is just these words. */
   private push(kind: CommandPart['kind'], words: readonly CommandWord[]): void {
     this.parts.push({
@@ -212,7 +219,7 @@ class CommandReader {
         break;
       case 'For':
       case 'Select':
-        if (!isHarmlessName(node.name.value)) this.blur(`it sets ${node.name.value} for what follows`);
+        this.setVariable(node.name.value);
         break;
       case 'Assignment':
         if (node.index) this.blur('it counts on an index that is only known when it runs');

@@ -1,5 +1,5 @@
 /** Which repository a command of git is about counts as well: the aliases and programs of another were never allowed. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ beforeAll(() => {
   git('-C', workspacePath, 'worktree', 'add', '-q', join(workspacePath, 'checkout'));
   git('init', '-q', join(workspacePath, 'nested'));
   git('init', '-q', '--separate-git-dir', join(workspacePath, 'settings'), join(workspacePath, 'apart'));
-  for (const folder of ['src/deep', 'evil/objects', 'evil/refs', 'begun'])
+  for (const folder of ['src/deep', 'evil/objects', 'evil/refs', 'evil/hooks', 'begun'])
     mkdirSync(join(workspacePath, folder), { recursive: true });
   // As the tool `write` could, which nobody is asked about in accept_edits.
   writeFileSync(join(workspacePath, 'evil/HEAD'), 'ref: refs/heads/main\n');
@@ -29,7 +29,10 @@ beforeAll(() => {
       join(workspacePath, folder, 'config'),
       '[core]\nrepositoryformatversion = 0\nbare = true\n[alias]\np = "!echo started"\n',
     );
+  writeFileSync(join(workspacePath, 'evil/hooks/post-update'), '#!/bin/sh\necho the hook\n', { mode: 0o755 });
+  writeFileSync(join(workspacePath, 'pointer'), 'gitdir: evil\n');
   symlinkSync('evil', join(workspacePath, 'link'));
+  symlinkSync('evil/objects', join(workspacePath, 'link-below'));
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
@@ -72,6 +75,36 @@ const elsewhere = [
   'cd src; cd ../evil; git p',
   '(cd src); pushd evil; git p',
   'cd $x && git p',
+  'git -C link-below/.. p',
+  'cd -P link-below/.. && git p',
+  'GIT_PAGER=cat cd evil && git p',
+  'builtin cd evil && git p',
+  'CDPATH=evil cd src && git p',
+  'OLDPWD=evil; cd -; git p',
+  'HOME=evil; git p',
+  'export GIT_DIR=evil; git p',
+  'declare -n x=HOME; x=evil; git p',
+  'for HOME in evil; do true; done; git p',
+  'env -C evil git p',
+  'env -iCevil git p',
+  'env --chdir=evil git p',
+  'env --ch evil timeout 5 git p',
+  'timeout 5 env -C evil git p',
+  'sudo -D evil git p',
+  'sudo -u x --chdir=evil git p',
+  'unshare --wd=evil git p',
+  'systemd-run --working-directory=evil git p',
+  'bwrap --bind / / --chdir evil git p',
+];
+
+/** What runs in the folder stands in another script, or in front of more words. */
+const around = [
+  "env -C evil sh -c 'git p'",
+  "GIT_DIR=evil sh -c 'git p'",
+  "env GIT_DIR=evil sh -c 'git p'",
+  "sudo --chdir=evil bash -c 'git p; true'",
+  'find evil -maxdepth 0 -execdir git p ";"',
+  'git --shallow-file x -C evil p',
 ];
 
 describe('a command of git in another repository', () => {
@@ -99,6 +132,14 @@ describe('a command of git in another repository', () => {
     );
   });
 
+  test.each(around)('may be any command within another one: %s', (command) => {
+    const rules = (pattern: string) => [{ tool: 'bash', decision: 'deny', pattern }] as const;
+    expect(bash(command, { mode: 'bypass', rules: rules('rm *') }).verdict).toBe('deny');
+    const status = command.replace(/ p\b/, ' status');
+    expect(bash(status, { mode: 'bypass', rules: rules('rm *') }).verdict).toBe('allow');
+    expect(bash(status, { mode: 'bypass', rules: rules('git status') }).verdict).toBe('deny');
+  });
+
   test('is covered by a pattern for it alone, which a person is offered', () => {
     const command = 'git -C nested status';
     expect(bash(command, {})).toEqual({ verdict: 'ask', grants: [command] });
@@ -124,9 +165,114 @@ test.each([
   'GIT_PAGER=cat git log',
   'cd src && git status',
   'cd src; cd deep; git status; cd ..',
-])('a command of git in the repository of the workspace is covered: %s', (command) => {
-  const allowedTools = ['bash(git *)', 'bash(GIT_PAGER=cat git *)', 'bash(cd *)'];
-  expect(bash(command, { allowedTools }).verdict).toBe('allow');
+  'git push',
+  'git push origin main',
+  'git push -u origin HEAD:refs/heads/src',
+  'git push . HEAD:refs/heads/copy',
+  'git push https://example.org/x.git main',
+  'git push git@example.org:x/y.git main',
+  'git -C checkout push origin main',
+  'git -C src push origin main',
+  'git fetch ./evil',
+  'git clone ./evil copy',
+  'git ls-remote ./evil',
+  'git archive HEAD src',
+  'git remote add origin https://example.org/x.git',
+  'git remote -v',
+  'git submodule add https://example.org/x.git ./libs/x',
+])(
+  'a command of git that works with the repository of the workspace alone, or reads from another, is covered: %s',
+  (command) => {
+    const allowedTools = ['bash(git *)', 'bash(GIT_PAGER=cat git *)', 'bash(cd *)'];
+    expect(bash(command, { allowedTools }).verdict).toBe('allow');
+    const rules = [{ tool: 'bash', decision: 'deny', pattern: 'rm *' }] as const;
+    expect(bash(command.replace('status', 'p'), { mode: 'bypass', rules }).verdict).toBe('allow');
+  },
+);
+
+test.each([
+  'export FOO=1; git p',
+  'FOO=1; git p',
+  'sudo -u x git p',
+  'env FOO=1 git p',
+  'timeout -k 5 10 git p',
+  'find . -exec git p ";"',
+  'mkdir -p x && git p',
+])('a command of git stays what it is behind others that lead nowhere else: %s', (command) => {
   const rules = [{ tool: 'bash', decision: 'deny', pattern: 'rm *' }] as const;
-  expect(bash(command.replace('status', 'p'), { mode: 'bypass', rules }).verdict).toBe('allow');
+  expect(bash(command, { mode: 'bypass', rules }).verdict).toBe('allow');
+});
+
+const sending = [
+  'git push ./evil HEAD:refs/heads/x',
+  'git push evil HEAD:refs/heads/x',
+  'git push -f link HEAD:refs/heads/x',
+  'git push pointer HEAD:refs/heads/x',
+  'git push --repo=evil',
+  'git push --repo evil',
+  'git push -o some -- evil HEAD:refs/heads/x',
+  'git push ./not-there',
+  'git push ../neighbour main',
+  'git push nested main',
+  'git push $x main',
+  'git push -- $x main',
+  'git -C src push ./evil HEAD:refs/heads/x',
+  'cd src && git push ./evil HEAD:refs/heads/x',
+  'git send-pack ./evil HEAD:refs/heads/x',
+  'git receive-pack evil',
+  'git upload-archive evil',
+  'git archive --remote=./evil HEAD',
+  'git archive --format=x --remote evil HEAD',
+  'git remote add x ./evil',
+  'git remote add -f x evil',
+  'git remote set-url --push origin ./evil',
+  'git submodule set-url x ./evil',
+];
+
+describe('a repository that is sent to', () => {
+  test('starts its hooks, and what its settings name, where one that is read from does not', () => {
+    const run = (...args: readonly string[]) => {
+      const { stderr, stdout } = spawnSync('git', args, { cwd: workspacePath, encoding: 'utf8' });
+      return stderr + stdout;
+    };
+    for (const target of ['./evil', 'evil', `file://${workspacePath}/evil`, 'pointer'])
+      expect(run('push', target, `HEAD:refs/heads/${Math.random()}`), target).toContain('the hook');
+    for (const command of ['fetch', 'ls-remote']) expect(run(command, './evil')).not.toContain('the hook');
+    // From the top of the work tree, wherever the command starts.
+    expect(run('-C', 'src', 'push', './evil', 'HEAD:refs/heads/below')).toContain('the hook');
+  });
+
+  test.each([...sending, 'git push file://$workspace/evil main', 'git push $workspace/evil main'])(
+    'is covered by no pattern with a star: %s',
+    (form) => {
+      const command = form.replace('$workspace', workspacePath);
+      for (const pattern of ['*', 'git *', 'git push *'])
+        expect(bash(command, { allowedTools: [`bash(${pattern})`, 'bash(cd *)'] }).verdict).toBe('ask');
+      if (command.includes('$')) return;
+      const plain = { allowedTools: [`bash(${command.replace('cd src && ', '')})`, 'bash(cd *)'] };
+      expect(bash(command, plain).verdict).toBe('allow');
+      const rules = [{ tool: 'bash', decision: 'deny', pattern: 'rm *' }] as const;
+      expect(bash(command, { mode: 'bypass', rules }).verdict).toBe('allow');
+    },
+  );
+
+  test('is covered by none where a remote of the workspace lies in it, under whichever name', () => {
+    const path = join(root, 'with-remote');
+    const git = (...args: readonly string[]) => execFileSync('git', args, { cwd: root });
+    const remote = (url: string) => git('-C', path, 'config', 'remote.x.url', url);
+    const push = (command: string) => bash(command, { allowedTools: ['bash(git *)'] }, path).verdict;
+    git('init', '-q', path);
+    git('init', '-q', '--bare', join(path, 'within'));
+    for (const url of ['https://example.org/x.git', join(root, 'neighbour'), '../neighbour', '.']) {
+      remote(url);
+      expect(push('git push x main'), url).toBe('allow');
+    }
+    for (const url of ['within', './within', join(path, 'within'), './not-there', `file://${path}/within`]) {
+      remote(url);
+      for (const command of ['git push', 'git push x main', 'git archive --remote=x HEAD'])
+        expect(push(command), url).toBe('ask');
+      expect(push('git fetch x'), url).toBe('allow');
+      expect(push('git archive HEAD'), url).toBe('allow');
+    }
+  });
 });

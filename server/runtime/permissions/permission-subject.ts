@@ -92,7 +92,13 @@ function firstLink(path: string): string | null {
 function readCommand(command: string, workspacePath: string): ParsedCommand {
   // Another shell would take the same letters for other commands.
   if (!shellIsBash)
-    return { parts: [], obscure: 'there is no bash here to read it', anything: true, movesAbout: true };
+    return {
+      parts: [],
+      sets: [],
+      obscure: 'there is no bash here to read it',
+      anything: true,
+      movesAbout: true,
+    };
   return withRepositories(commandParts(command), workspacePath);
 }
 

@@ -1,0 +1,58 @@
+/** Which folder of git is found from a place, as git looks for it, and whether it is the workspace's own. */
+import { lstatSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { isWithin, realPlace } from './inside.ts';
+
+/** Whether git takes, in this folder, the repository of the workspace, or what that one keeps for a worktree or submodule. */
+export function isOwnFolder(folder: string, workspacePath: string): boolean {
+  try {
+    const workspace = realpathSync(workspacePath);
+    const [asked, own] = [realPlace(folder), workspace].map((path) => repositoryOf(path, workspace));
+    if (!asked || !own) return asked === own;
+    // Outside of a `.git` a folder of git is one like any other: whoever may write files may have written its settings.
+    const isGuarded = !isWithin(asked, workspace) || /(^|\/)\.git(\/|$)/i.test(relative(workspace, asked));
+    return isGuarded && isWithin(asked, own);
+  } catch {
+    // What is not there yet could become anything.
+    return false;
+  }
+}
+
+/** The folder of git that git finds from here on upwards; null where there is none. Both are real paths. */
+export function repositoryOf(folder: string, workspace: string): string | null {
+  for (let at = folder; ; at = dirname(at)) {
+    const git = join(at, '.git');
+    const stats = statSync(git, { throwIfNoEntry: false });
+    if (stats?.isDirectory()) return realpathSync(git);
+    if (stats) return realpathSync(resolve(at, pointerIn(git, stats)));
+    if (isRepositoryItself(at, workspace)) return at;
+    if (at === dirname(at)) return null;
+  }
+}
+
+/** Whether git takes this very path for a repository that another one may be sent to, or what leads to one. */
+export function isRepositoryAt(path: string, workspace: string): boolean {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats?.isFile()) return stats.size <= longestPointer && pointer.test(readFileSync(path, 'utf8'));
+  if (!stats?.isDirectory()) return false;
+  return (
+    statSync(join(path, '.git'), { throwIfNoEntry: false }) !== undefined ||
+    isRepositoryItself(path, workspace)
+  );
+}
+
+const pointer = /^gitdir: /;
+const longestPointer = 8192;
+
+function pointerIn(file: string, stats: Stats): string {
+  // To read a pipe would wait for its writer.
+  if (!stats.isFile() || stats.size > longestPointer) throw new Error(`${file} names no folder`);
+  return readFileSync(file, 'utf8').replace(pointer, '').trim();
+}
+
+/** A folder without `.git` may be a repository itself. In the workspace the same command may add what is missing yet. */
+function isRepositoryItself(folder: string, workspace: string): boolean {
+  const entry = (name: string) => lstatSync(join(folder, name), { throwIfNoEntry: false });
+  if (!isWithin(folder, workspace)) return entry('HEAD') !== undefined && entry('objects') !== undefined;
+  return entry('HEAD') !== undefined || entry('config')?.isDirectory() === false;
+}
