@@ -8,6 +8,7 @@ import { temporaryFolder } from '../server-process.ts';
 import { openStore, type Store } from '../store/store.ts';
 import { twoRoles } from '../store/test-roles.ts';
 import { newAccount } from '../store/test-stores.ts';
+import type { Json } from '../test-app.ts';
 import { createBackup, restoreBackup } from './maintenance.ts';
 import { install, usePostgresPrograms } from './test-installation.ts';
 
@@ -44,6 +45,42 @@ test('what is left beside a database that was moved away is kept, and changes no
   onTestFinished(() => restored.close());
   expect(await restored.users.count()).toBe(1);
 });
+
+test.each(['SQLite', 'PostgreSQL'])(
+  'a restore that is refused beneath a server at work on %s takes none of the files that come meanwhile',
+  async (database) => {
+    if (database === 'PostgreSQL' && inject('postgresUrl') === null) return;
+    const { folder, settings, start } = await install(database);
+    const server = await start();
+    const headers = { authorization: `Bearer ${server.key}` };
+    const made: string[] = [];
+    const upload = async () => {
+      const body = new FormData();
+      body.append('file', new Blob([`file ${made.length}`]), 'a.txt');
+      const answer = await fetch(`${server.url}/api/v1/files`, { method: 'POST', headers, body });
+      const { id }: Json = await answer.json();
+      made.push(id);
+    };
+    for (let nth = 0; nth < 5; nth += 1) await upload();
+    const copy = await createBackup(settings, join(folder, 'copy'));
+    let uploading = true;
+    const uploads = (async () => {
+      while (uploading) await upload();
+    })();
+    for (let round = 0; round < 3; round += 1) {
+      const before = made.length;
+      await expect.poll(() => made.length).toBeGreaterThan(before);
+      await expect(restoreBackup(settings, copy)).rejects.toThrow(/in use/);
+    }
+    uploading = false;
+    await uploads;
+    for (const [nth, id] of made.entries()) {
+      const answer = await fetch(`${server.url}/api/v1/files/${id}/content`, { headers });
+      expect(await answer.text()).toBe(`file ${nth}`);
+    }
+  },
+  60_000,
+);
 
 const onPostgres = test.skipIf(inject('postgresUrl') === null);
 

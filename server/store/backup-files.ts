@@ -52,34 +52,57 @@ export async function takeFiles(
   }
 }
 
-/** Puts objects of a backup back that are not there, and takes them away again if the rest of the restore fails. */
+/** Puts objects of a backup back that are not there, and takes those away again, alone, if the rest of the restore fails. */
 export async function putFilesBack(
   folder: string,
   files: string,
   named: NamedObjects,
 ): Promise<{ readonly lost: number; undo(): Promise<void> }> {
-  const before = new Set(await keysIn(files));
-  const there = await takeObjects(folder, files);
+  const put: string[] = [];
+  const undo = async () => {
+    for (const key of put) await rm(objectPath(files, key), { force: true });
+  };
+  try {
+    const there = await takeObjects(folder, files, put);
+    return { lost: named.kept.filter((key) => !there.has(key)).length, undo };
+  } catch (error) {
+    await undo();
+    throw error;
+  }
+}
+
+/**
+ * What is there now and the copy does not name has no row any more once the copy is in place, and is nobody's: answers
+ * with what takes it away then. What a server that has started takes in until that is done stays.
+ */
+export async function othersOf(
+  files: string,
+  { kept, others }: NamedObjects,
+): Promise<{ remove(): Promise<void> }> {
+  const wanted = new Set([...kept, ...others]);
+  const keys = (await keysIn(files)).filter((key) => !wanted.has(key));
   return {
-    lost: named.kept.filter((key) => !there.has(key)).length,
-    undo: () => removeOthers(files, before),
+    async remove() {
+      for (const key of keys) await rm(objectPath(files, key), { force: true });
+    },
   };
 }
 
-/** What came after the backup has no row any more, and is nobody's. */
-export async function removeOthers(files: string, wanted: ReadonlySet<string>): Promise<void> {
+async function removeOthers(files: string, wanted: ReadonlySet<string>): Promise<void> {
   for (const key of await keysIn(files)) if (!wanted.has(key)) await rm(objectPath(files, key));
 }
 
-/** The keys of all that is there afterwards. */
-async function takeObjects(from: string, to: string): Promise<Set<string>> {
+/** The keys of all that is there afterwards; those that came by this are added to `taken`. */
+async function takeObjects(from: string, to: string, taken: string[] = []): Promise<Set<string>> {
   const there = new Set(await keysIn(to));
   const folders = new Set<string>();
   for (const key of await keysIn(from)) {
     if (there.has(key)) continue;
     const place = objectPath(to, key);
     await mkdir(dirname(place), { recursive: true, mode: 0o700 });
-    if (!(await linkOrCopy(objectPath(from, key), place))) continue;
+    const came = await linkOrCopy(objectPath(from, key), place);
+    if (came === 'is gone') continue;
+    if (came === 'was taken') taken.push(key);
     there.add(key);
     folders.add(dirname(place));
   }
@@ -87,23 +110,30 @@ async function takeObjects(from: string, to: string): Promise<Set<string>> {
   return there;
 }
 
-/** False where it is not there any more. */
-async function linkOrCopy(from: string, to: string): Promise<boolean> {
+async function linkOrCopy(from: string, to: string): Promise<'was taken' | 'was there' | 'is gone'> {
   try {
     await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT' || error.code === 'EEXIST') throw error;
       // Another disk, or one that knows no links.
-      const draft = `${to}.draft`;
-      await copyFile(from, draft);
-      await syncToDisk(draft);
-      await rename(draft, to);
+      await copyWhole(from, to);
     });
-    return true;
+    return 'was taken';
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException; // of the file system
-    if (code === 'ENOENT') return false;
-    if (code === 'EEXIST') return true;
+    if (code === 'ENOENT') return 'is gone';
+    if (code === 'EEXIST') return 'was there';
     throw error;
+  }
+}
+
+async function copyWhole(from: string, to: string): Promise<void> {
+  const draft = `${to}.draft`;
+  try {
+    await copyFile(from, draft);
+    await syncToDisk(draft);
+    await rename(draft, to);
+  } finally {
+    await rm(draft, { force: true });
   }
 }
 

@@ -10,13 +10,7 @@ import { pathToFileURL } from 'node:url';
 import type { Knex } from 'knex';
 import type { Log } from '../log.ts';
 import { syncToDisk } from '../sync-to-disk.ts';
-import {
-  type FilesOfBackup,
-  type NamedObjects,
-  putFilesBack,
-  removeOthers,
-  takeFiles,
-} from './backup-files.ts';
+import { type FilesOfBackup, type NamedObjects, othersOf, putFilesBack, takeFiles } from './backup-files.ts';
 import { connect } from './database.ts';
 import type { AppliedStep } from './migrate.ts';
 
@@ -120,8 +114,11 @@ async function objectsInDump(copy: string): Promise<ObjectOfCopy[]> {
  */
 export async function restore(url: string, copy: string, options: RestoreOptions): Promise<number> {
   const { files, log } = options;
+  // What a server that is still at work has of files is its own; who starts one meanwhile is met by the second look.
+  await requireUnused(url, log);
   // What is no sound copy is refused below, with its reason.
   const named = await objectsIn(url, copy, log).catch(() => null);
+  const others = named && (await othersOf(files, named));
   const put = named && (await putFilesBack(filesOf(copy), files, named));
   try {
     if (url.startsWith('sqlite:')) await restoreSqlite(url.slice('sqlite:'.length), copy, options);
@@ -130,8 +127,14 @@ export async function restore(url: string, copy: string, options: RestoreOptions
     await put?.undo();
     throw error;
   }
-  if (named) await removeOthers(files, new Set([...named.kept, ...named.others]));
+  await others?.remove();
   return put?.lost ?? 0;
+}
+
+async function requireUnused(url: string, log: Log): Promise<void> {
+  if (!url.startsWith('sqlite:')) return requireNoServers(url, log);
+  const file = url.slice('sqlite:'.length);
+  if (await exists(file)) await closeForGood(file, log);
 }
 
 /** One statement within one snapshot: whoever writes meanwhile neither waits nor has it begin anew. */
@@ -212,6 +215,11 @@ async function withSqlite<T>(filename: string, log: Log, work: (sql: Knex) => Pr
 
 async function restorePostgres(url: string, copy: string, { log, check }: RestoreOptions): Promise<void> {
   check(await stepsInDump(copy));
+  await requireNoServers(url, log);
+  await replaceRows(url, copy);
+}
+
+async function requireNoServers(url: string, log: Log): Promise<void> {
   const users = connect({ client: 'pg', connection: url, pool: { min: 0, max: 1 } }, log);
   try {
     const { rows } = await users.raw(
@@ -222,7 +230,6 @@ async function restorePostgres(url: string, copy: string, { log, check }: Restor
   } finally {
     await users.destroy();
   }
-  await replaceRows(url, copy);
 }
 
 /**
