@@ -187,6 +187,8 @@ export interface StepCommit {
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known; nothing if absent. */
   readonly cost?: Message['cost'];
+  /** Who has used it, where no message tells: `<provider>:<model_id>`. */
+  readonly model?: string;
   /** How full the model's window is now; unchanged if absent. */
   readonly context?: ContextUse;
   /** 1 where a model call was completed, 0 for tool results. */
@@ -208,6 +210,8 @@ export interface RunEnd {
   readonly messages: readonly NewMessage[];
   readonly usage: Usage;
   readonly cost?: Message['cost'];
+  /** Who has used it, where no message tells: `<provider>:<model_id>`. */
+  readonly model?: string;
   /** Messages that no model is to be shown again. */
   readonly excluded?: readonly string[];
   readonly events: readonly NumberedEvent[];
@@ -288,6 +292,8 @@ export interface Resumption {
   /** What that answer has used: added, as that of any step. */
   readonly usage: Usage;
   readonly cost?: Message['cost'];
+  /** Who has used it, where no message tells: `<provider>:<model_id>`. */
+  readonly model?: string;
   readonly events: readonly NumberedEvent[];
 }
 

@@ -33,6 +33,8 @@ export interface RunEnd extends RunOfSession {
   /** Of the unfinished step: added, as that of any step. */
   readonly usage: Usage;
   readonly cost?: Message['cost'];
+  /** Who has used it, where no message tells. */
+  readonly model?: string;
   /** Messages that no model is to be shown again. */
   readonly excluded?: readonly string[];
   readonly events: readonly NumberedEvent[];
@@ -45,6 +47,8 @@ export interface RunChange {
   readonly messages?: readonly NewMessage[];
   readonly usage?: Usage;
   readonly cost?: Message['cost'];
+  /** Who has used it, where no message tells: another may have stood in for the one that was asked for. */
+  readonly model?: string;
   readonly context?: ContextUse;
   /** Counts for the session, and not for the run. */
   readonly ofAgent?: { readonly usage: Usage; readonly cost: Message['cost'] };
@@ -85,19 +89,25 @@ export async function applyChange(
     });
   if (run.started_at === null && status === 'running') await beginPlan(sql, run.id, now);
   await followRun(sql, session, change, now);
-  await meterChange(sql, run, { messages, usage, cost }, now);
+  await meterChange(sql, run, { messages, usage, cost, model: change.model ?? null }, now);
 }
 
 /** What agents have used was metered when their own runs stored it. */
 async function meterChange(
   sql: Knex.Transaction,
   run: RunRow,
-  { messages, usage, cost }: Required<Pick<RunChange, 'messages' | 'usage'>> & Pick<RunEnd, 'cost'>,
+  {
+    messages,
+    usage,
+    cost,
+    model: asked,
+  }: Required<Pick<RunChange, 'messages' | 'usage'>> &
+    Pick<RunEnd, 'cost'> & { readonly model: string | null },
   now: number,
 ): Promise<void> {
   if (usage.input_tokens + usage.output_tokens === 0 && cost === 0) return;
   // Another model may have stood in for the one that was asked for.
-  const model = messages.findLast((message) => message.model !== null)?.model ?? run.model;
+  const model = asked ?? messages.findLast((message) => message.model !== null)?.model ?? run.model;
   await meter(sql, spenderOf(run), { requests: 0, model, usage, cost: cost ?? null }, now);
 }
 

@@ -67,6 +67,7 @@ interface StepCommit extends RunOfSession {
   readonly usage: Usage;
   /** Dollars; null where the model's price is not known; nothing if absent. */
   readonly cost?: Message['cost'];
+  readonly model?: string;
   readonly context?: ContextUse;
   readonly steps: 0 | 1;
   readonly seenFiles?: readonly SeenFile[];
@@ -77,6 +78,7 @@ interface Resumption extends RunOfSession {
   readonly messages: readonly NewMessage[];
   readonly usage: Usage;
   readonly cost?: Message['cost'];
+  readonly model?: string;
   readonly events: readonly NumberedEvent[];
 }
 

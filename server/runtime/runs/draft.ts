@@ -118,6 +118,8 @@ function chunkOf(messageId: string, part: ModelPart) {
 
 /** What is left of an answer that was not finished. */
 export interface Unfinished extends Spending {
+  /** Who has written it. */
+  readonly model?: string;
   /** What was streamed of it: nobody may have seen text that is nowhere. */
   readonly messages: readonly NewMessage[];
 }
@@ -142,7 +144,7 @@ export async function unfinishedAnswer(
   const spending = facts ? spendingOf(facts, count) : { usage: count, cost: null };
   const parts = draft.parts.filter((part) => part.type !== 'tool_use');
   const messages = parts.length === 0 ? [] : [assistantMessage({ ...draft, parts }, stopReason, spending)];
-  return { messages, ...spending };
+  return { messages, ...spending, model: draft.model };
 }
 
 export function assistantMessage(
