@@ -2,7 +2,7 @@
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Call, GivenPassages, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
 import { Problem } from '../problem.ts';
-import { type AskedSession, askedSession, askedWith, asker, askerIn } from './asked-session.ts';
+import { type AskedSession, askedSession, askedWith, asker, askerIn, searcher } from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
@@ -33,7 +33,7 @@ export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body,
   const { store, runtime } = services;
   const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
   const session = found ?? (await sessionToBe(principal, body, workspaceId, store));
-  const corpus = await retrieve({ principal, body, signal }, services);
+  const corpus = await retrieve({ principal, body, signal }, workspaceId, services);
   const query = {
     ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus }),
     ...preferring(preferred),
@@ -76,8 +76,12 @@ async function startQuery(
   const { runtime, store } = services;
   const { principal, body } = asking;
   const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
-  if (!found && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
-  const corpus = await retrieve(asking, services);
+  // What would be refused leaves no empty session behind, and asks no model for a vector.
+  const wouldLeave = !found || body.corpus_id !== undefined;
+  if (wouldLeave && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
+  const corpus = await retrieve(asking, workspaceId, services);
+  // A search may wait for a model, and whoever was removed meanwhile leaves no session behind.
+  if (corpus) await requireStillValid(principal, services);
   const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);
   const query = queryIn(session, principal, body, { onUnanswered, corpus });
@@ -88,6 +92,15 @@ async function startQuery(
   });
 }
 
+async function requireStillValid(principal: Principal, { identity }: Services): Promise<void> {
+  const [valid] = await identity.stillValid([principal]);
+  if (valid) return;
+  throw new Problem(
+    'credential_invalid',
+    'The credential was revoked, or has lost a right, before the run began; log in again, or use another key.',
+  );
+}
+
 type Asking = Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>;
 
 /** As many as fit beside a conversation, and as many as a model can be expected to heed. */
@@ -95,28 +108,33 @@ const passagesOfQuery = 8;
 /** What a person asks stands at the beginning or at the end of what they paste; all of it finds nothing any more. */
 const longestSearch = 2000;
 
-/** What the corpus of the query, which is within reach, has to say to its prompt. */
+/** What the corpus of the query, which is within reach, has to say to its prompt. It counts where the query counts. */
 async function retrieve(
   { principal, body: { corpus_id, prompt }, signal }: Asking,
-  { passageSearch }: Services,
+  workspaceId: string | undefined,
+  services: Services,
 ): Promise<GivenPassages | null> {
   if (corpus_id === undefined) return null;
   const isLong = prompt.length > 2 * longestSearch;
   const query = isLong ? `${prompt.slice(0, longestSearch)} ${prompt.slice(-longestSearch)}` : prompt;
-  const { data, notice } = await passageSearch.search(
-    principal,
+  const place = workspaceId === undefined ? null : await placeOf(principal, workspaceId, services);
+  const { data, notice } = await services.passageSearch.search(
+    searcher(principal, place),
     { corpusIds: [corpus_id], query: query.toWellFormed(), mode: 'hybrid', topK: passagesOfQuery },
     signal,
   );
   return { corpusId: corpus_id, passages: data, notice };
 }
 
-/** A query that is refused leaves no empty session behind. */
-async function refuseExceeded(principal: Principal, workspaceId: string, { store }: Services): Promise<void> {
+async function refuseExceeded(principal: Principal, workspaceId: string, services: Services): Promise<void> {
+  const place = await placeOf(principal, workspaceId, services);
+  if (!place) return;
+  await services.store.quotas.refuseExceeded(principal, place, asker(principal).apiKeyId ?? null);
+}
+
+async function placeOf(principal: Principal, workspaceId: string, { store }: Services) {
   const workspace = await store.workspaces.find(principal, workspaceId);
-  if (!workspace) return;
-  const place = { organizationId: workspace.organizationId, workspaceId };
-  await store.quotas.refuseExceeded(principal, place, asker(principal).apiKeyId ?? null);
+  return workspace && { organizationId: workspace.organizationId, workspaceId };
 }
 
 /** The session that the query names, and the workspace of it or of the one to be. */

@@ -8,7 +8,7 @@ import { describeStores, newAccount } from './test-stores.ts';
 /** An agent of a run, and where it runs. */
 async function startAgent(
   store: Store,
-  parent: { runId: string; sessionId: string },
+  parent: { runId: string; sessionId: string; userId: string },
   call: string,
   rootRunId = parent.runId,
 ) {
@@ -16,7 +16,7 @@ async function startAgent(
   await store.transcript.beginRun({
     id: runId,
     sessionId,
-    userId: 'usr_1',
+    userId: parent.userId,
     trigger: 'agent',
     agentSlug: 'task',
     model: 'demo:demo-1',
@@ -38,7 +38,7 @@ async function startAgent(
     },
     events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
   });
-  return { runId, sessionId };
+  return { runId, sessionId, userId: parent.userId };
 }
 
 function contentOf(text: string) {
@@ -102,7 +102,7 @@ describeStores('Sessions of agents', (store, engine) => {
       system_prompt: 'Be kind.',
       title: 'An errand',
     });
-    const found = { ...agent, agentSlug: 'task' };
+    const found = { runId: agent.runId, sessionId: agent.sessionId, agentSlug: 'task' };
     expect(await store().transcript.findAgent(parent.runId, '1 call_1')).toEqual(found);
     expect(await store().transcript.findAgent(parent.runId, '2 call_1')).toBeNull();
     expect(await store().transcript.countAgents(parent.runId)).toBe(1);

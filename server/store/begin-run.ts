@@ -6,6 +6,7 @@ import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
 import { holdJobRun, type Occurrence, startJobRun } from './begin-job-run.ts';
 import { noUsage, sessionStatus, spenderOf } from './change-run.ts';
 import { noCost } from './costs.ts';
+import { holdRunner } from './hold-runner.ts';
 import { bringsFiles, refuseKept } from './kept-quota.ts';
 import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
@@ -55,6 +56,7 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   const jobRun = occurrence && (await holdJobRun(sql, { sessionId: given.sessionId, occurrence }, now));
   const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
   if (!session) throw notFound('session');
+  await holdRunner(sql, beginnerOf(session, given), now);
   await refuseLongQueue(sql, given);
   const run = runRow(session, given, await askingKey(sql, given), now);
   await sql('runs').insert(run);
@@ -79,6 +81,14 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   const counted = await countRequest(sql, run, now);
   const kept = bringsFiles(messages) ? await refuseKept(sql, spenderOf(run), place, now) : [];
   return { run, warnings: [...kept, ...counted] };
+}
+
+/** An agent goes on with the run that started it, whatever becomes of the key of that one. */
+function beginnerOf(session: SessionRow, { userId, apiKeyId, agent }: NewRun) {
+  return {
+    ...{ organizationId: session.organization_id, workspaceId: session.workspace_id, userId },
+    apiKeyId: agent ? null : (apiKeyId ?? null),
+  };
 }
 
 async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Promise<string | null> {

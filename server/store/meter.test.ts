@@ -1,7 +1,7 @@
 /** The meter, on both databases: what is stored is counted, once, for everybody whom it concerns. */
 import { expect, it } from 'vitest';
 import { newId } from '../ids.ts';
-import { beginRun, endRun, message, noUsage, takeRun } from './test-runs.ts';
+import { beginRun, endRun, message, newKey, noUsage, takeRun } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const usage = { input_tokens: 100, output_tokens: 20, cached_input_tokens: 40 };
@@ -40,7 +40,7 @@ describeStores('The meter', (store, engine) => {
     const reach = await newAccount(store());
     const [organization_id = ''] = reach.organizationIds;
     const [workspace] = reach.workspaces;
-    const [group, key] = [newId('group'), newId('apiKey')];
+    const [group, key] = [newId('group'), await newKey(store(), reach)];
     const now = { revision: 1, created_at: 1, updated_at: 1 };
     await engine
       .sql()('groups')
@@ -75,7 +75,7 @@ describeStores('The meter', (store, engine) => {
     const reach = await newAccount(store());
     const [organization_id = ''] = reach.organizationIds;
     const [workspace] = reach.workspaces;
-    const [group, key] = [newId('group'), newId('apiKey')];
+    const [group, key] = [newId('group'), await newKey(store(), reach)];
     const now = { revision: 1, created_at: 1, updated_at: 1 };
     await engine
       .sql()('groups')
@@ -105,7 +105,7 @@ describeStores('The meter', (store, engine) => {
 
   it('counts an agent for whoever asked the run that started it, without another request', async () => {
     const reach = await newAccount(store());
-    const key = newId('apiKey');
+    const key = await newKey(store(), reach);
     const parent = await beginRun(store(), reach, { apiKeyId: key });
     const [sessionId, runId] = [newId('session'), newId('run')];
     await store().transcript.beginRun({

@@ -31,7 +31,7 @@ export async function beginRun(
     readonly apiKeyId?: string;
     readonly occurrence?: Occurrence;
   } = {},
-): Promise<{ readonly runId: string; readonly sessionId: string }> {
+): Promise<{ readonly runId: string; readonly sessionId: string; readonly userId: string }> {
   const sessionId = options.sessionId ?? (await store.sessions.create(reach, {})).session.id;
   const runId = newId('run');
   await store.transcript.beginRun({
@@ -57,7 +57,13 @@ export async function beginRun(
     ...(options.occurrence && { occurrence: options.occurrence }),
     events: [{ seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } }],
   });
-  return { runId, sessionId };
+  return { runId, sessionId, userId: reach.userId };
+}
+
+/** The id of a new key of theirs. */
+export async function newKey(store: Store, reach: Reach): Promise<string> {
+  const key = { name: 'k', scopes: ['query'], hash: newId('request'), prefix: 'sk-12345678' } as const;
+  return (await store.apiKeys.create(reach, key)).apiKey.id;
 }
 
 export async function endRun(

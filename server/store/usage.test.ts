@@ -1,7 +1,6 @@
 /** Who used what, on both databases: grouped, in pages, and only within reach. */
 import { expect, it } from 'vitest';
-import { newId } from '../ids.ts';
-import { beginRun, message } from './test-runs.ts';
+import { beginRun, message, newKey } from './test-runs.ts';
 import { describeStores, newAccount } from './test-stores.ts';
 
 const usage = { input_tokens: 100, output_tokens: 20, cached_input_tokens: 0 };
@@ -17,7 +16,7 @@ describeStores('Usage', (store, engine) => {
 
   it('is told by day, model, user and key', async () => {
     const ada = await person();
-    const key = newId('apiKey');
+    const key = await newKey(store(), ada);
     await work(ada, 'demo:a');
     await work(ada, 'demo:b', { apiKeyId: key });
     engine.clock.advance(86_400_000);
@@ -75,6 +74,8 @@ describeStores('Usage', (store, engine) => {
       organizationIds: [company],
       workspaces: [{ id: workspace?.id ?? '', organizationId: company, role: inWorkspace }],
     });
+    const membership = { organization_id: company, user_id: member.userId, role: 'member', created_at: 1 };
+    await engine.sql()('memberships').insert(membership);
     await work(owner, 'demo:a');
     await work(inCompany('member', 'member'), 'demo:a', { sessionId: session.id });
     await work(stranger, 'demo:a');
