@@ -22,6 +22,7 @@ export type {
   Profile,
   Query,
   Reranker,
+  Searcher,
   Services,
   SpentByCall,
   StartedRun,

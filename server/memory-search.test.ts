@@ -39,11 +39,11 @@ async function searchWhere(embed: () => Promise<never>, current = embed) {
   const searches = createMemorySearches({
     store: app.services.store,
     embedders: { current: current === embed ? async () => ({ embedder }) : current },
-    payers: { caller: () => payer, person: () => payer },
+    payers: { searcher: () => payer, run: () => payer },
     log: pino({ level: 'info' }, lines),
   });
   const found = await searches.find(
-    await reachOfAda(),
+    { ...(await reachOfAda()), apiKeyId: null, place: null },
     { query: 'owls', top_k: 10 },
     new AbortController().signal,
   );

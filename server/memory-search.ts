@@ -13,15 +13,15 @@ import type {
   FoundMemories,
   MemoryText,
   QueryMeaning,
-  Reach,
   RememberingRun,
+  Searcher,
   Store,
 } from './store/store.ts';
 
 export interface MemorySearches {
   /** Throws Problem where the caller may not rerank. */
   find(
-    reach: Reach,
+    searcher: Searcher,
     search: Omit<MemorySearch, 'rerank'>,
     signal: AbortSignal,
     reranker?: Reranker,
@@ -36,7 +36,7 @@ interface MemorySearchParts {
   readonly store: Pick<Store, 'memories' | 'runMemories'>;
   readonly embedders: Pick<Embedders, 'current'>;
   /** Who pays for the vectors. */
-  readonly payers: { caller(reach: Reach): EmbeddingPayer; person(userId: string): EmbeddingPayer };
+  readonly payers: { searcher(searcher: Searcher): EmbeddingPayer; run(run: RememberingRun): EmbeddingPayer };
   readonly log: Log;
 }
 
@@ -63,15 +63,15 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
   const { embedders, payers, log } = parts;
   const { memories, runMemories } = parts.store;
   return {
-    async find(reach, search, signal, reranker) {
+    async find(searcher, search, signal, reranker) {
       const { query, top_k = 10 } = search;
       const wide = { ...search, top_k: Math.max(top_k, reranker?.candidates ?? 0) };
       const found = await answer(
         {
           query,
-          payer: payers.caller(reach),
-          unread: (embedder, most) => memories.withoutVector(reach, embedder, most),
-          find: (meaning) => memories.search(reach, wide, meaning),
+          payer: payers.searcher(searcher),
+          unread: (embedder, most) => memories.withoutVector(searcher, embedder, most),
+          find: (meaning) => memories.search(searcher, wide, meaning),
         },
         signal,
       );
@@ -82,7 +82,7 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
       answer(
         {
           query: search.query,
-          payer: payers.person(run.userId),
+          payer: payers.run(run),
           unread: (embedder, most) => runMemories.withoutVector(run, search, embedder, most),
           find: (meaning) => runMemories.search(run, search, meaning),
         },
@@ -102,7 +102,7 @@ export function createMemorySearches(parts: MemorySearchParts): MemorySearches {
   };
 
   async function recallByMeaning(run: RememberingRun, prompt: string): Promise<readonly Memory[] | null> {
-    const { embedder } = await embedders.current(payers.person(run.userId));
+    const { embedder } = await embedders.current(payers.run(run));
     if (embedder === null) return null;
     const query = prompt.slice(0, mostRecalledBy);
     const unread = await runMemories.withoutVector(run, {}, embedder.identity, mostEmbedded);

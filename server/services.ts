@@ -28,7 +28,7 @@ import type { Asker, Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
 import type { ServerSettings } from './server-settings/server-settings.ts';
 import type { SkillBook, SkillRepositoryBook } from './skills/skills.ts';
-import type { Anchor, Reach, Store } from './store/store.ts';
+import type { Anchor, Reach, Searcher, Store } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
 import type { WebSearch } from './web-search/web-search.ts';
 import type { WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
@@ -63,7 +63,7 @@ export {
   whyProcessesMayOutlive,
   whyTotalsAreUnbounded,
 } from './runtime/runtime.ts';
-export type { StoredJob } from './store/store.ts';
+export type { Searcher, StoredJob } from './store/store.ts';
 
 /** The parts of the server, as handlers use them. */
 export interface Services {
@@ -89,7 +89,7 @@ export interface Services {
   readonly memorySearches: MemorySearches;
   readonly skillBook: SkillBook;
   readonly skillRepositories: SkillRepositoryBook;
-  readonly passageSearch: PassageSearch<Reach>;
+  readonly passageSearch: PassageSearch<Searcher>;
   /** Throws Problem where there is no such model for whoever asks. */
   readonly openReranker: (rerank: Rerank, who: RerankingCaller) => Promise<Reranker>;
   readonly parsers: Parsers;

@@ -17,7 +17,7 @@ import { createMemorySearches } from '../memory-search.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { type FindPassages, hasDied, nameOwner, type Runtime } from '../runtime/runtime.ts';
 import type { Services } from '../services.ts';
-import type { Reach, Spender, Store } from '../store/store.ts';
+import type { Reach, Searcher, Spender, SpendingRun, Store } from '../store/store.ts';
 import type { ServicesInput } from './input.ts';
 import { leaseOf } from './lease.ts';
 
@@ -36,19 +36,19 @@ export function openSearches(
     known: (identity) => store.embedderSettings.known(identity),
     open: (wanted) => runtime().embedding(wanted),
   });
-  const passageSearch = createPassageSearch<Reach>({
+  const passageSearch = createPassageSearch<Searcher>({
     index: store.passages,
-    embedder: async (reach, { corpusIds }) => {
+    embedder: async (searcher, { corpusIds }) => {
       const made = await store.reindexings.embeddersOf(corpusIds);
-      const payer = callerPays(store, reach);
+      const payer = searcherPays(store, searcher, corpusIds[0]);
       // On its way to another embedder, a corpus is asked by the one whose vectors it has.
       return made.length === 1 && made[0] ? embedders.named(made[0], payer) : embedders.current(payer);
     },
     embeddingFailed: (error, level) => log[level]({ err: error }, 'a question could not be embedded'),
   });
   const payers = {
-    caller: (reach: Reach) => callerPays(store, reach),
-    person: (userId: string) => personPays(store, userId),
+    searcher: (searcher: Searcher) => searcherPays(store, searcher),
+    run: (run: SpendingRun) => runPays(store, run),
   };
   const memorySearches = createMemorySearches({ store, embedders, payers, log });
   const openReranker: Services['openReranker'] = async ({ model, candidates = 50 }, who) =>
@@ -75,7 +75,7 @@ export function startKnowledge(
     texts: store.extractedTexts,
     chunks: store.chunks,
     parsers,
-    currentEmbedder: (item) => embedders.current(payerOf(store, item)),
+    currentEmbedder: (item) => embedders.current(payerOf(store, async () => item)),
     file,
     fetch: outbound.fetchFor('account', documentLimits),
     owner: nameOwner(),
@@ -88,7 +88,7 @@ export function startKnowledge(
   const reindexing = startReindexing({
     queue: store.reindexings,
     named: (identity, payer) => embedders.named(identity, payer),
-    payerOf: (spender) => payerOf(store, spender),
+    payerOf: (spender) => payerOf(store, async () => spender),
     ready: async () => (await embedders.current()).embedder?.identity ?? null,
     log,
   });
@@ -101,13 +101,14 @@ export function startKnowledge(
 }
 
 /** Looks again into the corpus of a query, with the rights that its person has by then. */
-export function passageFinder(store: Store, search: PassageSearch<Reach>): FindPassages {
-  return async ({ userId, corpusId }, { query, limit }, signal) => {
-    const reach = await reachOf(store, userId);
+export function passageFinder(store: Store, search: PassageSearch<Searcher>): FindPassages {
+  return async ({ corpusId, ...run }, { query, limit }, signal) => {
+    const reach = await reachOf(store, run.userId);
     if (!(await store.corpora.find(reach, corpusId)))
       return { passages: [], notice: 'The corpus is gone, or the person may not read it any more.' };
     const question = { corpusIds: [corpusId], query, mode: 'hybrid' as const, topK: limit };
-    const { data, notice } = await search.search(reach, question, signal);
+    const { apiKeyId, ...place } = await store.meteredCalls.spenderOfRun(run);
+    const { data, notice } = await search.search({ ...reach, apiKeyId, place }, question, signal);
     return { passages: data, notice };
   };
 }
@@ -120,13 +121,18 @@ async function reachOf({ principals }: Store, userId: string): Promise<Reach> {
   return { userId, memberships, organizationIds, workspaces: person?.workspaces ?? [] };
 }
 
-/** The person whose run asks. */
-function personPays(store: Store, userId: string): EmbeddingPayer {
-  return { begin: async (model) => callerPays(store, await reachOf(store, userId)).begin(model) };
+/** Whoever asks pays for the vector of the question. */
+function searcherPays(store: Store, searcher: Searcher, corpusId?: string): EmbeddingPayer {
+  return payerOf(store, () => store.meteredCalls.spenderOfSearch(searcher, corpusId));
 }
 
-/** Whoever asks pays for the vector of the question, and for the order of what was found. */
-function callerPays({ meteredCalls }: Store, reach: Reach, apiKeyId: string | null = null): EmbeddingPayer {
+/** The same where a run asks. */
+function runPays(store: Store, run: SpendingRun): EmbeddingPayer {
+  return payerOf(store, () => store.meteredCalls.spenderOfRun(run));
+}
+
+/** Whoever wants what was found in the order of a model has asked that model for it. */
+function callerPays({ meteredCalls }: Store, reach: Reach, apiKeyId: string | null): EmbeddingPayer {
   return {
     async begin(model) {
       const call = await meteredCalls.begin(reach, model, apiKeyId);
@@ -135,10 +141,14 @@ function callerPays({ meteredCalls }: Store, reach: Reach, apiKeyId: string | nu
   };
 }
 
-/** Whoever has added documents, or has the corpus, pays for the vectors that are made in the background. */
-function payerOf({ meteredCalls }: Store, spender: Spender): EmbeddingPayer {
+/**
+ * Vectors belong to what they are made for, and are no request of their own. Those that are made in the background count
+ * for whoever has added the documents, or has the corpus.
+ */
+function payerOf({ meteredCalls }: Store, whose: () => Promise<Spender>): EmbeddingPayer {
   return {
     async begin() {
+      const spender = await whose();
       await meteredCalls.requireRoom(spender);
       return { spent: (spent) => meteredCalls.spend(spender, spent), end: async () => undefined };
     },

@@ -1,6 +1,6 @@
 /** What the runtime has to know of who asks, and of the session that a query is for. */
 import type { Session } from '../contract/api.ts';
-import type { AskedModels, Asker, Principal, Query, Services } from '../handler.ts';
+import type { AskedModels, Asker, Principal, Query, Searcher, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 
 /** The members of a session that count for its runs. */
@@ -13,6 +13,11 @@ export type AskedSession = Pick<
 export function asker(principal: Principal): Pick<Query, 'userId' | 'apiKeyId'> {
   const { userId, credential, credentialId } = principal;
   return { userId, ...(credential === 'api_key' && { apiKeyId: credentialId }) };
+}
+
+/** Who searches: what a model is asked for it counts for them and their key, and in the place that is named. */
+export function searcher(principal: Principal, place: Searcher['place'] = null): Searcher {
+  return { ...principal, apiKeyId: asker(principal).apiKeyId ?? null, place };
 }
 
 /** Whose providers count for what they do in a workspace. */

@@ -3,6 +3,7 @@ import type { ChunkPage, Citation, CorpusSearchAnswer, Rerank, SearchMode } from
 import type { Handler, Principal, Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedReranker } from './asked-reranker.ts';
+import { searcher } from './asked-session.ts';
 
 export const searchCorpus: Handler<'searchCorpus'> = async (call, services) => {
   const { principal, path, body, signal } = call;
@@ -47,7 +48,7 @@ async function answerFrom(
 ): Promise<CorpusSearchAnswer> {
   const reranker = await askedReranker(principal, rerank, services);
   const question = { corpusIds, query, mode, topK, minScore, filter, reranker };
-  return services.passageSearch.search(principal, question, signal);
+  return services.passageSearch.search(searcher(principal), question, signal);
 }
 
 interface AskedSearch {

@@ -1,9 +1,9 @@
 /** What people and agents want to be known in later conversations. */
-import type { Memory, MemoryCreate } from '../contract/api.ts';
+import type { Memory, MemoryCreate, MemorySearch } from '../contract/api.ts';
 import { type Handler, isCurrent, type Principal, type Services } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { askedReranker } from './asked-reranker.ts';
-import { askerIn } from './asked-session.ts';
+import { askerIn, searcher } from './asked-session.ts';
 import { importLines } from './memory-lines.ts';
 import { quotaNotice } from './quota-notice.ts';
 
@@ -23,7 +23,8 @@ export const createMemory: Handler<'createMemory'> = async ({ principal, body },
 export const searchMemories: Handler<'searchMemories'> = async ({ principal, body, signal }, services) => {
   const { rerank, ...search } = body;
   const reranker = await askedReranker(principal, rerank, services);
-  return { status: 200, body: await services.memorySearches.find(principal, search, signal, reranker) };
+  const asking = searcher(principal, await placeOf(principal, search, services));
+  return { status: 200, body: await services.memorySearches.find(asking, search, signal, reranker) };
 };
 
 export const getMemory: Handler<'getMemory'> = async ({ principal, path, headers }, { store }) => {
@@ -80,6 +81,18 @@ export const purgeMemories: Handler<'purgeMemories'> = async ({ principal, body 
   const { confirm: _confirm, ...owner } = body;
   return { status: 202, body: { purged: await store.memories.purge(principal, owner) } };
 };
+
+/** Where the memories are that are asked for; null where they may be anywhere. */
+async function placeOf(
+  principal: Principal,
+  { workspace_id, session_id }: Pick<MemorySearch, 'workspace_id' | 'session_id'>,
+  { store }: Pick<Services, 'store'>,
+) {
+  const ofSession = session_id === undefined ? null : await store.sessions.find(principal, session_id);
+  const id = workspace_id ?? ofSession?.session.workspace_id;
+  const found = id === undefined ? null : await store.workspaces.find(principal, id);
+  return found && { organizationId: found.organizationId, workspaceId: found.id };
+}
 
 async function* linesOf(pages: AsyncIterable<readonly Memory[]>): AsyncGenerator<string> {
   for await (const page of pages)

@@ -3,13 +3,15 @@ import type { Knex } from 'knex';
 import type { Message, Usage } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { callsAtWork } from './calls-at-work.ts';
+import { spenderOf as spenderOfRow } from './change-run.ts';
 import { databaseLimits } from './database.ts';
 import { type Metered, meter, meterAlone, type Spender, type Spent } from './meter.ts';
 import type { StoreParts } from './parts.ts';
-import { quotaStateWithin, refuseExceeded } from './quota-check.ts';
+import { quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { quotasOf } from './quota-use.ts';
 import { notFound, type Reach, requireRole } from './reach.ts';
 import { remembered } from './remembered.ts';
+import type { RunRow } from './runs.ts';
 import { together } from './together.ts';
 import { type FoundWorkspace, findDefaultWorkspace } from './workspaces.ts';
 
@@ -36,10 +38,14 @@ export interface MeteredCalls {
   ): Promise<MeteredCall>;
   /** Counts what it used; it is at work no more. */
   finish(call: MeteredCall, spent: SpentByCall): Promise<void>;
-  /** Counts what somebody's background work has used. */
+  /** Counts what was used for a part of what somebody asked for, or in the background: no request of its own. */
   spend(spender: Spender, spent: SpentByCall): Promise<void>;
-  /** Throws `quota_exceeded` where somebody's background work may use no more. */
+  /** Throws `quota_exceeded` where that may use no more. */
   requireRoom(spender: Spender): Promise<void>;
+  /** For whom a search uses something. Throws `not_found`. */
+  spenderOfSearch(searcher: Searcher, corpusId?: string): Promise<Spender>;
+  /** For whom a run does, or would if it began. Throws `not_found`. */
+  spenderOfRun(run: SpendingRun): Promise<Spender>;
   /** It is at work no more, whatever came of it. */
   end(call: MeteredCall): Promise<void>;
   /** Forgets what processes that have died had at work; answers with how many there were. */
@@ -51,6 +57,22 @@ export interface SpentByCall {
   readonly model: string;
   readonly usage: Usage;
   readonly cost: Message['cost'];
+}
+
+/** Who searches. */
+export interface Searcher extends Reach {
+  /** Null where a login asks. */
+  readonly apiKeyId: string | null;
+  /** Where it counts; null for where the corpus is, or the caller is at home. */
+  readonly place: Pick<Spender, 'organizationId' | 'workspaceId'> | null;
+}
+
+/** A run, stored or not yet. */
+export interface SpendingRun {
+  readonly runId: string;
+  readonly userId: string;
+  readonly workspaceId: string;
+  readonly apiKeyId?: string | undefined;
 }
 
 interface Beginning {
@@ -165,9 +187,16 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
     spend: (spender, { model, usage, cost }) =>
       database.writeOfRun((sql) => meter(sql, spender, { requests: 0, calls: 1, model, usage, cost }, now())),
     requireRoom: (spender) =>
-      database.writeOfRun(async (sql) => {
-        refuseExceeded(await quotaStateWithin(sql, spender, now()), now());
+      database.read('installation', async (sql) => {
+        refuseExceeded(await quotaStateAtWork(sql, spender, now()), now());
       }),
+    spenderOfSearch: ({ place, apiKeyId, ...reach }, corpusId) =>
+      database.read('installation', async (sql) => {
+        const where = place ?? (corpusId === undefined ? undefined : await placeOfCorpus(sql, corpusId));
+        if (where) return { ...where, userId: reach.userId, apiKeyId };
+        return spenderOf(sql, { reach, apiKeyId, model: '', where: undefined });
+      }),
+    spenderOfRun: (run) => database.read('installation', (sql) => spenderOfRun(sql, run)),
     async end(call) {
       const counted = call.id !== null && atWork.letGo(call.id);
       const asked = uncounted.delete(call);
@@ -195,6 +224,22 @@ async function spenderOf(sql: Knex, { reach, apiKeyId, where }: Beginning): Prom
   if (!workspace) throw notFound('workspace');
   const { id: workspaceId, organizationId } = workspace;
   return { organizationId, workspaceId, userId: reach.userId, apiKeyId };
+}
+
+async function placeOfCorpus(sql: Knex, id: string): Promise<Searcher['place']> {
+  const corpus = await sql('corpora').where({ id }).first('organization_id', 'workspace_id');
+  if (!corpus) throw notFound('corpus');
+  return { organizationId: corpus.organization_id, workspaceId: corpus.workspace_id };
+}
+
+/** What an agent does counts for the key that asked for the run which started it: that stands in its row. */
+async function spenderOfRun(sql: Knex, run: SpendingRun): Promise<Spender> {
+  const { runId, userId, workspaceId, apiKeyId = null } = run;
+  const row = await sql<RunRow>('runs').where({ id: runId }).first();
+  if (row) return spenderOfRow(row);
+  const workspace = await sql('workspaces').where({ id: workspaceId }).first('organization_id');
+  if (!workspace) throw notFound('workspace');
+  return { organizationId: workspace.organization_id, workspaceId, userId, apiKeyId };
 }
 
 function requireRoleOf({ reach }: Beginning, { organizationId, workspaceId }: Spender): void {

@@ -95,6 +95,7 @@ export type { Logins, Rotation } from './logins.ts';
 export type { FoundMemories } from './memory-searching.ts';
 export type { MemoryText, QueryMeaning } from './memory-vectors.ts';
 export type { Spender } from './meter.ts';
+export type { Searcher, SpendingRun } from './metered-calls.ts';
 export { type AppliedStep, refuseStrange } from './migrate.ts';
 export type {
   CatalogLook,

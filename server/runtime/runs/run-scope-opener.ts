@@ -121,7 +121,12 @@ export function scopeOpener(given: ScopeParts): OpenScope {
     const corpus = request?.corpus ?? null;
     const searching =
       corpus && given.findPassages
-        ? [corpusSearchTool(given.findPassages, { userId, corpusId: corpus.corpusId })]
+        ? [
+            corpusSearchTool(given.findPassages, {
+              ...{ runId, userId, workspaceId, apiKeyId: query.apiKeyId },
+              corpusId: corpus.corpusId,
+            }),
+          ]
         : [];
     let carriesOut: boolean | undefined = query.approval ? true : undefined;
     // One that was taken over from another process does not say so itself.

@@ -6,9 +6,18 @@ import { listed } from '../prompt/passages.ts';
 import { defineTool, success } from './define-tool.ts';
 import type { Tool } from './tool.ts';
 
+/** Which run looks, and into which corpus. */
+export interface CorpusOfRun {
+  readonly runId: string;
+  readonly userId: string;
+  readonly workspaceId: string;
+  readonly apiKeyId?: string | undefined;
+  readonly corpusId: string;
+}
+
 /** Finds passages for a run; refuses where its person may not read the corpus any more. */
 export type FindPassages = (
-  asked: { readonly userId: string; readonly corpusId: string },
+  asked: CorpusOfRun,
   question: { readonly query: string; readonly limit: number },
   signal: AbortSignal,
 ) => Promise<{ readonly passages: readonly PassageHit[]; readonly notice: string | null }>;
@@ -22,10 +31,7 @@ const input = z.strictObject({
 });
 
 /** Builds the `corpus_search` tool of one run. */
-export function corpusSearchTool(
-  find: FindPassages,
-  asked: { readonly userId: string; readonly corpusId: string },
-): Tool {
+export function corpusSearchTool(find: FindPassages, asked: CorpusOfRun): Tool {
   return defineTool({
     name: corpusSearchName,
     description:
@@ -54,7 +60,7 @@ export function corpusSearchTool(
 /** As a list of tools shows it, where no query is that could name a corpus. */
 export function corpusSearchListing(disabled: readonly string[]): ToolListing {
   const nothing = async () => ({ passages: [], notice: null });
-  const tool = corpusSearchTool(nothing, { userId: '', corpusId: '' });
+  const tool = corpusSearchTool(nothing, { runId: '', userId: '', workspaceId: '', corpusId: '' });
   return {
     name: tool.name,
     source: 'builtin',
