@@ -80,6 +80,8 @@ async function startQuery(
   const wouldLeave = !found || body.corpus_id !== undefined;
   if (wouldLeave && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
   const corpus = await retrieve(asking, workspaceId, services);
+  // A search may wait for a model, and whoever was removed meanwhile leaves no session behind.
+  if (corpus) await requireStillValid(principal, services);
   const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
   const nameless = !found || (session.message_count === 0 && session.title === untitled);
   const query = queryIn(session, principal, body, { onUnanswered, corpus });
@@ -88,6 +90,15 @@ async function startQuery(
     ...preferring(preferred),
     session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
   });
+}
+
+async function requireStillValid(principal: Principal, { identity }: Services): Promise<void> {
+  const [valid] = await identity.stillValid([principal]);
+  if (valid) return;
+  throw new Problem(
+    'credential_invalid',
+    'The credential was revoked, or has lost a right, before the run began; log in again, or use another key.',
+  );
 }
 
 type Asking = Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>;
