@@ -164,7 +164,7 @@ export interface LoginRecords {
   endAll(userId: string, by: Actor): Promise<void>;
 }
 
-/** Who does it, for the audit log. */
+/** Who does something that is recorded: nobody known, or a person. */
 export interface Actor {
   readonly userId: string | null;
   readonly origin?: Origin | undefined;
@@ -277,12 +277,6 @@ export interface LoginAddressRecords {
   /** Whether the account with this e-mail address has logged in from there. */
   isKnown(email: string, address: string): Promise<boolean>;
   remember(userId: string, address: string): Promise<void>;
-}
-
-/** Who does something that is recorded: nobody known, or a person. */
-export interface Actor {
-  readonly userId: string | null;
-  readonly origin?: Origin | undefined;
 }
 
 export interface PasswordRecords {
