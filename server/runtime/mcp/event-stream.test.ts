@@ -118,7 +118,36 @@ test('a stream whose session is gone when it comes back has the next use begin a
   await expect.poll(() => open.size).toBe(1);
 }, 40_000);
 
-test.each([405, 404, 401])(
+test('a stream that the server fails to open at first is asked for again, and what was said meanwhile is asked for', async () => {
+  const { open, now, stream, say } = cuttable();
+  const server = await serve(stream);
+  const { names, states } = uses(server.url);
+  now.refusing = true;
+  expect(await names()).toEqual(['mcp_p_old']);
+  await expect.poll(() => server.count('GET'), { timeout: 5000 }).toBe(2);
+  server.has.tool = 'new';
+  now.refusing = false;
+  await expect.poll(() => open.size, { timeout: 10_000 }).toBe(1);
+  await expect.poll(names).toEqual(['mcp_p_new']);
+  server.has.tool = 'newest';
+  say('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n');
+  await expect.poll(names).toEqual(['mcp_p_newest']);
+  expect(states()).toMatchObject([{ state: 'ready' }]);
+}, 40_000);
+
+test('a connection that is closed before its stream has opened asks for it no more', async () => {
+  const { now, stream } = cuttable();
+  const server = await serve(stream);
+  const { names, close } = uses(server.url);
+  now.refusing = true;
+  await names();
+  await expect.poll(() => server.count('GET')).toBe(1);
+  await close();
+  await delay(1500);
+  expect(server.count('GET')).toBe(1);
+});
+
+test.each([405, 404, 401, 501])(
   'a server that answers %i to who asks for a stream is asked once',
   async (status) => {
     const server = await serve((response) => void response.writeHead(status).end());
