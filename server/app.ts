@@ -5,6 +5,7 @@ import { accessOf, enforceAccess } from './http/access.ts';
 import { shareWithOrigins } from './http/cors.ts';
 import { authenticate, requireStillValid } from './http/credential.ts';
 import { abortWithCaller, beginExchange, type Exchange, exchangeOf, originOf } from './http/exchange.ts';
+import { withCheckedFiles } from './http/form.ts';
 import { createIdempotency, type PerformOnce } from './http/idempotency.ts';
 import { requireAcceptable } from './http/media-type.ts';
 import { answerOptions, operationFor, type Path, paths } from './http/paths.ts';
@@ -79,9 +80,14 @@ function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandl
     requireAcceptable(request, route);
     // A request may be kept half sent until its credential has ended: it is not to act with that any more.
     const isWhole = request.complete;
+    const stillValid = async () => {
+      if (exchange.caller) await requireStillValid(exchange.caller, ports.identity);
+    };
     const body = await readBody(exchange, route);
-    if (!isWhole && exchange.caller) await requireStillValid(exchange.caller, ports.identity);
-    const input = await validate(exchange, route, body);
+    if (!isWhole) await stillValid();
+    const validated = await validate(exchange, route, body);
+    // A file goes on arriving while its operation reads it.
+    const input = { ...validated, body: withCheckedFiles(validated.body, stillValid) };
     replies.admit(exchange, input.body, principal);
     const { requestId } = exchange;
     const origin = principal?.origin ?? originOf(exchange);

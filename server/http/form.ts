@@ -39,6 +39,39 @@ export function withFiles(seen: unknown, body: unknown): unknown {
   return mapped(seen, (value, name) => (isFile(given.get(name)) ? given.get(name) : value));
 }
 
+/** How long a file may arrive before it is asked again whether it may. */
+const askAgainMs = 5000;
+
+/**
+ * The same body, whose file is asked about as it arrives, and at its end before anybody hears of that: whoever sends it
+ * slowly is not to act with what has ended by then.
+ */
+export function withCheckedFiles(body: unknown, check: () => Promise<void>): unknown {
+  const checked = (value: unknown): unknown => {
+    if (!isFile(value)) return value;
+    const file: UploadedFile = { ...value, content: checkedContent(value.content, check) };
+    files.add(file);
+    return file;
+  };
+  if (isFile(body)) return checked(body);
+  return holdsFile(body) ? mapped(body, checked) : body;
+}
+
+async function* checkedContent(
+  content: AsyncIterable<Uint8Array>,
+  check: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  let askAt = performance.now() + askAgainMs;
+  for await (const chunk of content) {
+    if (performance.now() > askAt) {
+      await check();
+      askAt = performance.now() + askAgainMs;
+    }
+    yield chunk;
+  }
+  await check();
+}
+
 /** What a body says, of the file in it by what it can be told from another. */
 export function saidWith(body: unknown, sha256: string): unknown {
   return mapped(body, (value) => (isFile(value) ? sha256 : value));

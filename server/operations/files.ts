@@ -3,6 +3,7 @@ import type { StoredFile } from '../contract/api.ts';
 import { type Call, type Handler, isCurrent } from '../handler.ts';
 import { Problem } from '../problem.ts';
 import { quotaNotice } from './quota-notice.ts';
+import { requireStillValid } from './still-valid.ts';
 
 export const listFiles: Handler<'listFiles'> = async ({ principal, query }, { store }) => ({
   status: 200,
@@ -104,8 +105,10 @@ export const appendUpload: Handler<'appendUpload'> = async (
   return { status: 204, headers: { 'Upload-Offset': String(received) } };
 };
 
-export const completeUpload: Handler<'completeUpload'> = async ({ principal, path }, { store }) => {
-  const { file, etag } = await store.fileUploads.complete(principal, path.upload_id);
+export const completeUpload: Handler<'completeUpload'> = async ({ principal, path }, services) => {
+  // Its bytes are read once more, which takes long where they are many.
+  const confirm = () => requireStillValid(principal, services);
+  const { file, etag } = await services.store.fileUploads.complete(principal, path.upload_id, confirm);
   return { status: 201, headers: { Location: `/api/v1/files/${file.id}`, ETag: etag }, body: file };
 };
 

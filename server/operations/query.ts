@@ -6,6 +6,7 @@ import { type AskedSession, askedSession, askedWith, asker, askerIn, searcher } 
 import { failureOf } from './failed-run.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
+import { requireStillValid } from './still-valid.ts';
 
 export const createQuery: Handler<'createQuery'> = async (call, services) => {
   const { principal, signal } = call;
@@ -90,15 +91,6 @@ async function startQuery(
     ...preferring(preferred),
     session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
   });
-}
-
-async function requireStillValid(principal: Principal, { identity }: Services): Promise<void> {
-  const [valid] = await identity.stillValid([principal]);
-  if (valid) return;
-  throw new Problem(
-    'credential_invalid',
-    'The credential was revoked, or has lost a right, before the run began; log in again, or use another key.',
-  );
 }
 
 type Asking = Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>;

@@ -19,7 +19,12 @@ import { insertUpload, type ObjectRow } from './stored-objects.ts';
 /** Without a sign of life for so long, whoever was making the file has gone. */
 const completingMs = 600_000;
 
-export async function completeUpload(parts: FileParts, reach: Reach, id: string): Promise<TaggedFile> {
+export async function completeUpload(
+  parts: FileParts,
+  reach: Reach,
+  id: string,
+  confirm?: () => Promise<void>,
+): Promise<TaggedFile> {
   const begun = await parts.database.write('installation', (sql) => begin(sql, parts, reach, id));
   if ('file' in begun) return begun;
   const { upload, key, storage } = begun;
@@ -37,6 +42,7 @@ export async function completeUpload(parts: FileParts, reach: Reach, id: string)
     });
     try {
       requireHash(upload, received.sha256);
+      await confirm?.();
       const file = await received.keep();
       made = true;
       return file;

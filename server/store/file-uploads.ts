@@ -23,8 +23,11 @@ export interface FileUploads {
   create(reach: Reach, input: FileUploadCreate, apiKeyId: string | null): Promise<CreatedUpload>;
   /** Answers with how many bytes there are then; what came before a failure lasts. Throws `upload_conflict`. */
   append(reach: Reach, id: string, appended: Appended): Promise<number>;
-  /** Makes the file, or finds the one that was made. Throws `upload_conflict`. */
-  complete(reach: Reach, id: string): Promise<TaggedFile>;
+  /**
+   * Makes the file, or finds the one that was made; `confirm` is asked before it is made, once its bytes are read. Throws
+   * `upload_conflict`.
+   */
+  complete(reach: Reach, id: string, confirm?: () => Promise<void>): Promise<TaggedFile>;
   abort(reach: Reach, id: string): Promise<void>;
   /** Forgets those whose time is over; their bytes are swept. */
   prune(now: Date): Promise<number>;
@@ -38,7 +41,7 @@ export function fileUploadRepository(parts: FileParts): FileUploads {
   return {
     create: (reach, input, apiKeyId) => create(parts, reach, input, apiKeyId),
     append: (reach, id, appended) => appendTo(parts, reach, id, appended),
-    complete: (reach, id) => completeUpload(parts, reach, id),
+    complete: (reach, id, confirm) => completeUpload(parts, reach, id, confirm),
     async abort(reach, id) {
       const objects = await database.write('installation', async (sql) => {
         await lockUpload(sql, reach, id, clock.now().getTime());

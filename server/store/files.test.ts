@@ -1,4 +1,5 @@
 /** Files that have been kept long enough, bytes that nobody needs, and bytes that were lost: on both engines. */
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -99,6 +100,24 @@ describeStores('What becomes of stored bytes: a sweep', (_store, engine) => {
     await received.leave();
     return file.id;
   }
+
+  it('leaves an upload as it was that nobody confirms once its bytes are read', async () => {
+    const sha256 = createHash('sha256').update('bytes').digest('hex');
+    const { upload } = await store.fileUploads.create(ada, { filename: 'b.txt', size: 5, sha256 }, null);
+    const content = (async function* () {
+      yield Buffer.from('bytes');
+    })();
+    await store.fileUploads.append(ada, upload.id, { offset: 0, mostBytes: 5, content });
+    const before = await engine.sql()('files').pluck('id');
+    const refused = store.fileUploads.complete(ada, upload.id, () =>
+      Promise.reject(new Error('not any more')),
+    );
+    await expect(refused).rejects.toThrow('not any more');
+    expect(await engine.sql()('files').pluck('id')).toEqual(before);
+    const { file } = await store.fileUploads.complete(ada, upload.id);
+    expect(file).toMatchObject({ filename: 'b.txt', sha256 });
+    await store.files.delete(ada, file.id, false);
+  });
 
   it('takes bytes that were lost, once some come again: all files of them have the new ones', async () => {
     const [one, two] = [await upload('precious'), await upload('precious')];
