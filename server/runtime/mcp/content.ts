@@ -7,8 +7,10 @@ import type {
   TextResourceContents,
 } from '@modelcontextprotocol/client';
 import { BoundedOutput } from '../tools/bounded-output.ts';
+import { oneLine } from './failure.ts';
 
 const longestText = 30_000;
+const longestFact = 2000;
 
 /** The middle of what is too long is left out. */
 export function bounded(text: string): string {
@@ -33,10 +35,10 @@ export function textOfBlock(block: ContentBlock): string {
       return block.text;
     case 'image':
     case 'audio':
-      return `[${block.type}, ${block.mimeType}, ${sizeOf(block.data)}; it cannot be shown here]`;
+      return `[${block.type}, ${typeOf(block)}, ${sizeOf(block.data)}; it cannot be shown here]`;
     case 'resource_link': {
-      const facts = [block.mimeType, block.description].filter(Boolean).join('; ');
-      return `[resource ${block.uri}: ${block.title ?? block.name}${facts ? ` (${facts})` : ''}]`;
+      const facts = [typeOf(block), oneLine(block.description ?? '', longestFact)].filter(Boolean).join('; ');
+      return `[resource ${uriOf(block)}: ${oneLine(block.title ?? block.name, longestFact)}${facts ? ` (${facts})` : ''}]`;
     }
     case 'resource':
       return textOfResource(block.resource);
@@ -45,9 +47,18 @@ export function textOfBlock(block: ContentBlock): string {
 
 /** The content of a resource. */
 export function textOfResource(resource: TextResourceContents | BlobResourceContents): string {
-  const type = resource.mimeType ? `, ${resource.mimeType}` : '';
-  if ('text' in resource) return `[resource ${resource.uri}${type}]\n${resource.text}`;
-  return `[resource ${resource.uri}${type}, ${sizeOf(resource.blob)}; it is no text]`;
+  const type = resource.mimeType ? `, ${typeOf(resource)}` : '';
+  if ('text' in resource) return `[resource ${uriOf(resource)}${type}]\n${resource.text}`;
+  return `[resource ${uriOf(resource)}${type}, ${sizeOf(resource.blob)}; it is no text]`;
+}
+
+/** What stands in our own words about a content is a line, and leaves room for the content. */
+function typeOf({ mimeType = '' }: { readonly mimeType?: string | undefined }): string {
+  return oneLine(mimeType, 200);
+}
+
+function uriOf({ uri }: { readonly uri: string }): string {
+  return oneLine(uri, 4000);
 }
 
 function saysTheSame(block: ContentBlock, structured: unknown): boolean {
