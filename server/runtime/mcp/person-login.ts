@@ -40,13 +40,16 @@ interface Attempt {
   readonly scope?: string | undefined;
 }
 
-const limitMs = 10_000;
+/** For one request, and for all of `begin` or `finish`: discovery makes as many as ten, and a person waits. */
+const usual = { requestMs: 10_000, wholeMs: 30_000 };
 
 /** Every request goes through the guard: the server as of an account, where it leads to as of a stranger. */
-export function createLoginFlows(outbound: Outbound): LoginFlows {
+export function createLoginFlows(outbound: Outbound, { requestMs, wholeMs } = usual): LoginFlows {
   const fetchOf = (url: URL): FetchLike => {
     const fetch = fetchFrom(url, outbound, 'account');
-    return (asked, init) => fetch(asked, { ...init, signal: AbortSignal.timeout(limitMs) });
+    const whole = AbortSignal.timeout(wholeMs);
+    return (asked, init) =>
+      fetch(asked, { ...init, signal: AbortSignal.any([whole, AbortSignal.timeout(requestMs)]) });
   };
   return {
     async begin(url, client, { redirectUrl, state }) {
@@ -102,7 +105,8 @@ export function createLoginFlows(outbound: Outbound): LoginFlows {
     async takeBack(text) {
       const { tokens, client, revocation } = JSON.parse(text) as KeptLogin & { readonly revocation?: string }; // as `finish` wrote it
       if (revocation === undefined || !tokens || !isSafe(revocation)) return false;
-      const fetch = outbound.fetchFor('stranger', { maxBytes: 64 * 1024, totalMs: limitMs });
+      const fetch = outbound.fetchFor('stranger', { maxBytes: 64 * 1024, totalMs: requestMs });
+      const signal = AbortSignal.timeout(requestMs);
       const given = [
         { token: tokens.refresh_token, token_type_hint: 'refresh_token' },
         { token: tokens.access_token, token_type_hint: 'access_token' },
@@ -113,7 +117,7 @@ export function createLoginFlows(outbound: Outbound): LoginFlows {
         const secret = client && 'client_secret' in client ? client.client_secret : undefined;
         const body = new URLSearchParams({ token, token_type_hint, client_id: client?.client_id ?? '' });
         if (secret !== undefined) body.set('client_secret', secret);
-        const response = await fetch(revocation, { method: 'POST', body }).catch(() => null);
+        const response = await fetch(revocation, { method: 'POST', body, signal }).catch(() => null);
         await response?.body?.cancel();
         taken &&= response?.ok ?? false;
       }

@@ -1,0 +1,42 @@
+/** Logins of people through a browser that is elsewhere, with a real authorization server on loopback that takes its time. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createOutbound } from '../../outbound/outbound.ts';
+import { createLoginFlows } from './person-login.ts';
+import { type OauthServer, startOauthServer } from './test-oauth-server.ts';
+
+const redirectUrl = 'http://127.0.0.1:9/callback';
+const times = { requestMs: 2000, wholeMs: 3000 };
+const flows = createLoginFlows(createOutbound({ shared: () => false }), times);
+
+const begin = ({ url }: OauthServer) => flows.begin(new URL(url), {}, { redirectUrl, state: 's' });
+
+/** What the person comes back with. */
+async function visit(authorizeUrl: string): Promise<string> {
+  const { headers } = await fetch(authorizeUrl, { redirect: 'manual' });
+  return new URL(headers.get('location') ?? '').searchParams.get('code') ?? '';
+}
+
+/** Each answer is late, and none of them by itself too late. */
+function slowDown(server: OauthServer, ms: number): void {
+  server.pauses.before = () => delay(ms);
+}
+
+test('the requests of a beginning, and of an end, have a time together', async () => {
+  const server = await startOauthServer();
+  slowDown(server, 1500);
+  await expect(begin(server)).rejects.toThrow('the login failed');
+  slowDown(server, 0);
+  const { authorizeUrl, attempt } = await begin(server);
+  const code = await visit(authorizeUrl);
+  expect(JSON.parse(await flows.finish(new URL(server.url), attempt, { code }))).toHaveProperty('tokens');
+}, 30_000);
+
+test('tokens are taken back within the time of one request, or counted as not taken back', async () => {
+  const server = await startOauthServer();
+  const { authorizeUrl, attempt } = await begin(server);
+  const answer = { code: await visit(authorizeUrl) };
+  const login = await flows.finish(new URL(server.url), attempt, answer);
+  slowDown(server, 1500);
+  expect(await flows.takeBack(login)).toBe(false);
+}, 30_000);
