@@ -1,6 +1,6 @@
 /** One model call that belongs to no run: its answer is passed on, and what it used is told. */
 import { estimatePreamble, estimateTokens, tokensOf } from '../prompt/context-use.ts';
-import { spendingOf } from '../runs/spending.ts';
+import { countedOr, spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
 import {
   type AnswerTerms,
@@ -9,7 +9,6 @@ import {
   ModelFailure,
   type ModelMessage,
   type ModelPart,
-  noUsage,
   problemOfModel,
   type ToolDefinition,
 } from './model.ts';
@@ -44,16 +43,19 @@ export async function* completeOnce(
       if (part.type === 'tool_input') text += part.json;
       if (part.type === 'finish') {
         counted = true;
-        await spent?.({ model: model.name, ...spendingOf(await model.facts(), part.usage) });
-      }
-      yield part;
+        const usage = countedOr(part.usage, estimateOf(request, text));
+        await spent?.({ model: model.name, ...spendingOf(await model.facts(), usage) });
+        yield { ...part, usage };
+      } else yield part;
     }
   } catch (error) {
     throw error instanceof ModelFailure ? problemOfModel(error) : error;
   } finally {
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    if (!counted && text !== '')
-      await spent?.({ model: model.name, ...(await estimated(model, request, text)) });
+    if (!counted && text !== '') {
+      const usage = countedOr(undefined, estimateOf(request, text));
+      await spent?.({ model: model.name, ...spendingOf(await model.facts(), usage) });
+    }
   }
 }
 
@@ -66,16 +68,7 @@ export function estimateInput({
   return estimatePreamble(system, tools) + tokensOf(messages);
 }
 
-/** An answer that nobody waits for any more is metered as far as it came. */
-async function estimated(
-  model: Model,
-  request: CompletionRequest,
-  text: string,
-): Promise<Pick<SpentByCall, 'usage' | 'cost'>> {
-  const usage = {
-    ...noUsage,
-    input_tokens: estimateInput(request),
-    output_tokens: estimateTokens(text),
-  };
-  return spendingOf(await model.facts(), usage);
+/** An answer that nobody waits for any more, or whose provider does not count, is metered as far as it came. */
+function estimateOf(request: CompletionRequest, text: string) {
+  return { reads: estimateInput(request), writes: estimateTokens(text) };
 }

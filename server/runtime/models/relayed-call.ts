@@ -1,6 +1,6 @@
 /** One call that a provider answers in the client's own words: passed on as it comes, and metered on the way. */
 import { estimateTokens } from '../prompt/context-use.ts';
-import { spendingOf } from '../runs/spending.ts';
+import { countedOr, spendingOf } from '../runs/spending.ts';
 import type { SpentByCall } from '../transcript.ts';
 import { believedCount, believedTokens } from './believed-counts.ts';
 import {
@@ -27,7 +27,9 @@ export async function relayOnce(
   try {
     const answer = await model.relay(request, signal);
     if ('pieces' in answer) return { pieces: new Metered(model, request, answer.pieces, spent) };
-    await spent(await spentOn(model, countOf(answer.message.usage)));
+    const { content, usage } = answer.message;
+    const writes = () => estimateTokens(JSON.stringify(content ?? []));
+    await spent(await spentOn(model, countedAt(request, countOf(usage), writes)));
     return answer;
   } catch (error) {
     throw problemOf(error);
@@ -75,7 +77,7 @@ class Metered implements AsyncIterableIterator<RelayedPiece> {
     // Said anew with the end of the answer, maybe more than once; what is not said again stays.
     if (usage) this.#usage = { ...this.#usage, ...usage };
     this.#counted ||= counted;
-    return last ? this.#tell(countOf(this.#usage)).then(() => next) : next;
+    return last ? this.#tell(this.#count()).then(() => next) : next;
   };
 
   readonly #fail = async (error: unknown): Promise<never> => {
@@ -85,20 +87,36 @@ class Metered implements AsyncIterableIterator<RelayedPiece> {
 
   async #end(): Promise<void> {
     if (this.#told) return;
+    if (this.#counted) return await this.#tell(this.#count());
     const count = countOf(this.#usage);
-    if (this.#counted) return await this.#tell(count);
     // An answer that says at its begin what was read has been paid for, whatever else was heard of it.
     if (this.#heard === 0 && count.input_tokens + count.output_tokens === 0) return;
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    const input = count.input_tokens || estimateTokens(JSON.stringify(this.#request.body.messages));
-    const output = Math.max(count.output_tokens, Math.ceil(this.#heard / 4));
+    const input = count.input_tokens || readsOf(this.#request);
+    const output = Math.max(count.output_tokens, this.#writes());
     await this.#tell({ ...count, input_tokens: input, output_tokens: output });
   }
+
+  #count(): TokenCount {
+    return countedAt(this.#request, countOf(this.#usage), this.#writes);
+  }
+
+  readonly #writes = (): number => Math.ceil(this.#heard / 4);
 
   async #tell(count: TokenCount): Promise<void> {
     this.#told = true;
     await this.#spent(await spentOn(this.#model, count));
   }
+}
+
+/** A provider that does not count makes no gift of its answers. */
+function countedAt(request: RelayRequest, count: TokenCount, writes: () => number): TokenCount {
+  if (count.input_tokens + count.output_tokens > 0) return count;
+  return countedOr(count, { reads: readsOf(request), writes: writes() });
+}
+
+function readsOf({ body }: RelayRequest): number {
+  return estimateTokens(JSON.stringify(body.messages));
 }
 
 async function spentOn(model: Model, count: TokenCount): Promise<SpentByCall> {

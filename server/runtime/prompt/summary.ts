@@ -4,7 +4,7 @@ import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { ModelFailure } from '../models/model.ts';
 import { askPatiently } from '../models/model-patience.ts';
-import { addPart, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
+import { addPart, countOf, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
 import type { Progress } from '../runs/progress.ts';
 import type { RunScope } from '../runs/run-scope.ts';
 import { spend, spendingOf, usageUpdated } from '../runs/spending.ts';
@@ -69,7 +69,7 @@ export async function summarize(
   if (scope.signal.aborted) return await payFor(scope, progress, draft);
   const text = textOf(draft);
   const facts = await scope.model.facts();
-  const spending = spendingOf(facts, draft.finish?.usage);
+  const spending = spendingOf(facts, countOf(draft));
   const parts: MessagePart[] = [{ type: 'text', text }];
   const id = newId('message');
   const conversation = fromSummary(text, await promptOf(scope));

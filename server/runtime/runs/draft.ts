@@ -2,13 +2,20 @@
 import type { MessagePart, StopReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
 import type { EventLog } from '../events/event-log.ts';
-import { type AnswerTerms, type Model, type ModelMessage, type ModelPart, noUsage } from '../models/model.ts';
+import {
+  type AnswerTerms,
+  type Model,
+  type ModelMessage,
+  type ModelPart,
+  noUsage,
+  type TokenCount,
+} from '../models/model.ts';
 import { estimateInput, tokensOfBytes } from '../prompt/context-use.ts';
 import { systemPrompt } from '../prompt/system-prompt.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { NewMessage } from '../transcript.ts';
 import type { RunScope } from './run-scope.ts';
-import { type Spending, spendingOf } from './spending.ts';
+import { countedOr, type Spending, spendingOf } from './spending.ts';
 
 /** A model's answer as far as it has come. */
 export interface Draft {
@@ -134,17 +141,18 @@ export async function unfinishedAnswer(
   stopReason: StopReason,
 ): Promise<Unfinished> {
   if (!draft || (!draft.finish && draft.bytes === 0)) return { messages: [], usage: noUsage, cost: 0 };
-  const count = draft.finish?.usage ?? {
-    ...noUsage,
-    input_tokens: draft.reads,
-    output_tokens: tokensOfBytes(draft.bytes),
-  };
+  const count = countOf(draft);
   // Another model may have taken its place, whose price says nothing of this one; and no price is worth an end that fails.
   const facts = draft.model === model.name ? await model.facts?.().catch(() => null) : null;
   const spending = facts ? spendingOf(facts, count) : { usage: count, cost: null };
   const parts = draft.parts.filter((part) => part.type !== 'tool_use');
   const messages = parts.length === 0 ? [] : [assistantMessage({ ...draft, parts }, stopReason, spending)];
   return { messages, ...spending, model: draft.model };
+}
+
+/** What the answer has used so far. */
+export function countOf({ finish, reads, bytes, parts }: Draft): TokenCount {
+  return countedOr(finish?.usage, { reads, writes: tokensOfBytes(bytes) || parts.length });
 }
 
 export function assistantMessage(

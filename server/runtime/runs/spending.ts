@@ -10,6 +10,19 @@ export interface Spending {
   readonly cost: Cost;
 }
 
+/**
+ * What an answer has used, as its provider counts. Where it does not count, it is estimated by what was read and written:
+ * quotas of tokens and of cost would otherwise never bind there.
+ */
+export function countedOr(
+  said: TokenCount | undefined,
+  { reads, writes }: { readonly reads: number; readonly writes: number },
+): TokenCount {
+  const counted = believedTokens(said ?? noUsage);
+  if (counted.input_tokens + counted.output_tokens > 0 || writes === 0) return counted;
+  return { ...counted, input_tokens: reads, output_tokens: writes };
+}
+
 export function spendingOf(facts: ModelFacts, count: TokenCount | undefined): Spending {
   const believed = believedTokens(count ?? noUsage);
   const { input_tokens, output_tokens, cached_input_tokens } = believed;

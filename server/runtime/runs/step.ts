@@ -6,7 +6,7 @@ import { tokensOf } from '../prompt/context-use.ts';
 import { shownParts } from '../prompt/conversation.ts';
 import { summarizeAfterRefusal } from '../prompt/summary.ts';
 import { writeAnswer } from './answer.ts';
-import { assistantMessage, type Draft } from './draft.ts';
+import { assistantMessage, countOf, type Draft } from './draft.ts';
 import { callsOf, type Progress } from './progress.ts';
 import type { RunScope } from './run-scope.ts';
 import { spend, spendingOf, usageUpdated } from './spending.ts';
@@ -34,7 +34,7 @@ async function commitAnswer(scope: RunScope, log: EventLog, progress: Progress, 
   const stopReason = draft.finish?.stopReason ?? 'end_turn';
   const step = progress.steps + 1;
   const facts = await scope.model.facts();
-  const spending = spendingOf(facts, draft.finish?.usage);
+  const spending = spendingOf(facts, countOf(draft));
   const { usage, cost } = spending;
   const counted = usage.input_tokens + usage.output_tokens;
   const answer = {
