@@ -88,7 +88,57 @@ test('an authorization server that does not answer is waited for no longer than 
     is_error: true,
   });
   server.pauses.before = () => undefined;
+  // Not before the first is given up.
+  await expect.poll(act, { timeout: 5000 }).toMatchObject({ content: 'done' });
+});
+
+test('a renewal that is answered later than others are kept away is kept all the same, and asked for once', async () => {
+  const server = await startOauthServer();
+  const keeper = { ...keepLoginsInMemory(), holdsMs: 1000 };
+  await loggedIn(server, {}, keeper);
+  const before = await keeper.read(server.url);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const act = () => call(tools, 'mcp_guarded_act', {}, context);
+  server.grants.length = 0;
+  server.revoke();
+  // It gives another refresh token at once, and says so late.
+  server.pauses.after = ({ path }) => (path === '/token' ? delay(1500) : undefined);
+  expect((await act()).content).toContain('did not answer within 1 s');
   expect(await act()).toMatchObject({ content: 'done' });
+  expect(server.grants.map((asked) => asked.get('grant_type'))).toEqual(['refresh_token']);
+  expect(await keeper.read(server.url)).not.toBe(before);
+  // What is kept can be renewed.
+  server.pauses.after = () => undefined;
+  server.revoke();
+  expect(await act()).toMatchObject({ content: 'done' });
+});
+
+test('a late answer is kept where nobody asks meanwhile, and not over a login that a person has made', async () => {
+  const server = await startOauthServer();
+  const keeper = { ...keepLoginsInMemory(), holdsMs: 500 };
+  await loggedIn(server, {}, keeper);
+  const workspacePath = testWorkspace();
+  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
+  const tools = await mcp.tools({ workspacePath });
+  const { context } = testContext(workspacePath);
+  const fail = async () => {
+    server.revoke();
+    server.pauses.after = ({ path }) => (path === '/token' ? delay(900) : undefined);
+    const { content } = await call(tools, 'mcp_guarded_act', {}, context);
+    expect(content).toContain('did not answer within 0.5 s');
+    server.pauses.after = () => undefined;
+    return await keeper.read(server.url);
+  };
+  const sent = await fail();
+  await expect.poll(() => keeper.read(server.url)).not.toBe(sent);
+  await fail();
+  await loggedIn(server, {}, keeper);
+  const made = await keeper.read(server.url);
+  await delay(800);
+  expect(await keeper.read(server.url)).toBe(made);
 });
 
 test('whoever cannot have a login renewed, since its keeper is away, is told so', async () => {

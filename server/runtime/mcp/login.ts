@@ -1,5 +1,6 @@
 /** The login that requests to a remote MCP server carry: kept, renewed once for all who wait, and made by a person. */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AuthProvider,
   auth,
@@ -26,6 +27,19 @@ const marginMs = 10_000;
 
 /** Who does not say how long he keeps others away does so for this long: a lock file counts as abandoned after 30 s. */
 const shortestHoldMs = 25_000;
+
+/** How a renewal ended. */
+interface Renewed {
+  /** What is to be kept now, also where it has failed. */
+  readonly login: KeptLogin;
+  readonly failure: unknown;
+}
+
+/**
+ * Renewals that are still under way, by the server and the refresh token: one that is sent twice may cost the login, where
+ * the authorization server gives another each time.
+ */
+const underWay = new Map<string, Promise<Renewed>>();
 
 /** Where to log in, and for what, as a refusal says. */
 interface Challenge {
@@ -91,20 +105,44 @@ class KeptLoginOf implements Login {
     }
   }
 
-  async #renewAlone(
-    refused: string | undefined,
-    fetchFn: FetchLike,
-    { resourceMetadataUrl, scope }: Challenge,
-  ): Promise<void> {
+  async #renewAlone(refused: string | undefined, fetchFn: FetchLike, challenge: Challenge): Promise<void> {
     const kept = await readLogin(this.#keeper, this.#url);
     this.#current = kept;
     // One that was not sent, since it is over, is nobody's new one.
     if (kept.tokens && kept.tokens.access_token !== refused && !isOver(kept)) return;
     const alone = this.#settings.grant === 'client_credentials';
     if (!alone && kept.tokens?.refresh_token === undefined) throw new LoginNeeded('it asks for a login');
+    const limitMs = this.#keeper.holdsMs ?? shortestHoldMs;
+    const renewal = this.#underWay(kept, limitMs, fetchFn, challenge);
+    const renewed = await within(limitMs, renewal.ended);
+    if (!renewed) {
+      this.#current = kept;
+      void renewal.ended.then((late) => this.#keepLate(kept, late)).finally(renewal.forget);
+      throw tooLate(limitMs, undefined);
+    }
+    await this.#keep(kept, renewed.login).finally(renewal.forget);
+    if (renewed.failure !== null) throw renewed.failure;
+  }
+
+  /** The renewal by the refresh token that is kept: begun now, or before by somebody who could not wait for its end. */
+  #underWay(kept: KeptLogin, limitMs: number, fetchFn: FetchLike, challenge: Challenge) {
+    const key = `${this.#url.href} ${kept.tokens?.refresh_token ?? randomBytes(24).toString('base64url')}`;
+    const ended = underWay.get(key) ?? this.#ask(kept, limitMs * 2, fetchFn, challenge);
+    underWay.set(key, ended);
+    const forget = (): void => {
+      if (underWay.get(key) === ended) underWay.delete(key);
+    };
+    return { ended, forget };
+  }
+
+  async #ask(
+    kept: KeptLogin,
+    limitMs: number,
+    fetchFn: FetchLike,
+    { resourceMetadataUrl, scope }: Challenge,
+  ): Promise<Renewed> {
     const flow = new OauthFlow(this.#settings, kept, null);
     const wanted = this.#settings.scope ?? scope;
-    const limitMs = this.#keeper.holdsMs ?? shortestHoldMs;
     const late = AbortSignal.timeout(limitMs);
     try {
       await auth(flow, {
@@ -113,18 +151,44 @@ class KeptLoginOf implements Login {
         ...(resourceMetadataUrl && { resourceMetadataUrl }),
         ...(wanted !== undefined && { scope: wanted }),
       });
+      return { login: flow.kept, failure: null };
     } catch (error) {
-      throw late.aborted && !(error instanceof LoginNeeded) ? tooLate(limitMs, error) : loginFailureOf(error);
-    } finally {
-      // A server that names another place to log in at for a moment must not cost the client that is known at the first.
-      const changed = flow.kept.tokens !== kept.tokens;
-      this.#current = changed ? flow.kept : kept;
-      if (changed) await writeLogin(this.#keeper, this.#url, flow.kept);
+      const isLate = late.aborted && !(error instanceof LoginNeeded);
+      return { login: flow.kept, failure: isLate ? tooLate(limitMs, error) : loginFailureOf(error) };
+    }
+  }
+
+  /** A server that names another place to log in at for a moment must not cost the client that is known at the first. */
+  async #keep(kept: KeptLogin, login: KeptLogin): Promise<void> {
+    const changed = login.tokens !== kept.tokens;
+    this.#current = changed ? login : kept;
+    if (changed) await writeLogin(this.#keeper, this.#url, login);
+  }
+
+  /** An answer that nobody has waited for: the refresh token that was sent may be worth nothing any more. */
+  async #keepLate(kept: KeptLogin, { login }: Renewed): Promise<void> {
+    try {
+      await this.#keeper.locked(this.#url.href, async () => {
+        const now = await readLogin(this.#keeper, this.#url);
+        if (now.tokens?.refresh_token === kept.tokens?.refresh_token) await this.#keep(kept, login);
+      });
+    } catch {
+      // The next renewal says what is wrong with the keeper.
     }
   }
 }
 
-/** For all requests of a renewal together: whoever comes next with the same refresh token must be the only one. */
+/** Null where it has not come by then. */
+async function within<Value>(limitMs: number, value: Promise<Value>): Promise<Value | null> {
+  const timer = new AbortController();
+  try {
+    return await Promise.race([value, sleep(limitMs, null, { signal: timer.signal })]);
+  } finally {
+    timer.abort();
+  }
+}
+
+/** For all requests of a renewal together. */
 function fetchUntil(late: AbortSignal, fetchFn: FetchLike): FetchLike {
   return (url, init) =>
     fetchFn(url, { ...init, signal: init?.signal ? AbortSignal.any([late, init.signal]) : late });
