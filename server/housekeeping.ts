@@ -67,6 +67,7 @@ export async function forgetTheOld(
   const { eventsDays, loginsDays, jobRunsDays, usageDays, auditDays } = settings.retention;
   const parts: Readonly<Record<string, () => Promise<number>>> = {
     events_of_runs: () => store.runs.pruneEvents(daysAgo(eventsDays)),
+    unsearched_sessions: () => store.searches.catchUp(),
     logins: () => store.logins.prune(daysAgo(loginsDays)),
     invitations: () => store.invitations.prune(daysAgo(loginsDays)),
     login_addresses: () => store.loginAddresses.prune(daysAgo(loginAddressDays)),

@@ -99,19 +99,22 @@ async function keptSizes(
   return contentSizes(sql, sessionId, hashesIn(messages.flatMap(({ parts }) => parts)));
 }
 
-/** What a fork shows of its origin comes along. */
-export async function copyFiles(
-  sql: Knex.Transaction,
-  origin: string,
-  fork: Owner,
-  parts: readonly MessagePart[],
-): Promise<void> {
-  for (const sha256 of hashesIn(parts)) {
-    const bytes = await readContent(sql, origin, sha256);
-    if (!bytes) continue;
-    const content = Buffer.from(bytes);
-    await keepContent(sql, fork, { sha256, size: content.length, compressed: false, content });
-  }
+/** What a fork shows of its origin comes along, as it lies there. Answers with whether there is any. */
+export async function copyFiles(sql: Knex.Transaction, origin: string, fork: string): Promise<boolean> {
+  const hashes = await shownHashes(sql, fork);
+  for (const sha256 of hashes)
+    await sql.raw(
+      `insert into file_contents (organization_id, session_id, sha256, size, compressed, content)
+         select organization_id, ?, sha256, size, compressed, content from file_contents
+         where session_id = ? and sha256 = ?`,
+      [fork, origin, sha256],
+    );
+  const kept = sql('file_contents').where({ session_id: fork });
+  const [sum]: { bytes: number | null }[] = await kept.select({ bytes: sql.raw('sum(length(content))') });
+  await sql('sessions')
+    .where({ id: fork })
+    .update({ kept_bytes: Number(sum?.bytes ?? 0) });
+  return hashes.size > 0;
 }
 
 /**
@@ -125,13 +128,18 @@ export async function forgetFiles(
 ): Promise<void> {
   const gone = new Set(hashesIn(deleted));
   if (gone.size === 0) return;
-  const others: string[] = await sql('messages')
-    .where({ session_id: sessionId })
-    .whereLike('parts', '%"sha256":"%')
-    .pluck('parts');
-  for (const parts of others) for (const sha256 of hashesIn(JSON.parse(parts))) gone.delete(sha256);
+  for (const sha256 of await shownHashes(sql, sessionId)) gone.delete(sha256);
   for (const sha256 of await changedContents(sql, sessionId, [...gone])) gone.delete(sha256);
   await dropContents(sql, sessionId, [...gone]);
+}
+
+/** Of all messages of a session. */
+async function shownHashes(sql: Knex, session_id: string): Promise<ReadonlySet<string>> {
+  const said: string[] = await sql('messages')
+    .where({ session_id })
+    .whereLike('parts', '%"sha256":"%')
+    .pluck('parts');
+  return new Set(said.flatMap((parts) => [...hashesIn(JSON.parse(parts))]));
 }
 
 /** Each once. */

@@ -109,11 +109,13 @@ export interface MessagePlace {
   readonly run_number: number;
 }
 
+type PlacedMessage = NewMessage & { readonly run_id: string | null; readonly created_at?: number };
+
 /** Stores messages. `run_id` is null for those that a client brought along. */
 export async function insertMessages(
   sql: Knex.Transaction,
   place: MessagePlace,
-  messages: readonly (NewMessage & { readonly run_id: string | null; readonly created_at?: number })[],
+  messages: readonly PlacedMessage[],
   now: number,
 ): Promise<void> {
   if (messages.length === 0) return;
@@ -122,34 +124,33 @@ export async function insertMessages(
     .where({ session_id, run_number })
     .orderBy('position', 'desc')
     .first('position');
-  const begin = (last?.position ?? 0) + 1;
   const stored = await putAside(sql, { organization_id, session_id }, messages);
-  const rows = stored.map(
-    ({ id, run_id, role, parts, model, stop_reason, usage, cost, summary, excluded, created_at }, index) => ({
-      ...{
-        id,
-        organization_id,
-        session_id,
-        run_id,
-        run_number,
-        position: begin + index,
-        role,
-        model,
-        stop_reason,
-      },
-      parts: JSON.stringify(parts),
-      usage: usage && JSON.stringify(usage),
-      cost_nanodollars: toNanodollars(cost ?? null),
-      summary: summary ?? false,
-      excluded: excluded ?? false,
-      created_at: created_at ?? now,
-    }),
-  );
+  const begin = (last?.position ?? 0) + 1;
+  const rows = stored.map((message, index) => newRow(place, message, begin + index, now));
   await insertRows(sql, 'messages', rows);
   await indexMessages(
     sql,
     messages.map(({ id, parts }) => ({ id, organization_id, workspace_id, session_id, parts })),
   );
+}
+
+/** The row of a message whose files are put aside. */
+export function newRow(
+  { organization_id, session_id, run_number }: MessagePlace,
+  { id, run_id, role, parts, model, stop_reason, usage, cost, summary, excluded, created_at }: PlacedMessage,
+  position: number,
+  now: number,
+): MessageRow {
+  return {
+    ...{ id, organization_id, session_id, run_id, run_number, position, role, model, stop_reason },
+    parts: JSON.stringify(parts),
+    usage: usage && JSON.stringify(usage),
+    cost_nanodollars: toNanodollars(cost ?? null),
+    summary: summary ?? false,
+    excluded: excluded ?? false,
+    ...{ reverted: false, feedback: null },
+    created_at: created_at ?? now,
+  };
 }
 
 /** Marks messages that no model is to be shown again. */

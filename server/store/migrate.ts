@@ -39,6 +39,7 @@ import { wordSearches } from './migrations/0035-word-searches.ts';
 import { provedAddresses } from './migrations/0036-proved-addresses.ts';
 import { devicePlaces } from './migrations/0037-device-places.ts';
 import { jobSessions } from './migrations/0038-job-sessions.ts';
+import { searchBacklog } from './migrations/0039-search-backlog.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -77,6 +78,7 @@ const migrations: readonly Migration[] = [
     provedAddresses,
     devicePlaces,
     jobSessions,
+    searchBacklog,
   ],
 ];
 

@@ -1,6 +1,7 @@
 /** The index for searches: what was said in titles, messages and tool calls, written in the transaction that says it. */
 import type { Knex } from 'knex';
 import type { MessagePart } from '../contract/api.ts';
+import { insertRows } from './insert-rows.ts';
 import { type Reach, wholeOrganizations, within } from './reach.ts';
 import { type SearchTerm, wordsIn } from './search-words.ts';
 
@@ -61,14 +62,10 @@ export async function indexMessages(
 ): Promise<void> {
   let batch: IndexedDocument[] = [];
   let characters = 0;
-  for (const { id: message_id, organization_id, workspace_id, session_id, parts } of messages) {
-    for (const kind of ['message', 'tool'] as const) {
-      const document = { organization_id, workspace_id, session_id, message_id, kind };
-      const words = wordsOf(document, searchedText(parts, kind));
-      if (words.length === 0) continue;
-      batch.push({ document, words });
-      characters += words.reduce((sum, { length }) => sum + length, 0);
-    }
+  for (const message of messages) {
+    const documents = documentsOf(message);
+    batch.push(...documents);
+    characters += charactersIn(documents);
     if (batch.length < documentsAtOnce && characters < charactersAtOnce) continue;
     await insertDocuments(sql, batch);
     [batch, characters] = [[], 0];
@@ -76,13 +73,32 @@ export async function indexMessages(
   await insertDocuments(sql, batch);
 }
 
-/** Takes messages out of the index. */
+/** What a message is found by: nothing, where it has no words. */
+export function documentsOf(message: SearchedMessage): readonly IndexedDocument[] {
+  const { id: message_id, organization_id, workspace_id, session_id, parts } = message;
+  return (['message', 'tool'] as const).flatMap((kind) => {
+    const document = { organization_id, workspace_id, session_id, message_id, kind };
+    const words = wordsOf(document, searchedText(parts, kind));
+    return words.length === 0 ? [] : [{ document, words }];
+  });
+}
+
+export function charactersIn(documents: readonly IndexedDocument[]): number {
+  let sum = 0;
+  for (const { words } of documents) for (const { length } of words) sum += length;
+  return sum;
+}
+
+/**
+ * Takes messages out of the index. In one statement: SQLite tidies its index up after each, which took a minute for the
+ * messages of one session.
+ */
 export async function forgetMessages(sql: Knex.Transaction, ids: readonly string[]): Promise<void> {
-  const atOnce = 500;
-  for (let start = 0; start < ids.length; start += atOnce)
-    await sql('search_documents')
-      .whereIn('message_id', ids.slice(start, start + atOnce))
-      .delete();
+  if (ids.length === 0) return;
+  const found = isSqlite(sql)
+    ? sql.raw('message_id in (select value from json_each(?))', [JSON.stringify(ids)])
+    : sql.raw('message_id = any(?)', [[...ids]]);
+  await sql('search_documents').where(found).delete();
 }
 
 /** The text of a message that a search of this kind looks into. What a model only thought is not what was said. */
@@ -161,7 +177,7 @@ const ownerMark = (id: string) => `@${id}`;
 const sessionMark = (sessionId: string) => `@${sessionId}`;
 const kindMark = (kind: SearchKind) => `@${kind}`;
 
-interface IndexedDocument {
+export interface IndexedDocument {
   readonly document: SearchDocument;
   readonly words: readonly string[];
 }
@@ -190,14 +206,20 @@ function wordsOf(document: SearchDocument, text: string): readonly string[] {
   ];
 }
 
-async function insertDocuments(sql: Knex.Transaction, batch: readonly IndexedDocument[]): Promise<void> {
+export async function insertDocuments(
+  sql: Knex.Transaction,
+  batch: readonly IndexedDocument[],
+): Promise<void> {
   if (batch.length === 0) return;
   if (isSqlite(sql)) {
-    const rows: (SearchDocument & { readonly id: number })[] = await sql('search_documents')
-      .insert(batch.map(({ document }) => document))
-      .returning(['id', 'message_id', 'kind']);
-    // In which order they come back is not said.
-    const ids = new Map(rows.map((row) => [placeIn(row), row.id]));
+    const ids = new Map<string, number>();
+    for (let start = 0; start < batch.length; start += documentsAtOnce) {
+      const rows: (SearchDocument & { readonly id: number })[] = await sql('search_documents')
+        .insert(batch.slice(start, start + documentsAtOnce).map(({ document }) => document))
+        .returning(['id', 'message_id', 'kind']);
+      // In which order they come back is not said.
+      for (const row of rows) ids.set(placeIn(row), row.id);
+    }
     const values = batch.flatMap(({ document, words }) => [
       ids.get(placeIn(document)) ?? null,
       words.join(' '),
@@ -210,7 +232,7 @@ async function insertDocuments(sql: Knex.Transaction, batch: readonly IndexedDoc
     const vector = words.map(tsWord.quote).join(' ');
     return { ...document, words: sql.raw('?::tsvector', [vector]) };
   });
-  await sql('search_documents').insert(rows);
+  await insertRows(sql, 'search_documents', rows);
 }
 
 /** Tells apart what is written at once. */

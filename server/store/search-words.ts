@@ -22,6 +22,8 @@ const runs = new RegExp(
 /** Where a name like parseConfig or HTTPServer has a new word within. */
 const humps = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u;
 
+const capital = /\p{Lu}/u;
+
 /** The words of a text in their order, names like `parseConfig` whole and in parts. */
 export function* wordsIn(text: string): Generator<FoundWord> {
   for (const { 0: run, index } of text.slice(0, longestText).matchAll(runs)) {
@@ -78,6 +80,7 @@ function* pairs(run: string, index: number): Generator<FoundWord & { readonly si
 
 function* names(run: string, index: number): Generator<FoundWord> {
   yield { word: folded(run), start: index, end: index + run.length };
+  if (!capital.test(run)) return;
   const parts = run.split(humps);
   if (parts.length === 1) return;
   let start = index;
@@ -89,6 +92,8 @@ function* names(run: string, index: number): Generator<FoundWord> {
 
 /** Without capitals, accents and other spellings of the same sign. */
 function folded(word: string): string {
+  // Most words: the rest takes several times as long, and changes nothing of them.
+  if (plainWord.test(word)) return word.slice(0, longestWord).toLowerCase();
   const plain = word
     .normalize('NFKD')
     .toLowerCase()
@@ -97,3 +102,5 @@ function folded(word: string): string {
   // Unfolding a sign can give what is no letter.
   return [...plain.replaceAll(/[^\p{L}\p{N}\p{M}]/gu, '')].slice(0, longestWord).join('');
 }
+
+const plainWord = /^[\da-z]+$/i;

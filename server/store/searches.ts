@@ -5,6 +5,7 @@ import { type MessageRow, toMessage } from './messages.ts';
 import { type Page, type PageQuery, readPage } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { indexAllNoted } from './search-backlog.ts';
 import { findDocuments, type SearchKind, searchedText } from './search-index.ts';
 import { type SearchTerm, searchTerms, wordsIn } from './search-words.ts';
 import type { SessionRow } from './session-rows.ts';
@@ -16,6 +17,8 @@ export type SearchQuery = Omit<SessionSearch, 'in'> & Partial<Pick<SessionSearch
 export interface Searches {
   /** What was written last comes first. */
   find(reach: Reach, search: SearchQuery, page: PageQuery): Promise<Page<SearchHit>>;
+  /** Lets searches find what processes that died have imported or forked. Answers with the number of sessions. */
+  catchUp(): Promise<number>;
 }
 
 interface FoundDocument {
@@ -26,6 +29,7 @@ interface FoundDocument {
 
 export function searchRepository({ database, cursors }: StoreParts): Searches {
   return {
+    catchUp: () => indexAllNoted(database),
     find: (reach, search, page) =>
       // Ownership is the first of its words: the policies of PostgreSQL would keep a search from its index.
       database.read('installation', async (sql) => {

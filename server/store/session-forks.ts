@@ -5,13 +5,13 @@ import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
 import { endOfResults } from './bound-messages.ts';
 import { countedIn } from './counted-context.ts';
-import { insertRows } from './insert-rows.ts';
-import { bringsFiles, refuseKept } from './kept-quota.ts';
+import { refuseKept } from './kept-quota.ts';
 import { copyFiles } from './message-files.ts';
 import { findMessage, type MessageRow, toMessage } from './messages.ts';
 import type { Reach } from './reach.ts';
 import type { RunRow } from './runs.ts';
-import { indexMessages, indexTitle } from './search-index.ts';
+import { indexOrNote } from './search-backlog.ts';
+import { indexTitle } from './search-index.ts';
 import {
   replaceTags,
   type SessionRow,
@@ -50,30 +50,54 @@ export async function forkSession(
   await replaceTags(sql, row);
   await indexTitle(sql, row);
   tellNewSession(sql, row, now);
+  await copyMessages(sql, copied, ids, id);
+  if (await copyFiles(sql, origin.id, id)) {
+    const { organization_id: organizationId, workspace_id: workspaceId } = row;
+    const spender = { organizationId, workspaceId, userId: reach.userId, apiKeyId: null };
+    await refuseKept(sql, spender, { sessionId: id, before: 0 }, now);
+  }
+  await indexOrNote(sql, row);
+  return toTaggedSession(row);
+}
+
+/** What is asked of a message to copy it; what was said in it stays in the database. */
+const askedColumns = [
+  'id',
+  'run_id',
+  'run_number',
+  'role',
+  'stop_reason',
+  'usage',
+  'summary',
+  'excluded',
+] as const;
+type CopiedRow = Pick<MessageRow, (typeof askedColumns)[number]>;
+
+/** What one statement copies: none is to take long. */
+const copiedAtOnce = 5000;
+
+async function copyMessages(
+  sql: Knex.Transaction,
+  copied: readonly CopiedRow[],
+  ids: ReadonlyMap<string, string>,
+  sessionId: string,
+): Promise<void> {
   // Copies belong to no run, by which models would know what they are not to be shown.
   const anew = givenAnew(copied);
-  const copies = copied.map((message) => ({
-    ...message,
-    excluded: message.excluded || anew.has(message),
-    ...{ id: ids.get(message.id) ?? newId('message'), session_id: id, run_id: null, feedback: null },
-  }));
-  await insertRows(sql, 'messages', copies);
-  const { organization_id } = row;
-  const parts = copies.flatMap((copy) => toMessage(copy).parts);
-  await copyFiles(sql, origin.id, { organization_id, session_id: id }, parts);
-  const { workspace_id } = row;
-  const spender = {
-    organizationId: organization_id,
-    workspaceId: workspace_id,
-    userId: reach.userId,
-    apiKeyId: null,
-  };
-  if (bringsFiles([{ parts }])) await refuseKept(sql, spender, { sessionId: id, before: 0 }, now);
-  await indexMessages(
-    sql,
-    copies.map((copy) => ({ ...copy, workspace_id, parts: toMessage(copy).parts })),
-  );
-  return toTaggedSession(row);
+  const each = sql.client.config.client === 'pg' ? 'json_array_elements(cast(? as json))' : 'json_each(?)';
+  const kept =
+    'run_number, position, role, parts, model, stop_reason, usage, cost_nanodollars, summary, created_at';
+  for (let start = 0; start < copied.length; start += copiedAtOnce) {
+    const some = copied
+      .slice(start, start + copiedAtOnce)
+      .map((row) => [row.id, ids.get(row.id), Boolean(row.excluded) || anew.has(row)]);
+    await sql.raw(
+      `insert into messages (id, organization_id, session_id, excluded, ${kept})
+         select copied.value ->> 1, organization_id, ?, cast(copied.value ->> 2 as boolean), ${kept}
+         from ${each} as copied join messages on messages.id = (copied.value ->> 0)`,
+      [sessionId, JSON.stringify(some)],
+    );
+  }
 }
 
 /**
@@ -84,10 +108,11 @@ async function copiedRows(
   sql: Knex,
   sessionId: string,
   messageId: string | undefined,
-): Promise<readonly MessageRow[]> {
-  const rows = await sql<MessageRow>('messages')
+): Promise<readonly CopiedRow[]> {
+  const rows: CopiedRow[] = await sql('messages')
     .where({ session_id: sessionId, reverted: false })
-    .orderBy(['run_number', 'position']);
+    .orderBy(['run_number', 'position'])
+    .select(...askedColumns);
   const [first, waiting] = await sql<RunRow>('runs')
     .where({ session_id: sessionId, ended_at: null })
     .orderBy('run_number')
@@ -97,14 +122,15 @@ async function copiedRows(
     messageId === undefined
       ? rows.filter(({ run_number }) => !waiting || run_number < waiting.run_number).length
       : await endOf(sql, sessionId, rows, messageId);
-  return rows.slice(0, end).filter((row, place) => row.run_id !== first?.id || isWhole(row, rows[place + 1]));
+  const calling = await callingIn(sql, first);
+  return rows.slice(0, end).filter((row, place) => !calling.has(row.id) || rows[place + 1]?.role === 'tool');
 }
 
 /** Behind the message and the results of its calls. */
 async function endOf(
   sql: Knex,
   sessionId: string,
-  rows: readonly MessageRow[],
+  rows: readonly CopiedRow[],
   messageId: string,
 ): Promise<number> {
   await findMessage(sql, sessionId, messageId);
@@ -117,7 +143,10 @@ async function endOf(
   });
 }
 
-function isWhole(row: MessageRow, next: MessageRow | undefined): boolean {
-  if (row.role !== 'assistant' || next?.role === 'tool') return true;
-  return toMessage(row).parts.every(({ type }) => type !== 'tool_use');
+/** The answers of a run at work that call tools. */
+async function callingIn(sql: Knex, run: Pick<RunRow, 'id'> | undefined): Promise<ReadonlySet<string>> {
+  if (!run) return new Set();
+  const answers = await sql<MessageRow>('messages').where({ run_id: run.id, role: 'assistant' });
+  const calling = answers.filter((row) => toMessage(row).parts.some(({ type }) => type === 'tool_use'));
+  return new Set(calling.map(({ id }) => id));
 }

@@ -17,6 +17,7 @@ import {
 } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { indexNoted } from './search-backlog.ts';
 import { forgetMessages } from './search-index.ts';
 import { forkSession } from './session-forks.ts';
 import {
@@ -115,10 +116,13 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
         return Boolean((await findMessage(sql, sessionId, messageId)).reverted);
       }),
     // Quotas may hold beyond the organization: it is asked in the name of the server, with ownership in each query.
-    fork: (reach, sessionId, options) =>
-      database.write('installation', async (sql) =>
+    fork: async (reach, sessionId, options) => {
+      const fork = await database.write('installation', async (sql) =>
         forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
-      ),
+      );
+      await indexNoted(database, fork.session.id);
+      return fork;
+    },
     updateMessage: (reach, sessionId, messageId, patch, ifMatch) =>
       database.write(reach, async (sql) => {
         const session = await lockSession(sql, reach, sessionId);

@@ -2,10 +2,13 @@
 import type { ExportedMessage, SessionExport } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { recordAudit } from './audit.ts';
+import { insertRows } from './insert-rows.ts';
 import { bringsFiles, refuseKept } from './kept-quota.ts';
-import { insertMessages, type NewMessage } from './messages.ts';
+import { putAside } from './message-files.ts';
+import { type NewMessage, newRow } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { indexNoted, indexOrNote } from './search-backlog.ts';
 import { type SessionRow, saveSession, type TaggedSession, toTaggedSession } from './session-rows.ts';
 import { insertSession } from './sessions.ts';
 
@@ -14,15 +17,13 @@ export interface SessionImports {
   add(reach: Reach, workspaceId: string, document: SessionExport): Promise<TaggedSession>;
 }
 
-/** Databases bound how much one statement may carry. */
-const chunk = 200;
-
 export function sessionImports({ database, clock }: StoreParts): SessionImports {
   const now = (): number => clock.now().getTime();
   return {
     // Quotas may hold beyond the organization: it is asked in the name of the server, with ownership in each query.
-    add: (reach, workspace_id, { session, messages }) =>
-      database.write('installation', async (sql) => {
+    add: async (reach, workspace_id, { session, messages }) => {
+      const news = messages.map(newMessage);
+      const imported = await database.write('installation', async (sql) => {
         const { title, agent_slug, model, system_prompt, tags, metadata } = session;
         const made = await insertSession(
           sql,
@@ -40,10 +41,10 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         if (!row) throw new Error('The session that was just made is not there.');
         const { organization_id } = row;
         const place = { organization_id, workspace_id, session_id: id, run_number: 0 };
-        const news = messages.map(newMessage);
-        for (let start = 0; start < news.length; start += chunk) {
-          await insertMessages(sql, place, news.slice(start, start + chunk), now());
-        }
+        const stored = await putAside(sql, { organization_id, session_id: id }, news);
+        const rows = stored.map((message, index) => newRow(place, message, index + 1, now()));
+        await insertRows(sql, 'messages', rows);
+        await indexOrNote(sql, row);
         const spender = {
           organizationId: organization_id,
           workspaceId: workspace_id,
@@ -60,7 +61,10 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
           after: { workspace_id, messages: news.length },
         });
         return toTaggedSession(await saveSession(sql, row, changes, now()));
-      }),
+      });
+      await indexNoted(database, imported.session.id);
+      return imported;
+    },
   };
 }
 
