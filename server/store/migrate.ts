@@ -40,6 +40,7 @@ import { provedAddresses } from './migrations/0036-proved-addresses.ts';
 import { devicePlaces } from './migrations/0037-device-places.ts';
 import { jobSessions } from './migrations/0038-job-sessions.ts';
 import { searchBacklog } from './migrations/0039-search-backlog.ts';
+import { keptUsage } from './migrations/0040-kept-usage.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -79,6 +80,7 @@ const migrations: readonly Migration[] = [
     devicePlaces,
     jobSessions,
     searchBacklog,
+    keptUsage,
   ],
 ];
 

@@ -170,7 +170,7 @@ describeStores('Organizations', (store, engine) => {
     expect(asked).toEqual([null, 'requested', 'requested']);
   });
 
-  it('leave nothing behind but what the audit log tells of them', async () => {
+  it('leave nothing behind but what the audit log tells of them, and what was used', async () => {
     const owner = await newAccount(store(), 'Owner');
     const home = homeOf(owner);
     await colleague(owner, 'member');
@@ -253,14 +253,15 @@ describeStores('Organizations', (store, engine) => {
     expect(JSON.stringify(entries)).not.toContain(hash);
   });
 
-  /** Every table whose rows belong to an organization, but for the log that outlives it. */
+  /** Every table whose rows belong to an organization, but for the log and what was used, which outlive it. */
   const tenantTables = async (): Promise<string[]> => {
     const names: string[] =
       engine.dialect === 'sqlite'
         ? await engine.sql()('sqlite_master').where({ type: 'table' }).pluck('name')
         : await engine.sql()('pg_tables').where({ schemaname: 'public' }).pluck('tablename');
     const columns = await Promise.all(names.map((name) => engine.sql()(name).columnInfo()));
-    return names.filter((name, n) => name !== 'audit_entries' && 'organization_id' in (columns[n] ?? {}));
+    const outlive = ['audit_entries', 'usage_days', 'usage_counters'];
+    return names.filter((name, n) => !outlive.includes(name) && 'organization_id' in (columns[n] ?? {}));
   };
   const rowsOf = async (organization_id: string, tables: string[]): Promise<Record<string, number>> => {
     const counts: Record<string, number> = {};
