@@ -377,7 +377,7 @@ export interface Transcript {
   ): Promise<void>;
   /** The agent that a call of the run has started, so that a run which goes on elsewhere starts it only once. */
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
-  /** What the run has used so far, as it is stored. */
+  /** What the run of an agent has used so far, as it is stored, with the agents that it has started itself. */
   readUsed(runId: string): Promise<{ readonly usage: Usage; readonly cost: Message['cost'] }>;
   /** How many agents were started in all, at whatever depth. */
   countAgents(rootRunId: string): Promise<number>;

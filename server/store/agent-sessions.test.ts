@@ -131,6 +131,27 @@ describeStores('Sessions of agents', (store, engine) => {
     expect(await store().sessions.find(reach, agent.sessionId)).toBeNull();
   });
 
+  it('stay until the run that they began with has ended, and tell with their own use what agents below them used', async () => {
+    const reach = await newAccount(store());
+    const parent = await beginRun(store(), reach);
+    const child = await startAgent(store(), parent, '1 call_1');
+    const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
+    const step = { messages: [], usage: used, cost: 0.25, steps: 1, events: [] };
+    await store().transcript.commitStep({ ...child, ...step });
+    await store().transcript.finishAgent(child, { usage: used, cost: 0.5 }, []);
+    expect(await store().transcript.readUsed(child.runId)).toEqual({
+      usage: { input_tokens: 14, output_tokens: 6, cached_input_tokens: 2 },
+      cost: 0.75,
+    });
+    await endRun(store(), child);
+    const early = store().sessions.delete(reach, child.sessionId);
+    await expect(early).rejects.toMatchObject({
+      ...{ code: 'session_busy', message: expect.stringContaining(parent.sessionId) },
+    });
+    await endRun(store(), parent);
+    await store().sessions.delete(reach, child.sessionId);
+  });
+
   it('have what was granted for the session that a person sees, and grant it there', async () => {
     const reach = await newAccount(store());
     const parent = await beginRun(store(), reach);

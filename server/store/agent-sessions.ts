@@ -1,6 +1,7 @@
 /** Sessions of agents that the agent of another session started: made with their first run, and ended with its parent's. */
 import type { Knex } from 'knex';
 import type { InterruptReason, Usage } from '../contract/api.ts';
+import { Problem } from '../problem.ts';
 import { toCost, toDollars } from './costs.ts';
 import type { RunRow } from './runs.ts';
 import { freshSession, type SessionRow, tellNewSession, toUsage } from './session-rows.ts';
@@ -89,12 +90,13 @@ export async function findStartedAgent(
   return row ? { sessionId: row.session_id, runId: row.id, agentSlug: row.agent_slug } : null;
 }
 
-/** Nothing of a run that is gone with its session. */
+/** With what agents below it have handed up: that stands in its session. Nothing of a run that is gone with its session. */
 export async function readUsed(
   sql: Knex,
   runId: string,
 ): Promise<{ readonly usage: Usage; readonly cost: number | null }> {
-  const row = await sql<RunRow>('runs').where({ id: runId }).first();
+  const session = sql('runs').where({ id: runId }).select('session_id');
+  const row = await sql<SessionRow>('sessions').where({ id: session }).first();
   return row
     ? { usage: toUsage(row), cost: toCost(row) }
     : { usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, cost: 0 };
@@ -124,6 +126,20 @@ export async function readSpending(
     },
     cost: toDollars(total((row) => row.cost_nanodollars)),
   };
+}
+
+/** What an agent has used is added up from its session, as are the agents of a run: it stays as long as that is needed. */
+export async function requireRootEnded(
+  sql: Knex,
+  { root_run_id }: Pick<SessionRow, 'root_run_id'>,
+): Promise<void> {
+  if (root_run_id === null) return;
+  const root = await sql<RunRow>('runs').where({ id: root_run_id, ended_at: null }).first('session_id');
+  if (!root) return;
+  throw new Problem(
+    'session_busy',
+    `The session belongs to a run of the session ${root.session_id} that has not ended; interrupt that, and try again when it has ended.`,
+  );
 }
 
 /** The first reason stands. */

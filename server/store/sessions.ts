@@ -3,7 +3,7 @@ import type { Knex } from 'knex';
 import type { operations, Session, SessionCreate, SessionUpdate } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { agentSessionsBelow } from './agent-sessions.ts';
+import { agentSessionsBelow, requireRootEnded } from './agent-sessions.ts';
 import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
@@ -85,6 +85,7 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
       database.write(reach, async (sql) => {
         const row = await lockSession(sql, reach, id);
         requireMatch(ifMatch, row);
+        await requireRootEnded(sql, row);
         const below = await agentSessionsBelow(sql, id);
         await requireIdle(sql, id, below);
         // Also a session of an agent can be asked something; whoever does that waits, or is seen here.

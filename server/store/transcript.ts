@@ -132,7 +132,7 @@ export interface Transcript {
   /** Adds what was used for the session beside its runs; it counts for whoever asked the run. */
   addUsage(run: RunOfSession, spent: SpentByCall, of?: 'run'): Promise<void>;
   findAgent(parentRunId: string, call: string): Promise<StartedAgent | null>;
-  /** What the run has used so far. */
+  /** What the run of an agent has used so far, with its own agents. */
   readUsed(runId: string): Promise<{ readonly usage: Usage; readonly cost: Message['cost'] }>;
   countAgents(rootRunId: string): Promise<number>;
   /** What the run of a person and all agents that began with it have used so far; the cost is of what has a price. */

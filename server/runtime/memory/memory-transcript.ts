@@ -190,8 +190,12 @@ export function createMemoryTranscript(): MemoryTranscript {
       return agents.find(parentRunId, call);
     },
     async readUsed(runId) {
-      const { usage, cost } = runOf(runId);
-      return { usage, cost };
+      const all = (id: string): readonly string[] => [id, ...agents.startedBy(id).flatMap(all)];
+      const used = all(runId).map(runOf);
+      return {
+        usage: used.map(({ usage }) => usage).reduce(addUsage),
+        cost: addCosts(...used.map(({ cost }) => cost)),
+      };
     },
     async countAgents(rootRunId) {
       return agents.count(rootRunId);
