@@ -28,7 +28,7 @@ import type { Asker, Runtime } from './runtime/runtime.ts';
 import type { Scheduler, Schedules } from './scheduler/scheduler.ts';
 import type { ServerSettings } from './server-settings/server-settings.ts';
 import type { SkillBook, SkillRepositoryBook } from './skills/skills.ts';
-import type { Anchor, Reach, Searcher, Store } from './store/store.ts';
+import type { Reach, Searcher, Store, WrittenAnchor } from './store/store.ts';
 import type { Tracing } from './tracing.ts';
 import type { WebSearch } from './web-search/web-search.ts';
 import type { WorkspaceSettings } from './workspace-settings/workspace-settings.ts';
@@ -110,7 +110,7 @@ export interface Services {
   readonly capabilities: Capabilities;
   readonly metrics: Metrics;
   /** The heads of the audit log that this server has written down outside the database. */
-  readonly auditAnchors: () => Promise<readonly Anchor[]>;
+  readonly auditAnchors: () => Promise<readonly WrittenAnchor[]>;
   /** Whether the server is stopping: no new runs, readiness 503. */
   readonly draining: () => boolean;
 }

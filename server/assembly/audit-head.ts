@@ -9,7 +9,7 @@ export async function anchorAuditLog(
 ): Promise<void> {
   try {
     const file = anchorFile(dataDirectory);
-    const [last] = (await readAnchors(file)).slice(-1);
+    const last = (await store.auditLogs.counting(await readAnchors(file))).at(-1);
     const differing = last && (await store.auditLogs.differs(last));
     if (differing)
       log.error({ ...last, fault: differing }, 'the audit log is not the one whose head was written down');

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
 import { readServerSettings, type ServerSettings } from '../server-settings/server-settings.ts';
-import { backUp, type FilesOfBackup, filesOf, refuseStrange, restore } from '../store/store.ts';
+import { anchorFile, backUp, type FilesOfBackup, filesOf, refuseStrange, restore } from '../store/store.ts';
 import { type Installation, ownerUrlOf, sqliteFileOf } from './installation.ts';
 import { rotateMasterKey } from './rotate-master-key.ts';
 
@@ -87,7 +87,10 @@ export async function restoreBackup(settings: Installation, name: string): Promi
   const { databaseMigrationUrl, databaseUrl } = settings;
   const url = databaseMigrationUrl ?? databaseUrl ?? `sqlite:${sqliteFileOf(settings)}`;
   const files = filesDirectoryOf(settings);
-  return restore(url, resolve(name), { log: createLog('warn'), check: refuseStrange, files });
+  return restore(url, resolve(name), {
+    ...{ clock: systemClock, log: createLog('warn'), check: refuseStrange, files },
+    anchors: anchorFile(settings.dataDirectory),
+  });
 }
 
 interface Words {

@@ -2,6 +2,7 @@
 import type { Knex } from 'knex';
 import { expect, it } from 'vitest';
 import { createLog } from '../log.ts';
+import type { WrittenAnchor } from './audit-anchors.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import type { Store } from './store.ts';
@@ -39,6 +40,14 @@ describeStores('What the audit log forgets', (store, engine) => {
       expect(await store().auditLogs.differs(anchor)).toBeNull();
       expect((await store().auditLogs.verify('installation', [anchor])).valid).toBe(true);
     }
+    // A restore whose entry is gone by now: the heads of what it had lost are as old.
+    const lost = { ...before, hash: 'e'.repeat(64) };
+    const over = { sequence: first.sequence - 1, hash: 'd'.repeat(64), restored: true as const };
+    const withAnchors = async (...anchors: WrittenAnchor[]) =>
+      (await store().auditLogs.verify('installation', anchors)).valid;
+    expect(await withAnchors(lost, over)).toBe(true);
+    expect(await withAnchors(lost, { ...over, sequence: first.sequence })).toBe(false);
+    expect(await withAnchors(over, lost)).toBe(false);
     const forged = { ...first, hash: 'f'.repeat(64) };
     expect(await store().auditLogs.differs(forged)).toBe('rewritten');
     expect((await store().auditLogs.verify('installation', [forged])).first_broken).toMatchObject({

@@ -3,8 +3,10 @@ import type { Knex } from 'knex';
 import type { AuditEntry, AuditVerification, operations } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { type AuditActor, type AuditRecord, recordAudit } from './audit.ts';
+import type { WrittenAnchor } from './audit-anchors.ts';
 import { pruneAuditLog } from './audit-base.ts';
 import type { Anchor, AuditRow } from './audit-chain.ts';
+import { countingAnchors } from './audit-restore.ts';
 import { plainText } from './audit-values.ts';
 import { anchorFault, createVerification, readHead } from './audit-verification.ts';
 import type { Scope } from './database.ts';
@@ -36,7 +38,9 @@ export interface AuditLogs {
     format: string,
   ): Promise<AsyncIterable<readonly AuditEntry[]>>;
   /** Holds the chain in itself, and against heads that were written down elsewhere. */
-  verify(reader: AuditReader | 'installation', anchors: readonly Anchor[]): Promise<AuditVerification>;
+  verify(reader: AuditReader | 'installation', anchors: readonly WrittenAnchor[]): Promise<AuditVerification>;
+  /** Those of the heads that were written down which the chain has to hold, the last one last. */
+  counting(anchors: readonly WrittenAnchor[]): Promise<readonly Anchor[]>;
   /** What is wrong where the chain does not hold this entry; null where it does. */
   differs(anchor: Anchor): Promise<'truncated' | 'rewritten' | null>;
   /** The last entry, to be written down elsewhere. */
@@ -99,6 +103,7 @@ export function auditLogs({ database, cursors }: StoreParts): AuditLogs {
         },
       };
     },
+    counting: (anchors) => database.read('installation', (sql) => countingAnchors(sql, anchors)),
     differs: (anchor) => database.read('installation', async (sql) => anchorFault(sql, anchor)),
     head: () => database.read('installation', readHead),
     prune: (before) => pruneAuditLog(database, before),

@@ -1,7 +1,9 @@
 /** Whether the audit log is what was recorded: every hash anew, every link, and the heads that were written down. */
 import type { Knex } from 'knex';
+import type { WrittenAnchor } from './audit-anchors.ts';
 import { namesBase, readBase } from './audit-base.ts';
 import { type Anchor, type AuditRow, hashOfEntry } from './audit-chain.ts';
+import { countingAnchors } from './audit-restore.ts';
 import type { Database } from './database.ts';
 
 export interface ChainState {
@@ -26,7 +28,7 @@ const start: Anchor = { sequence: 0, hash: '0'.repeat(64) };
 
 /** One reading of the whole chain goes on at a time: whoever asks meanwhile gets its result too. */
 export function createVerification(database: Database): {
-  verify(anchors: readonly Anchor[]): Promise<ChainState>;
+  verify(anchors: readonly WrittenAnchor[]): Promise<ChainState>;
 } {
   let underWay: Promise<ChainState> | null = null;
   return {
@@ -129,11 +131,13 @@ function contradicts(base: Anchor, { sequence, hash }: Anchor): boolean {
   return sequence === base.sequence && hash !== base.hash;
 }
 
-async function differingAnchor(
+/** The first of the heads that count which is another than the entry of its number. */
+export async function differingAnchor(
   sql: Knex,
-  anchors: readonly Anchor[],
+  written: readonly WrittenAnchor[],
   head: Anchor,
 ): Promise<BrokenPlace | null> {
+  const anchors = await countingAnchors(sql, written);
   const base = await readBase(sql);
   if (anchors.some((anchor) => contradicts(base, anchor)))
     return { sequence: base.sequence, row: null, fault: 'rewritten' };

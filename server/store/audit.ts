@@ -2,7 +2,7 @@
 import type { Knex } from 'knex';
 import type { Clock } from '../clock.ts';
 import { newId } from '../ids.ts';
-import { type AuditContent, type AuditHead, hashOfEntry } from './audit-chain.ts';
+import { type AuditContent, type AuditHead, type AuditRow, hashOfEntry } from './audit-chain.ts';
 import { type AuditValues, maskedChange, plainText } from './audit-values.ts';
 import type { Database } from './database.ts';
 import { LastWrites } from './last-writes.ts';
@@ -61,14 +61,22 @@ async function append(sql: Knex.Transaction, entries: readonly Pending[], now: n
   let head = await sql<AuditHead & { id: number }>('audit_head').where({ id: 1 }).forUpdate().first();
   if (!head) throw new Error('the audit log has lost its head');
   for (const entry of entries) {
-    // Another node's clock may be ahead: the chain does not go back in time.
-    const created_at = Math.max(now, head.created_at);
-    const content = contentOf(entry, head.sequence + 1, created_at);
-    const hash = hashOfEntry(head.hash, content);
-    await sql('audit_entries').insert({ ...content, prev_hash: head.hash, hash });
-    head = { id: 1, sequence: content.sequence, created_at, hash };
+    const row = entryBehind(head, entry, now);
+    await sql('audit_entries').insert(row);
+    head = { id: 1, ...headOf(row) };
     await sql('audit_head').where({ id: 1 }).update(head);
   }
+}
+
+/** The entry that follows a head. */
+export function entryBehind(head: AuditHead, entry: Pending, now: number): AuditRow {
+  // Another node's clock may be ahead: the chain does not go back in time.
+  const content = contentOf(entry, head.sequence + 1, Math.max(now, head.created_at));
+  return { ...content, prev_hash: head.hash, hash: hashOfEntry(head.hash, content) };
+}
+
+export function headOf({ sequence, created_at, hash }: AuditRow): AuditHead {
+  return { sequence, created_at, hash };
 }
 
 function contentOf({ actor, record }: Pending, sequence: number, created_at: number): AuditContent {

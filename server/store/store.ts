@@ -81,11 +81,11 @@ import { type WorkspaceTrustRecords, workspaceTrustRepository } from './workspac
 import { type Workspaces, workspaceRepository } from './workspaces.ts';
 
 export type { ApiKeys, NewApiKey, TaggedApiKey } from './api-keys.ts';
-export { anchorFile, readAnchors, writeAnchor } from './audit-anchors.ts';
+export { anchorFile, readAnchors, type WrittenAnchor, writeAnchor } from './audit-anchors.ts';
 export type { Anchor } from './audit-chain.ts';
 export type { AuditFilters, AuditLogs, AuditReader } from './audit-logs.ts';
 export type { Refusal } from './audit-refusals.ts';
-export { backUp, filesOf, restore } from './backup.ts';
+export { backUp, filesOf } from './backup.ts';
 export type { FilesOfBackup } from './backup-files.ts';
 export { examineSqlite, type SchemaVersions } from './examine.ts';
 export type { InvitationKind, Invitations, InvitationToken } from './invitations.ts';
@@ -108,6 +108,7 @@ export { dialectOf } from './open-migrated.ts';
 export type { Page } from './page.ts';
 export type { ApiKeyOwner, LoginOwner, PrincipalMembership, Principals } from './principals.ts';
 export { hasRole, type Origin, type Reach } from './reach.ts';
+export { restore } from './restore.ts';
 export type { AgentSearch, RememberingRun } from './run-memories.ts';
 export type { SealedValue, SealedValues } from './sealed-values.ts';
 export type { TaggedSession } from './session-rows.ts';
