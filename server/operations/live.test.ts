@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import { beginRun } from '../store/test-runs.ts';
 import {
   type Account,
   type Json,
@@ -190,6 +191,29 @@ describe.each(databases)('on %s', (dialect) => {
       await finish([running]);
       expect(await runOf(running)).toMatchObject({ status: 'completed' });
       expect((await ask('DELETE', `/sessions/${id}/queue`)).status).toBe(204);
+    });
+
+    test('is cleared of the first that waits too, where the process hangs that would begin it', async () => {
+      const { id, running } = await busySession();
+      const reach = await app.services.identity.authenticate(ada.token);
+      // As a process leaves it that hangs: nobody begins it, until its lease has run out.
+      const hanging = await beginRun(app.services.store, reach, {
+        sessionId: id,
+        owner: 'one that hangs',
+        prompt: 'first',
+      });
+      await finish([running]);
+      const behind = await begin('second', id);
+      const { run, queue } = await inspect(id);
+      expect(run).toMatchObject({ id: running, status: 'completed' });
+      expect(queue).toMatchObject([{ run_id: hanging.runId }, { run_id: behind }]);
+      expect((await ask('GET', `/sessions/${id}/queue`, undefined, other)).body.data).toEqual(queue);
+      expect((await ask('DELETE', `/sessions/${id}/queue`)).status).toBe(204);
+      expect((await inspect(id)).queue).toEqual([]);
+      for (const taken of [hanging.runId, behind])
+        await expect
+          .poll(() => runOf(taken), { timeout: 15_000 })
+          .toMatchObject({ status: 'interrupted', interrupt_reason: 'requested', started_at: null });
     });
 
     test('tells no model later what was taken back before it began, by whichever way', async () => {

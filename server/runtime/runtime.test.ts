@@ -198,6 +198,34 @@ describe('a runtime that closes', () => {
   });
 });
 
+describe('a run that was stopped before it began', () => {
+  test('does not begin where its process has not heard of it yet, and its prompt is taken back', async () => {
+    const stopped: typeof transcript = {
+      ...transcript,
+      // Its turn has come, and somebody stops it from elsewhere.
+      hasEarlierRun: async (place) => {
+        for (const { run_id } of await transcript.readMessages(place.sessionId))
+          if (run_id !== null) await transcript.stopRun(run_id, 'requested');
+        return false;
+      },
+    };
+    const other = await createRuntime(
+      {},
+      { transcript: stopped, demo: true, workspacePath: async () => folder, log: createLog('silent') },
+    );
+    try {
+      const { runId, sessionId } = await other.start(query('Say hello.'));
+      await expect.poll(() => other.activeRuns()).toBe(0);
+      const events = await transcript.readEvents(runId, 0, 100);
+      expect(types(events)).toEqual(['run_queued', 'done']);
+      expect(doneOf(events)).toMatchObject({ status: 'interrupted', interrupt_reason: 'requested' });
+      expect(await transcript.readMessages(sessionId)).toMatchObject([{ role: 'user', excluded: true }]);
+    } finally {
+      await other.close();
+    }
+  });
+});
+
 describe('a run that another process has taken over', () => {
   test('carries out no further tool call, and tells of none whose question it could not store', async () => {
     const upstream = await startUpstream();

@@ -333,7 +333,10 @@ export interface Transcript {
   readMessages(sessionId: string, throughRunId?: string): Promise<readonly Message[]>;
   /** The same with the bytes of the files that a model may be shown. */
   readConversation(sessionId: string, throughRunId: string): Promise<readonly Message[]>;
-  /** `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time. */
+  /**
+   * `running`, `waiting_permission` or `waiting_prompt`, with the events that tell of it. Sets `started_at` the first time,
+   * but not of a run that was asked to stop before: throws an error named `RunStopped` with its `reason` then.
+   */
   changeStatus(
     run: { readonly runId: string; readonly sessionId: string },
     status: 'running' | 'waiting_permission' | 'waiting_prompt',

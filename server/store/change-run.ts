@@ -61,6 +61,18 @@ export interface RunChange {
 
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 };
 
+/**
+ * Whoever cleared the queue was told that it does not begin, also where its process has not heard of that yet. Throws an
+ * error named `RunStopped` with the reason.
+ */
+export function refuseStopped({ id, status, interrupt_requested: reason }: RunRow): void {
+  if (status !== 'queued' || reason === null) return;
+  throw Object.assign(new Error(`The run ${id} was stopped before it began.`), {
+    name: 'RunStopped',
+    reason,
+  });
+}
+
 export async function applyChange(
   sql: Knex.Transaction,
   session: SessionRow,

@@ -27,7 +27,7 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
           filters: { sessionId },
           columns: ['run_number'],
           direction: 'asc',
-          parts: [waiting(sql, sessionId, await firstRunNumber(sql, sessionId))],
+          parts: [waiting(sql, sessionId)],
         } as const;
         const { data, next_cursor } = await readPage<RunRow>(sql, cursors, listing, query);
         return { data: await withPrompts(sql, data), next_cursor };
@@ -36,27 +36,21 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
       database.write(reach, async (sql) => {
         // Under its lock no run of the session begins or ends.
         await lockSession(sql, reach, sessionId);
-        const behind = await firstRunNumber(sql, sessionId);
-        const ids: string[] = await waiting(sql, sessionId, behind).pluck('id');
+        const ids: string[] = await waiting(sql, sessionId).pluck('id');
         await sql<RunRow>('runs').whereIn('id', ids).update({ interrupt_requested: 'requested' });
         return ids;
       }),
   };
 }
 
-/** The place of the run that is at work, or is just about to be. */
-async function firstRunNumber(sql: Knex, sessionId: string): Promise<number> {
-  const first = await sql<RunRow>('runs')
-    .where({ session_id: sessionId, ended_at: null })
-    .orderBy('run_number')
-    .first('run_number');
-  return first?.run_number ?? 0;
-}
-
-function waiting(sql: Knex, sessionId: string, behind: number): Knex.QueryBuilder {
-  return sql('runs')
-    .where({ session_id: sessionId, ended_at: null, status: 'queued', interrupt_requested: null })
-    .where('run_number', '>', behind);
+/** The first one too where none is at work: the process that would begin it may hang, or hand it over just now. */
+function waiting(sql: Knex, sessionId: string): Knex.QueryBuilder {
+  return sql('runs').where({
+    session_id: sessionId,
+    ended_at: null,
+    status: 'queued',
+    interrupt_requested: null,
+  });
 }
 
 async function withPrompts(sql: Knex, runs: readonly RunRow[]): Promise<QueuedPrompt[]> {

@@ -26,7 +26,10 @@ export interface Runs {
   list(reach: Reach, query: RunQuery): Promise<Page<Run>>;
   /** The runs of a session that have not ended, the oldest first. Throws `not_found` for a session out of reach. */
   activeOf(reach: Reach, sessionId: string): Promise<Run[]>;
-  /** The run of a session that is at work, or else the last one. Throws `not_found` for a session out of reach. */
+  /**
+   * The run of a session that is at work, or else the last that has ended: what waits is in the queue. Throws `not_found`
+   * for a session out of reach.
+   */
   current(reach: Reach, sessionId: string): Promise<Run | null>;
   /** Asks a run to stop, on whichever node it works; the first reason stands. Throws `not_found` or `run_ended`. */
   requestInterrupt(reach: Reach, id: string, reason: InterruptReason): Promise<Run>;
@@ -114,8 +117,11 @@ export function runRepository({ database, cursors }: StoreParts): Runs {
         await requireSession(sql, reach, sessionId);
         const runs = () => sql<RunRow>('runs').where({ session_id: sessionId });
         const row =
-          (await runs().where({ ended_at: null }).orderBy('run_number').first()) ??
-          (await runs().orderBy('run_number', 'desc').first());
+          (await runs()
+            .where({ ended_at: null })
+            .whereNot({ status: 'queued' })
+            .orderBy('run_number')
+            .first()) ?? (await runs().whereNotNull('ended_at').orderBy('run_number', 'desc').first());
         return row ? toRun(row) : null;
       }),
     requestInterrupt: (reach, id, reason) =>

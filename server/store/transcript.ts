@@ -28,6 +28,7 @@ import {
   type RunChange,
   type RunEnd,
   type RunOfSession,
+  refuseStopped,
   spenderOf,
 } from './change-run.ts';
 import { addCost } from './costs.ts';
@@ -103,6 +104,7 @@ export interface Transcript {
   readMessages(sessionId: string, throughRunId?: string): Promise<Message[]>;
   /** The same with the bytes of the files that a model may be shown. */
   readConversation(sessionId: string, throughRunId: string): Promise<Message[]>;
+  /** Throws an error named `RunStopped`, and changes nothing, where the run was asked to stop before it began. */
   changeStatus(
     run: RunOfSession,
     status: 'running' | 'waiting_permission' | 'waiting_prompt',
@@ -206,7 +208,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       database.read('installation', async (sql) =>
         withFiles(sql, sessionId, await readMessages(sql, sessionId, throughRunId)),
       ),
-    changeStatus: (run, status, events) => change(run, async () => ({ status, events })),
+    changeStatus: (run, status, events) =>
+      change(run, async (_sql, _session, row) => {
+        refuseStopped(row);
+        return { status, events };
+      }),
     appendEvents: (runId, events) => appends.append(runId, events),
     commitStep: (step) =>
       change(step, async (sql, session) => {

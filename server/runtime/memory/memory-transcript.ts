@@ -35,6 +35,7 @@ interface StoredRun {
   usage: Usage;
   cost: number;
   interrupted: boolean;
+  begun: boolean;
   ended: boolean;
 }
 
@@ -104,7 +105,7 @@ export function createMemoryTranscript(): MemoryTranscript {
       agents.note(run);
       if (approval) plans.approve(sessionId, id, approval);
       const runNumber = runs.size + 1;
-      const state = { usage: noUsage, cost: 0, interrupted: false, ended: false };
+      const state = { usage: noUsage, cost: 0, interrupted: false, begun: false, ended: false };
       runs.set(id, { sessionId, runNumber, events: [...events], ...state });
       addMessages(id, sessionId, prompt);
       return { runNumber, notices: [] };
@@ -124,6 +125,13 @@ export function createMemoryTranscript(): MemoryTranscript {
       return this.readMessages(sessionId, throughRunId);
     },
     async changeStatus({ runId }, _status, events) {
+      const run = runOf(runId);
+      if (run.interrupted && !run.begun)
+        throw Object.assign(new Error('stopped before it began'), {
+          name: 'RunStopped',
+          reason: 'requested',
+        });
+      run.begun = true;
       append(runId, events);
     },
     async appendEvents(runId, events) {

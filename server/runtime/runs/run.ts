@@ -36,20 +36,24 @@ export async function executeRun(scope: RunScope, log: EventLog, start: RunStart
 
 async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span: Span): Promise<void> {
   let progress = newProgress('promptMessageId' in start ? start.promptMessageId : '');
+  let begun = hasBegun(start);
   try {
     if ('taken' in start) progress = await readProgress(scope.transcript, start.taken);
     if (progress.askedModel !== undefined) scope.models.resumeWith(progress.askedModel);
-    if (scope.signal.aborted) return await stopRun(scope, log, progress, hasBegun(start));
+    if (scope.signal.aborted) return await stopRun(scope, log, progress, begun);
     await scope.files.load(scope.transcript, scope.sessionId);
     if ('taken' in start) await readAgain(scope, progress);
-    if ('taken' in start && hasBegun(start)) await resume(scope, log, progress, start.taken);
+    if ('taken' in start && begun) await resume(scope, log, progress, start.taken);
     else await begin(scope, log, progress);
+    begun = true;
     const stopReason = await takeSteps(scope, log, progress);
     if (scope.signal.aborted) await stopRun(scope, log, progress);
     else await completeRun(scope, log, progress, stopReason);
   } catch (error) {
     if (error instanceof Error && error.name === 'LeaseLost') throw error;
-    if (scope.signal.aborted) return await stopRun(scope, log, progress);
+    if (scope.signal.aborted) return await stopRun(scope, log, progress, begun);
+    const stopped = reasonStopped(error);
+    if (stopped) return await withdrawRun(scope, log, progress, stopped);
     span.fail(errorType(error));
     // However short it is: a longer absence of the store ends no run either.
     if (isStoreFailure(error)) throw error;
@@ -172,6 +176,12 @@ async function stopRun(scope: RunScope, log: EventLog, progress: Progress, begun
   // Whoever has the run now goes on with it: nothing of it is to be written here.
   if (reason === 'lease_lost') throw leaseLost(scope.runId);
   await (begun ? interruptRun : withdrawRun)(scope, log, progress, reason);
+}
+
+/** As the store says it that has heard of it before this process. */
+function reasonStopped(error: unknown): InterruptReason | null {
+  if (!(error instanceof Error) || error.name !== 'RunStopped') return null;
+  return (error as Error & { readonly reason?: InterruptReason }).reason ?? 'requested'; // as the port has it
 }
 
 function reasonOf(signal: AbortSignal): InterruptReason {
