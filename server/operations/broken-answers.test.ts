@@ -30,6 +30,21 @@ async function asked({ token }: Account): Promise<{ readonly run: Json; readonly
   return { run, metered: usage.body.data };
 }
 
+test('what a provider says at the beginning that it has read counts where nothing follows', async () => {
+  const usage = { input: 500, cached: 200, output: 5 };
+  await upstream.script(
+    [
+      { times: 1, reply: { text: 'Lost.', usage }, fail: { kind: 'cut', after_chunks: 1 } },
+      { reply: { text: 'Done.', usage } },
+    ],
+    ['big', 'small'],
+  );
+  const { run, metered } = await asked(await app.register('bob'));
+  const twice = { input_tokens: 1000, cached_input_tokens: 400, output_tokens: 5 };
+  expect(run).toMatchObject({ status: 'completed', steps: 1, usage: twice });
+  expect(metered).toMatchObject([{ model: 'house:big', usage: twice, cost: run.cost }]);
+});
+
 test('arguments that break off in the answer of a fallback are metered as its own', async () => {
   const call = { name: 'glob', arguments: { pattern: 'x'.repeat(200) } };
   await upstream.script(

@@ -5,7 +5,7 @@ import { Problem } from '../problem.ts';
 
 export type Finish = Extract<ModelPart, { type: 'finish' }>;
 
-type Said = Exclude<ModelPart, Finish>;
+type Said = Exclude<ModelPart, Finish | { readonly type: 'read' }>;
 
 type BlockEvent =
   | { readonly type: 'start'; readonly index: number; readonly block: MessagesBlock }
@@ -39,6 +39,7 @@ export class BlockWriter {
   /** Throws Problem where the answer ends without saying so. */
   write(part: ModelPart): readonly BlockEvent[] {
     this.#events = [];
+    if (part.type === 'read') return [];
     if (part.type === 'finish') this.#end(part);
     else if (this.#belongsLater(part)) this.#wait(part);
     else {

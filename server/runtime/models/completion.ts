@@ -10,6 +10,7 @@ import {
   type ModelMessage,
   type ModelPart,
   problemOfModel,
+  type TokenCount,
   type ToolDefinition,
 } from './model.ts';
 
@@ -34,6 +35,7 @@ export async function* completeOnce(
   const { system, messages, generation, tools = [], terms, whole = false, spent } = request;
   let text = '';
   let counted = false;
+  let read: TokenCount | undefined;
   try {
     for await (const part of model.stream(
       { ...generation, ...terms, system, messages, tools, whole },
@@ -41,7 +43,8 @@ export async function* completeOnce(
     )) {
       if (part.type === 'text' || part.type === 'reasoning') text += part.text;
       if (part.type === 'tool_input') text += part.json;
-      if (part.type === 'finish') {
+      if (part.type === 'read') read = part.usage;
+      else if (part.type === 'finish') {
         counted = true;
         const usage = countedOr(part.usage, estimateOf(request, text));
         await spent?.({ model: model.name, ...spendingOf(await model.facts(), usage) });
@@ -52,8 +55,9 @@ export async function* completeOnce(
     throw error instanceof ModelFailure ? problemOfModel(error) : error;
   } finally {
     // Nobody counts what an answer has used that was not heard to its end; what was heard of it is no gift.
-    if (!counted && text !== '') {
-      const usage = countedOr(undefined, estimateOf(request, text));
+    if (!counted && (text !== '' || read)) {
+      const estimate = estimateOf(request, text);
+      const usage = countedOr(read && { ...read, output_tokens: estimate.writes }, estimate);
       await spent?.({ model: model.name, ...spendingOf(await model.facts(), usage) });
     }
   }

@@ -62,6 +62,8 @@ export interface ModelRequest extends Generation, AnswerTerms {
 
 /** What a model writes, piece by piece; `finish` comes last and once. */
 export type ModelPart =
+  /** What has been read, and will have to be paid for whatever follows: where the provider says so at the beginning. */
+  | { readonly type: 'read'; readonly usage: TokenCount }
   | { readonly type: 'text'; readonly text: string }
   | {
       readonly type: 'reasoning';

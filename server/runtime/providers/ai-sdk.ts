@@ -10,7 +10,7 @@ import type {
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
 import type { StopReason, ToolResult } from '../../contract/api.ts';
-import { believedTokens } from '../models/believed-counts.ts';
+import { believedCount, believedTokens } from '../models/believed-counts.ts';
 import {
   ModelFailure,
   type ModelMessage,
@@ -57,6 +57,8 @@ export async function* streamFromSdk(call: SdkCall): AsyncGenerator<ModelPart> {
   try {
     const { stream } = await model.doStream({
       ...options(call),
+      // The SDK keeps to itself what is said to have been read until the end, which may not come.
+      ...(call.type === 'anthropic' && { includeRawChunks: true }),
       abortSignal: silence.signal,
       providerOptions: vendor.options,
       ...(vendor.reasoning && { reasoning: vendor.reasoning }),
@@ -236,6 +238,8 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
     }
     case 'tool-call':
       return { type: 'tool_use', id: part.toolCallId, name: part.toolName, ...toolInput(part.input) };
+    case 'raw':
+      return readPart(part.rawValue);
     case 'finish':
       return { type: 'finish', stopReason: stopReason(part.finishReason), usage: usage(part.usage) };
     case 'error':
@@ -243,6 +247,29 @@ function partOf(part: LanguageModelV4StreamPart, toolNames: Map<string, string>)
     default:
       return null;
   }
+}
+
+/** As Anthropic begins an answer. */
+function readPart(raw: unknown): ModelPart | null {
+  const { type, message } = (raw ?? {}) as {
+    readonly type?: unknown;
+    readonly message?: { readonly usage?: unknown };
+  }; // looked at member by member
+  if (type !== 'message_start' || typeof message?.usage !== 'object' || message.usage === null) return null;
+  const said: { readonly [name: string]: unknown } = { ...message.usage };
+  const [own, cached, written] = [
+    said.input_tokens,
+    said.cache_read_input_tokens,
+    said.cache_creation_input_tokens,
+  ].map(believedCount);
+  const input_tokens = (own ?? 0) + (cached ?? 0) + (written ?? 0);
+  if (input_tokens === 0) return null;
+  const count = {
+    ...{ input_tokens, output_tokens: 0 },
+    cached_input_tokens: cached,
+    cacheWriteTokens: written,
+  };
+  return { type: 'read', usage: believedTokens(count) };
 }
 
 /** Anthropic signs with the last piece, which has no text; of what it shows to nobody there is no piece at all. */

@@ -21,7 +21,7 @@ export class StorableParts {
 
   take(part: ModelPart): readonly ModelPart[] {
     if (part.type === 'text' || part.type === 'reasoning') return this.#written(part);
-    if (part.type === 'finish') return [...this.#rest(), part];
+    if (part.type === 'finish' || part.type === 'read') return [...this.#rest(), part];
     const named = { id: this.#ids.of(part), name: storableText(part.name) };
     if (part.type === 'tool_input') return [...this.#rest(), { ...part, ...named }];
     return [...this.#rest(), { ...part, ...named, input: storableInput(part.input) }];

@@ -73,7 +73,7 @@ async function keepUnfinished(
   event: Told,
 ): Promise<void> {
   const { messages, ...spending } = await unfinishedAnswer(draft, scope.model, 'interrupted');
-  if (messages.length === 0 && spending.usage.output_tokens === 0)
+  if (messages.length === 0 && spending.usage.input_tokens + spending.usage.output_tokens === 0)
     return log.push({ name: 'runtime', data: event });
   await log.commit([{ name: 'runtime', data: event }], (events) =>
     scope.transcript.commitStep({

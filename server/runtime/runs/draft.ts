@@ -26,6 +26,8 @@ export interface Draft {
   /** The ids of calls whose arguments nobody can read. */
   readonly unreadable: Set<string>;
   finish: Extract<ModelPart, { type: 'finish' }> | null;
+  /** What its provider says that it has read, where it said so at the beginning. */
+  read?: TokenCount;
   /** About how many tokens the model was given to read. */
   reads: number;
   /** What it has written so far, arguments of tool calls among it that nobody will carry out. */
@@ -82,6 +84,8 @@ export function addPart(draft: Draft, part: ModelPart): void {
   } else if (part.type === 'tool_use') {
     draft.parts.push({ type: 'tool_use', id: part.id, name: part.name, input: part.input });
     if (part.unreadable) draft.unreadable.add(part.id);
+  } else if (part.type === 'read') {
+    draft.read = part.usage;
   } else if (part.type === 'finish') {
     draft.finish = part;
   }
@@ -133,14 +137,15 @@ export interface Unfinished extends Spending {
 
 /**
  * The provider wants to be paid for what it has written. Where it has not come to say how much that is, it is estimated;
- * of an answer that had not begun nobody knows whether it was read at all.
+ * of an answer that had not begun nobody knows whether it was read at all, unless its provider has said so.
  */
 export async function unfinishedAnswer(
   draft: Draft | null,
   model: Pick<Model, 'name'> & Partial<Pick<Model, 'facts'>>,
   stopReason: StopReason,
 ): Promise<Unfinished> {
-  if (!draft || (!draft.finish && draft.bytes === 0)) return { messages: [], usage: noUsage, cost: 0 };
+  if (!draft || (!draft.finish && !draft.read && draft.bytes === 0))
+    return { messages: [], usage: noUsage, cost: 0 };
   const count = countOf(draft);
   // Another model may have taken its place, whose price says nothing of this one; and no price is worth an end that fails.
   const facts = draft.model === model.name ? await model.facts?.().catch(() => null) : null;
@@ -151,8 +156,9 @@ export async function unfinishedAnswer(
 }
 
 /** What the answer has used so far. */
-export function countOf({ finish, reads, bytes, parts }: Draft): TokenCount {
-  return countedOr(finish?.usage, { reads, writes: tokensOfBytes(bytes) || parts.length });
+export function countOf({ finish, read, reads, bytes, parts }: Draft): TokenCount {
+  const writes = tokensOfBytes(bytes) || parts.length;
+  return countedOr(finish?.usage ?? (read && { ...read, output_tokens: writes }), { reads, writes });
 }
 
 export function assistantMessage(
