@@ -1,6 +1,7 @@
-/** The tool calls of a document that comes in: a session is made of none that could never go on. */
+/** The tool calls and files of a document that comes in: a session is made of none that could never go on. */
 import type { ExportedMessage, MessagePart } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
+import { isTakableFile } from './export-repair.ts';
 
 /** What is wrong with a part. */
 interface Fault {
@@ -9,7 +10,7 @@ interface Fault {
   readonly message: string;
 }
 
-/** Throws `broken_export` at the first call or result that providers refuse in a history, wherever it stands. */
+/** Throws `broken_export` at the first call, result or file that every provider refuses in a history, wherever it stands. */
 export function refuseUntakable(messages: readonly ExportedMessage[]): void {
   const asked = new Set<string>();
   for (const [index, message] of messages.entries()) {
@@ -35,6 +36,12 @@ function faultOf(
       member: 'tool_use_id',
       detail: `answers the tool call ${named(part.tool_use_id)}, which no message before it asks for`,
       message: 'no such tool call before it',
+    };
+  if (part.type === 'file' && !isTakableFile(part))
+    return {
+      member: 'media_type',
+      detail: `shows a file of the type ${named(part.media_type)}, which no model takes; leave out its data, sha256 and url, and models are told that it is not shown`,
+      message: 'no model takes files of this type',
     };
   if (part.type !== 'tool_use') return null;
   if (role !== 'assistant')

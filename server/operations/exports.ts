@@ -7,6 +7,7 @@ import { askerIn } from './asked-session.ts';
 import { refuseUntakable } from './export-calls.ts';
 import { exportAsHtml } from './export-html.ts';
 import { exportAsMarkdown } from './export-markdown.ts';
+import { repaired } from './export-repair.ts';
 
 export const exportSession: Handler<'exportSession'> = async (call, services) => {
   const { format = 'json', include_files = true } = call.query;
@@ -71,12 +72,14 @@ async function documentOf(
 ): Promise<SessionExport> {
   const found = await store.sessions.find(principal, path.session_id);
   if (!found) throw new Problem('not_found', 'No session has this id, or it is not yours.');
+  // Looked at once: one that begins meanwhile would come without its prompt.
+  const end = await store.queue.firstUnbegun(principal, path.session_id);
   const messages: Message[] = [];
   let cursor: string | null = null;
   do {
-    const query = { limit: 100, ...(cursor !== null && { cursor }) };
+    const query = { limit: 100, ...(end !== null && { beforeRun: end }), ...(cursor !== null && { cursor }) };
     const page = await store.messages.list(principal, path.session_id, query);
-    messages.push(...page.data);
+    messages.push(...page.data.map(repaired));
     cursor = page.next_cursor;
   } while (cursor !== null);
   const anew = givenAnew(messages);

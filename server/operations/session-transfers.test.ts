@@ -1,6 +1,9 @@
 /** What models write goes out with a session and comes in again, here or elsewhere, and queries go on in it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import type { MessagePart } from '../contract/api.ts';
+import { beginRun, endRun, message, noUsage } from '../store/test-runs.ts';
+import { reachOfNobody } from '../store/test-stores.ts';
 import { type Account, coded, type Json, type TestApp, testApp } from '../test-app.ts';
 import { scriptedProvider } from '../test-provider.ts';
 
@@ -86,6 +89,68 @@ describe('a session can be exported and imported whose model wrote', () => {
     expect(JSON.stringify(parts[0].input)).toBe(json);
     expect(Object.prototype).not.toHaveProperty('polluted');
     expect((await post('/api/v1/query', { prompt: 'On.', session_id: session.id })).status).toBe(200);
+  });
+});
+
+test('what an older version has stored goes in again as it would be stored today', async () => {
+  const { store } = app.services;
+  const run = await beginRun(store, reachOfNobody(ada.user.id), {
+    sessionId: (await take(document([]))).body.id,
+  });
+  const nested = JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`);
+  const old: MessagePart[] = [
+    { type: 'text', text: 'a\u0000b\ud800' },
+    { type: 'tool_use', id: 'call\u0000', name: 'view', input: { 'x\udc00': ['\u0000'] } },
+    { type: 'tool_use', id: 'deep', name: 'view', input: nested },
+  ];
+  const gave: MessagePart = {
+    ...{ type: 'tool_result', tool_use_id: 'call\u0000', name: 'view' },
+    ...{ content: 'c\ud83d', is_error: false },
+  };
+  const messages = [
+    { ...message('assistant', ''), parts: old },
+    { ...message('tool', ''), parts: [gave] },
+  ];
+  await store.transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
+  await endRun(store, run);
+  const exported = await give(run.sessionId);
+  expect((await take(exported)).status).toBe(201);
+  const parts = exported.messages.slice(-2).map((given: Json) => given.parts);
+  expect(parts).toEqual([
+    [text('a\ufffdb\ufffd'), call('call\ufffd', { 'x\ufffd': ['\ufffd'] }), { ...call('deep'), input: {} }],
+    [{ ...result('call\ufffd'), content: 'c\ufffd' }],
+  ]);
+});
+
+describe('a file that no model takes', () => {
+  const archive = (more: object) => ({
+    ...{ type: 'file' as const, media_type: 'application/zip', name: 'a.zip' },
+    ...more,
+  });
+  const data = Buffer.from('PK').toString('base64');
+
+  test.each<[string, object]>([
+    ['bytes', archive({ data })],
+    ['an address', archive({ url: 'https://files.example/a.zip' })],
+    ['bytes of a picture that models do not know', { ...archive({ data }), media_type: 'image/tiff' }],
+  ])('is refused with %s, and told where it stands', async (_, file) => {
+    const answer = await take(document([said('user', text('See?'), file)]));
+    expect(coded(answer)).toEqual([422, 'broken_export']);
+    expect(answer.body.errors).toMatchObject([{ in: 'body', pointer: '/messages/0/parts/1/media_type' }]);
+  });
+
+  test('goes in where it is only told of, as an export tells of one that was imported before', async () => {
+    const { store } = app.services;
+    const { body: session } = await take(document([]));
+    const parts: MessagePart[] = [archive({ data }), { type: 'text', text: 'See?' }];
+    const stored = { sessionId: session.id, parts };
+    await endRun(store, await beginRun(store, reachOfNobody(ada.user.id), stored));
+    const exported = await give(session.id);
+    expect(exported.messages[0].parts[0]).toEqual(archive({ size: 2 }));
+    const { status, body } = await take(exported);
+    expect(status).toBe(201);
+    await upstream.script([{ reply: { text: 'Done.' } }]);
+    expect((await post('/api/v1/query', { prompt: 'On.', session_id: body.id })).status).toBe(200);
   });
 });
 
