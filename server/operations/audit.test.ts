@@ -1,6 +1,7 @@
 /** The audit log over HTTP: what every family records, what is refused, who reads it, and how it leaves. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Account, type Json, type TestApp, testApp } from '../test-app.ts';
+import { bringIn, logIn, makePeople, type People } from '../test-people.ts';
 
 let app: TestApp;
 let ada: Account;
@@ -300,6 +301,32 @@ describe('what is refused', () => {
 });
 
 describe('a document of the audit log', () => {
+  test('is told of in each organization whose entries it has, and in no other', async () => {
+    const [acme, beta] = [await makePeople(app, 'acme'), await makePeople(app, 'beta')];
+    const eve = acme.member;
+    await bringIn(app, beta, eve, 'admin');
+    // What somebody may reach is read from a login anew.
+    const { token: latest } = await logIn(app, eve);
+    const exporting = async (query = '', token = latest) => {
+      const answer = await app.request('GET', `${path}/export${query}`, { token });
+      expect(answer.status).toBe(200);
+    };
+    const told = async ({ owner }: People) =>
+      (await list('action=audit.export', owner.token)).map(({ target }) => target.id);
+    await exporting();
+    expect([await told(acme), await told(beta)]).toEqual([[], [beta.organizationId]]);
+
+    await bringIn(app, acme, beta.owner, 'admin');
+    await exporting('', beta.owner.token);
+    expect(await told(acme)).toEqual([acme.organizationId]);
+    await exporting(`?organization_id=${acme.organizationId}`, app.operatorKey);
+    expect(await told(acme)).toEqual([acme.organizationId, acme.organizationId]);
+    await exporting('', app.operatorKey);
+    expect(await told(acme)).toHaveLength(2);
+    const [last] = await list('action=audit.export', app.operatorKey);
+    expect(last).toMatchObject({ organization_id: null, target: { id: null } });
+  });
+
   test('has an entry on each line, the oldest first, as it is listed', async () => {
     const answer = await app.request('GET', `${path}/export?actor=${ada.user.id}`, { token: ada.token });
     expect(answer.headers.get('content-type')).toBe('application/x-ndjson');

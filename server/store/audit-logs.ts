@@ -31,7 +31,7 @@ export interface AuditLogs {
   /** The newest first. */
   list(reader: AuditReader, query: AuditQuery): Promise<Page<AuditEntry>>;
   find(reader: AuditReader, id: string): Promise<AuditEntry | null>;
-  /** Records that the log is exported, and gives all entries up to that one, the oldest first, page by page. */
+  /** Records in each organization that its log is exported, and gives all entries up to that one, the oldest first, page by page. */
   export(
     reader: AuditReader,
     filters: AuditFilters,
@@ -76,14 +76,15 @@ export function auditLogs({ database, cursors }: StoreParts): AuditLogs {
       }),
     async export(reader, filters, format) {
       requireAuditor(reader, filters.organization_id);
-      await database.write(scopeOf(reader), async (sql) =>
-        recordAudit(sql, reader, {
-          action: 'audit.export',
-          target: { type: 'organization', id: filters.organization_id ?? null },
-          organizationId: filters.organization_id ?? reader.organizationIds[0] ?? null,
-          after: { format, ...filters },
-        }),
-      );
+      await database.write(scopeOf(reader), async (sql) => {
+        for (const id of organizationsOf(reader, filters))
+          recordAudit(sql, reader, {
+            action: 'audit.export',
+            target: { type: 'organization', id },
+            organizationId: id,
+            after: { format, ...filters },
+          });
+      });
       const { sequence } = await database.read('installation', readHead);
       return pages((page) => read(reader, { ...filters, ...page }, 'asc', sequence));
     },
@@ -147,12 +148,17 @@ function requireAuditor(reader: AuditReader, organizationId: string | undefined)
     throw new Problem('role_required', 'This needs the role admin in an organization; you have it in none.');
 }
 
-/** One for each organization that is read, or one for all of them. */
+/** Those that are read; null stands for all that there is. */
+function organizationsOf(reader: AuditReader, { organization_id }: AuditFilters): readonly (string | null)[] {
+  if (organization_id !== undefined) return [organization_id];
+  return reader.operator ? [null] : wholeOrganizations(reader);
+}
+
 function partsOf(sql: Knex, reader: AuditReader, filters: AuditFilters, upTo: number | undefined) {
-  const { organization_id } = filters;
-  const some = (where: object) => filtered(sql<AuditRow>('audit_entries').where(where), filters, upTo);
-  if (organization_id !== undefined) return [some({ organization_id })];
-  return reader.operator ? [some({})] : wholeOrganizations(reader).map((id) => some({ organization_id: id }));
+  return organizationsOf(reader, filters).map((organization_id) => {
+    const part = sql<AuditRow>('audit_entries').where(organization_id === null ? {} : { organization_id });
+    return filtered(part, filters, upTo);
+  });
 }
 
 function filtered(

@@ -77,6 +77,29 @@ describeStores('Memories', (store, engine) => {
     expect(await contents(await reachOf(grace))).toEqual([]);
   });
 
+  it('that are exported are told of in each organization that they are of', async () => {
+    const ada = await newAccount(store(), 'Ada');
+    const grace = await newAccount(store(), 'Grace');
+    await store().invitations.accept(
+      grace,
+      await organizationTools(store, engine).inviteTo(ada, grace.email, 'member'),
+    );
+    await create(ada, { content: 'Tea is on shelf three.', scope: 'workspace' });
+    const both = await reachOf(grace);
+    const told = async (reach: Reach) => {
+      const reader = { ...reach, operator: false };
+      return (await store().auditLogs.list(reader, { action: 'memory.export' })).data.length;
+    };
+    await Array.fromAsync(await store().memories.export(both, {}));
+    expect([await told(ada), await told(grace)]).toEqual([1, 0]);
+    const home = both.workspaces.find(({ organizationId }) => organizationId === homeOf(grace));
+    await create(both, { content: 'Grace likes tea.', workspace_id: home?.id });
+    await Array.fromAsync(await store().memories.export(both, {}));
+    expect([await told(ada), await told(grace)]).toEqual([2, 1]);
+    await Array.fromAsync(await store().memories.export(both, { scope: 'user' }));
+    expect([await told(ada), await told(grace)]).toEqual([2, 2]);
+  });
+
   it('need the role of a member where they are shared, and none where they are one’s own', async () => {
     const ada = await newAccount(store(), 'Ada');
     const viewer = await reachOf(await colleague(ada, 'viewer'), 'member');

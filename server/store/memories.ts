@@ -169,9 +169,9 @@ export function memoryRepository(parts: StoreParts): Memories {
       }),
     async export(reach, filters) {
       await database.write('installation', async (sql) => {
-        const organizationId = reach.organizationIds[0] ?? null;
         const target = { type: 'memory', id: null };
-        recordAudit(sql, reach, { action: 'memory.export', target, organizationId, after: { ...filters } });
+        for (const organizationId of await organizationsWith(sql, reach, filters, now()))
+          recordAudit(sql, reach, { action: 'memory.export', target, organizationId, after: { ...filters } });
       });
       return pagesOf((query) => this.list(reach, { ...filters, ...query, sort: 'created_at', limit: 100 }));
     },
@@ -205,6 +205,21 @@ async function* pagesOf(
     page = await read({ cursor: page.next_cursor });
     yield page.data;
   }
+}
+
+/** The organizations of which there are such memories; where there are none, their caller's own. */
+async function organizationsWith(
+  sql: Knex,
+  reach: Reach,
+  filters: MemoryFilters,
+  now: number,
+): Promise<ReadonlySet<string | null>> {
+  const found = new Set<string | null>();
+  for (const part of memoryParts(sql, reach)) {
+    const row: MemoryRow | undefined = await filtered(sql, part, filters, now).first();
+    if (row) found.add(row.organization_id);
+  }
+  return found.size > 0 ? found : new Set([reach.organizationIds[0] ?? null]);
 }
 
 function seen(sql: Knex, reach: Reach, id: string, now: number) {
