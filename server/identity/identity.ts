@@ -176,7 +176,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   );
   const notices = createNotices(options.mailer ?? null, options.publicUrl ?? null, log);
   const ownPasswords = createOwnPasswords(records.passwords, brake);
-  const invitations = createInvitations({ ...options, brake, clock });
+  const invitations = createInvitations({ ...options, brake, notices, clock });
   const resets = createPasswordResets({
     records: records.passwords,
     keptRequests: records.keptRequests,

@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
 import type { LoginBrake } from './login-brake.ts';
-import type { Mail, Mailer } from './notices.ts';
+import type { Mail, Mailer, Notices } from './notices.ts';
 import { hashOf, newInvitationToken } from './opaque-tokens.ts';
 import type { Principal } from './principal.ts';
 import type { IdentityRecords } from './records.ts';
@@ -18,6 +18,7 @@ export interface Invitations {
 interface InvitationOptions {
   readonly records: Pick<IdentityRecords, 'invitations' | 'keptRequests'>;
   readonly brake: Pick<LoginBrake, 'letter'>;
+  readonly notices: Pick<Notices, 'addressProved'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly mailer?: Mailer | null | undefined;
@@ -28,7 +29,7 @@ interface InvitationOptions {
 const mostDays = 90;
 
 export function createInvitations(options: InvitationOptions): Invitations {
-  const { records, brake, clock, log, mailer = null, publicUrl = null } = options;
+  const { records, brake, notices, clock, log, mailer = null, publicUrl = null } = options;
 
   /** Where the letter does not go out, whoever invites has the link, and can give it on. */
   async function sent(from: Principal, mail: Mail): Promise<boolean> {
@@ -62,7 +63,11 @@ export function createInvitations(options: InvitationOptions): Invitations {
       if (gone) await records.invitations.noteMailed(principal, organizationId, invitation.id);
       return { invitation, sent: gone, ...(gone ? { link: null, token: null } : { link, token: secret }) };
     },
-    accept: (principal, { token }) => records.invitations.accept(principal, hashOf(token)),
+    async accept(principal, { token }) {
+      const { membership, removed } = await records.invitations.accept(principal, hashOf(token));
+      if (removed > 0) notices.addressProved({ id: principal.userId, email: principal.email });
+      return membership;
+    },
   };
 }
 

@@ -26,8 +26,10 @@ export interface Notices {
   forgotten(user: Recipient, token: string): void;
   /** Of an account that somebody has made for them. */
   welcome(user: Recipient, token: string): void;
-  /** `keysRemoved` where API keys and links with providers went with the old one. */
+  /** `keysRemoved` where API keys, links with providers or the second factor went with the old one. */
   passwordChanged(user: Recipient, keysRemoved?: boolean): void;
+  /** Other ways in went, since an invitation that was mailed has shown whose the address is. */
+  addressProved(user: Recipient): void;
   secondFactorChanged(user: Recipient, state: 'on' | 'off'): void;
   /** Waits for the mails that are under way. */
   settled(): Promise<void>;
@@ -63,6 +65,13 @@ export function createNotices(mailer: Mailer | null, publicUrl: string | null, l
       const what = `Your password was changed${keysRemoved ? whatWent : ''}`;
       tell(user, 'Your password was changed', changedText(here, what));
     },
+    addressProved(user) {
+      tell(
+        user,
+        'Keys of your account were removed',
+        changedText(here, `You accepted an invitation${whatWent}`),
+      );
+    },
     secondFactorChanged(user, state) {
       const what = `The second factor of your account was switched ${state}`;
       tell(user, `Second factor switched ${state}`, changedText(here, what));
@@ -96,7 +105,7 @@ If you know nothing of this, leave it: without this link nobody can log in.
 }
 
 const whatWent =
-  ', and the API keys and provider logins of the account were removed, since nobody had shown before that this address is theirs,';
+  ', and the API keys, provider logins and second factor of the account were removed, since nobody had shown before that this address is theirs,';
 
 function changedText(here: string, what: string): string {
   return `${what} at ${here}.

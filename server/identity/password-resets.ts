@@ -1,7 +1,7 @@
 /** Forgotten passwords: a link that is good once, sent behind an answer that is the same for every address. */
 import { placeOf } from '../address-place.ts';
 import type { Clock } from '../clock.ts';
-import type { PasswordResetLink, PasswordResetRequested, User } from '../contract/api.ts';
+import type { Account, PasswordResetLink, PasswordResetRequested, User } from '../contract/api.ts';
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
@@ -23,7 +23,7 @@ export interface PasswordResets {
   /** For somebody whose account is new: null where it is `mailed` to them, once the account is there for good. */
   welcome(
     principal: Principal,
-    user: Pick<User, 'id' | 'email'>,
+    user: Pick<Account, 'email' | 'managed_by'>,
     mailed: boolean,
   ): Promise<PasswordResetLink | null>;
   /** Throws `reset_link_expired`. */
@@ -41,6 +41,12 @@ interface Parts {
   readonly log: Log;
 }
 
+interface LinkTerms {
+  readonly seconds?: number;
+  readonly mailed?: boolean;
+  readonly organizationId?: string | null;
+}
+
 const linkSeconds = 3600;
 /** Who did not ask for a link may not look at their mail the same day. */
 const welcomeSeconds = 7 * 24 * 3600;
@@ -51,10 +57,14 @@ export function createPasswordResets(parts: Parts): PasswordResets {
   const { records, keptRequests, brake, notices, clock, log } = parts;
   const underWay = new Set<Promise<void>>();
 
-  async function newLink(email: string, actor: Actor, { seconds = linkSeconds, mailed = false } = {}) {
+  async function newLink(
+    email: string,
+    actor: Actor,
+    { seconds = linkSeconds, mailed = false, organizationId = null }: LinkTerms = {},
+  ) {
     const { secret, hash } = newResetToken();
     const expiresAt = new Date(clock.now().getTime() + seconds * 1000);
-    const user = await records.addReset({ email, hash, expiresAt, mailed }, actor);
+    const user = await records.addReset({ email, hash, expiresAt, mailed, organizationId }, actor);
     return user && { user, token: secret, expiresAt };
   }
 
@@ -101,8 +111,8 @@ export function createPasswordResets(parts: Parts): PasswordResets {
     },
     mayWelcome: async (principal, email) =>
       notices.canSend && (await brake.letter({ id: principal.userId }, normalisedEmail(email))),
-    async welcome(principal, { email }, mailed) {
-      const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed });
+    async welcome(principal, { email, managed_by: organizationId }, mailed) {
+      const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed, organizationId });
       if (!link) throw new Error('the account is gone that was just made');
       if (!mailed) return shown(link);
       await keptRequests.commit();

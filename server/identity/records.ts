@@ -268,7 +268,7 @@ export interface InvitationRecords {
   /** That it went to its address and to nobody else. */
   noteMailed(owner: Owner, organizationId: string, id: string): Promise<void>;
   /** Joins the organization. Throws `invitation_gone` or `already_member`. */
-  accept(owner: Owner, hash: string): Promise<Membership>;
+  accept(owner: Owner, hash: string): Promise<{ readonly membership: Membership; readonly removed: number }>;
   /** Ends the unused tokens of a kind. */
   withdraw(kind: RegistrationToken['kind']): Promise<number>;
 }
@@ -295,6 +295,7 @@ export interface PasswordRecords {
       readonly hash: string;
       readonly expiresAt: Date;
       readonly mailed: boolean;
+      readonly organizationId?: string | null | undefined;
     },
     actor: Actor,
   ): Promise<User | null>;

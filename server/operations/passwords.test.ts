@@ -159,7 +159,7 @@ describe('a forgotten password', () => {
     expect(await statusOf(key)).toBe(200);
 
     expect(await resetByMail(victim.email)).toContain(
-      'API keys and provider logins of the account were removed',
+      'API keys, provider logins and second factor of the account were removed',
     );
     expect(await statusOf(key)).toBe(401);
     const own = await keyOf({ email: victim.email, password: 'an entirely new password' });

@@ -9,6 +9,7 @@ import type {
 } from '../contract/api.ts';
 import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
+import { countOf, endLogins, proveAddress, type Removed } from './address-proof.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import { isDuplicate } from './database-errors.ts';
 import { emailKey } from './email-key.ts';
@@ -55,8 +56,11 @@ export interface Invitations {
   noteMailed(reach: Reach, organizationId: string, id: string): Promise<void>;
   /** Throws `not_found` or `role_required`. */
   revoke(reach: Reach, organizationId: string, id: string): Promise<void>;
-  /** Joins the organization. Throws `invitation_gone` or `already_member`. */
-  accept(reach: Reach, hash: string): Promise<Membership>;
+  /**
+   * Joins the organization. One that was mailed shows that the address is the person's: then `removed` counts the other
+   * ways into the account that went. Throws `invitation_gone` or `already_member`.
+   */
+  accept(reach: Reach, hash: string): Promise<{ readonly membership: Membership; readonly removed: number }>;
   /** Forgets tokens that expired before, used or not; answers with how many there were. */
   prune(before: Date): Promise<number>;
 }
@@ -164,14 +168,19 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
         const used = user && (await useInvitation(sql, { kind: 'invitation', hash }, user, now()));
         // One that leads nowhere is for those who have no account yet.
         if (!used?.organization_id) throw gone();
-        if (used.mailed_at !== null)
-          await sql('users')
-            .where({ id: reach.userId, address_proved_at: null })
-            .update({ address_proved_at: now() });
-        return joinOrganization(sql, reach, used, now());
+        const removed = used.mailed_at === null ? {} : await proveBy(sql, reach, now());
+        const membership = await joinOrganization(sql, reach, used, now(), removed);
+        return { membership, removed: countOf(removed) };
       }),
     prune: (before) => sweepTable(database, 'invitations', 'expires_at', before.getTime()),
   };
+}
+
+/** The login that accepts with what went to the address is the owner's. */
+async function proveBy(sql: Knex.Transaction, { userId, origin }: Reach, now: number): Promise<Removed> {
+  const removed = await proveAddress(sql, userId, now);
+  if (Object.keys(removed).length > 0) await endLogins(sql, userId, now, origin?.credential?.id);
+  return removed;
 }
 
 /** Uses a token up inside the transaction of a registration; of many at once, one gets through. */
@@ -195,6 +204,7 @@ export async function joinOrganization(
   actor: AuditActor & { readonly userId: string },
   { id, organization_id, role }: InvitationRow,
   now: number,
+  removed: Removed = {},
 ): Promise<Membership> {
   const organization = await sql('organizations')
     .join('workspaces', (join) =>
@@ -212,7 +222,7 @@ export async function joinOrganization(
     action: 'invitation.accept',
     target: { type: 'invitation', id },
     organizationId: organization_id,
-    after: { user_id: actor.userId, role },
+    after: { user_id: actor.userId, role, ...removed },
   });
   return {
     organization_id,

@@ -115,6 +115,12 @@ export async function noteRun(sql: Knex.Transaction, runId: string): Promise<voi
   if (request) await sql('kept_requests').where(placeOf(request)).update({ run_id: runId });
 }
 
+/** The request with an Idempotency-Key that the caller is at work for: its kept answer shows what it makes. */
+export function requestAtWork(): Pick<KeptRequest, 'principalId' | 'key'> | null {
+  const held = heldTransaction();
+  return (held && requests.get(held)) ?? null;
+}
+
 /** The run is at work from here on, and writes for itself. */
 export async function commitBeginning(): Promise<void> {
   await heldTransaction()?.commit();

@@ -41,6 +41,7 @@ import { devicePlaces } from './migrations/0037-device-places.ts';
 import { jobSessions } from './migrations/0038-job-sessions.ts';
 import { searchBacklog } from './migrations/0039-search-backlog.ts';
 import { keptUsage } from './migrations/0040-kept-usage.ts';
+import { shownLinks } from './migrations/0041-shown-links.ts';
 
 /** One step. Its number is its place in the list; a released step is never changed. */
 export interface Migration {
@@ -81,6 +82,7 @@ const migrations: readonly Migration[] = [
     jobSessions,
     searchBacklog,
     keptUsage,
+    shownLinks,
   ],
 ];
 

@@ -5,6 +5,7 @@ import { Problem } from '../problem.ts';
 import { recordAudit } from './audit.ts';
 import { holdOrganization } from './organizations.ts';
 import { covers, notFound, type Reach } from './reach.ts';
+import { withdrawLinksBeyond } from './shown-links.ts';
 import { stopRunsWithoutRole } from './stop-runs.ts';
 
 export interface MembershipRow {
@@ -69,6 +70,7 @@ export async function changeRole(
     .where(place)
     .update({ role, revision: member.revision + 1 });
   await withdrawInvitationsBeyond(sql, place, role);
+  await withdrawLinksBeyond(sql, place, role);
   audit(sql, reach, member, 'update', { before: { role: member.role }, after: { role } });
   return stopRunsWithoutRole(sql, place);
 }
@@ -86,6 +88,7 @@ export async function endMembership(
   for (const table of ['memberships', 'group_members', 'workspace_members', 'corpus_grants'])
     await sql(table).where(place).delete();
   await withdrawInvitationsBeyond(sql, place, null);
+  await withdrawLinksBeyond(sql, place, null);
   audit(sql, reach, member, 'delete', { before: { role: member.role } });
   return stopRunsWithoutRole(sql, place);
 }

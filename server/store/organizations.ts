@@ -13,6 +13,7 @@ import { organizationSettings, settingsText } from './organization-settings.ts';
 import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole, requireWholeReach } from './reach.ts';
+import { withdrawLinksIn } from './shown-links.ts';
 
 export interface TaggedOrganization {
   readonly organization: Organization;
@@ -159,6 +160,7 @@ export async function removeOrganization(
   const gone = await contentsOf(sql, id);
   await emptyCorpora(sql, theirs);
   await deleteSessions(sql, sessionIds);
+  await withdrawLinksIn(sql, id);
   await sql<OrganizationRow>('organizations').where({ id }).delete();
   recordAudit(sql, reach, {
     action: 'organization.delete',

@@ -22,7 +22,7 @@ describeStores('Passwords', (store, engine) => {
     const [ada, mallory] = [await newAccount(store()), await newAccount(store(), 'Mallory')];
     const logins = [await begin(ada.userId), await begin(ada.userId)];
     const others = await begin(mallory.userId);
-    const [first, second] = [await link(ada.email.toUpperCase()), await link(ada.email)];
+    const [first, second] = [await link(ada.email.toUpperCase(), true), await link(ada.email, true)];
     expect(first.user).toMatchObject({ id: ada.userId });
     expect(await store().passwords.isOpen(first.hash)).toBe(true);
     const owner = await store().passwords.reset(first.hash, 'new', anybody);

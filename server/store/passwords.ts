@@ -1,10 +1,12 @@
 /** Passwords: changed by who knows the old one, or by who has a link that is good once. */
 import type { Knex } from 'knex';
 import type { User } from '../contract/api.ts';
+import { countOf, endLogins, proveAddress } from './address-proof.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
-import { endBegun } from './begun-logins.ts';
+import { requestAtWork } from './kept-requests.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
+import { mayStillShow, type ResetRow } from './shown-links.ts';
 import { sweepTable } from './sweeps.ts';
 import { toUser, type UserRow } from './user-row.ts';
 
@@ -15,6 +17,8 @@ export interface NewReset {
   readonly expiresAt: Date;
   /** It goes to the address and is shown to nobody, so that whoever uses it shows that the address is theirs. */
   readonly mailed: boolean;
+  /** Whose admins may make it; absent where the operator alone may. */
+  readonly organizationId?: string | null | undefined;
 }
 
 /** What a link has done. */
@@ -36,7 +40,10 @@ export interface Passwords {
     hashes: { readonly from: string; readonly to: string },
     keepLoginId: string,
   ): Promise<boolean>;
-  /** Answers with the account that the link is for; null where the address has none. */
+  /**
+   * Answers with the account that the link is for; null where the address has none. One that is shown ends those before
+   * it; one that is mailed ends none, since anybody can ask for it.
+   */
   addReset(reset: NewReset, actor: AuditActor): Promise<User | null>;
   /** Records that somebody asked for a link that nobody here can send. Null where the address has no account. */
   noteForgotten(email: string, actor: AuditActor): Promise<User | null>;
@@ -45,19 +52,12 @@ export interface Passwords {
   /**
    * Uses the link up: sets the password, ends every login and every other link of the account. Of several at once one
    * gets through; null for the others. The first one that came by mail to an address that nobody had proved takes the
-   * API keys and the links with providers, too: they may be those of somebody who made the account in another's name.
+   * API keys, the links with providers and the second factor, too: they may be those of somebody who made the account in
+   * another's name.
    */
   reset(hash: string, passwordHash: string, actor: AuditActor): Promise<UsedReset | null>;
   /** Forgets links that expired before; answers with how many there were. */
   prune(before: Date): Promise<number>;
-}
-
-interface ResetRow {
-  hash: string;
-  user_id: string;
-  created_at: number;
-  expires_at: number;
-  mailed: boolean;
 }
 
 export function passwordRepository({ database, clock }: StoreParts): Passwords {
@@ -76,12 +76,12 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
         recordAudit(sql, reach, { ...aboutUser(reach.userId), action: 'password.change' });
         return true;
       }),
-    addReset: ({ email, hash, expiresAt, mailed }, actor) =>
+    addReset: (link, actor) =>
       database.write('installation', async (sql) => {
-        const user = await findUser(sql, email);
+        const user = await findUser(sql, link.email);
         if (!user) return null;
-        const times = { created_at: now(), expires_at: expiresAt.getTime() };
-        await sql('password_resets').insert({ hash, user_id: user.id, mailed, ...times });
+        if (!link.mailed) await sql<ResetRow>('password_resets').where({ user_id: user.id }).delete();
+        await sql<ResetRow>('password_resets').insert(resetRow(user.id, link, actor, now()));
         recordAudit(sql, actor, { ...aboutUser(user.id), action: 'password_reset.create' });
         return toUser(user);
       }),
@@ -106,6 +106,20 @@ export function passwordRepository({ database, clock }: StoreParts): Passwords {
   };
 }
 
+function resetRow(
+  user_id: string,
+  { hash, expiresAt, mailed, organizationId = null }: NewReset,
+  { userId }: AuditActor,
+  now: number,
+): ResetRow {
+  const request = mailed ? null : requestAtWork();
+  return {
+    ...{ hash, user_id, mailed, created_at: now, expires_at: expiresAt.getTime() },
+    ...{ created_by: mailed ? null : userId, organization_id: organizationId },
+    ...{ kept_for: request?.principalId ?? null, kept_key: request?.key ?? null },
+  };
+}
+
 async function reset(
   sql: Knex.Transaction,
   hash: string,
@@ -118,30 +132,18 @@ async function reset(
     .where('expires_at', '>', now)
     .forUpdate()
     .first();
-  if (!link || (await setPassword(sql, { id: link.user_id }, passwordHash)) === 0) return null;
+  if (!link || !(await mayStillShow(sql, link))) return null;
+  if ((await setPassword(sql, { id: link.user_id }, passwordHash)) === 0) return null;
   await endLogins(sql, link.user_id, now);
   const row = await sql<UserRow>('users').where({ id: link.user_id }).first();
   if (!row) return null;
-  const removed = link.mailed && row.address_proved_at === null ? await takeOver(sql, row.id, now) : {};
+  const removed = link.mailed ? await proveAddress(sql, row.id, now) : {};
   recordAudit(
     sql,
     { ...actor, userId: row.id },
     { ...aboutUser(row.id), action: 'password.reset', after: removed },
   );
-  return { user: toUser(row), removed: Object.values(removed).reduce((sum, count) => sum + count, 0) };
-}
-
-/** The account is from now on that of whoever reads what is sent to its address. */
-async function takeOver(
-  sql: Knex.Transaction,
-  userId: string,
-  now: number,
-): Promise<Readonly<Record<string, number>>> {
-  await sql<UserRow>('users').where({ id: userId }).update({ address_proved_at: now });
-  return {
-    removed_api_keys: await sql('api_keys').where({ user_id: userId }).delete(),
-    removed_oidc_identities: await sql('oidc_identities').where({ user_id: userId }).delete(),
-  };
+  return { user: toUser(row), removed: countOf(removed) };
 }
 
 /** A link that was made for the old password is good for no other. */
@@ -153,18 +155,6 @@ async function setPassword(
   const changed = await sql<UserRow>('users').where(which).update({ password_hash: passwordHash });
   if (changed > 0) await sql<ResetRow>('password_resets').where({ user_id: which.id }).delete();
   return changed;
-}
-
-async function endLogins(
-  sql: Knex.Transaction,
-  userId: string,
-  now: number,
-  keepLoginId?: string,
-): Promise<void> {
-  await endBegun(sql, userId);
-  const open = sql('logins').where({ user_id: userId, ended_at: null });
-  if (keepLoginId !== undefined) open.whereNot({ id: keepLoginId });
-  await open.update({ ended_at: now });
 }
 
 async function findUser(sql: Knex, email: string): Promise<UserRow | undefined> {

@@ -22,6 +22,7 @@ import {
 } from './person-reach.ts';
 import { changeRoleOf } from './person-role.ts';
 import { notFound, type Reach, wholeOrganizations } from './reach.ts';
+import { withdrawLinksOf } from './shown-links.ts';
 import { type Stopped, stopRunsOf } from './stop-runs.ts';
 import { insertUser, type UserRow, userRow } from './user-row.ts';
 
@@ -178,6 +179,7 @@ async function changeStatus(
   });
   if (status === 'active') return [];
   await endLoginsOf(sql, row.id, { by: reach, at: now, reason: 'suspended' });
+  await withdrawLinksOf(sql, row.id);
   return stopRunsOf(sql, row.id);
 }
 

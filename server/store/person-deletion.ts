@@ -13,6 +13,7 @@ import {
 } from './organizations.ts';
 import { actingRole, managerOf, membershipsOf, type Person, requirePerson } from './person-reach.ts';
 import type { Reach } from './reach.ts';
+import { withdrawLinksOf } from './shown-links.ts';
 import { type Stopped, stopRunsOf } from './stop-runs.ts';
 
 /** What goes with an account, besides its rows. */
@@ -34,6 +35,7 @@ export async function deletePerson(
   for (const organization_id of places)
     gone.push(await leaveOrganization(sql, reach, { organization_id, id, heir, now }));
   if (heir) await bequeath(sql, id, heir, now);
+  await withdrawLinksOf(sql, id);
   const stoppedRuns = await stopRunsOf(sql, id);
   recordAudit(sql, reach, {
     action: 'user.delete',

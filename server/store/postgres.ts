@@ -101,6 +101,18 @@ export async function nameScope(sql: Knex.Transaction, scope: Scope): Promise<vo
   await confine(sql, scope === 'installation' ? { userId: '', organizationIds: ['*'] } : scope);
 }
 
+/** Within a transaction in any scope: what others own goes with what the caller may change. */
+export async function unconfined<T>(sql: Knex.Transaction, work: () => Promise<T>): Promise<T> {
+  if (sql.client.config.client !== 'pg') return work();
+  const { rows } = await sql.raw(
+    `select current_setting('service.organizations', true) as ids, current_setting('service.user_id', true) as id`,
+  );
+  await nameScope(sql, 'installation');
+  const done = await work();
+  await confine(sql, { userId: rows[0].id ?? '', organizationIds: (rows[0].ids ?? '').split(',') });
+  return done;
+}
+
 async function confine(sql: Knex.Transaction, scope: Exclude<Scope, 'installation'>): Promise<void> {
   const { userId, organizationIds } = scope;
   await sql.raw(
