@@ -166,6 +166,33 @@ test('what models are no longer shown stays so, in what is imported and in forks
   expect(again).toEqual([true, false, false, false, false, true, false, false, false]);
 });
 
+test('prompts that still wait stay where they are answered, whichever of them is the next', async () => {
+  const { store, identity } = app.services;
+  const ask = { token: ada.token, body: {} };
+  const sessionId = (await app.request('POST', '/api/v1/sessions', ask)).body.id;
+  const reach = await identity.authenticate(ada.token);
+  const run = await beginRun(store, reach, { sessionId, prompt: 'At work.' });
+  await store.transcript.changeStatus(run, 'running', []);
+  const stopped = await beginRun(store, reach, { sessionId, prompt: 'Waits.' });
+  await store.runs.requestInterrupt(reach, stopped.runId, 'requested');
+  const waiting = await beginRun(store, reach, { sessionId, prompt: 'Waits too.' });
+  const exported = async () => (await give(sessionId)).body.messages.map(({ parts }: Json) => parts[0].text);
+  expect(await exported()).toEqual(['At work.']);
+  for (const format of ['jsonl', 'markdown', 'html']) {
+    const whole = JSON.stringify((await give(sessionId, format)).body);
+    expect(whole).toContain('At work.');
+    expect(whole).not.toContain('Waits');
+  }
+  await endRun(store, run);
+  const { body: imported } = await take((await give(sessionId)).body);
+  expect(imported.message_count).toBe(1);
+  await endRun(store, stopped);
+  expect(await exported()).toEqual(['At work.', 'Waits.']);
+  await store.transcript.changeStatus(waiting, 'running', []);
+  expect(await exported()).toEqual(['At work.', 'Waits.', 'Waits too.']);
+  await endRun(store, waiting);
+});
+
 test('a long session comes whole, and goes in again', async () => {
   const messages = Array.from({ length: 10_000 }, (_, index) =>
     said(index % 2 ? 'assistant' : 'user', text(`Word ${index}`)),

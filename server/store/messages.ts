@@ -16,8 +16,15 @@ import { timestamp } from './timestamps.ts';
 export type MessageQuery = Partial<NonNullable<operations['listMessages']['parameters']['query']>>;
 
 export interface Messages {
-  /** Throws `not_found` for a session out of reach, and for a message to begin behind that is not in it. */
-  list(reach: Reach, sessionId: string, query: MessageQuery): Promise<Page<Message>>;
+  /**
+   * With a run's number given, only what stands before it. Throws `not_found` for a session out of reach, and for a message
+   * to begin behind that is not in it.
+   */
+  list(
+    reach: Reach,
+    sessionId: string,
+    query: MessageQuery & { readonly beforeRun?: number },
+  ): Promise<Page<Message>>;
   /** Also one that was gone back on. Throws `not_found`. */
   find(reach: Reach, sessionId: string, messageId: string): Promise<TaggedMessage>;
 }
@@ -56,16 +63,17 @@ export function messageRepository({ database, cursors }: StoreParts): Messages {
     list: (reach, sessionId, query) =>
       database.read(reach, async (sql) => {
         await requireSession(sql, reach, sessionId);
-        const { role, reverted = false, after_message_id, sort } = query;
+        const { role, reverted = false, after_message_id, beforeRun, sort } = query;
         const part = sql('messages').where({ session_id: sessionId, reverted, ...(role && { role }) });
         if (after_message_id !== undefined) {
           const { run_number, position } = await findMessage(sql, sessionId, after_message_id);
           part.whereRaw('(run_number, position) > (?, ?)', [run_number, position]);
         }
+        if (beforeRun !== undefined) part.where('run_number', '<', beforeRun);
         const listing = {
           name: 'messages',
           reach,
-          filters: { sessionId, role, reverted, after_message_id },
+          filters: { sessionId, role, reverted, after_message_id, beforeRun },
           columns: ['run_number', 'position'],
           direction: sort === '-created_at' ? 'desc' : 'asc',
           parts: [part],

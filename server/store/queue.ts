@@ -12,6 +12,11 @@ import { timestamp } from './timestamps.ts';
 export interface Queue {
   /** The oldest first; without those that were told to stop. Throws `not_found` for a session out of reach. */
   list(reach: Reach, sessionId: string, query: PageQuery): Promise<Page<QueuedPrompt>>;
+  /**
+   * The number of the first run that has not begun, also of one that was told to stop: what it was asked is not said yet,
+   * nor is what stands behind it. Null where there is none. Throws `not_found`.
+   */
+  firstUnbegun(reach: Reach, sessionId: string): Promise<number | null>;
   /** Asks all that wait to stop; answers with their ids. Throws `not_found`. */
   clear(reach: Reach, sessionId: string): Promise<string[]>;
 }
@@ -32,6 +37,11 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
         const { data, next_cursor } = await readPage<RunRow>(sql, cursors, listing, query);
         return { data: await withPrompts(sql, data), next_cursor };
       }),
+    firstUnbegun: (reach, sessionId) =>
+      database.read(reach, async (sql) => {
+        await requireSession(sql, reach, sessionId);
+        return firstUnbegun(sql, sessionId);
+      }),
     clear: (reach, sessionId) =>
       database.write(reach, async (sql) => {
         // Under its lock no run of the session begins or ends.
@@ -41,6 +51,15 @@ export function queueRepository({ database, cursors }: StoreParts): Queue {
         return ids;
       }),
   };
+}
+
+/** As `Queue.firstUnbegun`. */
+export async function firstUnbegun(sql: Knex, sessionId: string): Promise<number | null> {
+  const first = await sql<RunRow>('runs')
+    .where({ session_id: sessionId, ended_at: null, status: 'queued' })
+    .orderBy('run_number')
+    .first('run_number');
+  return first?.run_number ?? null;
 }
 
 /** The first one too where none is at work: the process that would begin it may hang, or hand it over just now. */

@@ -8,6 +8,7 @@ import { countedIn } from './counted-context.ts';
 import { refuseKept } from './kept-quota.ts';
 import { copyFiles } from './message-files.ts';
 import { findMessage, type MessageRow, toMessage } from './messages.ts';
+import { firstUnbegun } from './queue.ts';
 import type { Reach } from './reach.ts';
 import type { RunRow } from './runs.ts';
 import { indexOrNote } from './search-backlog.ts';
@@ -113,16 +114,16 @@ async function copiedRows(
     .where({ session_id: sessionId, reverted: false })
     .orderBy(['run_number', 'position'])
     .select(...askedColumns);
-  const [first, waiting] = await sql<RunRow>('runs')
-    .where({ session_id: sessionId, ended_at: null })
-    .orderBy('run_number')
-    .limit(2)
-    .select('id', 'run_number');
+  const unbegun = (await firstUnbegun(sql, sessionId)) ?? Number.POSITIVE_INFINITY;
   const end =
     messageId === undefined
-      ? rows.filter(({ run_number }) => !waiting || run_number < waiting.run_number).length
+      ? rows.filter(({ run_number }) => run_number < unbegun).length
       : await endOf(sql, sessionId, rows, messageId);
-  const calling = await callingIn(sql, first);
+  const atWork = await sql<RunRow>('runs')
+    .where({ session_id: sessionId, ended_at: null })
+    .whereNot({ status: 'queued' })
+    .first('id');
+  const calling = await callingIn(sql, atWork);
   return rows.slice(0, end).filter((row, place) => !calling.has(row.id) || rows[place + 1]?.role === 'tool');
 }
 

@@ -183,6 +183,7 @@ describeStores('A fork', (store) => {
     const cut = await store().history.fork(reach, sessionId, { at_message_id: answer?.id ?? '' });
     expect(await rolesOf(cut.session.id)).toEqual(['user', 'assistant', 'tool']);
     const run = await beginRun(store(), reach, { sessionId, prompt: 'two' });
+    await store().transcript.changeStatus(run, 'running', []);
     const messages = [{ ...message('assistant', ''), parts: [call] }];
     await store().transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
     const busy = await store().history.fork(reach, sessionId, {});
@@ -195,6 +196,7 @@ describeStores('A fork', (store) => {
     const reach = await newAccount(store());
     const run = await beginRun(store(), reach, { prompt: 'one' });
     const { sessionId } = run;
+    await store().transcript.changeStatus(run, 'running', []);
     const messages = [{ ...message('assistant', ''), parts: [call] }];
     await store().transcript.commitStep({ ...run, messages, usage: noUsage, steps: 1, events: [] });
     const waiting = await beginRun(store(), reach, { sessionId, prompt: 'two' });
@@ -209,6 +211,9 @@ describeStores('A fork', (store) => {
     expect(await textsOf(named.session.id)).toEqual(['one', 'two']);
     expect(named.session.message_count).toBe(2);
     await endRun(store(), run);
+    // It waits also where nothing is at work: for a process that begins it.
+    const before = await store().history.fork(reach, sessionId, {});
+    expect(await textsOf(before.session.id)).toEqual(['one', 'assistant']);
     await endRun(store(), waiting);
     // What a client has to carry out is its own to go on with, and nothing is at work.
     const later = await store().history.fork(reach, sessionId, {});
