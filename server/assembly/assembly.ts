@@ -176,6 +176,7 @@ async function assemble(
   const skillRepositories = beginSkillRepositories(input, { store, outbound, sealing, clock });
   const runtime: Runtime = await createRuntime(first.config, {
     transcript: store.transcript,
+    preparing: store.preparing,
     // Whoever leaves a command that has the server inside does not come back to what it was at.
     handsOver: project === undefined,
     providers: first.providers,

@@ -1,8 +1,17 @@
 /** Ask an agent: one answer, or a stream of what it does. */
 import type { QueryRequest, Session } from '../contract/api.ts';
 import type { Call, GivenPassages, Handler, Principal, Query, Services, StartedRun } from '../handler.ts';
+import { newId } from '../ids.ts';
 import { Problem } from '../problem.ts';
-import { type AskedSession, askedSession, askedWith, asker, askerIn, searcher } from './asked-session.ts';
+import {
+  type AskedSession,
+  askedSession,
+  askedWith,
+  asker,
+  askerIn,
+  homeOf,
+  searcher,
+} from './asked-session.ts';
 import { failureOf } from './failed-run.ts';
 import { quotaNotice } from './quota-notice.ts';
 import { titleOf, untitled } from './session-title.ts';
@@ -31,10 +40,10 @@ export const streamQuery: Handler<'streamQuery'> = async (call, services) => {
 };
 
 export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body, signal }, services) => {
-  const { store, runtime } = services;
-  const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
-  const session = found ?? (await sessionToBe(principal, body, workspaceId, store));
-  const corpus = await retrieve({ principal, body, signal }, workspaceId, services);
+  const { runtime } = services;
+  const { found, workspace, preferred } = await checkQuery(principal, body, services);
+  const session = found ?? sessionToBe('', workspace);
+  const corpus = await retrieve({ principal, body, signal }, workspace.id, services);
   const query = {
     ...queryIn(session, principal, body, { onUnanswered: 'deny', corpus }),
     ...preferring(preferred),
@@ -42,18 +51,10 @@ export const estimateQuery: Handler<'estimateQuery'> = async ({ principal, body,
   return { status: 200, body: await runtime.estimate(query) };
 };
 
-/** The session that the query would begin, of which nothing is stored. */
-async function sessionToBe(
-  principal: Principal,
-  { prompt }: QueryRequest,
-  workspaceId: string | undefined,
-  { sessions }: Services['store'],
-): Promise<AskedSession> {
-  // Without a workspace there is no session either, as the store says.
-  if (workspaceId === undefined)
-    return (await sessions.create(principal, { title: titleOf(prompt) })).session;
+/** The session that the query begins, of which nothing is stored yet. */
+function sessionToBe(id: string, workspace: Pick<Home, 'id'>): AskedSession {
   const nothing = { agent_slug: 'coder', model: null, system_prompt: null, permission_rules: [] };
-  return { id: '', workspace_id: workspaceId, ...nothing };
+  return { id, workspace_id: workspace.id, ...nothing };
 }
 
 /** The run of the query; of one that came before, the run that it began then. */
@@ -62,7 +63,8 @@ async function runOf(
   onUnanswered: 'wait' | 'deny',
   services: Services,
 ): Promise<Pick<StartedRun, 'runId' | 'notices'>> {
-  if (earlierRun === null) return startQuery({ principal, body, signal }, onUnanswered, services);
+  if (earlierRun === null)
+    return services.store.preparing(() => startQuery({ principal, body, signal }, onUnanswered, services));
   if (!(await services.store.runs.find(principal, earlierRun)))
     throw new Problem('not_found', 'The run that this query began is gone, or it is not yours.');
   return { runId: earlierRun, notices: [] };
@@ -76,21 +78,25 @@ async function startQuery(
 ): Promise<StartedRun> {
   const { runtime, store } = services;
   const { principal, body } = asking;
-  const { found, workspaceId, preferred } = await checkQuery(principal, body, services);
-  // What would be refused leaves no empty session behind, and asks no model for a vector.
-  const wouldLeave = !found || body.corpus_id !== undefined;
-  if (wouldLeave && workspaceId !== undefined) await refuseExceeded(principal, workspaceId, services);
-  const corpus = await retrieve(asking, workspaceId, services);
-  // A search may wait for a model, and whoever was removed meanwhile leaves no session behind.
+  const { found, workspace, preferred } = await checkQuery(principal, body, services);
+  // What would be refused asks no model for a vector.
+  if (body.corpus_id !== undefined) await refuseExceeded(principal, workspace.id, services);
+  const corpus = await retrieve(asking, workspace.id, services);
+  // A search may wait for a model.
   if (corpus) await requireStillValid(principal, services);
-  const session = found ?? (await store.sessions.create(principal, { title: titleOf(body.prompt) })).session;
-  const nameless = !found || (session.message_count === 0 && session.title === untitled);
+  if (found) {
+    const query = queryIn(found, principal, body, { onUnanswered, corpus });
+    const nameless = found.message_count === 0 && found.title === untitled;
+    const session = { ...query.session, ...(nameless && { provisionalTitle: found.title }) };
+    return runtime.start({ ...query, ...preferring(preferred), session });
+  }
+  const { organizationId, id: workspaceId } = workspace;
+  const title = titleOf(body.prompt);
+  const newSession = store.sessions.toBegin(principal, { organizationId, workspaceId, title });
+  const session = sessionToBe(newId('session'), workspace);
   const query = queryIn(session, principal, body, { onUnanswered, corpus });
-  return runtime.start({
-    ...query,
-    ...preferring(preferred),
-    session: { ...query.session, ...(nameless && { provisionalTitle: session.title }) },
-  });
+  const titled = { ...query.session, provisionalTitle: title };
+  return runtime.start({ ...query, ...preferring(preferred), session: titled, newSession });
 }
 
 type Asking = Pick<Call<'createQuery'>, 'principal' | 'body' | 'signal'>;
@@ -103,13 +109,13 @@ const longestSearch = 2000;
 /** What the corpus of the query, which is within reach, has to say to its prompt. It counts where the query counts. */
 async function retrieve(
   { principal, body: { corpus_id, prompt }, signal }: Asking,
-  workspaceId: string | undefined,
+  workspaceId: string,
   services: Services,
 ): Promise<GivenPassages | null> {
   if (corpus_id === undefined) return null;
   const isLong = prompt.length > 2 * longestSearch;
   const query = isLong ? `${prompt.slice(0, longestSearch)} ${prompt.slice(-longestSearch)}` : prompt;
-  const place = workspaceId === undefined ? null : await placeOf(principal, workspaceId, services);
+  const place = await placeOf(principal, workspaceId, services);
   const { data, notice } = await services.passageSearch.search(
     searcher(principal, place),
     { corpusIds: [corpus_id], query: query.toWellFormed(), mode: 'hybrid', topK: passagesOfQuery },
@@ -125,14 +131,22 @@ async function refuseExceeded(principal: Principal, workspaceId: string, service
 }
 
 async function placeOf(principal: Principal, workspaceId: string, { store }: Services) {
-  const workspace = await store.workspaces.find(principal, workspaceId);
+  const given = principal.workspaces.find(({ id }) => id === workspaceId);
+  const workspace = given ?? (await store.workspaces.find(principal, workspaceId));
   return workspace && { organizationId: workspace.organizationId, workspaceId };
 }
 
-/** The session that the query names, and the workspace of it or of the one to be. */
-interface CheckedQuery {
-  readonly found: Session | null;
-  readonly workspaceId: string | undefined;
+/** A workspace, and the organization that it belongs to. */
+type Home = Pick<Principal['workspaces'][number], 'id' | 'organizationId'>;
+
+/** The session that the query names with its workspace, or the workspace of the one to be. */
+type CheckedQuery = Preferring &
+  (
+    | { readonly found: Session; readonly workspace: Pick<Home, 'id'> }
+    | { readonly found: null; readonly workspace: Home }
+  );
+
+interface Preferring {
   /** The model that the caller wants where nothing names another. */
   readonly preferred: string | null;
 }
@@ -150,17 +164,24 @@ async function checkQuery(
   const found = body.session_id === undefined ? null : await store.sessions.find(principal, body.session_id);
   if (body.session_id !== undefined && !found)
     throw new Problem('not_found', 'No session has this id, or it is not yours.');
-  const workspaceId = found?.session.workspace_id ?? (await store.workspaces.defaultOf(principal))?.id;
+  const place = found
+    ? { found: found.session, workspace: { id: found.session.workspace_id } }
+    : { found: null, workspace: await homeIn(principal, store) };
   const named = body.model ?? found?.session.model ?? null;
-  const preferred =
-    named === null ? (await store.preferences.find(principal)).preferences.default_model : null;
+  const preferred = named === null ? await store.preferences.preferredModel(principal.userId) : null;
   const names = {
     ...(body.agent_slug !== undefined && { agentSlug: body.agent_slug }),
     model: named ?? preferred,
   };
-  // Without a workspace there is no session either, as the store says below.
-  if (workspaceId !== undefined) await runtime.check(names, askerIn(principal, workspaceId));
-  return { found: found?.session ?? null, workspaceId, preferred };
+  await runtime.check(names, askerIn(principal, place.workspace.id));
+  return { ...place, preferred };
+}
+
+/** Without a workspace there is no session either. */
+async function homeIn(principal: Principal, { workspaces }: Services['store']): Promise<Home> {
+  const home = homeOf(principal) ?? (await workspaces.defaultOf(principal));
+  if (!home) throw new Problem('not_found', 'There is no such workspace, or it is not yours.');
+  return home;
 }
 
 function preferring(preferredModel: string | null): Pick<Query, 'preferredModel'> {

@@ -1,7 +1,14 @@
 /** A query as it enters the runtime. */
 import type { PermissionMode, PermissionRule } from '../contract/api.ts';
 import type { Generation } from './models/model.ts';
-import type { Approval, NewAgentSession, NewMessage, Occurrence, RunRequest } from './transcript.ts';
+import type {
+  Approval,
+  NewAgentSession,
+  NewMessage,
+  NewSession,
+  Occurrence,
+  RunRequest,
+} from './transcript.ts';
 
 /** What is asked, and how it is to be answered; the caller's right to the session has been checked. */
 export interface Query {
@@ -36,4 +43,6 @@ export interface Query {
   readonly agent?: NewAgentSession;
   /** The run of a job that the query is made for. */
   readonly occurrence?: Occurrence;
+  /** Of a session that is made with this run. */
+  readonly newSession?: NewSession;
 }

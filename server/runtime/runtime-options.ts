@@ -13,6 +13,7 @@ import type { MemoryKeeper } from './memory-keeper.ts';
 import type { FindOwnProviders } from './providers/own-providers.ts';
 import type { ProviderDefinition } from './providers/providers.ts';
 import type { LeaseTimes } from './runs/lease-keeper.ts';
+import type { Preparing } from './runs/run-scope.ts';
 import type { RunLimits } from './runs/runs-at-work.ts';
 import type { SkillKeeper } from './skills/skill-keeper.ts';
 import type { FindPassages } from './tools/corpus-search.ts';
@@ -68,6 +69,11 @@ export interface RuntimeOptions {
   readonly findPassages?: FindPassages;
   /** Names that folder among those of all nodes that share the transcript; null where it is not there. The path if absent. */
   readonly workspacePlace?: (workspaceId: string) => Promise<string | null>;
+  /**
+   * Called around what is looked up before a run begins, and around each step: in there, one who is asked the same twice
+   * may answer alike.
+   */
+  readonly preparing?: Preparing;
   readonly lease?: LeaseTimes;
   /**
    * Whether runs that are at work when the runtime closes are left to other processes with the same transcript, or to the

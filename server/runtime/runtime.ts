@@ -230,6 +230,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
   const termsOf = options.workspaceTerms ?? (async () => noTerms);
   const settingsOf =
     options.workspaceSettings ?? (async (_workspaceId: string, settings: ClientConfig) => settings);
+  const preparing = options.preparing ?? ((work) => work());
   const openScope = scopeOpener({
     ...options,
     parts,
@@ -244,6 +245,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     clock,
     log,
     tracing,
+    preparing,
   });
   const lease = options.lease ?? defaultLease;
   const leftCommands = watchLeftCommands({ jobs: parts.jobs, transcript, everyMs: lease.renewMs, log });
@@ -253,6 +255,7 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
     log,
     titles,
     openScope,
+    preparing,
     lease,
     limits: options.limits ?? defaultLimits,
     handsOver: options.handsOver ?? false,
@@ -340,8 +343,8 @@ export async function createRuntime(config: ClientConfig, options: RuntimeOption
       const { workspaceId } = asker;
       if (agentSlug !== undefined) await profiles.find(agentSlug, await placeOf(workspaceId));
       if (model === undefined) return;
-      const { providers, ofPerson } = await parts.of(asker);
-      providers.resolve(model ?? ofPerson ?? (await termsOf(workspaceId)).model);
+      const [{ providers, ofPerson }, terms] = await Promise.all([parts.of(asker), termsOf(workspaceId)]);
+      providers.resolve(model ?? ofPerson ?? terms.model);
     },
     start: (query) => runs.begin(query),
     estimate: async (query) =>

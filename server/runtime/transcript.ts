@@ -156,6 +156,15 @@ export interface NewRun {
   readonly agent?: NewAgentSession;
   /** The run of a job that it is begun for; makes the session where it says so. */
   readonly occurrence?: Occurrence;
+  /** Makes the session. */
+  readonly newSession?: NewSession;
+}
+
+/** A session that is stored with its first run. */
+export interface NewSession {
+  readonly organizationId: string;
+  readonly workspaceId: string;
+  readonly title: string;
 }
 
 /** A message before it is stored; ids and times come from the runtime. */

@@ -4,7 +4,7 @@ import type { PermissionRule } from '../contract/api.ts';
 import type { JobRow, JobRunRow } from './job-rows.ts';
 import { type Claim, held } from './job-work.ts';
 import type { RunRow } from './runs.ts';
-import { indexTitle } from './search-index.ts';
+import { indexNewTitle } from './search-index.ts';
 import { freshSession, type SessionRow, tellNewSession } from './session-rows.ts';
 import { timestamp } from './timestamps.ts';
 import { tellWorkspace } from './workspace-events.ts';
@@ -50,7 +50,7 @@ async function insertJobSession(
     permission_rules: JSON.stringify(permissionRules),
   };
   await sql('sessions').insert(row);
-  await indexTitle(sql, row);
+  await indexNewTitle(sql, row);
   tellNewSession(sql, row, now);
 }
 

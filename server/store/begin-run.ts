@@ -1,16 +1,17 @@
 /** Queues a run in its session, with its prompt. */
 import type { Knex } from 'knex';
-import type { PermissionMode } from '../contract/api.ts';
+import type { PermissionMode, RunStatus } from '../contract/api.ts';
 import { Problem } from '../problem.ts';
 import { insertAgentSession, type NewAgentSession } from './agent-sessions.ts';
 import { holdJobRun, type Occurrence, startJobRun } from './begin-job-run.ts';
-import { noUsage, sessionStatus, spenderOf } from './change-run.ts';
+import { noUsage, openRuns, spenderOf, statusWith } from './change-run.ts';
 import { noCost } from './costs.ts';
 import { holdRunner } from './hold-runner.ts';
 import { bringsFiles, refuseKept } from './kept-quota.ts';
 import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter } from './meter.ts';
+import { insertNewSession, type NewSession } from './new-session.ts';
 import { type Approval, approvePlan } from './plans.ts';
 import { type QuotaWarning, quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound } from './reach.ts';
@@ -42,6 +43,8 @@ export interface NewRun {
   readonly agent?: NewAgentSession;
   /** The run of a job that it is begun for; makes the session where it says so. */
   readonly occurrence?: Occurrence;
+  /** Makes the session, which is of nobody else. */
+  readonly newSession?: NewSession;
 }
 
 /** A run that was stored, and what quotas have to say to it. */
@@ -54,12 +57,12 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   if (given.agent) await insertAgentSession(sql, { ...given, id: given.sessionId, agent: given.agent }, now);
   const { occurrence } = given;
   const jobRun = occurrence && (await holdJobRun(sql, { sessionId: given.sessionId, occurrence }, now));
-  const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
-  if (!session) throw notFound('session');
-  await holdRunner(sql, beginnerOf(session, given), now);
-  await refuseLongQueue(sql, given);
+  const session = await sessionOf(sql, given, now);
+  const open = given.newSession ? [] : await openRuns(sql, session.id);
+  refuseLongQueue(open, given);
   const run = runRow(session, given, await askingKey(sql, given), now);
-  await sql('runs').insert(run);
+  const last_event_id = Math.max(0, ...given.events.map(({ seq }) => seq));
+  await sql('runs').insert({ ...run, last_event_id });
   if (given.approval) await approvePlan(sql, run, given.approval, now);
   if (jobRun) await startJobRun(sql, run, jobRun, now);
   const prompt = given.messages.at(-1);
@@ -68,11 +71,10 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
     run_id: message === prompt ? run.id : null,
   }));
   await insertMessages(sql, run, messages, now);
-  const last_event_id = await insertEvents(sql, run, given.events, now);
-  await sql<RunRow>('runs').where({ id: run.id }).update({ last_event_id });
+  await insertEvents(sql, run, given.events, now);
   const changes = {
     run_number: run.run_number,
-    status: await sessionStatus(sql, session.id),
+    status: statusWith([...open, run.status]),
     message_count: session.message_count + messages.length,
   };
   await saveSession(sql, session, changes, now);
@@ -83,12 +85,26 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   return { run, warnings: [...kept, ...counted] };
 }
 
+/** Held, as is the right of whoever begins something in it. */
+async function sessionOf(sql: Knex.Transaction, given: NewRun, now: number): Promise<SessionRow> {
+  const { newSession } = given;
+  if (newSession) {
+    await holdRunner(sql, beginnerOf(newSession, given), now);
+    return insertNewSession(sql, newSession, given, now);
+  }
+  const session = await sql<SessionRow>('sessions').where({ id: given.sessionId }).forUpdate().first();
+  if (!session) throw notFound('session');
+  const place = { organizationId: session.organization_id, workspaceId: session.workspace_id };
+  await holdRunner(sql, beginnerOf(place, given), now);
+  return session;
+}
+
 /** An agent goes on with the run that started it, whatever becomes of the key of that one. */
-function beginnerOf(session: SessionRow, { userId, apiKeyId, agent }: NewRun) {
-  return {
-    ...{ organizationId: session.organization_id, workspaceId: session.workspace_id, userId },
-    apiKeyId: agent ? null : (apiKeyId ?? null),
-  };
+function beginnerOf(
+  { organizationId, workspaceId }: Pick<NewSession, 'organizationId' | 'workspaceId'>,
+  { userId, apiKeyId, agent }: NewRun,
+) {
+  return { organizationId, workspaceId, userId, apiKeyId: agent ? null : (apiKeyId ?? null) };
 }
 
 async function askingKey(sql: Knex.Transaction, { agent, apiKeyId }: NewRun): Promise<string | null> {
@@ -110,13 +126,9 @@ async function countRequest(
 }
 
 /** Counted under the lock of the session, so that a hundred queries at once do not all find the last place. */
-async function refuseLongQueue(sql: Knex.Transaction, { sessionId, queueLimit }: NewRun): Promise<void> {
-  const counted = await sql<RunRow>('runs')
-    .where({ session_id: sessionId, ended_at: null })
-    .count({ count: '*' })
-    .first();
+function refuseLongQueue(open: readonly RunStatus[], { queueLimit }: NewRun): void {
   // One of them is at work; the others wait.
-  if (Number(counted?.count ?? 0) <= queueLimit) return;
+  if (open.length <= queueLimit) return;
   throw new Problem(
     'queue_full',
     `This session already has ${queueLimit} waiting runs, the maximum; try again when some have ended, or interrupt them.`,

@@ -177,8 +177,17 @@ async function followRun(
   await saveSession(sql, session, changes, now);
 }
 
-export async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<SessionStatus> {
-  const active = await sql<RunRow>('runs').where({ session_id: sessionId, ended_at: null }).pluck('status');
+async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<SessionStatus> {
+  return statusWith(await openRuns(sql, sessionId));
+}
+
+/** Of the runs in a session that have not ended. */
+export async function openRuns(sql: Knex.Transaction, sessionId: string): Promise<readonly RunStatus[]> {
+  return await sql<RunRow>('runs').where({ session_id: sessionId, ended_at: null }).pluck('status');
+}
+
+/** Of a session with these open runs. */
+export function statusWith(active: readonly RunStatus[]): SessionStatus {
   if (active.some((status) => status.startsWith('waiting'))) return 'waiting';
   return active.length > 0 ? 'running' : 'idle';
 }

@@ -159,7 +159,7 @@ export function mcpServerRepository({ database, clock, cursors }: StoreParts): M
       }),
     forRuns: remembered(
       database,
-      JSON.stringify,
+      ({ userId, workspaceId, bound = false }) => `${userId} ${workspaceId} ${bound}`,
       ({ userId, workspaceId, bound }: Parameters<McpServers['forRuns']>[0]) =>
         database.read('installation', async (sql) => {
           const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');

@@ -4,6 +4,7 @@ import type { Preferences, PreferencesUpdate } from '../contract/api.ts';
 import { etagOf, requireMatch } from './etag.ts';
 import type { StoreParts } from './parts.ts';
 import { type Reach, requireWholeReach } from './reach.ts';
+import { remembered } from './remembered.ts';
 import { nullableTimestamp } from './timestamps.ts';
 
 export interface TaggedPreferences {
@@ -14,6 +15,8 @@ export interface TaggedPreferences {
 /** The caller's own. */
 export interface PreferenceStore {
   find(reach: Reach): Promise<TaggedPreferences>;
+  /** The model that a person's queries mean which name none; null where they have chosen none. */
+  preferredModel(userId: string): Promise<string | null>;
   /** A merge patch. Throws `role_required` or `precondition_failed`. */
   update(reach: Reach, patch: PreferencesUpdate, ifMatch?: string | undefined): Promise<TaggedPreferences>;
 }
@@ -37,7 +40,14 @@ const notifyOfAll: Preferences['notifications'] = {
 };
 
 export function preferenceRepository({ database, clock }: StoreParts): PreferenceStore {
+  // Asked for each query: no transaction of its own names for whom.
+  const chosen = remembered(
+    database,
+    (userId) => userId,
+    (userId: string) => database.read('installation', (sql) => read(sql, userId)),
+  );
   return {
+    preferredModel: async (userId) => (await chosen(userId)).default_model,
     find: (reach) => database.read(reach, async (sql) => tagged(await read(sql, reach.userId))),
     update: (reach, patch, ifMatch) =>
       database.write(reach, async (sql) => {

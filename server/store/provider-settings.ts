@@ -185,7 +185,8 @@ export function providerSettingRepository({ database, clock, cursors }: StorePar
       }),
     forRuns: remembered(
       database,
-      JSON.stringify,
+      ({ userId, workspaceId, bound = false, providerSettingId = '' }: AskerOfSettings) =>
+        `${userId} ${workspaceId} ${bound} ${providerSettingId}`,
       ({ userId, workspaceId, bound, providerSettingId }: AskerOfSettings) =>
         database.read('installation', async (sql) => {
           const organization = sql('workspaces').where({ id: workspaceId }).select('organization_id');

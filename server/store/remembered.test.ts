@@ -3,10 +3,11 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, expect, test } from 'vitest';
 import { createLog } from '../log.ts';
+import { preparing } from './asked-once.ts';
 import { commitCounter } from './commit-counter.ts';
 import type { Database } from './database.ts';
 import { remembered } from './remembered.ts';
@@ -100,6 +101,32 @@ test('what is not there is asked for each time', async () => {
   const { own, absent, queries } = await twoOnOneFile();
   await count(own);
   expect([await absent(), await absent(), queries()]).toEqual([null, null, 2]);
+});
+
+test('where changes cannot be told, whoever prepares something asks once, and the next one again', async () => {
+  const { other, value, absent, queries } = await twoOnOneFile();
+  let later: Promise<number | null> | undefined;
+  await preparing(async () => {
+    expect([await value(), await preparing(value), queries()]).toEqual([0, 0, 1]);
+    expect([await absent(), await absent(), queries()]).toEqual([null, null, 3]);
+    await write(other, 1);
+    expect(await value()).toBe(0);
+    later = nextTurn().then(value);
+  });
+  // What goes on behind it is no part of it.
+  expect(await later).toBe(1);
+  await write(other, 2);
+  expect(await preparing(value)).toBe(2);
+});
+
+test('whoever prepares something for long sees what was changed meanwhile', async () => {
+  const { other, value } = await twoOnOneFile();
+  await preparing(async () => {
+    expect(await value()).toBe(0);
+    await write(other, 1);
+    await sleep(1100);
+    expect(await value()).toBe(1);
+  });
 });
 
 test('a count that fails, or writes nothing, hides no change', async () => {

@@ -43,10 +43,16 @@ function isSqlite(sql: Knex): boolean {
 
 /** Writes the title of a session where searches look, in place of an earlier one. */
 export async function indexTitle(sql: Knex.Transaction, session: TitledSession): Promise<void> {
-  const place = { session_id: session.id, kind: 'title' as const };
-  await sql('search_documents').where(place).delete();
-  const { organization_id, workspace_id, title } = session;
-  const document = { ...place, organization_id, workspace_id, message_id: null };
+  await sql('search_documents').where({ session_id: session.id, kind: 'title' }).delete();
+  await indexNewTitle(sql, session);
+}
+
+/** The same of a session that had none. */
+export async function indexNewTitle(
+  sql: Knex.Transaction,
+  { id: session_id, organization_id, workspace_id, title }: TitledSession,
+): Promise<void> {
+  const document = { organization_id, workspace_id, session_id, message_id: null, kind: 'title' as const };
   const words = wordsOf(document, title);
   if (words.length > 0) await insertDocuments(sql, [{ document, words }]);
 }

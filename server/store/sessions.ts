@@ -7,11 +7,12 @@ import { agentSessionsBelow, requireRootEnded } from './agent-sessions.ts';
 import { recordAudit } from './audit.ts';
 import { requireMatch } from './etag.ts';
 import { mergeMetadata } from './metadata.ts';
+import type { NewSession } from './new-session.ts';
 import type { Page, PageQuery } from './page.ts';
 import type { StoreParts } from './parts.ts';
 import { notFound, type Reach, requireRole, within } from './reach.ts';
 import type { RunRow } from './runs.ts';
-import { indexTitle } from './search-index.ts';
+import { indexNewTitle } from './search-index.ts';
 import { listChildren, listSessions } from './session-list.ts';
 import {
   freshSession,
@@ -33,6 +34,8 @@ export type SessionQuery = Partial<NonNullable<operations['listSessions']['param
 export interface Sessions {
   /** In the default workspace unless one is named. Throws `not_found` for a workspace or parent out of reach. */
   create(reach: Reach, input: SessionCreate, origin?: { readonly parentId: string }): Promise<TaggedSession>;
+  /** One that is stored with its first run, in a workspace within reach. Throws `role_required`. */
+  toBegin(reach: Reach, session: NewSession): NewSession;
   find(reach: Reach, id: string): Promise<TaggedSession | null>;
   list(reach: Reach, query: SessionQuery): Promise<Page<Session>>;
   /** Those that came from it, by forks and by agents. Throws `not_found` for a session out of reach. */
@@ -58,6 +61,10 @@ export function sessionRepository({ database, clock, cursors }: StoreParts): Ses
   return {
     create: (reach, input, origin) =>
       database.write(reach, (sql) => insertSession(sql, reach, input, origin?.parentId ?? null, now())),
+    toBegin: (reach, session) => {
+      requireRole(reach, { organization_id: session.organizationId, workspace_id: session.workspaceId });
+      return session;
+    },
     find: (reach, id) =>
       database.read(reach, async (sql) => {
         const row = await within(sql<SessionRow>('sessions').where({ id }), reach).first();
@@ -137,8 +144,8 @@ export async function insertSession(
   if (parentId !== null) await requireSession(sql, reach, parentId);
   const row = sessionRow(reach, workspace, input, parentId, now);
   await sql('sessions').insert(row);
-  await replaceTags(sql, row);
-  await indexTitle(sql, row);
+  if (row.tags !== '[]') await replaceTags(sql, row);
+  await indexNewTitle(sql, row);
   tellNewSession(sql, row, now);
   return toTaggedSession(row);
 }

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import { Problem } from '../problem.ts';
 import { type Agents, agentRepository } from './agents.ts';
 import { type ApiKeys, apiKeyRepository } from './api-keys.ts';
+import { preparing } from './asked-once.ts';
 import { writesAudit } from './audit.ts';
 import { type AuditLogs, auditLogs } from './audit-logs.ts';
 import { type AuditRefusals, auditRefusals } from './audit-refusals.ts';
@@ -144,6 +145,8 @@ export interface Store {
   /** What the database has to do now, and what it may: beyond that callers are refused. */
   load(): DatabaseLoad;
   readonly loadLimits: DatabaseLoad;
+  /** Within it, what is remembered is asked for once, whether or not the database can tell of changes. */
+  readonly preparing: typeof preparing;
   close(): Promise<void>;
   readonly users: Users;
   readonly people: People;
@@ -265,6 +268,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     ping: () => ping(database),
     load: database.load,
     loadLimits: databaseLimits,
+    preparing,
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
     messageThreads: messageThreadRepository(parts),

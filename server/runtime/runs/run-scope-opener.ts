@@ -28,7 +28,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { Transcript } from '../transcript.ts';
 import type { WorkspaceTerms } from '../workspace-terms.ts';
 import { limitsOf } from './run-limits.ts';
-import type { RunScope } from './run-scope.ts';
+import type { Preparing, RunScope } from './run-scope.ts';
 
 export interface ScopeParts {
   readonly parts: LiveParts;
@@ -42,6 +42,7 @@ export interface ScopeParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
+  readonly preparing: Preparing;
   /** Searches the corpus of a query again; without it no run can. */
   readonly findPassages?: FindPassages;
   /** Begins a run beside those at work. */
@@ -220,6 +221,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       clock,
       log,
       tracing,
+      preparing: given.preparing,
     };
   };
 }

@@ -20,6 +20,9 @@ import type { Tool } from '../tools/tool.ts';
 import type { RunRequest, Transcript } from '../transcript.ts';
 import type { LimitsOfRun } from './run-limits.ts';
 
+/** See RuntimeOptions. */
+export type Preparing = <T>(work: () => Promise<T>) => Promise<T>;
+
 export interface RunScope {
   readonly runId: string;
   readonly sessionId: string;
@@ -74,4 +77,5 @@ export interface RunScope {
   readonly clock: Clock;
   readonly log: Log;
   readonly tracing: Tracing;
+  readonly preparing: Preparing;
 }

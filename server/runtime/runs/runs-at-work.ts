@@ -14,7 +14,7 @@ import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
 import { executeRun, type RunStart } from './run.ts';
 import { failRun, interruptRun, withdrawRun } from './run-end.ts';
-import type { RunScope } from './run-scope.ts';
+import type { Preparing, RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
 import { createSessionQueue } from './session-queue.ts';
 import { isStoreFailure, isStoreFull } from './store-failure.ts';
@@ -59,6 +59,7 @@ export interface RunsAtWorkParts {
   readonly hub: EventHub;
   readonly log: Log;
   readonly openScope: OpenScope;
+  readonly preparing: Preparing;
   readonly titles: TitleWriter;
   readonly lease: LeaseTimes;
   readonly limits: RunLimits;
@@ -155,7 +156,11 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     if (active.size + starting.size >= limits.inProcess)
       throw new Problem('overloaded', 'This server works on as many runs as it can hold; try again soon.');
     const controller = new AbortController();
-    const scope = await parts.openScope(query, runId, controller);
+    const { workspaceId } = query.session;
+    const [scope, workspacePlace] = await parts.preparing(async () => [
+      await parts.openScope(query, runId, controller),
+      await parts.workspacePlace(workspaceId),
+    ]);
     const messages = query.messages.map(newMessage);
     const title = query.session.provisionalTitle ?? null;
     const { sessionId } = scope;
@@ -172,12 +177,13 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       messages,
       owner,
       queueLimit: limits.queuedInSession,
-      workspacePlace: await parts.workspacePlace(query.session.workspaceId),
+      workspacePlace,
       provisionalTitle: title,
       request: query.request ?? null,
       ...(query.approval && { approval: query.approval }),
       ...(query.agent && { agent: query.agent }),
       ...(query.occurrence && { occurrence: query.occurrence }),
+      ...(query.newSession && { newSession: query.newSession }),
       events: [
         { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
       ],

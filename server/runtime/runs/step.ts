@@ -14,7 +14,9 @@ import { spend, spendingOf, usageUpdated } from './spending.ts';
 /** Leaves the unfinished answer in `progress.draft` where the run was stopped, or the model failed. */
 export async function takeStep(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
   const attributes = { 'run.id': scope.runId, 'run.step': progress.steps + 1 };
-  await inSpan(scope.tracing, 'step', { attributes }, () => carryOut(scope, log, progress));
+  await inSpan(scope.tracing, 'step', { attributes }, () =>
+    scope.preparing(() => carryOut(scope, log, progress)),
+  );
 }
 
 async function carryOut(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
