@@ -69,8 +69,9 @@ export function withCatalog<Provider extends WithModels>(provider: Provider, cat
   if (!known) return provider;
   const own = provider.models.map((model) => described(model, known.get(model.id)));
   const listed = new Set(own.map(({ id }) => id));
-  // Of a provider that is known to have no other models none is made up.
-  const more = provider.onlyListed ? [] : [...known].filter(([id]) => !listed.has(id));
+  // Of a provider that is known to have no other models none is made up; what makes vectors, pictures or sound needs no name there.
+  if (provider.onlyListed) return { ...provider, models: own, unlisted: known };
+  const more = [...known].filter(([id]) => !listed.has(id));
   return {
     ...provider,
     models: [...own, ...more.map(([id, entries]) => described({ id, name: id }, entries))],

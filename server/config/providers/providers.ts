@@ -20,6 +20,8 @@ export interface ProviderCandidate {
   readonly models: readonly CandidateModel[];
   /** Whether it is known to have no others. */
   readonly onlyListed?: boolean;
+  /** What catalogues know of its models, by their ids, also of those that it does not list. */
+  readonly unlisted?: ReadonlyMap<string, readonly ProviderModel[]>;
   /** Whether its calls cost nothing by themselves. */
   readonly flatRate?: boolean;
   readonly providerOptions?: Readonly<Record<string, unknown>>;

@@ -7,14 +7,13 @@ import type { ModelFacts, TokenCount } from '../models/model.ts';
 import { modelSettings } from './model-settings.ts';
 import type { ProviderDefinition } from './provider-definition.ts';
 
+/** A provider, as far as its models go. */
+type WithModels = Pick<ProviderDefinition, 'id' | 'models' | 'unlisted' | 'flatRate'>;
+
 /** What the settings say counts; where they say nothing, what catalogues know, then what is known of the vendor's model. */
-export async function modelFacts(
-  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
-  modelId: string,
-): Promise<ModelFacts> {
-  const { settings, known = [] } = definition.models.find(({ id }) => id === modelId) ?? {};
+export async function modelFacts(definition: WithModels, modelId: string): Promise<ModelFacts> {
   const { price, contextWindow } = await listed(definition.id, modelId);
-  const described = settings ? [settings, ...known] : known;
+  const described = descriptionsOf(definition, modelId);
   return {
     // 0 stands for "not known", as absence does.
     contextWindow: described.find((entry) => entry.context_window)?.context_window ?? contextWindow,
@@ -23,6 +22,14 @@ export async function modelFacts(
       ? () => 0
       : described.reduceRight((rest, entry) => ownPrice(entry, rest) ?? rest, price),
   };
+}
+
+/** By settings and catalogues, what counts most first. */
+function descriptionsOf({ models, unlisted }: WithModels, modelId: string): readonly ProviderModel[] {
+  const listed = models.find(({ id }) => id === modelId);
+  if (!listed) return unlisted?.get(modelId) ?? [];
+  const { settings, known = [] } = listed;
+  return settings ? [settings, ...known] : known;
 }
 
 /** What is known of a model, in the words of `service.json`; null where nobody says. */
@@ -35,10 +42,7 @@ export interface DescribedModel {
 }
 
 /** All that is known of a model of a provider, what counts most first. */
-export async function describeModel(
-  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
-  modelId: string,
-): Promise<DescribedModel> {
+export async function describeModel(definition: WithModels, modelId: string): Promise<DescribedModel> {
   const { contextWindow, maxOutputTokens, price } = await modelFacts(definition, modelId);
   const settings = modelSettings(definition.models.find(({ id }) => id === modelId));
   const rate = (thousand: Partial<TokenCount>) => rateOf(price, thousand);
@@ -81,14 +85,16 @@ export interface MediaTokens {
 
 /** What a call for a picture or a sound costs; null where that is not known, as where the vendor counts no tokens. */
 export async function mediaCost(
-  definition: Pick<ProviderDefinition, 'id' | 'models' | 'flatRate'>,
+  definition: WithModels,
   modelId: string,
   { input, output, heard, made }: MediaTokens,
 ): Promise<Cost> {
   if (definition.flatRate) return 0;
   if (input + output === 0) return null;
-  const settings = definition.models.find(({ id }) => id === modelId)?.settings;
-  const own = settings && ownPrice(settings, () => null);
+  const own = descriptionsOf(definition, modelId).reduceRight<Price | null>(
+    (rest, entry) => ownPrice(entry, rest ?? (() => null)) ?? rest,
+    null,
+  );
   if (own) return believedCost(own({ ...nothing, input_tokens: input, output_tokens: output }));
   const calculate = await calculation(definition.id, modelId);
   const found = calculate?.({

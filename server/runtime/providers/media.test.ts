@@ -220,8 +220,16 @@ describe('prices', () => {
   test('what the settings ask counts before the list, and nothing is free by chance', async () => {
     const settings = { id: 'gpt-image-1', cost_per_1m_in: 1, cost_per_1m_out: 10 };
     expect(await cost({ models: [{ id: settings.id, settings }] }, settings.id)).toBe(1.001);
+    const known = [{ id: settings.id, cost_per_1m_in: 2, cost_per_1m_out: 20 }];
+    expect(await cost({ models: [{ id: settings.id, settings, known }] }, settings.id)).toBe(1.001);
     expect(await cost({ flatRate: true }, 'gpt-image-1')).toBe(0);
     expect(await cost({}, 'gpt-image-of-tomorrow')).toBeNull();
+  });
+
+  test('what catalogues know counts before the list, also of models that the provider does not list', async () => {
+    const known = [{ id: 'gpt-image-1', cost_per_1m_in: 1, cost_per_1m_out: 10 }];
+    expect(await cost({ models: [{ id: 'gpt-image-1', known }] }, 'gpt-image-1')).toBe(1.001);
+    expect(await cost({ unlisted: new Map([['gpt-image-1', known]]) }, 'gpt-image-1')).toBe(1.001);
   });
 });
 

@@ -26,6 +26,8 @@ export interface ProviderDefinition {
   }[];
   /** Whether it is known to have no other models. */
   readonly onlyListed?: boolean;
+  /** What catalogues know of models by their ids, where these are not listed: vectors, pictures and sound are asked for by any. */
+  readonly unlisted?: ReadonlyMap<string, readonly ProviderModel[]>;
   /** Whether its calls cost nothing by themselves. */
   readonly flatRate?: boolean;
   /** Fields of the vendor's own, added to each request as they are. */
