@@ -1,4 +1,5 @@
 /** Remembers the answers to questions for as long as nothing in the database has changed. */
+import { askedOnce } from './asked-once.ts';
 import type { Database } from './database.ts';
 import { heldTransaction } from './held-transaction.ts';
 import { joined } from './joined.ts';
@@ -8,7 +9,8 @@ const most = 2000;
 
 /**
  * Whether anything has changed is asked each time, so that what somebody has revoked is revoked for the next request. Who
- * asks for what is not there is told each time. Where changes cannot be told, it is `joined`, and no more.
+ * asks for what is not there is told each time. Where changes cannot be told, it is `joined`, and asked once by whoever is
+ * `preparing` something.
  */
 export function remembered<Question, Rest extends unknown[], Answer>(
   database: Pick<Database, 'version'>,
@@ -29,7 +31,7 @@ export function remembered<Question, Rest extends unknown[], Answer>(
     // It sees what it has written itself, and has a connection, for which those may wait whom it would wait for.
     if (heldTransaction()?.begun) return await ask(...given);
     const version = database.version();
-    if (version === null) return await asked(...given);
+    if (version === null) return await askedOnce(asked, keyOf(given[0]), () => asked(...given));
     if (version !== keptAt) kept.clear();
     keptAt = version;
     const key = keyOf(given[0]);
