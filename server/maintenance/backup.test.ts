@@ -2,12 +2,14 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
+import { findExecutable } from '../runtime/processes/executable.ts';
 import { type ServerProcess, temporaryFolder } from '../server-process.ts';
 import { backUp, openStore } from '../store/store.ts';
 import type { Json } from '../test-app.ts';
@@ -300,6 +302,45 @@ test('the commands say what a backup does not hold, and never take the place of 
   const nowhere = run(process.execPath, [command, 'restore', join(folder, 'none')], { env, cwd: folder });
   await expect(nowhere).rejects.toMatchObject({ code: 1 });
 }, 60_000);
+
+const withLibraries = test.skipIf(process.platform !== 'linux' || findExecutable('cc') === null);
+
+withLibraries(
+  'a disk that knows no hard links holds backups too, and of one that fails nothing is left',
+  async () => {
+    const { folder, settings, start, variables } = await install('SQLite');
+    const server = await start();
+    const id = await uploadTo(server, 'on a disk without links');
+    const library = join(folder, 'no-links.so');
+    await run('cc', ['-shared', '-fPIC', '-o', library, join(import.meta.dirname, 'test-no-links.c')]);
+    const place = join(folder, 'copies');
+    const file = join(place, 'copy');
+    const backup = (error: number) =>
+      run(process.execPath, [command, 'backup', file], {
+        cwd: folder,
+        env: {
+          ...{ PATH: process.env.PATH, HOME: folder, LD_PRELOAD: library, TEST_LINK_ERROR: `${error}` },
+          ...variables,
+        },
+      });
+    const { EIO, EPERM, ENOTSUP } = constants.errno;
+    await expect(backup(EIO)).rejects.toMatchObject({ stderr: expect.stringContaining('EIO') });
+    expect(await readdir(place)).toEqual([]);
+    for (const error of [EPERM, ENOTSUP]) {
+      await rm(place, { recursive: true });
+      await backup(error);
+      expect((await readdir(place)).sort()).toEqual(['copy', 'copy.files']);
+      expect((await stat(file)).mode & 0o777).toBe(0o600);
+    }
+    await server.stop();
+    await rm(join(settings.dataDirectory, 'files'), { recursive: true });
+    expect(await restoreBackup(settings, file)).toBe(0);
+    const again = await start();
+    const answer = await fetch(`${again.url}/api/v1/files/${id}/content`, { headers: bearer(server) });
+    expect(await answer.text()).toBe('on a disk without links');
+  },
+  60_000,
+);
 
 /** Until the test is over, pg_dump is a program of its own. */
 async function useDump(folder: string, script: string): Promise<void> {

@@ -30,14 +30,41 @@ export async function backUp(url: string, target: string, log: Log, files?: stri
           });
     await chmod(draft, 0o600);
     await syncToDisk(draft);
-    if (await exists(filesOf(draft))) await rename(filesOf(draft), filesOf(target));
-    // Unlike a rename, a link never takes the place of a file.
-    await link(draft, target);
+    await bringInPlace(draft, target);
     await syncToDisk(dirname(target));
     return taken;
   } finally {
     await rm(draft, { force: true });
     await rm(filesOf(draft), { recursive: true, force: true });
+  }
+}
+
+/** The files first: a copy is never without them. */
+async function bringInPlace(draft: string, target: string): Promise<void> {
+  const hasFiles = await exists(filesOf(draft));
+  if (hasFiles) await rename(filesOf(draft), filesOf(target));
+  try {
+    await moveToNew(draft, target);
+  } catch (error) {
+    if (hasFiles) await rm(filesOf(target), { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** What disks say that know no hard links. */
+const noLinks: ReadonlySet<unknown> = new Set(['EPERM', 'ENOTSUP', 'EXDEV', 'ENOSYS']);
+
+/** Unlike a rename, a link never takes the place of a file; where there are none, a new and empty one gives way. */
+async function moveToNew(draft: string, target: string): Promise<void> {
+  try {
+    await link(draft, target);
+  } catch (error) {
+    if (!noLinks.has((error as NodeJS.ErrnoException).code)) throw error; // of the file system
+    await (await open(target, 'wx', 0o600)).close();
+    await rename(draft, target).catch(async (failure: unknown) => {
+      await rm(target, { force: true });
+      throw failure;
+    });
   }
 }
 
