@@ -196,9 +196,11 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     },
     readQuotas: (runId) =>
       database.read('installation', async (sql) => {
-        const spender = spenders.get(runId) ?? (await readSpender(sql, runId));
+        const run = spenders.has(runId) ? undefined : await sql<RunRow>('runs').where({ id: runId }).first();
+        const spender = run ? spenderOf(run) : spenders.get(runId);
         if (!spender) return { exceeded: null, warnings: [] };
-        spenders.set(runId, spender);
+        // One that has ended is asked about once, for the title of its session.
+        if (run?.ended_at === null) spenders.set(runId, spender);
         const { exceeded, warnings } = await quotaStateAtWork(sql, spender, now());
         return { exceeded: exceeded && sentenceOf(exceeded, exceeded.hard ?? 0), warnings };
       }),
@@ -319,11 +321,6 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     letGo: (runId) => held.release(runId),
     handOver: (owner, runIds) => held.handOver(owner, runIds),
   };
-}
-
-async function readSpender(sql: Knex, runId: string): Promise<Spender | null> {
-  const run = await sql<RunRow>('runs').where({ id: runId }).first();
-  return run ? spenderOf(run) : null;
 }
 
 async function hasEarlierRun(sql: Knex, { sessionId, runNumber }: RunPlace): Promise<boolean> {

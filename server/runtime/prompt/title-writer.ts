@@ -2,12 +2,12 @@
 import type { MessagePart } from '../../contract/api.ts';
 import type { Log } from '../../log.ts';
 import type { Parts } from '../live-parts.ts';
-import type { TokenCount } from '../models/model.ts';
 import { chooseKind, type ModelChoice } from '../models/model-choice.ts';
 import { askPatiently } from '../models/model-patience.ts';
 import type { Asker } from '../providers/own-providers.ts';
-import { spendingOf } from '../runs/spending.ts';
+import { addPart, type Draft, newDraft, unfinishedAnswer } from '../runs/draft.ts';
 import type { Transcript } from '../transcript.ts';
+import { estimateInput } from './context-use.ts';
 
 /** A session whose title nobody has chosen. */
 export interface Untitled {
@@ -49,13 +49,17 @@ export function createTitleWriter(
       const { config, providers } = await parts(asker);
       const choice = chooseKind(providers, config, 'small');
       if (!choice) return;
+      // A run that was ended by a quota, or has used the last of it, is not to cost more.
+      if ((await transcript.readQuotas(runId)).exceeded !== null) return;
       const exchange = await exchangeOf(transcript, sessionId, runId);
       if (!exchange) return;
       const signal = AbortSignal.any([AbortSignal.timeout(withinMs.usually), closing.signal]);
-      const { text, count } = await answerOf(choice, exchange, signal);
-      const spending = spendingOf(await choice.model.facts(), count);
-      if (count) await transcript.addUsage({ runId, sessionId }, { model: choice.model.name, ...spending });
-      const written = titleIn(text);
+      const payFor = async (draft: Draft): Promise<void> => {
+        const { usage, cost } = await unfinishedAnswer(draft, choice.model, 'interrupted');
+        if (usage.input_tokens + usage.output_tokens > 0)
+          await transcript.addUsage({ runId, sessionId }, { model: draft.model, usage, cost });
+      };
+      const written = titleIn(await answerOf(choice, exchange, signal, payFor));
       if (written) await transcript.replaceTitle(sessionId, title, written);
     } catch (error) {
       log.warn({ err: error, session_id: sessionId }, 'the small model has not named a session');
@@ -92,23 +96,29 @@ function textOf(parts: readonly MessagePart[]): string {
     .trim();
 }
 
-interface WrittenTitle {
-  readonly text: string;
-  /** Absent where it was not written to its end. */
-  readonly count?: TokenCount;
-}
-
-function answerOf(choice: ModelChoice, exchange: string, signal: AbortSignal): Promise<WrittenTitle> {
-  const attempt = async (): Promise<WrittenTitle> => {
+/** Empty where it was not written to its end; what each attempt has used is paid for, whatever came of it. */
+function answerOf(
+  choice: ModelChoice,
+  exchange: string,
+  signal: AbortSignal,
+  payFor: (draft: Draft) => Promise<void>,
+): Promise<string> {
+  const attempt = async (): Promise<string> => {
     const messages = [{ role: 'user' as const, parts: [{ type: 'text' as const, text: exchange }] }];
     const request = { ...choice.generation, system: instructions, messages, tools: [] };
+    const draft = { ...newDraft(choice.model.name), reads: estimateInput(request) };
     let text = '';
-    for await (const part of choice.model.stream(request, signal)) {
-      if (part.type === 'text') text += part.text;
-      if (part.type === 'finish') return { text: signal.aborted ? '' : text, count: part.usage };
-      if (text.length > answerLimit) break;
+    try {
+      for await (const part of choice.model.stream(request, signal)) {
+        addPart(draft, part);
+        if (part.type === 'text') text += part.text;
+        if (part.type === 'finish') return signal.aborted ? '' : text;
+        if (text.length > answerLimit) break;
+      }
+      return '';
+    } finally {
+      await payFor(draft);
     }
-    return { text: '' };
   };
   return askPatiently({
     choice,
