@@ -339,7 +339,7 @@ withLibraries(
     const answer = await fetch(`${again.url}/api/v1/files/${id}/content`, { headers: bearer(server) });
     expect(await answer.text()).toBe('on a disk without links');
   },
-  60_000,
+  120_000,
 );
 
 /** Until the test is over, pg_dump is a program of its own. */
