@@ -92,13 +92,15 @@ function serve(path: Path, { ports, performOnce, replies }: Steps): RequestHandl
     const { requestId } = exchange;
     const origin = principal?.origin ?? originOf(exchange);
     const signal = abortWithCaller(exchange);
-    const call = { ...input, principal, requestId, earlierRun: null, onceReceived, origin, signal };
+    const keyless = { earlierRun: null, onceReceived, keepMeanwhile };
+    const call = { ...input, ...keyless, principal, requestId, origin, signal };
     await replies.send(exchange, await performOnce(exchange, route, call), principal);
   };
 }
 
 /** Without a key nothing is remembered. */
 const onceReceived: OnceReceived = (_sha256, work) => work();
+const keepMeanwhile = async (): Promise<void> => undefined;
 
 /** Who calls, once the access table has let them in; null where the operation is public. */
 async function identify(exchange: Exchange, { identity, settings }: Ports): Promise<Caller | null> {

@@ -77,6 +77,11 @@ export interface Call<Id extends OperationId> {
    * transaction with the answer, which may be that of the same request before it.
    */
   readonly onceReceived: (sha256: string, work: () => Promise<Reply<Id>>) => Promise<Reply<Id>>;
+  /**
+   * Commits what was written, before something that takes long: with an Idempotency-Key together with the answer that
+   * counts where the process dies before it gives its own. Nobody is given it before `hiddenMs` have passed.
+   */
+  readonly keepMeanwhile: (reply: Reply<Id>, hiddenMs: number) => Promise<void>;
   /** Where the request came from, for the audit log; `principal` has it too. */
   readonly origin: Origin;
   /** Aborts when the caller goes away. */

@@ -94,7 +94,9 @@ async function answer(
     if (!eventsOf(reply)) await requests.add(request, reply);
     return reply;
   }
-  const reply = await requests.once(request, () => perform(route, call));
+  const keepMeanwhile: AnyCall['keepMeanwhile'] = (meanwhile, hiddenMs) =>
+    requests.keepMeanwhile(request, meanwhile, hiddenMs);
+  const reply = await requests.once(request, () => perform(route, { ...call, keepMeanwhile }));
   if (reply) return reply;
   const faster = await requests.find(request);
   if (!faster) throw inUse();

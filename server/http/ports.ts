@@ -93,6 +93,7 @@ export interface AnyCall {
   /** The run that the same request has begun before. */
   readonly earlierRun: string | null;
   readonly onceReceived: OnceReceived;
+  readonly keepMeanwhile: (reply: AnyReply, hiddenMs: number) => Promise<void>;
   readonly origin: Origin;
   readonly signal: AbortSignal;
 }
@@ -127,6 +128,8 @@ export interface KeptRequests {
   find(request: Pick<IdempotentRequest, 'principalId' | 'key'>): Promise<EarlierRequest | null>;
   /** Null where another process was faster, and nothing was done here. */
   once<Reply extends AnyReply>(request: IdempotentRequest, work: () => Promise<Reply>): Promise<Reply | null>;
+  /** Within `once`: commits what it has written so far, with an answer that is given to nobody before that time. */
+  keepMeanwhile(request: IdempotentRequest, reply: AnyReply, hiddenMs: number): Promise<void>;
   add(request: IdempotentRequest, reply: AnyReply): Promise<void>;
 }
 

@@ -28,7 +28,7 @@ import { createApiKeys } from './api-keys.ts';
 import { bootstrap, type FirstCredential, type FirstStart } from './bootstrap.ts';
 import { createDeviceLogins, type DeviceLogins } from './device-logins.ts';
 import { createInvitations, type Invitations } from './invitations.ts';
-import { createKeptRequests, type KeptRequests } from './kept-requests.ts';
+import { createKeptRequests, type KeepMeanwhile, type KeptRequests } from './kept-requests.ts';
 import { createLoginBrake } from './login-brake.ts';
 import { createLogins } from './logins.ts';
 import { createPerson } from './new-people.ts';
@@ -111,7 +111,11 @@ export interface Identity {
   /** Joins the organization of the invitation. Throws `invitation_gone` or `already_member`. */
   acceptInvitation: Invitations['accept'];
   /** An account for somebody else, who sets a password with a link. Throws `role_required`, `not_found`, `email_taken`. */
-  createPerson(principal: Principal, body: AccountCreate): Promise<AccountCreated>;
+  createPerson(
+    principal: Principal,
+    body: AccountCreate,
+    keep: KeepMeanwhile<AccountCreated>,
+  ): Promise<AccountCreated>;
   /** Throws `scope_required` for a key with rights that the caller lacks. */
   rotateApiKey(
     principal: Principal,
@@ -179,7 +183,6 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   const invitations = createInvitations({ ...options, brake, notices, clock });
   const resets = createPasswordResets({
     records: records.passwords,
-    keptRequests: records.keptRequests,
     ...{ brake, notices, clock, log },
   });
   const secondFactors = createSecondFactors(records.secondFactors, sealing, brake, clock);
@@ -189,7 +192,7 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
   await signingKeys.signer();
 
   return {
-    requests: createKeptRequests(records.keptRequests, sealing),
+    requests: createKeptRequests(records.keptRequests, sealing, clock),
     async authenticate(credential, address = null) {
       if (credential.length > longestCredential) throw unknownForm();
       if (credential.startsWith('sk-'))
@@ -262,8 +265,8 @@ export async function createIdentity(options: IdentityOptions): Promise<Identity
     invite: invitations.create,
     acceptInvitation: invitations.accept,
     rotateApiKey: apiKeys.rotate,
-    async createPerson(principal, body) {
-      const created = await createPerson(principal, body, { people: records.people, resets });
+    async createPerson(principal, body, keep) {
+      const created = await createPerson(principal, body, { people: records.people, resets, keep });
       await options.onRegistered?.(await records.users.count());
       return created;
     },

@@ -4,6 +4,7 @@ import type { InvitationAccept, InvitationCreate, InvitationCreated, Membership 
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
+import type { KeepMeanwhile } from './kept-requests.ts';
 import type { LoginBrake } from './login-brake.ts';
 import type { Mail, Mailer, Notices } from './notices.ts';
 import { hashOf, newInvitationToken } from './opaque-tokens.ts';
@@ -11,12 +12,17 @@ import type { Principal } from './principal.ts';
 import type { IdentityRecords } from './records.ts';
 
 export interface Invitations {
-  create(principal: Principal, organizationId: string, body: InvitationCreate): Promise<InvitationCreated>;
+  create(
+    principal: Principal,
+    organizationId: string,
+    body: InvitationCreate,
+    keep: KeepMeanwhile<InvitationCreated>,
+  ): Promise<InvitationCreated>;
   accept(principal: Principal, body: InvitationAccept): Promise<Membership>;
 }
 
 interface InvitationOptions {
-  readonly records: Pick<IdentityRecords, 'invitations' | 'keptRequests'>;
+  readonly records: Pick<IdentityRecords, 'invitations'>;
   readonly brake: Pick<LoginBrake, 'letter'>;
   readonly notices: Pick<Notices, 'addressProved'>;
   readonly clock: Clock;
@@ -27,6 +33,10 @@ interface InvitationOptions {
 
 /** An invitation that waits longer is one that nobody remembers. */
 const mostDays = 90;
+/** For so long nobody is given the answer of a process that may be at its letter still. */
+const hiddenMs = 60_000;
+/** A letter that took longer shows nothing of whose the address is: its link may have been given to whoever invited. */
+const provingMs = hiddenMs / 2;
 
 export function createInvitations(options: InvitationOptions): Invitations {
   const { records, brake, notices, clock, log, mailer = null, publicUrl = null } = options;
@@ -44,7 +54,7 @@ export function createInvitations(options: InvitationOptions): Invitations {
   }
 
   return {
-    async create(principal, organizationId, body) {
+    async create(principal, organizationId, body, keep) {
       requireTimely(body.expires_at, clock);
       const { secret, hash } = newInvitationToken();
       const { invitation, organizationName } = await records.invitations.create(principal, organizationId, {
@@ -52,16 +62,20 @@ export function createInvitations(options: InvitationOptions): Invitations {
         email: normalisedEmail(body.email),
         hash,
       });
-      // A mail may take half a minute, and a request with an Idempotency-Key keeps others from writing until then.
-      await records.keptRequests.commit();
       const link = linkTo(publicUrl, secret, invitation.email);
+      const shown = { invitation, sent: false, link, token: secret };
+      const since = performance.now();
+      // A mail may take half a minute, and a request with an Idempotency-Key keeps others from writing until then.
+      await keep(shown, hiddenMs);
       const gone = await sent(principal, {
         to: invitation.email,
         subject: 'An invitation',
         text: letterText(publicUrl ?? 'this server', principal.email, organizationName, link),
       });
-      if (gone) await records.invitations.noteMailed(principal, organizationId, invitation.id);
-      return { invitation, sent: gone, ...(gone ? { link: null, token: null } : { link, token: secret }) };
+      if (!gone) return shown;
+      if (performance.now() - since < provingMs)
+        await records.invitations.noteMailed(principal, organizationId, invitation.id);
+      return { invitation, sent: true, link: null, token: null };
     },
     async accept(principal, { token }) {
       const { membership, removed } = await records.invitations.accept(principal, hashOf(token));

@@ -1,4 +1,5 @@
 /** Answers that are kept for a request that comes again: sealed, since they may hold a secret that is shown once. */
+import type { Clock } from '../clock.ts';
 import type { Sealing } from './sealing.ts';
 
 /** What the store keeps of a request. */
@@ -34,33 +35,51 @@ export interface RequestRecords {
     work: () => Promise<T>,
     keep: (answer: T) => string | null,
   ): Promise<T | null>;
-  /** Commits what `once` has written so far, before something that takes long. */
-  commit(): Promise<void>;
+  /** Commits what `once` has written so far, with an answer that stands until `once` has its own. */
+  commitWith(request: RequestRecord, reply: string): Promise<void>;
   add(request: RequestRecord, reply: string): Promise<void>;
 }
+
+/** Commits what was written, with what stands until its maker has more to say, and hidden that long. */
+export type KeepMeanwhile<Answer> = (answer: Answer, hiddenMs: number) => Promise<void>;
 
 export interface KeptRequests {
   find(request: RequestPlace): Promise<Outcome<KeptReply> | null>;
   once<Reply extends KeptReply>(request: RequestRecord, work: () => Promise<Reply>): Promise<Reply | null>;
+  /** Before something that takes long: an answer that counts where the process dies, and is hidden that long. */
+  keepMeanwhile(request: RequestRecord, reply: KeptReply, hiddenMs: number): Promise<void>;
   add(request: RequestRecord, reply: KeptReply): Promise<void>;
 }
 
-export function createKeptRequests(records: RequestRecords, sealing: Sealing): KeptRequests {
-  const seal = (request: RequestRecord, { status, headers, type, body }: KeptReply): string =>
-    sealing.seal(Buffer.from(JSON.stringify({ status, headers, type, body })), rowId(request));
+/** As it is sealed. */
+interface SealedReply extends KeptReply {
+  readonly hidden_until?: number;
+}
+
+export function createKeptRequests(records: RequestRecords, sealing: Sealing, clock: Clock): KeptRequests {
+  const seal = (
+    request: RequestRecord,
+    { status, headers, type, body }: KeptReply,
+    hidden_until?: number,
+  ): string =>
+    sealing.seal(Buffer.from(JSON.stringify({ status, headers, type, body, hidden_until })), rowId(request));
   return {
     async find(request) {
       const found = await records.find(request);
       if (!found) return null;
       const reply = found.reply === null ? null : sealing.open(found.reply, rowId(request)).toString('utf8');
+      if (reply === null) return { ...found, reply };
       // Nobody but us has sealed it.
-      return { ...found, reply: reply === null ? null : (JSON.parse(reply) as KeptReply) };
+      const { hidden_until = 0, ...kept } = JSON.parse(reply) as SealedReply;
+      return { ...found, reply: hidden_until > clock.now().getTime() ? null : kept };
     },
     once: (request, work) =>
       records.once(request, work, (reply) =>
         // The events of a run are kept with the run.
         reply.type === 'text/event-stream' ? null : seal(request, reply),
       ),
+    keepMeanwhile: (request, reply, hiddenMs) =>
+      records.commitWith(request, seal(request, reply, clock.now().getTime() + hiddenMs)),
     add: (request, reply) => records.add(request, seal(request, reply)),
   };
 }

@@ -5,7 +5,6 @@ import type { Account, PasswordResetLink, PasswordResetRequested, User } from '.
 import type { Log } from '../log.ts';
 import { Problem } from '../problem.ts';
 import { normalisedEmail } from './accounts.ts';
-import type { RequestRecords } from './kept-requests.ts';
 import type { LoginBrake } from './login-brake.ts';
 import type { Notices } from './notices.ts';
 import { hashOf, newResetToken } from './opaque-tokens.ts';
@@ -20,11 +19,12 @@ export interface PasswordResets {
   createLink(principal: Principal, email: string): Promise<PasswordResetLink>;
   /** Whether one more may be sent a welcome; counts it. */
   mayWelcome(principal: Principal, email: string): Promise<boolean>;
-  /** For somebody whose account is new: null where it is `mailed` to them, once the account is there for good. */
+  /** For somebody whose account is new: null where it is `mailed` to them, once `commit` has made the account last. */
   welcome(
     principal: Principal,
     user: Pick<Account, 'email' | 'managed_by'>,
     mailed: boolean,
+    commit: () => Promise<void>,
   ): Promise<PasswordResetLink | null>;
   /** Throws `reset_link_expired`. */
   reset(token: string, password: string, origin: Origin): Promise<void>;
@@ -34,7 +34,6 @@ export interface PasswordResets {
 
 interface Parts {
   readonly records: PasswordRecords;
-  readonly keptRequests: Pick<RequestRecords, 'commit'>;
   readonly brake: LoginBrake;
   readonly notices: Notices;
   readonly clock: Clock;
@@ -54,7 +53,7 @@ const welcomeSeconds = 7 * 24 * 3600;
 const mostUnderWay = 200;
 
 export function createPasswordResets(parts: Parts): PasswordResets {
-  const { records, keptRequests, brake, notices, clock, log } = parts;
+  const { records, brake, notices, clock, log } = parts;
   const underWay = new Set<Promise<void>>();
 
   async function newLink(
@@ -111,11 +110,11 @@ export function createPasswordResets(parts: Parts): PasswordResets {
     },
     mayWelcome: async (principal, email) =>
       notices.canSend && (await brake.letter({ id: principal.userId }, normalisedEmail(email))),
-    async welcome(principal, { email, managed_by: organizationId }, mailed) {
+    async welcome(principal, { email, managed_by: organizationId }, mailed, commit) {
       const link = await newLink(email, principal, { seconds: welcomeSeconds, mailed, organizationId });
       if (!link) throw new Error('the account is gone that was just made');
       if (!mailed) return shown(link);
-      await keptRequests.commit();
+      await commit();
       notices.welcome(link.user, link.token);
       return null;
     },

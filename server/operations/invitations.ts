@@ -1,4 +1,5 @@
 /** Invitations to organizations. */
+import type { InvitationCreated } from '../contract/api.ts';
 import type { Handler } from '../handler.ts';
 import { invitationPage } from './pages/invitation-page.ts';
 import { pageOnce, pageReply } from './pages/page.ts';
@@ -9,10 +10,13 @@ export const listInvitations: Handler<'listInvitations'> = async ({ principal, p
 });
 
 export const createInvitation: Handler<'createInvitation'> = async (call, { identity }) => {
-  const { principal, path, body } = call;
-  const created = await identity.invite(principal, path.org_id, body);
-  const Location = `/api/v1/organizations/${path.org_id}/invitations/${created.invitation.id}`;
-  return { status: 201, headers: { Location }, body: created };
+  const { principal, path, body, keepMeanwhile } = call;
+  const replyOf = (created: InvitationCreated) => {
+    const Location = `/api/v1/organizations/${path.org_id}/invitations/${created.invitation.id}`;
+    return { status: 201, headers: { Location }, body: created } as const;
+  };
+  const keep = (created: InvitationCreated, hiddenMs: number) => keepMeanwhile(replyOf(created), hiddenMs);
+  return replyOf(await identity.invite(principal, path.org_id, body, keep));
 };
 
 export const revokeInvitation: Handler<'revokeInvitation'> = async ({ principal, path }, { store }) => {

@@ -1,5 +1,5 @@
 /** The people of an organization, as those see them who manage them. */
-import type { Account } from '../contract/api.ts';
+import type { Account, AccountCreated } from '../contract/api.ts';
 import { etagWith, type Handler, isCurrent, rowTags } from '../handler.ts';
 import { removeFiles, wakeRuns } from './after-changes.ts';
 
@@ -8,10 +8,16 @@ export const listUsers: Handler<'listUsers'> = async ({ principal, query }, { st
   body: await store.people.list(principal, query),
 });
 
-export const createUser: Handler<'createUser'> = async ({ principal, body }, { identity }) => {
-  const created = await identity.createPerson(principal, body);
-  return { status: 201, headers: { Location: `/api/v1/users/${created.user.id}` }, body: created };
+export const createUser: Handler<'createUser'> = async (call, { identity }) => {
+  const { principal, body, keepMeanwhile } = call;
+  const keep = (created: AccountCreated, hiddenMs: number) => keepMeanwhile(createdReply(created), hiddenMs);
+  return createdReply(await identity.createPerson(principal, body, keep));
 };
+
+function createdReply(created: AccountCreated) {
+  const Location = `/api/v1/users/${created.user.id}`;
+  return { status: 201, headers: { Location }, body: created } as const;
+}
 
 export const getUser: Handler<'getUser'> = async ({ principal, path, headers }, { store }) => {
   const found = await store.people.find(principal, path.user_id);

@@ -26,7 +26,7 @@ export interface KeptRequests {
   find(request: Pick<KeptRequest, 'principalId' | 'key'>): Promise<RequestOutcome | null>;
   /**
    * All that `work` writes in one transaction with what it was answered; for a run, all up to its beginning, and for
-   * others all up to `commit`. Null where another process has kept a request with this key meanwhile: then nothing was
+   * others all up to `commitWith`. Null where another process has kept a request with this key meanwhile: then nothing was
    * written. Throws `idempotency_key_in_use` where another is about to.
    */
   once<T>(
@@ -35,10 +35,11 @@ export interface KeptRequests {
     keep: (answer: T) => string | null,
   ): Promise<T | null>;
   /**
-   * Commits what `once` has written so far, before something that takes long: else nobody could write meanwhile. The
-   * key stays taken until the answer is kept. Outside of `once` it does nothing.
+   * Commits what `once` has written so far, before something that takes long: else nobody could write meanwhile. It is
+   * kept with this answer, which stands until `once` has its own, or for good where the process dies before. Outside of
+   * `once` it does nothing.
    */
-  commit(): Promise<void>;
+  commitWith(request: KeptRequest, reply: string): Promise<void>;
   /**
    * Whether the caller holds a connection until `once` commits: then it may wait for no work of others, who may wait for
    * one, and begin none for them, who would see what is not committed.
@@ -94,7 +95,9 @@ export function keptRequestRepository({ database, clock }: StoreParts, direct: D
         throw error;
       }
     },
-    commit: commitBeginning,
+    async commitWith(request, reply) {
+      await heldTransaction()?.commit((sql) => setReply(sql, request, reply));
+    },
     holds: () => heldTransaction()?.begun ?? false,
     whenCommitted,
     add: (request, reply) =>
