@@ -1,6 +1,6 @@
 /** The keeper of leases: whom it takes runs from, whom it leaves alone, and what it does where the store does not work. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { createLog } from '../../log.ts';
 import { createMemoryTranscript } from '../memory/memory-transcript.ts';
 import type { SeenLease, TakenRun, Transcript } from '../transcript.ts';
@@ -113,25 +113,61 @@ test('a lease that is renewed is never taken, however long it lasts', async () =
   await keeper.stop();
 });
 
-test('clocks that jump by an hour, forth or back, take no run from the living and leave none of the dead', async () => {
-  const jump = { ms: 3_600_000 };
+/** The clock of the machine, which the test sets. No time is given to the keeper: it has to take the right one. */
+function shiftedClock() {
   const dateNow = Date.now;
-  Date.now = () => dateNow() + jump.ms;
-  try {
-    const alive = [run('run_1')];
-    const { counted, more } = lookCounter(storeOf(alive));
-    const clock = handClock();
-    const { keeper, taken } = keep(counted, clock);
-    await more(2);
-    jump.ms = -3_600_000;
-    await more(2);
-    expect(taken).toEqual([]);
-    clock.now = 101;
-    await expect.poll(() => taken).toEqual(['run_1']);
-    await keeper.stop();
-  } finally {
+  const shift = { ms: 0 };
+  Date.now = () => dateNow() + shift.ms;
+  onTestFinished(() => {
     Date.now = dateNow;
+  });
+  return shift;
+}
+
+const hourMs = 3_600_000;
+/** Longer than the test lasts, and shorter than the clock jumps. */
+const longLease = { leaseMs: 60_000 };
+
+test('clocks that jump by an hour, forth or back, take no run from the living', async () => {
+  const shift = shiftedClock();
+  const { counted, more } = lookCounter(storeOf([run('run_1')]));
+  const { keeper, taken } = keep(counted, longLease);
+  for (const jump of [hourMs, -hourMs, hourMs]) {
+    await more(2);
+    shift.ms += jump;
+    await more(2);
   }
+  expect(taken).toEqual([]);
+  await keeper.stop();
+});
+
+test('a clock that is set back leaves no run of the dead', async () => {
+  const shift = shiftedClock();
+  const { counted, more } = lookCounter(storeOf([run('run_1')]));
+  const { keeper, taken } = keep(counted, { leaseMs: 500 });
+  await more(1);
+  shift.ms = -hourMs;
+  await expect.poll(() => taken, { timeout: 20_000 }).toEqual(['run_1']);
+  await keeper.stop();
+});
+
+test('a clock that jumps by an hour stops no work where leases cannot be renewed for a moment', async () => {
+  const shift = shiftedClock();
+  let asked = 0;
+  const store = storeOf([], {
+    renewLeases: async () => {
+      asked += 1;
+      throw new Error('the store is away');
+    },
+  });
+  const { keeper, interrupted } = keep(store, { ...longLease, activeRuns: () => ['run_1'] });
+  for (const jump of [hourMs, -hourMs, hourMs]) {
+    shift.ms += jump;
+    const before = asked;
+    await expect.poll(() => asked).toBeGreaterThan(before + 1);
+  }
+  expect(interrupted).toEqual([]);
+  await keeper.stop();
 });
 
 test('a run that cannot be taken over keeps no other from it, and is tried again', async () => {
@@ -221,6 +257,36 @@ test('where a renewal hangs for their whole time, the work stops as well, and no
   clock.now = 101;
   await expect.poll(() => interrupted[0]).toBe('run_1 lease_lost');
   hanging.resolve([]);
+  await keeper.stop();
+});
+
+test('a lease is good from when its renewal was asked for, and not from when it was confirmed', async () => {
+  const clock = handClock();
+  const asked = Promise.withResolvers<void>();
+  const answers = [Promise.withResolvers<void>()];
+  let refusals = 0;
+  const store = storeOf([], {
+    async renewLeases(_owner, ids) {
+      const answer = answers.pop();
+      if (!answer) {
+        refusals += 1;
+        throw new Error('the store is away');
+      }
+      asked.resolve();
+      await answer.promise;
+      return ids.map((runId) => ({ runId, interrupt: null }));
+    },
+  });
+  const [confirmed] = answers;
+  const { keeper, interrupted } = keep(store, { ...clock, activeRuns: () => ['run_1'] });
+  await asked.promise;
+  // The renewal was written at once; word of it comes late.
+  clock.now = 90;
+  confirmed?.resolve();
+  await expect.poll(() => refusals).toBeGreaterThan(0);
+  expect(interrupted).toEqual([]);
+  clock.now = 101;
+  await expect.poll(() => interrupted[0]).toBe('run_1 lease_lost');
   await keeper.stop();
 });
 
