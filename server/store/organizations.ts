@@ -107,13 +107,21 @@ export function organizationRepository({ database, clock, cursors }: StoreParts)
       database.write(reach, async (sql) => {
         requireOrganization(reach, id);
         await holdContents(sql, [id]);
+        const isOnly = await isOnlyOne(sql, reach);
         const row = await lockOrganization(sql, reach, id);
         if (ifMatch === undefined) throw ifMatchRequired();
         requireMatch(ifMatch, row);
-        if (reach.organizationIds.length === 1) throw onlyOrganization();
+        if (isOnly) throw onlyOrganization();
         return removeOrganization(sql, reach, row);
       }),
   };
+}
+
+/** Counted while the person is held: of two that they delete at once one stays. */
+async function isOnlyOne(sql: Knex.Transaction, { userId }: Reach): Promise<boolean> {
+  await sql('users').where({ id: userId }).forNoKeyUpdate().first('id');
+  const own = await sql('memberships').where({ user_id: userId }).limit(2).select('organization_id');
+  return own.length < 2;
 }
 
 /** Refuses whoever does not belong to the organization, or lacks there the role that the operation asks for. */
@@ -232,6 +240,9 @@ async function createOrganization(
   now: number,
 ): Promise<TaggedOrganization> {
   requireWholeReach(reach);
+  // Whoever deletes the account at this moment waits, and finds the organization.
+  if (!(await sql('users').where({ id: reach.userId }).forKeyShare().first('id')))
+    throw new Problem('credential_invalid', 'The account of this credential was deleted.');
   await refuseTooMany(sql, reach);
   const made = { ...given, ownerId: reach.userId, settings: settingsText('{}', settings) };
   const id = await insertOrganization(sql, made, now);

@@ -9,7 +9,7 @@ import { holdActingRole, requireCovers } from './organization-roles.ts';
 import { allowsAddress, domainRefused, organizationSettings } from './organization-settings.ts';
 import type { Page } from './page.ts';
 import type { StoreParts } from './parts.ts';
-import { type DeletedPerson, deletePerson } from './person-deletion.ts';
+import { type DeletedPerson, deletePerson, holdToDelete } from './person-deletion.ts';
 import { listPeople, type PersonQuery } from './person-list.ts';
 import {
   managerOf,
@@ -92,7 +92,7 @@ export function peopleRepository({ database, clock, cursors }: StoreParts): Peop
       }),
     delete: (reach, id, { transferTo, ifMatch }) =>
       change(async (sql) => {
-        const person = await requirePerson(sql, reach, id, true);
+        const person = await holdToDelete(sql, reach, id);
         requireMatch(ifMatch, person.row);
         if (id === reach.userId) throw ownAccount();
         requireManager(reach, person);

@@ -19,6 +19,17 @@ import { type Stopped, stopRunsOf } from './stop-runs.ts';
 /** What goes with an account, besides its rows. */
 export interface DeletedPerson extends Stopped, DeletedOrganization {}
 
+/**
+ * The person, to whom nobody gives a role any more. What they alone have is held before them, sessions before all else as
+ * everywhere; what they found in between is held by `deletePerson`.
+ */
+export async function holdToDelete(sql: Knex.Transaction, reach: Reach, id: string): Promise<Person> {
+  const { memberships } = await requirePerson(sql, reach, id);
+  const places = memberships.map(({ organization_id }) => organization_id).sort();
+  await holdContents(sql, await ownAlone(sql, places));
+  return requirePerson(sql, reach, id, 'alone');
+}
+
 /** The caller may manage the account. Throws `last_owner` or `runs_active`. */
 export async function deletePerson(
   sql: Knex.Transaction,

@@ -50,10 +50,15 @@ export function seenBy(reach: Reach, memberships: readonly Membership[]): Member
 }
 
 /** Throws `not_found` for who shares no organization with the caller, `role_required` where the caller is no admin. */
-export async function requirePerson(sql: Knex, reach: Reach, id: string, lock = false): Promise<Person> {
+export async function requirePerson(
+  sql: Knex,
+  reach: Reach,
+  id: string,
+  lock: boolean | 'alone' = false,
+): Promise<Person> {
   const query = sql<UserRow>('users').where({ id });
-  // Rows that refer to the person can be written meanwhile.
-  const row = await (lock ? query.forNoKeyUpdate() : query).first();
+  // Rows that refer to the person can be written meanwhile, but for who needs it `alone`: no membership comes then.
+  const row = await (lock === 'alone' ? query.forUpdate() : lock ? query.forNoKeyUpdate() : query).first();
   const memberships = (await membershipsOf(sql, [id])).get(id) ?? [];
   const shared = memberships.some(({ organization_id }) => reach.organizationIds.includes(organization_id));
   if (!row || !(reach.operator || shared)) throw notFound('person');
