@@ -162,7 +162,7 @@ describeStores('A role in an organization', (store, engine) => {
     const accept = () => store().invitations.accept(guest, hash);
     expect(await refusals([accept()])).toEqual(['invitation_gone']);
     await store().people.update(operator, second.userId, { status: 'active' });
-    expect(await accept()).toMatchObject({ role: 'member' });
+    expect(await accept()).toMatchObject({ membership: { role: 'member' } });
   });
 
   it('is for people of the domains that the organization takes, also where an account is made for them', async () => {

@@ -50,8 +50,7 @@ export async function mayStillShow(
 ): Promise<boolean> {
   if (created_by === null) return true;
   const maker = await sql<UserRow>('users').where({ id: created_by, status: 'active' }).first('operator');
-  if (!maker || maker.operator) return maker !== undefined;
-  if (organization_id === null) return false;
+  if (!maker || maker.operator || organization_id === null) return maker !== undefined;
   const found: { user_id: string; role: Role }[] = await sql('memberships')
     .where({ organization_id })
     .whereIn('user_id', [created_by, user_id])
