@@ -2,6 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Scope } from '../contract/api.ts';
 import type { Principal } from './identity.ts';
 import { ada, grace, type TestIdentity, testIdentity } from './test-identity.ts';
 
@@ -286,3 +287,27 @@ async function contents(folder: string): Promise<string> {
   const files = await Promise.all(names.map((name) => readFile(join(folder, name), 'latin1')));
   return files.join('\n');
 }
+
+test.each(['rotate', 'widen'] as const)(
+  'a key that gets more rights while a lesser one is about to %s it is not changed by that, whatever version it takes',
+  async (what) => {
+    const { given, principal } = await loggedIn();
+    const make = (name: string, scopes: Scope[]) => given.identity.createApiKey(principal, { name, scopes });
+    const lesser = await make('Lesser', ['keys:read', 'keys:write']);
+    const { api_key } = await make('Other', ['keys:read']);
+    const find: typeof given.store.apiKeys.find = async (...which) => {
+      const found = await given.store.apiKeys.find(...which);
+      await given.store.apiKeys.update(principal, api_key.id, { scopes: ['keys:read', 'query'] });
+      return found;
+    };
+    const node = await given.another({
+      records: { ...given.store, apiKeys: { ...given.store.apiKeys, find } },
+    });
+    const acting = await node.authenticate(lesser.key);
+    const changed =
+      what === 'rotate'
+        ? node.rotateApiKey(acting, api_key.id, { grace_seconds: 0 }, '*')
+        : node.updateApiKey(acting, api_key.id, { expires_at: null }, '*');
+    await expect(changed).rejects.toMatchObject({ code: 'precondition_failed' });
+  },
+);

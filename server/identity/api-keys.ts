@@ -61,10 +61,11 @@ export function createApiKeys(
       requireFuture(change.expires_at, clock);
       requireScopes(principal, change.scopes ?? []);
       if (!widens(change) || change.scopes) return apiKeys.update(principal, id, change, ifMatch);
-      // The scopes that come back to life are those read here: a change in between makes the tag fail.
+      // The scopes that come back to life are those read here: a change in between makes their tag fail, also where
+      // the caller takes any version.
       const key = await apiKeys.find(principal, id);
       if (key) requireScopes(principal, key.apiKey.scopes);
-      return apiKeys.update(principal, id, change, ifMatch ?? key?.etag);
+      return apiKeys.update(principal, id, change, ifMatch, key?.etag);
     },
     async rotate(principal, id, { grace_seconds }, ifMatch) {
       // A key may change its own secret, whatever limits it: the new one is limited as much.
@@ -73,7 +74,7 @@ export function createApiKeys(
       if (key) requireScopes(principal, key.apiKey.scopes);
       const { secret, ...known } = newApiKeySecret();
       const oldUntil = grace_seconds > 0 ? new Date(clock.now().getTime() + grace_seconds * 1000) : null;
-      const rotated = await apiKeys.rotate(principal, id, known, oldUntil, ifMatch ?? key?.etag);
+      const rotated = await apiKeys.rotate(principal, id, known, oldUntil, ifMatch, key?.etag);
       return { created: { key: secret, api_key: rotated.apiKey }, etag: rotated.etag };
     },
     async revoke(principal, id, ifMatch) {

@@ -94,6 +94,17 @@ describe('the owner', () => {
     expect(await outcome(anew)).toBe('in');
   });
 
+  test('is known for 90 days from their last login at an address, and not from the first', async () => {
+    const { right, clock, store } = await begin();
+    const day = 86_400_000;
+    for (const days of [50, 50]) {
+      clock.turn(days * day);
+      expect(await right(home)).toBe('in');
+      await store.loginAddresses.prune(new Date(clock.now().getTime() - 90 * day));
+      expect(await store.loginAddresses.isKnown(ada.email, home)).toBe(true);
+    }
+  });
+
   test('has attempts of their own beside an attacker at another address, when they mistype', async () => {
     const { wrong, right } = await begin();
     for (let attempt = 0; attempt < 8; attempt += 1) await wrong('203.0.113.1');

@@ -35,6 +35,7 @@ export interface Guarded {
 
 /** The time in which attempts are counted. */
 const windowSeconds = 15 * 60;
+const dayMs = 86_400_000;
 /** How many times as much one address may try on all accounts, and all strangers on one account. */
 const manyTimes = 10;
 const linksAnHour = 3;
@@ -84,7 +85,8 @@ export function createLoginBrake(
   async function welcome({ id, email }: Account, address: string | null): Promise<void> {
     if (most === 0) return;
     const place = placeOf(address);
-    if (!(await addresses.isKnown(email, place))) await addresses.remember(id, place);
+    // Kept for so long after the last login from there, and noted once a day.
+    if (!(await addresses.isKnown(email, place, dayMs))) await addresses.remember(id, place);
     for (const one of [known, pair]) await one.forget(`${email}\n${place}`);
   }
 

@@ -230,7 +230,13 @@ export interface ApiKeyRecords {
   create(owner: Owner, key: NewApiKey): Promise<TaggedApiKey>;
   find(owner: Owner, id: string): Promise<TaggedApiKey | null>;
   /** Throws `not_found` or `precondition_failed`. */
-  update(owner: Owner, id: string, change: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
+  update(
+    owner: Owner,
+    id: string,
+    change: ApiKeyUpdate,
+    ifMatch?: string | undefined,
+    seen?: string | undefined,
+  ): Promise<TaggedApiKey>;
   /** Another secret; the old one is good until then, or no more. Throws as `update`. */
   rotate(
     owner: Owner,
@@ -238,6 +244,7 @@ export interface ApiKeyRecords {
     secret: NewSecret,
     oldUntil: Date | null,
     ifMatch?: string | undefined,
+    seen?: string | undefined,
   ): Promise<TaggedApiKey>;
   revoke(owner: Owner, id: string, ifMatch?: string | undefined): Promise<void>;
 }
@@ -275,7 +282,7 @@ export interface InvitationRecords {
 
 export interface LoginAddressRecords {
   /** Whether the account with this e-mail address has logged in from there. */
-  isKnown(email: string, address: string): Promise<boolean>;
+  isKnown(email: string, address: string, withinMs?: number): Promise<boolean>;
   remember(userId: string, address: string): Promise<void>;
 }
 

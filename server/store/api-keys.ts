@@ -37,8 +37,14 @@ export interface ApiKeys {
   /** The newest first. */
   list(reach: Reach, query: PageQuery): Promise<Page<ApiKey>>;
   find(reach: Reach, id: string): Promise<TaggedApiKey | null>;
-  /** Throws `not_found`, `precondition_failed` or `last_key`. */
-  update(reach: Reach, id: string, patch: ApiKeyUpdate, ifMatch?: string | undefined): Promise<TaggedApiKey>;
+  /** `seen` is the tag of what was decided by. Throws `not_found`, `precondition_failed` or `last_key`. */
+  update(
+    reach: Reach,
+    id: string,
+    patch: ApiKeyUpdate,
+    ifMatch?: string | undefined,
+    seen?: string | undefined,
+  ): Promise<TaggedApiKey>;
   /** Another secret; the old one is good until then, or no more, and one before that never. Throws as `update`. */
   rotate(
     reach: Reach,
@@ -46,6 +52,7 @@ export interface ApiKeys {
     secret: NewSecret,
     oldUntil: Date | null,
     ifMatch?: string | undefined,
+    seen?: string | undefined,
   ): Promise<TaggedApiKey>;
   /** Ends the key for good. Throws `not_found`, `precondition_failed` or `last_key`. */
   revoke(reach: Reach, id: string, ifMatch?: string | undefined): Promise<void>;
@@ -111,16 +118,18 @@ export function apiKeyRepository({ database, clock, cursors }: StoreParts): ApiK
         const row = await sql<ApiKeyRow>('api_keys').where({ id, user_id: reach.userId }).first();
         return row ? tagged(row, now(), (await spentBy(sql, [id])).get(id)) : null;
       }),
-    update: (reach, id, patch, ifMatch) =>
+    update: (reach, id, patch, ifMatch, seen) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
+        requireMatch(seen, row);
         const changes = patched(row, patch);
         await refuseLastKey(sql, reach, row, { ...row, ...changes });
         return save(sql, reach, 'api_key.update', row, changes, now());
       }),
-    rotate: (reach, id, { hash, prefix }, oldUntil, ifMatch) =>
+    rotate: (reach, id, { hash, prefix }, oldUntil, ifMatch, seen) =>
       database.write(reach, async (sql) => {
         const row = await lockApiKey(sql, reach, id, ifMatch);
+        requireMatch(seen, row);
         const old = {
           old_hash: oldUntil && row.hash,
           old_hash_expires_at: oldUntil?.getTime() ?? null,

@@ -4,8 +4,8 @@ import { sweepTable } from './sweeps.ts';
 import type { UserRow } from './user-row.ts';
 
 export interface LoginAddresses {
-  /** Whether the account with this e-mail address has logged in from there. An unknown one never has. */
-  isKnown(email: string, address: string): Promise<boolean>;
+  /** Whether the account with this e-mail address has logged in from there, lately if so asked. An unknown one never has. */
+  isKnown(email: string, address: string, withinMs?: number): Promise<boolean>;
   remember(userId: string, address: string): Promise<void>;
   /** Forgets those that were last used before; answers with how many there were. */
   prune(before: Date): Promise<number>;
@@ -19,12 +19,13 @@ interface LoginAddressRow {
 
 export function loginAddressRepository({ database, clock }: StoreParts): LoginAddresses {
   return {
-    isKnown: (email, address) =>
+    isKnown: (email, address, withinMs) =>
       database.read('installation', async (sql) => {
         const account = sql<UserRow>('users').where({ email_key: email.toLowerCase() }).select('id');
         const row = await sql<LoginAddressRow>('login_addresses')
           .whereIn('user_id', account)
           .where({ address })
+          .where('last_used_at', '>', withinMs === undefined ? 0 : clock.now().getTime() - withinMs)
           .first('address');
         return row !== undefined;
       }),
