@@ -136,7 +136,7 @@ describeStores('Sessions of agents', (store, engine) => {
     const parent = await beginRun(store(), reach);
     const child = await startAgent(store(), parent, '1 call_1');
     const used = { input_tokens: 7, output_tokens: 3, cached_input_tokens: 1 };
-    const step = { messages: [], usage: used, cost: 0.25, steps: 1, events: [] };
+    const step = { messages: [], usage: used, cost: 0.25, steps: 1 as const, events: [] };
     await store().transcript.commitStep({ ...child, ...step });
     await store().transcript.finishAgent(child, { usage: used, cost: 0.5 }, []);
     expect(await store().transcript.readUsed(child.runId)).toEqual({

@@ -96,7 +96,7 @@ export async function readUsed(
   runId: string,
 ): Promise<{ readonly usage: Usage; readonly cost: number | null }> {
   const session = sql('runs').where({ id: runId }).select('session_id');
-  const row = await sql<SessionRow>('sessions').where({ id: session }).first();
+  const row = await sql<SessionRow>('sessions').where('id', session).first();
   return row
     ? { usage: toUsage(row), cost: toCost(row) }
     : { usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0 }, cost: 0 };
