@@ -10,6 +10,8 @@ import { type Client, type TestStream, textOf } from './test-client.ts';
 
 /** Few in every run of the tests; a stress run asks for hundreds, and repeats one by its seed. */
 export const kills = Number(process.env.CRASH_KILLS ?? 10);
+/** Its starts are slower. */
+export const killsOnPostgres = Number(process.env.CRASH_KILLS ?? 3);
 export const seed = Number(process.env.CRASH_SEED ?? Math.trunc(Math.random() * 2 ** 31));
 const leaseSeconds = 2;
 /** E4 says lease + 5 s; the rest is for busy machines. */
@@ -113,6 +115,7 @@ export function expectDone(messages: readonly Message[], events: readonly Number
   expect(messages.map(({ id }) => id)).toContain(done.id);
   const results = messages.flatMap(({ parts }) => parts.filter(({ type }) => type === 'tool_result'));
   expect(done.tool_results).toEqual(results);
+  expect({ usage: done.usage, cost: done.cost }).toEqual({ usage: run.usage, cost: run.cost });
 }
 
 /** What was metered is what is stored, neither less nor more, and each run was one request, however often it was resumed. */

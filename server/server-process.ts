@@ -60,7 +60,7 @@ export async function writeSettings(folder: string, settings: object | string): 
   return file;
 }
 
-/** Settings by which the scripted upstream is the one provider, `scripted:scripted-1`. */
+/** Settings by which the scripted upstream is the one provider, `scripted:scripted-1`; its answers cost something. */
 export function scriptedSettings(upstreamUrl: string): ClientConfig {
   return {
     providers: {
@@ -68,7 +68,7 @@ export function scriptedSettings(upstreamUrl: string): ClientConfig {
         type: 'openai-compat',
         base_url: `${upstreamUrl}/v1`,
         api_key: 'the-key-of-the-upstream',
-        models: [{ id: 'scripted-1' }],
+        models: [{ id: 'scripted-1', cost_per_1m_in: 1, cost_per_1m_out: 3 }],
       },
     },
     models: { large: { provider: 'scripted', model: 'scripted-1' } },
