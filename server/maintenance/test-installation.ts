@@ -39,29 +39,38 @@ interface NewestSteps {
   readonly names: readonly string[];
   readonly tables: readonly string[];
   /** What was added to tables that were there before. */
-  readonly columns: Readonly<Record<string, string>>;
-  /** Those that took the place of others. */
+  readonly columns: Readonly<Record<string, readonly string[]>>;
+  /** Those that came, or took the place of others. */
   readonly indexes: readonly {
     readonly table: string;
     readonly made: readonly string[];
-    readonly dropped: readonly string[];
+    readonly dropped?: readonly string[];
   }[];
+  /** Those that referred to organizations until then. */
+  readonly loosened: readonly string[];
   /** On PostgreSQL. */
   readonly functions: readonly string[];
 }
 
 /** What the newest migrations made, what refers to others first: whoever adds a migration names it here. */
 const newestSteps: NewestSteps = {
-  names: ['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
-  tables: ['repository_skill_files', 'repository_skills', 'skill_repositories'],
+  names: [
+    ...['skill-repositories', 'word-searches', 'proved-addresses', 'device-places', 'job-sessions'],
+    ...['search-backlog', 'kept-usage', 'shown-links'],
+  ],
+  tables: ['search_backlog', 'repository_skill_files', 'repository_skills', 'skill_repositories'],
   columns: {
-    users: 'address_proved_at',
-    password_resets: 'mailed',
-    invitations: 'mailed_at',
-    device_logins: 'place',
-    scheduled_jobs: 'made_session',
+    users: ['address_proved_at'],
+    password_resets: ['mailed', 'created_by', 'organization_id', 'kept_for', 'kept_key'],
+    invitations: ['mailed_at'],
+    device_logins: ['place'],
+    scheduled_jobs: ['made_session'],
   },
-  indexes: [{ table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] }],
+  indexes: [
+    { table: 'device_logins', made: ['place', 'expires_at'], dropped: ['address', 'expires_at'] },
+    { table: 'password_resets', made: ['created_by'] },
+  ],
+  loosened: ['usage_days', 'usage_counters'],
   functions: searchedByWords.map((table) => `${table}_with`),
 };
 
@@ -70,22 +79,42 @@ export const newestTable = 'skill_repositories';
 
 /** Leaves the database as the program before these steps would have. */
 export async function undoNewestSteps({ ask }: Pick<TestInstallation, 'ask'>): Promise<void> {
-  const { names, tables, columns, indexes, functions } = newestSteps;
+  const { names, tables, columns, indexes, loosened, functions } = newestSteps;
   for (const table of tables) await ask((sql) => sql.schema.dropTableIfExists(table));
   for (const { table, made, dropped } of indexes)
     await ask((sql) =>
       sql.schema.alterTable(table, (altered) => {
         altered.dropIndex(made);
-        altered.index(dropped);
+        if (dropped) altered.index(dropped);
       }),
     );
-  for (const [table, column] of Object.entries(columns))
-    await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
+  for (const [table, those] of Object.entries(columns))
+    for (const column of those) await ask((sql) => sql.raw('alter table ?? drop column ??', [table, column]));
+  for (const table of loosened) await ask((sql) => bindToOrganizations(sql, table));
   await ask(async (sql) => {
     if (sql.client.config.client !== 'pg') return;
     for (const name of functions) await sql.raw('drop function if exists ??', [name]);
   });
   await ask((sql) => sql('schema_versions').whereIn('name', names).delete());
+}
+
+async function bindToOrganizations(sql: Knex, table: string): Promise<void> {
+  if (sql.client.config.client === 'pg') {
+    await sql.schema.alterTable(table, (bound) => {
+      bound.foreign('organization_id').references('organizations.id').onDelete('cascade');
+    });
+    return;
+  }
+  // SQLite adds no reference to a table: its text gets one.
+  await sql.raw('pragma writable_schema = on');
+  await sql('sqlite_schema')
+    .where({ type: 'table', name: table })
+    .update({
+      sql: sql.raw('substr(sql, 1, length(sql) - 1) || ?', [
+        ', foreign key(`organization_id`) references `organizations`(`id`) on delete CASCADE)',
+      ]),
+    });
+  await sql.raw('pragma writable_schema = reset');
 }
 
 export async function install(database: string): Promise<TestInstallation> {
