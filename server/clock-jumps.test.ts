@@ -68,6 +68,44 @@ test.skipIf(!canShiftClocks)(
 );
 
 test.skipIf(!canShiftClocks)(
+  'a question is answered on any node, also on one whose clock says that its time has passed',
+  async () => {
+    const upstream = await startUpstream();
+    try {
+      const folder = await temporaryFolder();
+      await writeSettings(folder, scriptedSettings(upstream.url));
+      const write = { name: 'write', arguments: { file_path: 'a.txt', content: 'A' } };
+      await upstream.script([
+        { when: { step: 0 }, reply: { tool_calls: [write] } },
+        { reply: { text: 'The tool said: {{last_tool_result}}' } },
+      ]);
+      const ahead = await (await shiftedClocks(folder))('ahead');
+      const first = await startCrashing(folder);
+      const second = await startCrashing(folder, ahead.variables);
+      await ahead.shift(24 * 365);
+      const client = clientOf(first, first.key);
+      const body = { prompt: 'Go.', permission_mode: 'ask' };
+      const stream = await client.stream('/api/v1/query/stream', body);
+      const asked = await stream.until(
+        ({ name, data }) => name === 'runtime' && data.type === 'permission_requested',
+      );
+      if (asked.name !== 'runtime' || asked.data.type !== 'permission_requested') throw new Error('unasked');
+      const { reply_path } = asked.data.request;
+      const reply = { decision: 'allow_once' };
+      expect(await clientOf(second, first.key).post(reply_path, reply)).toMatchObject({
+        status: 200,
+        body: { status: 'answered' },
+      });
+      await stream.ended;
+      expect(await runThat(client, stream.runId, hasEnded)).toMatchObject({ status: 'completed' });
+    } finally {
+      await upstream.stop();
+    }
+  },
+  60_000,
+);
+
+test.skipIf(!canShiftClocks)(
   'a token and a key that have expired are refused once the clock says so; one from a clock that is ahead is none yet',
   async () => {
     const folder = await temporaryFolder();

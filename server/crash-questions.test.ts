@@ -144,8 +144,9 @@ test('a question whose time ran out while no process lived has expired, and a la
   const again = await startCrashing(folder, variables);
   const client = clientOf(again, server.key);
   const reply = `/api/v1/sessions/${asked.session.id}/permissions/${request?.id}/reply`;
-  expect((await client.post(reply, { decision: 'allow_once' })).status).toBe(410);
+  // Whoever has taken the run over says that the time has passed.
   await runThat(client, asked.stream.runId, hasEnded);
+  expect((await client.post(reply, { decision: 'allow_once' })).status).toBe(410);
   expect(typesOf(await eventsOf(client, asked.stream.runId))).toContain('permission_expired');
   expect(await resultOf(client, asked)).toContain('Nobody answered in time.');
 }, 60_000);

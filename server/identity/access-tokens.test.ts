@@ -194,6 +194,19 @@ test('what has expired stays so when the clock is set back by an hour, and nothi
   await expect(identity.authenticate(fresh)).rejects.toMatchObject(expired);
 });
 
+test('a token of a node whose clock is a minute ahead is good on another, until it expires by the clock of that', async () => {
+  const { given, token } = await issued();
+  const behind = (seconds: number) =>
+    given.another({ clock: { now: () => new Date(given.clock.now().getTime() - seconds * 1000) } });
+  await (await behind(58)).authenticate(token);
+  await expect((await behind(62)).authenticate(token)).rejects.toMatchObject({
+    ...invalid,
+    message: expect.stringContaining('a server whose clock is ahead'),
+  });
+  const late = await behind(-901);
+  await expect(late.authenticate(token)).rejects.toMatchObject(expired);
+});
+
 test('a refresh token is no access token', async () => {
   const { identity } = await testIdentity();
   const { refresh_token } = await identity.register(ada);

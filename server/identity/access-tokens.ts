@@ -12,7 +12,10 @@ export interface AccessClaims {
 
 export interface AccessTokens {
   issue(claims: AccessClaims): Promise<string>;
-  /** Throws `credential_expired` for a good token that is too old, `credential_invalid` for anything else. */
+  /**
+   * Throws `credential_expired` for a good token that is too old, `credential_invalid` for anything else: with its own
+   * sentence for a good one from a clock that is ahead.
+   */
   verify(token: string): Promise<AccessClaims>;
 }
 
@@ -24,8 +27,11 @@ const audience = 'service-api';
 /** RFC 9068: no other kind of JWT passes for an access token. */
 const type = 'at+jwt';
 const algorithm = 'EdDSA';
-/** A node whose clock is a little behind takes the token too. */
-const backdatedSeconds = 30;
+/**
+ * A node whose clock is a little behind takes the token too. A tolerance of jose's would do as well, and would take tokens
+ * that have expired.
+ */
+const backdatedSeconds = 60;
 
 /** Loaded by the first login: it is a twentieth of a start, and who calls with a key needs none of it. */
 const loadJose = () => import('jose');
@@ -86,8 +92,19 @@ function refuse(error: unknown, errors: typeof Errors): never {
       'The access token has expired; get a new one with the refresh token.',
     );
   }
+  if (error instanceof errors.JWTClaimValidationFailed && error.claim === 'nbf' && isEarly(error))
+    throw new Problem(
+      'credential_invalid',
+      'This access token was made by a server whose clock is ahead of this one’s; set the clocks of the servers right, and log in again.',
+      { cause: error },
+    );
   if (error instanceof errors.JOSEError) throw invalid(error);
   throw error;
+}
+
+/** Asked of signed tokens alone: nobody else hears of clocks. */
+function isEarly({ reason }: Errors.JWTClaimValidationFailed): boolean {
+  return reason === 'check_failed';
 }
 
 function invalid(cause?: unknown): Problem {

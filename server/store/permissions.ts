@@ -79,7 +79,7 @@ async function answer(
   now: number,
 ): Promise<PermissionRequest> {
   const { decision, message, updated_input } = given.reply;
-  const { session, row } = await lockQuestion<PermissionRow>(sql, reach, 'permission_requests', given, now);
+  const { session, row } = await lockQuestion<PermissionRow>(sql, reach, 'permission_requests', given);
   const request = toPermission(row);
   requireOption(request, decision);
   if (decision === 'deny' && updated_input) throw changeOfNothing();

@@ -65,7 +65,7 @@ async function answer(
   given: { readonly sessionId: string; readonly requestId: string; readonly reply: PromptReply },
   now: number,
 ): Promise<PromptRequest> {
-  const { row } = await lockQuestion<PromptRow>(sql, reach, 'prompt_requests', given, now);
+  const { row } = await lockQuestion<PromptRow>(sql, reach, 'prompt_requests', given);
   const answers = 'answers' in given.reply ? given.reply.answers : null;
   if (answers) requireAnswers(toPrompt(row).questions, answers);
   const answered = {

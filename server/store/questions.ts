@@ -13,7 +13,6 @@ export interface QuestionRow {
   id: string;
   session_id: string;
   readonly status: 'pending' | 'answered' | 'declined' | 'expired' | 'cancelled';
-  readonly expires_at: number;
 }
 
 /** As many as a page has at the most. */
@@ -116,7 +115,6 @@ export async function lockQuestion<Row extends QuestionRow>(
   reach: Reach,
   table: QuestionTable,
   given: { readonly sessionId: string; readonly requestId: string },
-  now: number,
 ): Promise<{ readonly session: SessionRow; readonly row: Row }> {
   const session = await lockSession(sql, reach, given.sessionId);
   const row = await sql(table)
@@ -126,15 +124,18 @@ export async function lockQuestion<Row extends QuestionRow>(
     .forUpdate()
     .first();
   if (!row) throw notFound(table === 'permission_requests' ? 'permission request' : 'prompt request');
-  requirePending(row, now);
+  requirePending(row);
   return { session, row };
 }
 
-/** Throws `already_answered` or `request_expired`. A time that has passed counts also where nobody has marked it yet. */
-function requirePending({ status, expires_at }: QuestionRow, now: number): void {
+/**
+ * Throws `already_answered` or `request_expired`. Whether the time has passed is up to the process that has the run: the
+ * clock of another may be ahead of the one by which it was asked.
+ */
+function requirePending({ status }: QuestionRow): void {
   if (status === 'cancelled')
     throw new Problem('already_answered', 'The run has ended, so there is nothing left to answer.');
-  if (status === 'expired' || (status === 'pending' && expires_at <= now))
+  if (status === 'expired')
     throw new Problem('request_expired', 'The time to answer has passed; the run goes on without an answer.');
   if (status !== 'pending')
     throw new Problem('already_answered', 'The request was already answered; the first answer stands.');
