@@ -117,7 +117,7 @@ export const problems: Readonly<Record<ProblemCode, { readonly status: number; r
   no_provider_configured: { status: 503, title: 'No model provider is configured.' },
   draining: { status: 503, title: 'The server is stopping.' },
   overloaded: { status: 503, title: 'The server is overloaded.' },
-  database_unavailable: { status: 503, title: 'The database does not answer.' },
+  database_unavailable: { status: 503, title: 'The database is not available.' },
   storage_unavailable: { status: 503, title: 'The storage of files does not answer.' },
   storage_full: { status: 507, title: 'The disk is full.' },
 };

@@ -71,6 +71,7 @@ export async function openServices(input: ServicesInput): Promise<OpenServices> 
     clock,
     log,
     migrationUrl: settings.databaseMigrationUrl ?? undefined,
+    connections: settings.databaseConnections,
     storage: {
       directory: join(settings.dataDirectory, 'files'),
       environment: settings.storage,

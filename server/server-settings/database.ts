@@ -1,12 +1,14 @@
 /** The settings of the database: where it is, who migrates it, and whether it is copied before. */
 import { Fault, type SettingSource } from './setting-source.ts';
-import { yesOrNo } from './value-forms.ts';
+import { wholeNumber, yesOrNo } from './value-forms.ts';
 
 export interface DatabaseSettings {
   /** Null takes SQLite in the data directory. */
   readonly databaseUrl: string | null;
   /** The same database as the role that owns its tables; null where `databaseUrl` is both. */
   readonly databaseMigrationUrl: string | null;
+  /** How many connections each of the two pools to PostgreSQL may have. */
+  readonly databaseConnections: number;
   /** Whether an older database is copied before it is migrated. */
   readonly migrationBackup: boolean;
 }
@@ -28,6 +30,14 @@ export function readDatabase(source: SettingSource): DatabaseSettings {
       fallback: null,
       secret: true,
       parse: databaseUrl,
+    }),
+    databaseConnections: source.read({
+      variable: 'SERVICE_DATABASE_CONNECTIONS',
+      flag: 'database-connections',
+      meaning:
+        'How many connections to PostgreSQL each of the two pools of this server may have; it has to allow twice as many, of each server.',
+      fallback: 10,
+      parse: wholeNumber(2, 1000, 10),
     }),
     migrationBackup: source.read({
       variable: 'SERVICE_MIGRATION_BACKUP',

@@ -57,6 +57,7 @@ describe('defaults', () => {
       streamsPerUser: 100,
       streamsTotal: 1000,
       databaseUrl: null,
+      databaseConnections: 10,
       storage: null,
       adminPassword: null,
     });
@@ -173,6 +174,10 @@ describe('where a value comes from', () => {
     };
     expect(read([], variables).databaseMigrationUrl).toBe('postgres://owner:hunter3@db/service');
     expect(readServerSettings([], variables).help).not.toMatch(/hunter/);
+    expect(read([], { SERVICE_DATABASE_CONNECTIONS: '40' }).databaseConnections).toBe(40);
+    expect(faultsOf([], { SERVICE_DATABASE_CONNECTIONS: '1' })).toEqual([
+      'SERVICE_DATABASE_CONNECTIONS must be a whole number from 2 to 1000, for instance 10.',
+    ]);
     expect(faultsOf([], { DATABASE_MIGRATION_URL: 'postgres://owner@db/service' })).toEqual([
       'DATABASE_MIGRATION_URL needs DATABASE_URL: it is the same database, for another role.',
     ]);

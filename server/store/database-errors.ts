@@ -46,6 +46,7 @@ export function problemOf(error: unknown): unknown {
     return new Problem('invalid_encoding', 'The text holds what the database cannot store.', {
       cause: error,
     });
+  if (error.name === 'KnexTimeoutError') return crowded();
   if (isUnavailable(error, code))
     return new Problem('database_unavailable', 'The database does not answer; try again in a moment.', {
       headers: { 'Retry-After': '2' },
@@ -54,13 +55,22 @@ export function problemOf(error: unknown): unknown {
   return error;
 }
 
-function isUnavailable(error: Error, code: string): boolean {
-  return (
-    unavailable.has(code) ||
-    unavailableClasses.test(code) ||
-    error.name === 'KnexTimeoutError' ||
-    unavailableMessages.test(error.message)
+/** The database may well answer: others have all the connections. What knex says of that speaks of our code. */
+function crowded(): Problem {
+  return new Problem(
+    'database_unavailable',
+    'Too many requests wait for a connection to the database; try again in a moment.',
+    {
+      headers: { 'Retry-After': '2' },
+      cause: new Error(
+        'A pool had no connection free for ten seconds; on PostgreSQL, SERVICE_DATABASE_CONNECTIONS says how many it may have.',
+      ),
+    },
   );
+}
+
+function isUnavailable(error: Error, code: string): boolean {
+  return unavailable.has(code) || unavailableClasses.test(code) || unavailableMessages.test(error.message);
 }
 
 function codeOf(error: Error): string {

@@ -321,6 +321,36 @@ describeStore('postgresql', 'A server', (store, engine) => {
     await relay.cut();
   });
 
+  it('is given no more connections than it was said, and says so where too many wait for one', {
+    timeout: 40_000,
+  }, async () => {
+    const connected = async () => {
+      const own = "datname = current_database() and application_name = 'service'";
+      const { rows } = await engine.sql().raw(`select count(*) as count from pg_stat_activity where ${own}`);
+      return Number(rows[0].count);
+    };
+    const before = await connected();
+    const few = await openStore(engine.url(), { clock: engine.clock, log, connections: 2 });
+    const reach = await newAccount(few);
+    const lists = Array.from({ length: 30 }, () => few.sessions.list(reach, {}));
+    await Promise.all([...lists, ...Array.from({ length: 30 }, () => few.ping())]);
+    expect(await connected()).toBeLessThanOrEqual(before + 4);
+    await few.close();
+    const database = openPostgres(engine.url(), log, undefined, 2);
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const holding = [1, 2].map(() => database.write('installation', () => held));
+    const refused = database.write('installation', async () => undefined);
+    await expect(refused).rejects.toMatchObject({
+      ...{ code: 'database_unavailable', status: 503, headers: { 'Retry-After': '2' } },
+      message: 'Too many requests wait for a connection to the database; try again in a moment.',
+      cause: { message: expect.stringContaining('SERVICE_DATABASE_CONNECTIONS') },
+    });
+    letGo();
+    await Promise.all(holding);
+    await database.write('installation', async () => undefined);
+    await database.close();
+  });
+
   it('that only reads by now is left for the one that took over', async () => {
     const database = openPostgres(engine.url(), log);
     const serverProcess = async () => {

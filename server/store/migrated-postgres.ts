@@ -18,12 +18,14 @@ interface Opening {
   /** The same database as the role that owns its tables; absent where that is the role of `url`. */
   readonly migrationUrl: string | undefined;
   readonly log: Log;
+  /** How many each pool may have; absent, as usual. */
+  readonly connections: number | undefined;
   /** Migrates as that role, and does `prepare` in the same transaction. */
   readonly migrate: (owner: Database, prepare: (sql: Knex.Transaction) => Promise<void>) => Promise<void>;
 }
 
 export async function openMigratedPostgres(opening: Opening): Promise<Database> {
-  const { url, migrationUrl, log, migrate } = opening;
+  const { url, migrationUrl, log, connections, migrate } = opening;
   const role = await roleOf(url, log);
   if (migrationUrl !== undefined) {
     requireRestricted(role);
@@ -32,17 +34,17 @@ export async function openMigratedPostgres(opening: Opening): Promise<Database> 
       migrate(owner, (sql) => prepare(sql, (ready) => grantRows(ready, role.name))),
     );
     await requireTablesOfAnother(url, log);
-    return openPostgres(url, log, null);
+    return openPostgres(url, log, null, connections);
   }
   if (role.hasTables && !role.owns) {
     requireRestricted(role);
     await connected(openPostgres(url, log, null), (database) => requireMigrated(database, role));
-    return openPostgres(url, log, null);
+    return openPostgres(url, log, null, connections);
   }
   await connected(openAsOwner(url, log), (owner) =>
     migrate(owner, (sql) => prepare(sql, prepareServiceRole)),
   );
-  return openPostgres(url, log);
+  return openPostgres(url, log, undefined, connections);
 }
 
 /** What there is besides the steps of the schema, before rights are given to all of it. */

@@ -15,6 +15,8 @@ export interface OpeningOptions {
   readonly backups?: string | undefined;
   /** The same PostgreSQL database as the role that owns its tables; absent where that is the role of the URL. */
   readonly migrationUrl?: string | undefined;
+  /** How many connections each of the two pools to PostgreSQL may have; absent, as usual. */
+  readonly connections?: number | undefined;
 }
 
 /** Which kind of database an address is of; throws for any other. */
@@ -27,11 +29,12 @@ export function dialectOf(url: string): Dialect {
 /** Opens `sqlite:<absolute file>` or `postgres://…`, brought to the newest version. */
 export async function openMigrated(url: string, options: OpeningOptions): Promise<Database> {
   if (dialectOf(url) === 'sqlite') return openMigratedSqlite(url.slice('sqlite:'.length), options);
-  const { migrationUrl, log } = options;
+  const { migrationUrl, log, connections } = options;
   return openMigratedPostgres({
     url,
     migrationUrl,
     log,
+    connections,
     migrate: (owner, prepare) =>
       migrate(owner, { ...migrationOptions(migrationUrl ?? url, options), prepare }),
   });

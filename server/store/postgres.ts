@@ -21,12 +21,20 @@ export function openAsOwner(url: string, log: Log): Database {
   return databaseOf('postgresql', { reader: pool, writer: pool });
 }
 
+/** What each of the two pools may have, where nothing else is wished. */
+const usualConnections = 10;
+
 /**
  * As a role that has no rights but to the rows: the one that is named, or where none is the one that connects. The
  * database was migrated before.
  */
-export function openPostgres(url: string, log: Log, role: string | null = serviceRole): Database {
-  const pool = (organizations: string) => servingPool(url, log, become(role, organizations));
+export function openPostgres(
+  url: string,
+  log: Log,
+  role: string | null = serviceRole,
+  connections = usualConnections,
+): Database {
+  const pool = (organizations: string) => servingPool(url, log, connections, become(role, organizations));
   const all = pool('*');
   return databaseOf('postgresql', { reader: all, writer: all, confined: { pool: pool(''), confine } });
 }
@@ -53,6 +61,7 @@ interface PooledConnection extends pg.Client {
 function servingPool(
   url: string,
   log: Log,
+  max: number,
   makeReady: (connection: PooledConnection) => Promise<unknown>,
 ): Knex {
   const connections = new Map<string, PooledConnection>();
@@ -67,7 +76,7 @@ function servingPool(
       },
     );
   };
-  const pool = connect({ ...settingsOf(url), pool: { min: 0, max: 10, afterCreate } }, log);
+  const pool = connect({ ...settingsOf(url), pool: { min: 0, max, afterCreate } }, log);
   pool.on('query-error', (error: Error, { __knexUid }: Pick<PooledConnection, '__knexUid'>) => {
     const connection = connections.get(__knexUid);
     if (connection && isGone(error)) leave(connection);
