@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type OpenId, openIdVariables, startOpenId } from '../contract-tests/openid/start-openid.ts';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import { routes } from './contract/routes.ts';
-import { detectSandbox } from './runtime/processes/sandbox.ts';
+import { sandboxHere } from './runtime/processes/test-sandbox.ts';
 import { runToEnd, startServer, temporaryFolder, writeSettings } from './server-process.ts';
 import type { Json } from './test-app.ts';
 import {
@@ -30,7 +30,7 @@ import { backUp, filesOf, postgresPrograms, rowsOf } from './test-kept.ts';
 import { startMailbox } from './test-mailbox.ts';
 import { collectSecrets, type Secrets, secretMembers, secretSettings } from './test-secrets.ts';
 
-const sandboxed = !('unavailable' in (await detectSandbox()));
+const sandboxed = !('unavailable' in (await sandboxHere()));
 let upstream: Upstream;
 let openid: OpenId;
 /** All that a collector of traces was sent. */

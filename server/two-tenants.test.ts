@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../contract-tests/upstream/start-upstream.ts';
 import type { QueryResponse, Session, TokenPair } from './contract/api.ts';
-import { detectSandbox } from './runtime/processes/sandbox.ts';
+import { sandboxHere } from './runtime/processes/test-sandbox.ts';
 import {
   type ServerProcess,
   scriptedSettings,
@@ -16,7 +16,7 @@ import { type Client, clientOf } from './test-client.ts';
 
 const canary = 'canary-of-the-environment';
 const secret = 'canary-of-grace';
-const sandboxed = !('unavailable' in (await detectSandbox()));
+const sandboxed = !('unavailable' in (await sandboxHere()));
 
 let upstream: Upstream;
 let server: ServerProcess;

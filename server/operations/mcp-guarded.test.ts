@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { answerMcp } from '../../contract-tests/mcp/answers.ts';
 import { type OauthServer, startOauthServer } from '../runtime/mcp/test-oauth-server.ts';
-import { detectSandbox } from '../runtime/processes/sandbox.ts';
+import { sandboxHere } from '../runtime/processes/test-sandbox.ts';
 import { type Account, type Answer, coded, mergePatch, type TestApp, testApp } from '../test-app.ts';
 
 /** What stands for the internet, and what for the network of the server. */
@@ -292,7 +292,7 @@ function processes(): string[] {
     });
 }
 
-const sandbox = await detectSandbox();
+const sandbox = await sandboxHere();
 describe.skipIf('unavailable' in sandbox)('a process that the operator names', () => {
   const asOperator = (method: string, place: string, body?: object) =>
     app.request(method, place, {

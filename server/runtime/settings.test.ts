@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig, Provider } from '../contract/config.ts';
-import { detectSandbox } from './processes/sandbox.ts';
+import { sandboxHere } from './processes/test-sandbox.ts';
 import { createRuntime } from './runtime.ts';
 import { testQuery } from './test-query.ts';
 
@@ -66,7 +66,7 @@ test.each([
   if (!stopped) expect(answer).toContain('notes.txt');
 });
 
-test.skipIf('unavailable' in (await detectSandbox())).each([
+test.skipIf('unavailable' in (await sandboxHere())).each([
   [undefined, false],
   [false, false],
   [true, true],

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientConfigSchema } from '../../contract/config.ts';
-import { detectSandbox } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import { hookBench, hookFolder, type ScriptedCall, saying, workspaceOfServer } from './test-hooks.ts';
 
 const { attempt } = hookBench();
-const hasSandbox = !('unavailable' in (await detectSandbox()));
+const hasSandbox = !('unavailable' in (await sandboxHere()));
 const free: ScriptedCall = { name: 'ls', arguments: { path: '.' } };
 const guarded: ScriptedCall = { name: 'write', arguments: { file_path: 'made.txt', content: 'A' } };
 

@@ -5,11 +5,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { detectSandbox } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import { unreachableFile } from '../tools/test-workspace.ts';
 import { isAlive, type LspBench, lspBench, pidsOf, smallBench, smallServer, until } from './test-lsp.ts';
 
-const sandbox = await detectSandbox();
+const sandbox = await sandboxHere();
 const has = !('unavailable' in sandbox);
 
 setFlagsFromString('--expose-gc');

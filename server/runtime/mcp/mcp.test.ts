@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { detectSandbox } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import type { Question } from '../tools/tool.ts';
 import { call, hostile, listening, overStdio, testContext, testMcp, testWorkspace } from './test-mcp.ts';
 
@@ -170,7 +170,7 @@ test('an SSE server that was lost is connected to anew at the next use', async (
     .toMatchObject({ content: 'Echo: b' });
 });
 
-const sandbox = await detectSandbox();
+const sandbox = await sandboxHere();
 test.skipIf('unavailable' in sandbox)(
   'where many share the runtime a process runs in the sandbox, with its secrets in no argument',
   async () => {

@@ -44,6 +44,23 @@ test('what is swapped out counts as well, where the kernel counts it', async () 
   expect([...limitOf('memory.limit_in_bytes'), ...limitOf('memory.max')]).toEqual([64 * mebibytes]);
 });
 
+test('a command is in a group with these limits where nothing else is set', async () => {
+  const asStarted = await detectSandbox();
+  if ('unavailable' in asStarted) throw new Error(asStarted.unavailable);
+  const wrapped = await asStarted.wrap(['true'], { workspacePath: testWorkspace().path, network: false });
+  onTestFinished(() => wrapped.release());
+  expect(wrapped.limits.processes).toBe(256);
+  if ('unavailable' in groups) return expect(wrapped.limits.memoryBytes).toBe(4 * 1024 ** 3);
+  const folders = wrapped.args.filter((word) => word.endsWith('/cgroup.procs')).map((file) => dirname(file));
+  const limitsIn = (...files: string[]) =>
+    folders
+      .flatMap((folder) => files.map((file) => join(folder, file)))
+      .filter((path) => existsSync(path))
+      .map((path) => Number(readFileSync(path, 'utf8')));
+  expect(limitsIn('pids.max')).toEqual([256]);
+  expect(limitsIn('memory.max', 'memory.limit_in_bytes')).toEqual([4 * 1024 ** 3]);
+});
+
 test('three hundred forks at once and a gibibyte in many processes are held to the limits, and the machine goes on', async () => {
   if ('unavailable' in sandbox) throw new Error(sandbox.unavailable);
   const bash = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });

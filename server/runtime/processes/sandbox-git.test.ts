@@ -16,9 +16,9 @@ import { describe, expect, test } from 'vitest';
 import { bashTool } from '../tools/bash.ts';
 import { createJobs } from '../tools/jobs.ts';
 import { callTool, type TestWorkspace, testWorkspace } from '../tools/test-workspace.ts';
-import { detectSandbox } from './sandbox.ts';
+import { sandboxHere } from './test-sandbox.ts';
 
-const found = await detectSandbox();
+const found = await sandboxHere();
 const sandbox = 'unavailable' in found ? null : found;
 const when = test.skipIf(!sandbox);
 const tool = bashTool({ sandbox, allowNetwork: false, jobs: createJobs() });

@@ -14,11 +14,12 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { detectSandbox, type Sandbox, type SandboxSettings } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import { bashTool } from './bash.ts';
 import { createJobs } from './jobs.ts';
 import { callTool, SECRET, type TestWorkspace, testWorkspace } from './test-workspace.ts';
 
-const found = await detectSandbox();
+const found = await sandboxHere();
 const has = !('unavailable' in found);
 
 async function sandboxWith(settings: SandboxSettings = {}): Promise<Sandbox> {
@@ -270,6 +271,17 @@ describe('the walls of the sandbox', () => {
     const output = await callTool(tool, input, testWorkspace().context());
     expect(output.is_error).toBe(true);
     expect(output.content).toMatch(/too many processes|Resource temporarily unavailable/);
+  });
+
+  when('the limits are these where nothing else is set (needs bubblewrap)', async () => {
+    const output = await run(
+      testWorkspace(),
+      'cat /proc/self/limits; df --block-size=1 --output=target,size /tmp /dev/shm',
+    );
+    const soft = (name: string) => new RegExp(`^${name} +(\\d+)`, 'm').exec(output.content)?.[1];
+    expect([soft('Max processes'), soft('Max data size')]).toEqual(['256', String(4 * 1024 ** 3)]);
+    expect([soft('Max file size'), soft('Max cpu time')]).toEqual([String(1024 ** 3), '600']);
+    for (const folder of ['/tmp', '/dev/shm']) expect(soft(folder)).toBe(String(512 * 1024 ** 2));
   });
 
   when('too much memory is refused, in one process and in many together (needs bubblewrap)', async () => {

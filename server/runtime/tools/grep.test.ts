@@ -3,12 +3,13 @@ import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { findExecutable } from '../processes/executable.ts';
-import { detectSandbox, type Sandbox } from '../processes/sandbox.ts';
+import type { Sandbox } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import { grepTool } from './grep.ts';
 import { callTool, SECRET, type TestWorkspace, testWorkspace, unreachableFile } from './test-workspace.ts';
 
 const rg = findExecutable('rg');
-const detected = await detectSandbox();
+const detected = await sandboxHere();
 const bwrap = 'unavailable' in detected ? null : detected;
 
 interface Variant {

@@ -1,6 +1,6 @@
 // The list of built-in tools and the two that talk to people.
 import { describe, expect, test } from 'vitest';
-import { detectSandbox } from '../processes/sandbox.ts';
+import { sandboxHere } from '../processes/test-sandbox.ts';
 import { askUserTool } from './ask-user.ts';
 import { callTool, TOOL_OPTIONS, testWorkspace, toolNamed } from './test-workspace.ts';
 import { todosTool } from './todos.ts';
@@ -13,7 +13,7 @@ const NAMES = [
   ...['memory_save', 'memory_search', 'agent'],
 ];
 const COMMANDS = ['bash', 'job_output', 'job_kill'];
-const found = await detectSandbox();
+const found = await sandboxHere();
 
 describe('the list', () => {
   test('has tools whose schemas are closed objects', () => {
