@@ -11,9 +11,12 @@ import { expectDone, expectText, numbered, replay, startCrashing, textIn } from 
 import type { NumberedEvent } from './runtime/transcript.ts';
 import type { ServerProcess } from './server-process.ts';
 import {
+  activeRuns,
   type ExpectedRun,
   type ExpectedSession,
+  editedText,
   hasEnded,
+  kinds,
   type Model,
   runsOf,
   type Status,
@@ -41,6 +44,24 @@ export interface Real {
   /** The connections to each run, one after the other. */
   readonly streams: Map<string, TestStream[]>;
   readonly seen: Map<string, Status>;
+  /** How often each of these was done, over all sequences. */
+  readonly driven: Map<Driven, number>;
+}
+
+/** What no run of the test may do without. */
+export const mustBeDriven = [
+  'query',
+  'answer',
+  'interrupt of an active run',
+  'resume',
+  'fork',
+  'revert',
+  'kill of an open run',
+] as const;
+export type Driven = (typeof mustBeDriven)[number];
+
+export function noteDriven({ driven }: Real, what: Driven): void {
+  driven.set(what, (driven.get(what) ?? 0) + 1);
 }
 
 /** Which status may be seen after which; what is passed too quickly may be missed. */
@@ -85,6 +106,10 @@ export interface Restart {
 export async function restart(real: Real, model: Model, { fate, all, meanwhile }: Restart): Promise<void> {
   real.restarts += 1;
   const { servers } = real;
+  // The one that ends might not be the one that works on it.
+  const meetsAll = all || servers.length === 1;
+  if (fate === 'kill' && meetsAll && model.sessions.some((session) => activeRuns(session).length > 0))
+    noteDriven(real, 'kill of an open run');
   const ending = all ? [...servers.keys()] : [real.restarts % servers.length];
   await Promise.all(
     ending.map(async (index) => {
@@ -180,7 +205,7 @@ async function isHeld({ upstream }: Real, { name }: ExpectedRun): Promise<boolea
 }
 
 export async function allMessages(
-  { client }: Real,
+  { client }: Pick<Real, 'client'>,
   { id }: ExpectedSession,
   reverted = false,
 ): Promise<Message[]> {
@@ -221,9 +246,9 @@ function expectStory(run: ExpectedRun, messages: readonly Message[]): void {
   // What was streamed when a process ended, or somebody stopped the run: the beginning of what would have been said.
   const whole = messages.filter(({ stop_reason }) => stop_reason !== 'interrupted');
   const beginnings = [`Said ${run.name}.`, `Held ${run.name} for a long, long time.`, `Done ${run.name}.`];
-  for (const draft of messages) {
-    if (draft.stop_reason !== 'interrupted') continue;
-    expect(run.cut || run.status === 'interrupted', where).toBe(true);
+  const drafts = messages.filter(({ stop_reason }) => stop_reason === 'interrupted');
+  expect(drafts.length, where).toBeLessThanOrEqual(run.ends + (run.status === 'interrupted' ? 1 : 0));
+  for (const draft of drafts) {
     expect(
       beginnings.some((text) => text.startsWith(textIn(draft))),
       where,
@@ -255,11 +280,33 @@ function expectResults(run: ExpectedRun, messages: readonly Message[], where: st
       results.map((result) => result.tool_use_id),
       where,
     ).toEqual(calls);
-  if (run.status !== 'completed' || run.kind === 'ask' || run.cut) return;
-  expect(
-    results.map((result) => result.is_error),
-    where,
-  ).toEqual(run.allowed.map((allowed) => !allowed));
+  if (run.status !== 'completed') return;
+  if (run.kind === 'ask') expect(results.map(({ content }) => content)).toEqual([run.told]);
+  else
+    for (const [call, allowed] of run.allowed.entries())
+      if (!run.cutCalls.has(call)) expect(results[call]?.is_error, where).toBe(!allowed);
+}
+
+/** A step asks the model once, and once more for each end of a server that may have met it. */
+export async function expectRequests({ upstream }: Real, model: Model): Promise<void> {
+  const asked = new Map<string, number>();
+  for (const { body } of await upstream.requests()) {
+    const { messages } = body as { messages: { role: string; content: unknown }[] }; // as the server asks
+    const last = messages.findLastIndex(({ role }) => role === 'user');
+    const step = messages.slice(last).filter(({ role }) => role === 'assistant').length;
+    const prompt = /\w+ (p\d+[^\s"]*)"/.exec(JSON.stringify(messages[last]?.content))?.[1];
+    const key = `${prompt} ${step}`;
+    asked.set(key, (asked.get(key) ?? 0) + 1);
+  }
+  for (const run of model.sessions.flatMap(runsOf)) {
+    const times = Array.from(
+      { length: kinds[run.kind].steps + 1 },
+      (_, step) => asked.get(`${run.name} ${step}`) ?? 0,
+    );
+    const where = `${run.kind} ${run.name}, ${run.status}, asked for ${times}`;
+    expect(Math.max(...times), where).toBeLessThanOrEqual(1 + run.ends);
+    if (run.status === 'completed') expect(Math.min(...times), where).toBeGreaterThan(0);
+  }
 }
 
 /** Everything that can be said of a run that has ended. */
@@ -308,13 +355,29 @@ export async function expectEffects(real: Real, model: Model): Promise<void> {
         const times = lines.filter((line) => line === `${run.name}-${index}`).length;
         const where = `${run.kind} ${run.name}-${index}`;
         expect(times, where).toBeLessThanOrEqual(run.allowed[index] ? 1 : 0);
-        if (run.allowed[index] && !run.cut) expect(times, where).toBe(1);
+        if (run.allowed[index] && !run.cutCalls.has(index)) expect(times, where).toBe(1);
       }
     }
     for (const run of runsOf(session)) {
-      if (run.kind !== 'write' || run.cut) continue;
       const name = `${run.name}.txt`;
+      // What was cut off may be there; gone back on, it is gone all the same.
+      if (run.kind !== 'write' || (run.cutCalls.size > 0 && session.files.has(name))) continue;
       expect(existsSync(join(real.workspace, name)), name).toBe(session.files.has(name));
     }
+    await expectEdited(real, session);
   }
+}
+
+/** Byte for byte; an edit that was cut off may have been made. */
+async function expectEdited({ workspace }: Real, { edited }: ExpectedSession): Promise<void> {
+  if (!edited) return;
+  const found = await readFile(join(workspace, edited.name), 'utf8');
+  const possible = edited.edits.reduce(
+    (words, { run, word }) => [
+      ...words.map((before) => `${before}${word} `),
+      ...(run.cutCalls.has(1) ? words : []),
+    ],
+    [''],
+  );
+  expect(possible.map(editedText), edited.name).toContain(found);
 }

@@ -1,6 +1,8 @@
 /** What clients and fate do to sessions, at random: each command does it to the server and to the model, and compares. */
 
-import fc from 'fast-check';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type fc from 'fast-check';
 import knex from 'knex';
 import { expect } from 'vitest';
 import type { PermissionRequest, PromptRequest, Session } from './contract/api.ts';
@@ -11,6 +13,7 @@ import {
   expectSettled,
   type Fate,
   follow,
+  noteDriven,
   type Real,
   received,
   restart,
@@ -19,41 +22,50 @@ import {
   activeRuns,
   branch,
   complete,
+  cutHeld,
   type ExpectedRun,
   type ExpectedSession,
+  editedText,
   goBack,
+  isWaiting,
   type Kind,
   kinds,
   type Model,
-  passagesOf,
+  newRun,
+  newSession,
+  noteSettled,
   runsOf,
   settle,
+  settleCut,
 } from './state-machine-model.ts';
 
-type Command = fc.AsyncCommand<Model, Real>;
+export type Command = fc.AsyncCommand<Model, Real>;
 
 /** More sessions than these make no other states. */
-const mostSessions = 3;
+export const mostSessions = 3;
 
-/** A command on one of the sessions: `does` changes model and server, then both have to agree. */
+type Possible = (session: ExpectedSession, model: Model) => boolean;
+
+/** A command on one of the sessions that it is possible in: `does` changes model and server, then both have to agree. */
 function command(
   name: string,
   pick: number,
-  possible: (session: ExpectedSession, model: Model) => boolean,
+  possible: Possible,
   does: (session: ExpectedSession, real: Real, model: Model) => Promise<void>,
 ): Command {
-  const sessionIn = ({ sessions }: Model) => sessions[pick % sessions.length];
+  const sessionIn = (model: Model) => {
+    const having = model.sessions.filter((session) => possible(session, model));
+    return having[pick % having.length];
+  };
   return {
-    check(model) {
-      const session = sessionIn(model);
-      return session !== undefined && possible(session, model);
-    },
+    check: (model) => sessionIn(model) !== undefined,
     async run(model, real) {
       const session = sessionIn(model);
       if (!session) return;
       await does(session, real, model);
       for (const each of model.sessions) settle(each);
       await expectSettled(real, model);
+      noteSettled(model);
       await expectMessages(real, session);
       await expectEffects(real, model);
     },
@@ -63,42 +75,47 @@ function command(
 
 /** Whatever is at work may be met by an end of its server that comes before it has settled. */
 async function restartNow(real: Real, model: Model, fate: Fate): Promise<void> {
-  for (const session of model.sessions) {
-    const before = new Set(activeRuns(session));
-    settle(session);
-    for (const run of before) if (run.begun) run.cut = true;
-  }
-  await restart(real, model, { fate });
+  // Before it is known what it will come to: what is open now is what the end meets.
+  const ended = restart(real, model, { fate });
+  settleCut(model);
+  await ended;
 }
 
-const query = (kind: Kind, pick: number, fate: Fate | null): Command =>
-  command(
-    `query ${kind}${fate ? ` and ${fate}` : ''}`,
-    pick,
-    (session) => activeRuns(session).length < 4,
-    async (session, real, model) => {
-      model.prompts += 1;
-      const name = `p${model.prompts}`;
-      const stream = await real.client.stream('/api/v1/query/stream', {
-        prompt: `${kind} ${name}`,
-        session_id: session.id,
-        permission_mode: kinds[kind].mode,
-      });
-      session.turns += 1;
-      const run: ExpectedRun = {
-        ...{ id: stream.runId, name, kind, turn: session.turns },
-        ...{ status: 'queued', begun: false, allowed: [], cut: false },
-      };
-      session.passages.push({ run, reverted: false });
-      real.streams.set(run.id, [stream]);
-      if (fate) await restartNow(real, model, fate);
-    },
-  );
+export const isIdle = (session: ExpectedSession): boolean => activeRuns(session).length === 0;
+const isBusy = (session: ExpectedSession): boolean => !isIdle(session);
+const hasQueue = (session: ExpectedSession): boolean => activeRuns(session).length > 1;
+const hasRoom = (session: ExpectedSession): boolean => activeRuns(session).length < 4;
 
-type Reply = 'yes' | 'no' | 'for all of the session';
+export const query = (kind: Kind, pick: number, fate: Fate | null, possible = hasRoom): Command =>
+  command(`query ${kind}${fate ? ` and ${fate}` : ''}`, pick, possible, async (session, real, model) => {
+    model.prompts += 1;
+    const name = `p${model.prompts}${kind === 'edit' ? `@${await editedFile(real, session, model)}` : ''}`;
+    const stream = await real.client.stream('/api/v1/query/stream', {
+      prompt: `${kind} ${name}`,
+      session_id: session.id,
+      permission_mode: kinds[kind].mode,
+    });
+    session.turns += 1;
+    const run = newRun({ id: stream.runId, name, kind, turn: session.turns });
+    session.passages.push({ run, reverted: false });
+    real.streams.set(run.id, [stream]);
+    noteDriven(real, 'query');
+    if (fate) await restartNow(real, model, fate);
+  });
+
+/** The one file that the session's edits are made in; it was there before them. */
+async function editedFile(real: Real, session: ExpectedSession, model: Model): Promise<string> {
+  if (!session.edited) {
+    session.edited = { name: `there-before-${model.prompts}.txt`, edits: [] };
+    await writeFile(join(real.workspace, session.edited.name), editedText(''));
+  }
+  return session.edited.name;
+}
+
+export type Reply = 'yes' | 'no' | 'for all of the session';
 
 /** Whoever answers first has answered, also beside the end of a server. */
-const answer = (reply: Reply, pick: number, fate: Fate | null): Command =>
+export const answer = (reply: Reply, pick: number, fate: Fate | null): Command =>
   command(
     `answer ${reply}${fate ? ` and ${fate}` : ''}`,
     pick,
@@ -113,13 +130,18 @@ const answer = (reply: Reply, pick: number, fate: Fate | null): Command =>
       run.allowed.push(reply !== 'no');
       // What was allowed so is allowed from the moment on that the answer was taken, whatever ends behind it.
       if (reply === 'for all of the session' && run.kind === 'same') session.granted = true;
+      if (run.kind === 'ask') run.told = reply === 'no' ? declined : `${run.name}?\n  Yes`;
+      noteDriven(real, 'answer');
       if (fate) await restartNow(real, model, fate);
       expect((await real.client.post(request.reply_path, bodies.second)).status).toBe(409);
     },
   );
 
+const declined = 'The person declined to answer. Go on without the answers, or stop.';
+const expired = 'Nobody answered in time. Go on without the answers, or stop.';
+
 /** The time to answer passes while there is no server. */
-const expire = (pick: number): Command =>
+export const expire = (pick: number): Command =>
   command(
     'expire',
     pick,
@@ -128,13 +150,15 @@ const expire = (pick: number): Command =>
       const [run] = activeRuns(session);
       if (!run) return;
       const request = await openQuestion(real, session, run);
+      cutHeld(model);
       await restart(real, model, { fate: 'kill', all: true, meanwhile: () => letPass(real, run, request) });
       run.allowed.push(false);
+      if (run.kind === 'ask') run.told = expired;
       expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
     },
   );
 
-const release = (pick: number): Command =>
+export const release = (pick: number): Command =>
   command(
     'release',
     pick,
@@ -147,35 +171,48 @@ const release = (pick: number): Command =>
   );
 
 /** One run, at work or waiting its turn; all of the session; or what is at work in it, and then the next begins. */
-const interrupt = (
+export const interrupt = (
   which: number | 'session' | 'keeping the queue',
   pick: number,
   fate: Fate | null,
+  // Without a queue, to keep that would be as to interrupt any other.
+  possible: Possible = which === 'keeping the queue' ? hasQueue : isBusy,
 ): Command =>
+  command(`interrupt ${which}${fate ? ` and ${fate}` : ''}`, pick, possible, async (session, real, model) => {
+    const active = activeRuns(session);
+    const chosen = which === 'session' ? active : active.slice(place(which, active.length)).slice(0, 1);
+    const path =
+      typeof which === 'string' || !chosen[0]
+        ? `/api/v1/sessions/${session.id}/interrupt`
+        : `/api/v1/runs/${chosen[0].id}/interrupt`;
+    const asked = which === 'keeping the queue' ? { keep_queue: true } : undefined;
+    const { status, body } = await real.client.send('POST', path, asked);
+    expect(status, JSON.stringify(body)).toBe(202);
+    for (const run of chosen) run.status = 'interrupted';
+    noteDriven(real, 'interrupt of an active run');
+    if (fate) await restartNow(real, model, fate);
+    for (const run of chosen)
+      if (real.seen.get(run.id) === 'interrupted')
+        expect((await real.client.send('POST', `/api/v1/runs/${run.id}/interrupt`)).status).toBe(409);
+  });
+
+/** So that a query finds a session without others before it. */
+export const makeRoom = (pick: number): Command =>
+  interrupt('session', pick, null, (_session, { sessions }) => !sessions.some(isIdle));
+
+/** What cannot be done now is refused, and changes nothing. */
+export const refused = (pick: number, which: number): Command =>
   command(
-    `interrupt ${which}${fate ? ` and ${fate}` : ''}`,
+    'refused',
     pick,
-    // Without a queue that one would be as any other.
-    (session) => which !== 'keeping the queue' || activeRuns(session).length > 1,
-    async (session, real, model) => {
-      const active = activeRuns(session);
-      const chosen = which === 'session' ? active : active.slice(place(which, active.length)).slice(0, 1);
-      const path =
-        typeof which === 'string' || !chosen[0]
-          ? `/api/v1/sessions/${session.id}/interrupt`
-          : `/api/v1/runs/${chosen[0].id}/interrupt`;
-      const asked = which === 'keeping the queue' ? { keep_queue: true } : undefined;
-      const { status, body } = await real.client.send('POST', path, asked);
-      if (active.length === 0) {
-        expect({ status, code: body.code }).toEqual({ status: 409, code: 'run_ended' });
-        return;
-      }
-      expect(status, JSON.stringify(body)).toBe(202);
-      for (const run of chosen) run.status = 'interrupted';
-      if (fate) await restartNow(real, model, fate);
-      for (const run of chosen)
-        if (real.seen.get(run.id) === 'interrupted')
-          expect((await real.client.send('POST', `/api/v1/runs/${run.id}/interrupt`)).status).toBe(409);
+    (session) => isIdle(session) || standingOf(session).length > 0,
+    async (session, real) => {
+      const asked = isIdle(session)
+        ? await real.client.send('POST', `/api/v1/sessions/${session.id}/interrupt`)
+        : await goBackTo(real, session, which, true);
+      const { status, body } = asked;
+      const code = isIdle(session) ? 'run_ended' : 'session_busy';
+      expect({ status, code: body.code }).toEqual({ status: 409, code });
     },
   );
 
@@ -184,7 +221,7 @@ function place(which: number | 'keeping the queue', active: number): number {
 }
 
 /** A reader goes away in the middle and comes back with the number of the last event that it has. */
-const resume = (which: number, pick: number): Command =>
+export const resume = (which: number, pick: number): Command =>
   command(
     `resume ${which}`,
     pick,
@@ -197,15 +234,17 @@ const resume = (which: number, pick: number): Command =>
       streams.at(-1)?.close();
       await streams.at(-1)?.ended;
       await follow(real, run);
+      noteDriven(real, 'resume');
     },
   );
 
-const fork = (which: number, pick: number): Command =>
+const standingOf = ({ passages }: ExpectedSession) => passages.filter(({ reverted }) => !reverted);
+
+export const fork = (which: number, pick: number): Command =>
   command(
     `fork ${which}`,
     pick,
-    ({ passages }, { sessions }) =>
-      sessions.length < mostSessions && passages.some(({ reverted }) => !reverted),
+    (session, { sessions }) => sessions.length < mostSessions && standingOf(session).length > 0,
     async (session, real, model) => {
       const messages = await allMessages(real, session);
       const at = which % messages.length;
@@ -213,56 +252,47 @@ const fork = (which: number, pick: number): Command =>
         at_message_id: messages[at]?.id,
       });
       expect(status).toBe(201);
-      const copied = branch(messages, at).map(({ role, parts }) => ({ role, parts }));
-      model.sessions.push({
-        id: body.id,
-        passages: passagesOf(copied),
-        turns: 1e6,
-        granted: false,
-        files: new Map(),
-      });
+      const copied = branch(messages, at, activeRuns(session)[0]?.id).map(({ role, parts }) => ({
+        role,
+        parts,
+      }));
+      model.sessions.push(newSession(body.id, copied));
+      noteDriven(real, 'fork');
     },
   );
 
 /** Only while nothing is at work. */
-const revert = (which: number, files: boolean, pick: number): Command =>
+export const revert = (which: number, files: boolean, pick: number): Command =>
   command(
     `revert ${which}${files ? ' with files' : ''}`,
     pick,
-    ({ passages }) => passages.some(({ reverted }) => !reverted),
+    (session) => isIdle(session) && standingOf(session).length > 0,
     async (session, real) => {
-      const standing = session.passages.filter(({ reverted }) => !reverted);
+      const standing = standingOf(session);
       const passage = standing[which % standing.length];
-      const prompts = (await allMessages(real, session)).filter(({ role }) => role === 'user');
-      const { status, body } = await real.client.post(`/api/v1/sessions/${session.id}/revert`, {
-        to_message_id: prompts[which % standing.length]?.id,
-        files,
-      });
-      if (activeRuns(session).length > 0) {
-        expect({ status, code: body.code }).toEqual({ status: 409, code: 'session_busy' });
-        return;
-      }
+      const { status, body } = await goBackTo(real, session, which, files);
       expect(status, JSON.stringify(body)).toBe(200);
       if (passage) goBack(session, passage, files);
+      noteDriven(real, 'revert');
     },
   );
 
-const end = (fate: Fate): Command =>
+async function goBackTo({ client }: Real, session: ExpectedSession, which: number, files: boolean) {
+  const prompts = (await allMessages({ client }, session)).filter(({ role }) => role === 'user');
+  const to_message_id = prompts[which % standingOf(session).length]?.id;
+  return client.post(`/api/v1/sessions/${session.id}/revert`, { to_message_id, files });
+}
+
+export const end = (fate: Fate, all = false): Command =>
   command(
-    fate,
+    `${fate}${all ? ' of all' : ''}`,
     0,
     () => true,
     async (_session, real, model) => {
-      // All has settled, but for answers that are being held: those are asked for anew.
-      for (const session of model.sessions)
-        for (const run of activeRuns(session)) if (run.kind === 'hold') run.cut = true;
-      await restart(real, model, { fate });
+      cutHeld(model);
+      await restart(real, model, { fate, all });
     },
   );
-
-function isWaiting(run: ExpectedRun | undefined): boolean {
-  return run?.status === 'waiting_permission' || run?.status === 'waiting_prompt';
-}
 
 type Question = PermissionRequest | PromptRequest;
 
@@ -306,32 +336,4 @@ async function letPass(real: Real, run: ExpectedRun, { id }: Question): Promise<
   }
   for (const { data } of received(real, run.id))
     if ('request' in data && data.request.id === id) Object.assign(data.request, { expires_at: past });
-}
-
-/** Mostly queries and answers; kills and stops cost a start of the server each. */
-export function commands(most: number, replayPath: string | null) {
-  const pick = fc.nat(mostSessions - 1);
-  const fate = fc.constantFrom<Fate>('kill', 'stop');
-  const seldom = fc.oneof({ weight: 6, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: fate });
-  const kind = fc.constantFrom<Kind>('say', 'hold', 'run', 'both', 'same', 'same', 'free', 'ask', 'write');
-  const reply = fc.constantFrom<Reply>('yes', 'for all of the session', 'no');
-  const any = fc.nat(30);
-  return fc.commands(
-    [
-      fc.tuple(kind, pick, seldom).map((given) => query(...given)),
-      fc.tuple(kind, pick, seldom).map((given) => query(...given)),
-      fc.tuple(reply, pick, seldom).map((given) => answer(...given)),
-      fc.tuple(reply, pick, seldom).map((given) => answer(...given)),
-      fc
-        .tuple(fc.oneof(any, fc.constant<'session'>('session')), pick, seldom)
-        .map((given) => interrupt(...given)),
-      fc.tuple(pick, seldom).map((given) => interrupt('keeping the queue', ...given)),
-      fc.tuple(any, pick).map((given) => resume(...given)),
-      fc.tuple(any, pick).map((given) => fork(...given)),
-      fc.tuple(any, fc.boolean(), pick).map((given) => revert(...given)),
-      pick.map(release),
-      fc.oneof({ weight: 1, arbitrary: pick.map(expire) }, { weight: 1, arbitrary: fate.map(end) }),
-    ],
-    { maxCommands: most, size: 'max', ...(replayPath !== null && { replayPath }) },
-  );
 }
