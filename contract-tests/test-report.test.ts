@@ -85,6 +85,16 @@ test('a round of all tests is read off its summary', () => {
   });
 });
 
+test('a round of all tests that leaves some out has failed', () => {
+  const left = report(file('passed', ['passed', 'one'], ['pending', 'two']));
+  const summary = summarise([readVitestPart('server', cost, left, 0)]);
+  expect(readRound(`a line\n${summary}\n`, 0)).toEqual({
+    counts: '1 passed, 0 failed, 1 skipped',
+    failed: ['skipped: a.test.ts: two'],
+  });
+  expect(readRound('      Tests  3 passed | 1 skipped (4)\n', 0).failed).toEqual([]);
+});
+
 test('a round of a part is read off what vitest printed', () => {
   const printed =
     ' FAIL  a.test.ts > one\n\n Test Files  1 failed (1)\n      Tests  1 failed | 3 passed (4)\n';

@@ -94,11 +94,18 @@ export function summarise(parts: readonly PartResult[]): string {
 export function readRound(log: string, exitCode: number | null): { counts: string; failed: string[] } {
   const counts = log.match(/^(?: +Tests +)?\d+ (?:passed|failed|skipped)\b.*$/gm)?.at(-1);
   const named = [...log.matchAll(/^(?:failed:| FAIL ) (.+)$/gm)].map(([, title = '']) => title.trim());
-  const failed = [...new Set(named)];
+  const failed = [...new Set([...named, ...skippedIn(log, counts)])];
   // A round that never came to its end proves nothing, whatever it says.
   const broke = exitCode !== 0 || counts === undefined;
   if (broke && failed.length === 0) failed.push(`the round ended with ${exitCode ?? 'a signal'}`);
   return { counts: counts?.replace(/^ +Tests +/, '') ?? 'no counts', failed };
+}
+
+/** A round of all tests that leaves some out proves nothing of them; in a part, vitest counts what was not asked for too. */
+function skippedIn(log: string, counts: string | undefined): string[] {
+  if (counts === undefined || !/^\d+ passed, .* [1-9]\d* skipped$/.test(counts)) return [];
+  const titles = [...log.matchAll(/^skipped: (.+)$/gm)].map(([line]) => line);
+  return titles.length > 0 ? titles : [counts];
 }
 
 /** In how many rounds what failed did so, the most frequent first; then the one last line. */
