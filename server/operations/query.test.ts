@@ -1,6 +1,7 @@
 /** Queries and their runs over HTTP, with a scripted provider behind them: answers, questions, interrupts, failures. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
+import type { Run } from '../contract/api.ts';
 import { scriptedSettings } from '../server-process.ts';
 import { type Account, readEvents, type StreamedEvent, type TestApp, testApp } from '../test-app.ts';
 import { interruptSession } from './sessions.ts';
@@ -410,6 +411,42 @@ describe('an interrupt', () => {
     const call = { principal, path: { session_id } } as Parameters<typeof interruptSession>[0]; // all that it reads
     await expect(interruptSession(call, services)).resolves.toMatchObject({ status: 202 });
     expect(lastOf(await second).data).toMatchObject({ status: 'interrupted' });
+  });
+
+  test('of a session stops what waits before what is at work, so that none of it begins', async () => {
+    await upstream.script([{ reply: { text: 'Held for a long, long time.', hold_after_chunks: 3 } }]);
+    const principal = await app.services.identity.authenticate(ada.token);
+    const { store } = app.services;
+    const { session } = await store.sessions.create(principal, {});
+    const statuses = async () =>
+      (await store.runs.activeOf(principal, session.id)).map(({ status }) => status);
+    const ending: Promise<StreamedEvent[]>[] = [];
+    for (const known of [[], ['running'], ['running', 'queued'], ['running', 'queued', 'queued']]) {
+      await expect.poll(statuses).toEqual(known);
+      ending.push(stream({ prompt: `number ${known.length}`, session_id: session.id }));
+    }
+    await expect.poll(statuses).toEqual(['running', 'queued', 'queued', 'queued']);
+    await upstream.latest(({ chunks_written }) => chunks_written > 0);
+    // A store so slow that each has ended before the next is asked to.
+    const asked: string[] = [];
+    const requestInterrupt: typeof store.runs.requestInterrupt = async (reach, runId, reason) => {
+      const endsOf = async () =>
+        Promise.all(asked.map(async (id) => (await store.runs.find(principal, id))?.run.ended_at));
+      await expect.poll(endsOf, { timeout: 10_000 }).not.toContain(null);
+      asked.push(runId);
+      return store.runs.requestInterrupt(reach, runId, reason);
+    };
+    const services = { ...app.services, store: { ...store, runs: { ...store.runs, requestInterrupt } } };
+    const call = { principal, path: { session_id: session.id } } as Parameters<typeof interruptSession>[0]; // all that it reads
+    expect(await interruptSession(call, services)).toMatchObject({ status: 202 });
+    const [first = [], ...waited] = await Promise.all(ending);
+    for (const events of [first, ...waited])
+      expect(lastOf(events).data).toMatchObject({ status: 'interrupted' });
+    for (const events of waited) expect(runtimeEvents(events, 'run_started')).toEqual([]);
+    const { body } = await app.request('GET', `/api/v1/runs?session_id=${session.id}`, { token: ada.token });
+    const begun = body.data.filter(({ started_at }: Run) => started_at !== null);
+    expect([body.data.length, begun.length]).toEqual([4, 1]);
+    expect(await upstream.requests()).toHaveLength(1);
   });
 
   test('of a session keeps the queue where that is wished: what waits begins then', async () => {
