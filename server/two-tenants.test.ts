@@ -169,5 +169,5 @@ describe.skipIf(!sandboxed)('the processes of one account', () => {
     }
     expect(await readFile(join(ofGrace, 'secret.txt'), 'utf8')).toBe(secret);
     expect((await clientOf(server).get('/health')).status).toBe(200);
-  }, 60_000);
+  }, 180_000);
 });

@@ -77,14 +77,20 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     },
   });
   let fault: string | null = null;
-  connection.onError(([error]) => {
+  let unsent: string | null = null;
+  reader.onError((error) => {
     fault ??= reasonOf(error);
+    void server.end();
+  });
+  writer.onError(([error]) => {
+    unsent ??= reasonOf(error);
     void server.end();
   });
   let last: string | null = null;
   const waiting = new Set<(failure: LanguageServerFailure) => void>();
   const ended = server.ended.then((complaint) => {
-    last = fault ?? complaint;
+    // That it takes no messages any more is what follows from why it has ended.
+    last = fault ?? (complaint || (unsent ?? ''));
     // Before the connection tells them that it was disposed of.
     for (const fail of waiting) fail(endedWith(last));
     connection.dispose();

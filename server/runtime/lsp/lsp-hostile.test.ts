@@ -61,6 +61,12 @@ test('one that ends while the project is still being looked at has failed, and f
   });
 });
 
+test('one that takes no messages any more has ended by what it said, not by what could not be sent', async () => {
+  const bench = smallBench('closes its input');
+  const told = [await bench.note('a.x', 'wrong\n'), await bench.note('a.x', 'wrong again\n')];
+  expect(told.join('\n')).toContain('small is of no use now: it has ended: boom');
+});
+
 test('what it said of a file that is gone is told no more', async () => {
   const bench = smallBench('elsewhere');
   bench.workspace.file('other.x', 'wrong\n');

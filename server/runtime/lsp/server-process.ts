@@ -1,7 +1,9 @@
 /** Starts the process of a language server, in the sandbox where many people share the runtime. */
+import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { delimiter, dirname } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { LanguageServer as LanguageServerEntry } from '../../contract/config.ts';
 import type { TreeLimits } from '../commands/command.ts';
 import { childEnvironment, variablesNamed } from '../processes/child-environment.ts';
@@ -51,6 +53,8 @@ const watchMs = 1000;
 const ownLimits: TreeLimits = { processes: 256, memoryBytes: 8 * 1024 ** 3 };
 const graceMs = 1000;
 const mostComplaint = 4000;
+/** Somebody that it has started, and that could not be ended, may hold its standard error open. */
+const mostHearingMs = 500;
 
 /** Rejects with an error whose message says why it cannot be started. */
 export async function startServerProcess(
@@ -152,6 +156,7 @@ function running(
   const { stdin, stdout, stderr } = child;
   if (!stdin || !stdout || !stderr) throw new Error('it has no pipes'); // asked for above
   let complaint = '';
+  const heard = once(stderr, 'close').catch(() => undefined);
   stderr.on('data', (chunk: Buffer) => {
     complaint = (complaint + chunk.toString('utf8')).slice(-mostComplaint);
   });
@@ -167,6 +172,8 @@ function running(
     async () => {
       // What it started does not outlive it.
       await group.endCertainly();
+      // A process has ended before the last of what it said is read.
+      await Promise.race([heard, delay(mostHearingMs)]);
       return complaint.trim();
     },
     (error: Error) => `it could not be started: ${error.message}`,
@@ -185,8 +192,9 @@ function running(
       await group.endPolitely(graceMs).catch(() => undefined); // it could not be started
       await group.endCertainly().catch(() => undefined);
     }
-    for (const pipe of [stdin, stdout, stderr]) pipe.destroy();
+    for (const pipe of [stdin, stdout]) pipe.destroy();
     await ended;
+    stderr.destroy();
   };
   const { initOptions, settings } = command;
   return { input: stdin, output: stdout, seesUs: !wrapped, initOptions, settings, ended, end };

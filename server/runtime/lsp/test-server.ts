@@ -3,7 +3,7 @@
  * that it is told in a file, and behaves as badly as its first argument asks for.
  */
 import { spawn } from 'node:child_process';
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const [mode = 'good', notes = ''] = process.argv.slice(2);
 
@@ -52,6 +52,7 @@ function answer({ id, method, params }: Message): void {
   else if (method === 'textDocument/didOpen' || method === 'textDocument/didChange') changed(params);
   else if (method === 'initialized') {
     if (mode === 'crash at start') crash();
+    if (mode === 'closes its input') closeInput();
     const items = [{ section: 'small.rules' }, {}];
     send({ id: 1, method: 'workspace/configuration', params: { items } });
   } else if (mode === 'hang at exit') return;
@@ -87,6 +88,13 @@ function changed(params: Message['params']): void {
   else if (mode === 'environment') publish(uri, version, environment());
   else publish(uri, mode === 'unversioned' ? undefined : version, content);
   if (mode === 'elsewhere') publish(uri.replace(/[^/]*$/, 'other.x'), undefined, content);
+}
+
+/** As one that is about to end, and has not done so yet. */
+function closeInput(): void {
+  console.error('boom');
+  closeSync(0);
+  setInterval(() => undefined, 1000);
 }
 
 function crash(): never {
