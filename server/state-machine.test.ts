@@ -17,8 +17,8 @@ import {
   type Real,
 } from './state-machine-checks.ts';
 import { activeRuns, type Model, newSession, runsOf, script, settle } from './state-machine-model.ts';
-import { sequences } from './state-machine-sequences.ts';
 import { newDatabase, newMasterKey } from './test-database.ts';
+import { sequences } from './test-sequences.ts';
 
 /** Few in every run of the tests; `make soak` asks for more, and repeats one by what it printed. */
 const many = Number(process.env.PROPERTY_RUNS ?? 3);
