@@ -149,7 +149,7 @@ export async function connectTo(server: ServerProcess, options: ClientOptions): 
     notify('workspace/didChangeConfiguration', { settings: server.settings });
     const look = watchDisk(root, definition.filetypes, definition.rootMarkers);
     await look();
-    if (last !== null) throw endedWith(last);
+    if (!server.isThere()) throw endedWith(await ended);
     const documents = createDocuments(notify, savesOf(capabilities), reports);
     return {
       name: definition.name,

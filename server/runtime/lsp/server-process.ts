@@ -31,6 +31,8 @@ export interface ServerProcess {
   readonly seesUs: boolean;
   readonly initOptions: Record<string, unknown>;
   readonly settings: Record<string, unknown>;
+  /** Whether the process itself is still there: what it has said last may yet have to be read. */
+  isThere(): boolean;
   /** Resolves once it has ended by itself or was ended, with the last that it wrote to its standard error. */
   readonly ended: Promise<string>;
   /** Ends it and all that it started. */
@@ -182,13 +184,14 @@ function running(
     unwatch();
     release?.();
   });
+  const isThere = () => child.exitCode === null && child.signalCode === null;
   let ending: Promise<void> | null = null;
   const end = () => {
     ending ??= endNow();
     return ending;
   };
   const endNow = async () => {
-    if (child.exitCode === null && child.signalCode === null) {
+    if (isThere()) {
       await group.endPolitely(graceMs).catch(() => undefined); // it could not be started
       await group.endCertainly().catch(() => undefined);
     }
@@ -197,5 +200,5 @@ function running(
     stderr.destroy();
   };
   const { initOptions, settings } = command;
-  return { input: stdin, output: stdout, seesUs: !wrapped, initOptions, settings, ended, end };
+  return { input: stdin, output: stdout, seesUs: !wrapped, initOptions, settings, isThere, ended, end };
 }
