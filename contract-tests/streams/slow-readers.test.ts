@@ -7,6 +7,8 @@ import { type Live, startLive } from '../live.ts';
 
 const readers = 50;
 const megabyte = 1_000_000;
+/** The kernel holds some megabytes of each connection, which is beyond us; here there are two, one after the other. */
+const kernelsBuffers = 20 * megabyte;
 
 let live: Live;
 beforeAll(async () => {
@@ -42,7 +44,8 @@ test(`${readers} readers that take two kilobytes a second hold less than half a 
 }, 120_000);
 
 test('a caller of /v1/messages that takes nothing holds the provider back', async () => {
-  await live.upstream.script([{ reply: { text: 'x'.repeat(4000), repeat: 20_000, chunk_size: 40_000 } }]);
+  const chunkBytes = 40_000;
+  await live.upstream.script([{ reply: { text: 'x'.repeat(4000), repeat: 20_000, chunk_size: chunkBytes } }]);
   const body = {
     model: 'scripted:scripted-1',
     max_tokens: 9,
@@ -57,7 +60,7 @@ test('a caller of /v1/messages that takes nothing holds the provider back', asyn
   }
   // Eighty megabytes in all: most of it is still where it comes from.
   expect(written).toBeGreaterThan(0);
-  expect(written).toBeLessThan(1000);
+  expect(written * chunkBytes).toBeLessThan(kernelsBuffers);
   expect(await live.upstream.requests()).toMatchObject([{ outcome: 'open' }]);
   lazy.destroy();
   await live.upstream.latest(({ outcome }) => outcome === 'aborted');

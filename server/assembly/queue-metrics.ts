@@ -43,6 +43,26 @@ export function showQueues(
     () => store.load().reads,
   );
   metrics.show('service_database_reads_limit', 'More are refused with 503.', () => store.loadLimits.reads);
+  metrics.show(
+    'service_waiting_event_writes',
+    'Runs whose events wait in this process to be stored together.',
+    () => store.gathered().events,
+  );
+  metrics.show(
+    'service_waiting_event_writes_limit',
+    'As many as there may be runs: each waits with what it has, and goes on when that is stored.',
+    () => limits.inProcess,
+  );
+  metrics.show(
+    'service_waiting_call_counts',
+    'Model calls without a session that wait in this process to be counted together.',
+    () => store.gathered().modelCalls,
+  );
+  metrics.show(
+    'service_waiting_call_counts_limit',
+    'More are refused with 503.',
+    () => store.loadLimits.writes,
+  );
   metrics.show('service_open_streams_limit', 'More are refused with 503.', () => settings.streamsTotal);
   for (const [name, help, refused, queue] of [
     [

@@ -112,6 +112,8 @@ describe('what does not arrive', () => {
     expect((await server.request('GET', '/health')).status).toBe(200);
     expect(performance.now() - started).toBeLessThan(10_000);
     await Promise.all(sockets);
+    // All at the first look after their time, and not one look after the other; the rest is for busy machines.
+    expect(performance.now() - started).toBeLessThan(10_000);
   });
 
   test('an answer may take longer than a request', async () => {

@@ -56,6 +56,8 @@ describe('metrics', () => {
       ['service_open_streams', app.services.settings.streamsTotal],
       ['service_database_writes', 1000],
       ['service_database_reads', 5000],
+      ['service_waiting_event_writes', 2000],
+      ['service_waiting_call_counts', 1000],
       ['service_waiting_searches', 500],
       ['service_waiting_conversions', 500],
       ['service_waiting_embeddings', 500],

@@ -2,8 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { findExecutable } from '../runtime/processes/executable.ts';
 import { createOutbound, OutboundError, outboundSentence, textOf, type UrlGiver } from './outbound.ts';
-import { serveAnswers, testOutbound } from './test-server.ts';
+import { believedCertificate, serveAnswers, testOutbound } from './test-server.ts';
+
+const openssl = findExecutable('openssl');
 
 const hello = (_request: unknown, response: { end(text: string): unknown }) => void response.end('hello');
 
@@ -334,6 +337,23 @@ describe('a redirect', () => {
     expect(server.requests[1]?.headers).toMatchObject(headers);
     expect(other.requests[0]?.headers.accept).toBe('text/html');
     expect(JSON.stringify(other.requests)).not.toContain('secret');
+  });
+
+  test.skipIf(!openssl)('from https to http is refused where something was sent along', async () => {
+    const plain = await serveAnswers(hello);
+    const secure = await serveAnswers(
+      (_request, response) => void response.writeHead(302, { location: plain.url }).end(),
+      '127.0.0.1',
+      believedCertificate(openssl ?? ''),
+    );
+    const fetch = testOutbound({ allow: ['127.0.0.1'] }).fetchFor('stranger');
+    for (const name of ['authorization', 'cookie', 'x-api-key', 'x-anything'])
+      expect(await refusalOf(fetch(secure.url, { headers: { [name]: 'secret' } })), name).toBe(
+        'redirect_refused',
+      );
+    expect([secure.requests.length, plain.requests.length]).toEqual([4, 0]);
+    const headers = { accept: 'text/html' };
+    expect(await (await fetch(secure.url, { headers })).text()).toBe('hello');
   });
 
   test.each([

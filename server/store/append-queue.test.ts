@@ -72,6 +72,7 @@ describeStore('sqlite', 'On the one connection that writes', (store, engine) => 
     const queue = createAppendQueue(counted, held, () => 1);
     const stored = Promise.all(runs.map(({ runId }) => queue.append(runId, [chunk(2, 'x')])));
     expect(queue.waiting()).toBe(19);
+    expect(database.gathered()).toEqual({ events: 19, modelCalls: 0 });
     await stored;
     // The first finds nobody else waiting.
     expect(transactions).toBe(2);

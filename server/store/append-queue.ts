@@ -26,6 +26,7 @@ export interface AppendQueue {
 
 export function createAppendQueue(database: Database, leases: Leases, now: () => number): AppendQueue {
   const waiting: Append[] = [];
+  database.gathers('events', () => waiting.length);
   let busy = false;
 
   const storeAll = async (): Promise<void> => {

@@ -40,8 +40,13 @@ export interface Database {
   version(): number | null;
   /** Reads and transactions that are under way or wait for a connection. */
   load(): DatabaseLoad;
+  /** Has a queue seen in which work gathers before it is written. */
+  gathers(queue: GatheringQueue, waiting: () => number): void;
+  gathered(): Readonly<Record<GatheringQueue, number>>;
   close(): Promise<void>;
 }
+
+export type GatheringQueue = 'events' | 'modelCalls';
 
 export interface DatabaseLoad {
   readonly reads: number;
@@ -98,6 +103,8 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
     });
   const reads = counted(databaseLimits.reads);
   const writes = counted(databaseLimits.writes);
+  const gathering = new Map<GatheringQueue, () => number>();
+  const inQueue = (queue: GatheringQueue) => gathering.get(queue)?.() ?? 0;
   return {
     dialect,
     read: (scope, work) =>
@@ -112,6 +119,8 @@ export function databaseOf(dialect: Dialect, pools: Pools): Database {
       writes.unbounded(() => counting(unchanged, () => onceFree(() => statement(writer)))),
     version: () => unchanged?.version() ?? null,
     load: () => ({ reads: reads.count(), writes: writes.count() }),
+    gathers: (queue, waiting) => void gathering.set(queue, waiting),
+    gathered: () => ({ events: inQueue('events'), modelCalls: inQueue('modelCalls') }),
     close: async () => {
       const others = new Set([reader, ...(confined ? [confined.pool] : [])]);
       others.delete(writer);

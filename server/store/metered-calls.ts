@@ -119,6 +119,7 @@ export function meteredCallRepository({ database, clock }: StoreParts): MeteredC
   // On PostgreSQL each has a connection to itself, and many transactions go on at once.
   const uncounted = new Set<MeteredCall>();
   const queue = together(storeAll, () => uncounted.size > 0);
+  database.gathers('modelCalls', queue.waiting);
   const spenders = remembered(database, askerOf, (beginning: Beginning) =>
     database.read('installation', (sql) => spenderWithin(sql, beginning)),
   );

@@ -145,6 +145,8 @@ export interface Store {
   /** What the database has to do now, and what it may: beyond that callers are refused. */
   load(): DatabaseLoad;
   readonly loadLimits: DatabaseLoad;
+  /** What waits to be written together with others. */
+  gathered: Database['gathered'];
   /** Within it, what is remembered is asked for once, whether or not the database can tell of changes. */
   readonly preparing: typeof preparing;
   close(): Promise<void>;
@@ -268,6 +270,7 @@ function storeOf(database: Database, parts: StoreParts, { log, storage = noStora
     ping: () => ping(database),
     load: database.load,
     loadLimits: databaseLimits,
+    gathered: database.gathered,
     preparing,
     quotas: quotaRepository(parts),
     usage: usageRepository(parts),
