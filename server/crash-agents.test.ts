@@ -39,7 +39,7 @@ test('both go on, and the question is the same', { timeout: 60_000 }, async () =
   const client = clientOf(first, first.key);
   const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.', permission_mode: 'ask' });
   const asked = () => requestsIn(stream.events);
-  await expect.poll(() => asked().length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => asked().length, { timeout: 20_000 }).toBe(2);
   await first.kill9();
 
   const second = await startCrashing(folder);
@@ -90,7 +90,7 @@ test('a question of an agent stays open, though its call is numbered as that of 
   const first = await startCrashing(folder);
   const client = clientOf(first, first.key);
   const stream = await client.stream('/api/v1/query/stream', { prompt: 'Go.', permission_mode: 'ask' });
-  await expect.poll(() => requestsIn(stream.events).length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => requestsIn(stream.events).length, { timeout: 20_000 }).toBe(1);
   await first.kill9();
   const second = await startCrashing(folder);
   const next = clientOf(second, first.key);

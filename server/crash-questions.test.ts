@@ -155,7 +155,7 @@ test('a command in flight is not run again, and the model hears that nobody know
   const server = await startCrashing(folder);
   const asked = await ask(clientOf(server, server.key), 'sleep');
   const log = join(folder, 'data/workspaces', asked.session.workspace_id, 'slept.log');
-  await expect.poll(() => readFile(log, 'utf8').catch(() => ''), { timeout: 10_000 }).toBe('begun\n');
+  await expect.poll(() => readFile(log, 'utf8').catch(() => ''), { timeout: 20_000 }).toBe('begun\n');
   await server.kill9();
   const again = await startCrashing(folder);
   const client = clientOf(again, server.key);

@@ -69,7 +69,7 @@ test('what a killed server was fetching is fetched when it is back, and nothing 
   const second = await startCrashing(folder);
   const client = clientOf(second, first.key);
   await expectState(client, id, { state: 'proposed', proposed_commit: house.commit, skills: 0 });
-  await expect.poll(() => readdir(scratch), { timeout: 10_000 }).toEqual([]);
+  await expect.poll(() => readdir(scratch), { timeout: 20_000 }).toEqual([]);
   const { body } = await client.get<SkillPage>('/api/v1/skills?source=repository');
   expect(body.data).toEqual([]);
 });

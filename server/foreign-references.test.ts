@@ -26,7 +26,7 @@ beforeAll(async () => {
   [ada, mallory] = [await app.register('countess'), await app.register('mallory')];
   ofAda = await makeBelongings(app, ada, 'Lovelace');
   ofMallory = await makeBelongings(app, mallory, 'Moriarty');
-}, 40_000);
+});
 afterAll(() => app.close());
 
 // The first: later the audit log tells each of them what the other has tried.

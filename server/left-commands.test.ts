@@ -79,7 +79,7 @@ async function leave(app: TestApp, { token }: Account, name: string) {
   expect(status).toBe(200);
   const file = join(app.dataDirectory, 'workspaces', workspace_id, name);
   const size = () => stat(file).then((stats) => stats.size);
-  await expect.poll(() => size().catch(() => 0), { timeout: 10_000 }).toBeGreaterThan(0);
+  await expect.poll(() => size().catch(() => 0), { timeout: 20_000 }).toBeGreaterThan(0);
   return {
     sessionId,
     async goesOn() {

@@ -88,7 +88,7 @@ async function expectRecovered(
   acknowledged: readonly string[],
 ): Promise<Run> {
   await expect
-    .poll(async () => (await client.post('/api/v1/query', { prompt: 'hello' })).status, { timeout: 10_000 })
+    .poll(async () => (await client.post('/api/v1/query', { prompt: 'hello' })).status, { timeout: 20_000 })
     .toBe(200);
   const run = await runThat(client, stream.runId, hasEnded);
   expect(run).toMatchObject({ status: 'completed', steps: 2 });
@@ -130,7 +130,7 @@ test.skipIf(mountsOfItsOwn === null)(
       const free = await fillDisk(seenBy(server.pid, data));
       const acknowledged = await expectRefused(client, { status: 507, code: 'storage_full' });
       await upstream.release();
-      await expect.poll(() => server.log(), { timeout: 10_000 }).toContain('a run could not be stored');
+      await expect.poll(() => server.log(), { timeout: 20_000 }).toContain('a run could not be stored');
       expect(await runThat(client, stream.runId, () => true)).toMatchObject({ status: 'running' });
       await free();
       await expectRecovered(client, stream, acknowledged);

@@ -152,7 +152,7 @@ describe.each(databases)('after %s has held everything up', (dialect) => {
     expect(told.filter(({ type }) => type === 'permission_requested')).toHaveLength(1);
     expect(told.filter(({ type }) => type === 'tool_finished')).toMatchObject([{ is_error: false }]);
     expect(told.at(-1).content[0].text).toContain('Created');
-  }, 40_000);
+  });
 
   test('an agent that was started goes on for the run that waits for it', async () => {
     const errand = { description: 'An errand', prompt: 'Tell me.', agent_slug: 'task' };
@@ -171,7 +171,7 @@ describe.each(databases)('after %s has held everything up', (dialect) => {
     const told = await events(runId);
     expect(told.filter(({ type }) => type === 'agent_finished')).toMatchObject([{ status: 'completed' }]);
     expect(told.at(-1).content[0].text).toBe('It said: All of it.');
-  }, 40_000);
+  });
 });
 
 test.each(databases)(

@@ -188,7 +188,7 @@ test('a query is a trace from whoever asks to the model provider, in names, numb
     span_id: request.spanId,
     msg: 'request',
   });
-}, 30_000);
+});
 
 test('a model call and a run that fail are told by their code', async () => {
   const collector = await startCollector();
@@ -209,7 +209,7 @@ test('a model call and a run that fail are told by their code', async () => {
   }
   expect(valuesOf(spans.find(({ name }) => name === 'POST /api/v1/query'))['error.type']).toBe('502');
   expect(JSON.stringify(collector.requests)).not.toContain('what-nobody-else-may-read');
-}, 30_000);
+});
 
 test('what is passed on as it is carries its trace too, whole and streamed', async () => {
   const collector = await startCollector();
@@ -235,7 +235,7 @@ test('what is passed on as it is carries its trace too, whole and streamed', asy
   expect(await server.stop()).toBe(0);
   const spans = collector.spans.filter(({ name }) => name === 'chat passed-1');
   expect(spans.map((span) => valuesOf(span)['gen_ai.provider.name'])).toEqual(['anthropic', 'anthropic']);
-}, 30_000);
+});
 
 test.each([
   ['a collector that is away', async () => 'http://127.0.0.1:9'],

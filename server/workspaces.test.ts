@@ -78,7 +78,7 @@ test('commands and tools work in it together, whoever of them made a file; none 
   const { uid } = await stat(join(folder, 'made/also/file'));
   expect(uid).toBe((await stat(folder)).uid);
   if (asRoot) expect(uid).not.toBe(0);
-}, 30_000);
+});
 
 test.skipIf(!asRoot)(
   'in a folder of root’s own commands are root’s own for one person, and refused where there are several',

@@ -378,7 +378,7 @@ describe.each(databases)('on %s', (database) => {
       await untilRun(long.id, { status: 'running' }, person.token);
       const { body: asked } = await ask('POST', `${url}/${short.id}/run`, undefined, person.token);
       await expect
-        .poll(async () => (await runsOf(short.id, person.token))[0].due_at, { timeout: 10_000 })
+        .poll(async () => (await runsOf(short.id, person.token))[0].due_at, { timeout: 20_000 })
         .not.toBe(asked.due_at);
       await untilRun(short.id, { status: 'queued', attempts: 0, error: null }, person.token);
       await upstream.releaseHeld();

@@ -76,7 +76,7 @@ test('a login by code is confirmed in a browser, is that of the person, and is k
   expect(await home.service(['logout', '--server', server.url])).toMatchObject({ code: 0 });
   const after = await server.client.GET('/api/v1/auth/logins');
   expect(after.data.data.map(({ method }) => method)).not.toContain('device');
-}, 20_000);
+});
 
 test('a login by code goes on where the way to the server fails for a while', async () => {
   const [home, server] = [testHome(), await startTestServer()];
@@ -122,7 +122,7 @@ test('a login by code that is refused in the browser ends with 4', async () => {
     stderr: expect.stringContaining('refused'),
   });
   expect(await home.service(['login'])).toMatchObject({ code: 2 });
-}, 20_000);
+});
 
 test('at a terminal address and password are asked for, and the password is not shown', async () => {
   const [home, server] = [testHome(), await startTestServer()];
@@ -164,7 +164,7 @@ test('where the account has a second factor its code is asked for: on the second
   const { screen, code } = await terminal.end();
   expect({ screen, code }).toMatchObject({ code: 0, screen: expect.stringContaining(`as ${server.email}`) });
   expect(screen).not.toContain(second);
-}, 20_000);
+});
 
 test.skipIf(!findProgram('strace', process.env.PATH, '/'))(
   'what is typed at once is hidden, too: the terminal shows nothing any more when the question stands there',

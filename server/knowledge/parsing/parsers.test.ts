@@ -264,7 +264,7 @@ test('a small text of very many passages is refused', async () => {
   const { document } = await parsers.parse(once(headings), { name: 'x.md', charset: null }, null, never);
   await expect(parsers.chunk(document, chunking, never)).rejects.toMatchObject({ code: 'too_large' });
   expect((await read(headings.slice(0, -6), 'x.md')).chunks).toHaveLength(60_000);
-}, 30_000);
+});
 
 test('of very many short paragraphs neighbours become one, and nothing is lost', async () => {
   const text = 'a\n\n'.repeat(400_000);

@@ -30,7 +30,7 @@ test('the requests of a beginning, and of an end, have a time together', async (
   const { authorizeUrl, attempt } = await begin(server);
   const code = await visit(authorizeUrl);
   expect(JSON.parse(await flows.finish(new URL(server.url), attempt, { code }))).toHaveProperty('tokens');
-}, 30_000);
+});
 
 test('tokens are taken back within the time of one request, or counted as not taken back', async () => {
   const server = await startOauthServer();
@@ -39,4 +39,4 @@ test('tokens are taken back within the time of one request, or counted as not ta
   const login = await flows.finish(new URL(server.url), attempt, answer);
   slowDown(server, 1500);
   expect(await flows.takeBack(login)).toBe(false);
-}, 30_000);
+});

@@ -110,7 +110,7 @@ describe('a command in the background', () => {
     const { start, output } = setUp();
     await start('head -c 5000000 /dev/zero | tr "\\0" x; echo; echo last; sleep 60');
     await expect
-      .poll(async () => (await output(1, 1)).content, { timeout: 10_000 })
+      .poll(async () => (await output(1, 1)).content, { timeout: 20_000 })
       .toMatch(/(^|\n)last\n\(It still runs, .*\)$/);
     expect((await output(1, 0)).content.length).toBeLessThan(31_000);
   });
