@@ -36,6 +36,8 @@ export interface Query {
   /** What is asked for besides the prompt. */
   readonly request?: RunRequest;
   readonly onUnanswered: 'wait' | 'deny';
+  /** Of a run that another process has begun, and whose query does not say all that it was asked with. */
+  readonly taken?: true;
   readonly generation?: Generation;
   /** The plan of the session that the run is to carry out. */
   readonly approval?: Approval;

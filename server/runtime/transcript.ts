@@ -158,6 +158,8 @@ export interface NewRun {
   readonly occurrence?: Occurrence;
   /** Makes the session. */
   readonly newSession?: NewSession;
+  /** What is told of its beginning. Where nothing is before it in its session the transcript may begin it at once. */
+  readonly beginning?: readonly NumberedEvent[];
 }
 
 /** A session that is stored with its first run. */
@@ -332,7 +334,12 @@ export interface Transcript {
    * Stores the prompt, the run (queued) and its first events in one transaction, before anybody sees an event. Throws
    * Problem `queue_full` or `quota_exceeded`. Answers with what is to be told to who asks, in sentences.
    */
-  beginRun(run: NewRun): Promise<{ readonly runNumber: number; readonly notices: readonly string[] }>;
+  beginRun(run: NewRun): Promise<{
+    readonly runNumber: number;
+    /** Whether it has begun, which is told already. */
+    readonly begun?: boolean;
+    readonly notices: readonly string[];
+  }>;
   /** Whether the run may go on using models: asked before each step. */
   readQuotas(runId: string): Promise<RunQuotas>;
   /**

@@ -12,7 +12,7 @@ import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter } from './meter.ts';
 import { insertNewSession, type NewSession } from './new-session.ts';
-import { type Approval, approvePlan } from './plans.ts';
+import { type Approval, approvePlan, beginPlan } from './plans.ts';
 import { type QuotaWarning, quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
@@ -45,11 +45,14 @@ export interface NewRun {
   readonly occurrence?: Occurrence;
   /** Makes the session, which is of nobody else. */
   readonly newSession?: NewSession;
+  /** Told where nothing is before it in its session: it begins at once then. */
+  readonly beginning?: readonly NumberedEvent[];
 }
 
 /** A run that was stored, and what quotas have to say to it. */
 export interface BegunRun {
   readonly run: RunRow;
+  readonly begins: boolean;
   readonly warnings: readonly QuotaWarning[];
 }
 
@@ -60,18 +63,24 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   const session = await sessionOf(sql, given, now);
   const open = given.newSession ? [] : await openRuns(sql, session.id);
   refuseLongQueue(open, given);
-  const run = runRow(session, given, await askingKey(sql, given), now);
-  const last_event_id = Math.max(0, ...given.events.map(({ seq }) => seq));
+  const begins = open.length === 0 && given.beginning !== undefined;
+  const events = begins ? [...given.events, ...(given.beginning ?? [])] : given.events;
+  const run = {
+    ...runRow(session, given, await askingKey(sql, given), now),
+    ...(begins && { status: 'running' as const, started_at: now }),
+  };
+  const last_event_id = Math.max(0, ...events.map(({ seq }) => seq));
   await sql('runs').insert({ ...run, last_event_id });
   if (given.approval) await approvePlan(sql, run, given.approval, now);
+  if (given.approval && begins) await beginPlan(sql, run.id, now);
   if (jobRun) await startJobRun(sql, run, jobRun, now);
   const prompt = given.messages.at(-1);
   const messages = given.messages.map((message) => ({
     ...message,
     run_id: message === prompt ? run.id : null,
   }));
-  await insertMessages(sql, run, messages, now);
-  await insertEvents(sql, run, given.events, now);
+  await insertMessages(sql, run, messages, now, given.newSession && 0);
+  await insertEvents(sql, run, events, now);
   const changes = {
     run_number: run.run_number,
     status: statusWith([...open, run.status]),
@@ -82,7 +91,7 @@ export async function insertRun(sql: Knex.Transaction, given: NewRun, now: numbe
   // What was used is counted before quotas are held, as everywhere.
   const counted = await countRequest(sql, run, now);
   const kept = bringsFiles(messages) ? await refuseKept(sql, spenderOf(run), place, now) : [];
-  return { run, warnings: [...kept, ...counted] };
+  return { run, begins, warnings: [...kept, ...counted] };
 }
 
 /** Held, as is the right of whoever begins something in it. */

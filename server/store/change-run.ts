@@ -100,7 +100,8 @@ export async function applyChange(
       last_event_id,
     });
   if (run.started_at === null && status === 'running') await beginPlan(sql, run.id, now);
-  await followRun(sql, session, change, now);
+  const present = await sessionStatus(sql, session, run, { status, end });
+  await followRun(sql, session, { ...change, present }, now);
   await meterChange(sql, run, { messages, usage, cost, model: change.model ?? null }, now);
 }
 
@@ -158,12 +159,14 @@ function endColumns({ stopReason, interruptReason, error }: RunEnd, now: number)
 async function followRun(
   sql: Knex.Transaction,
   session: SessionRow,
-  { messages = [], usage = noUsage, cost = 0, context, ofAgent = { usage: noUsage, cost: 0 } }: RunChange,
+  change: RunChange & { readonly present: SessionStatus },
   now: number,
 ): Promise<void> {
+  const { messages = [], usage = noUsage, cost = 0, context } = change;
+  const { ofAgent = { usage: noUsage, cost: 0 } } = change;
   const { status, message_count, context_used, context_window, summary_message_id } = session;
   const changes = {
-    status: await sessionStatus(sql, session.id),
+    status: change.present,
     message_count: message_count + messages.length,
     ...addUsage(session, addUsage(usage, ofAgent.usage)),
     ...addCost({ ...session, ...addCost(session, cost) }, ofAgent.cost),
@@ -177,8 +180,16 @@ async function followRun(
   await saveSession(sql, session, changes, now);
 }
 
-async function sessionStatus(sql: Knex.Transaction, sessionId: string): Promise<SessionStatus> {
-  return statusWith(await openRuns(sql, sessionId));
+/** The other runs of the session are looked at only where this one has waited, or ends: else they change nothing. */
+async function sessionStatus(
+  sql: Knex.Transaction,
+  session: SessionRow,
+  before: RunRow,
+  { status, end }: Pick<RunRow, 'status'> & { readonly end: RunEnd | undefined },
+): Promise<SessionStatus> {
+  if (!end && status.startsWith('waiting')) return 'waiting';
+  if (!end && !before.status.startsWith('waiting')) return session.status;
+  return statusWith(await openRuns(sql, session.id));
 }
 
 /** Of the runs in a session that have not ended. */

@@ -119,27 +119,36 @@ export interface MessagePlace {
 
 type PlacedMessage = NewMessage & { readonly run_id: string | null; readonly created_at?: number };
 
-/** Stores messages. `run_id` is null for those that a client brought along. */
+/** Stores messages, behind the position `after` where that is known. `run_id` is null for those that a client brought along. */
 export async function insertMessages(
   sql: Knex.Transaction,
   place: MessagePlace,
   messages: readonly PlacedMessage[],
   now: number,
+  after?: number,
 ): Promise<void> {
   if (messages.length === 0) return;
-  const { session_id, run_number, organization_id, workspace_id } = place;
-  const last = await sql<MessageRow>('messages')
-    .where({ session_id, run_number })
-    .orderBy('position', 'desc')
-    .first('position');
+  const { session_id, organization_id, workspace_id } = place;
+  const last = after ?? (await lastPosition(sql, place));
   const stored = await putAside(sql, { organization_id, session_id }, messages);
-  const begin = (last?.position ?? 0) + 1;
+  const begin = last + 1;
   const rows = stored.map((message, index) => newRow(place, message, begin + index, now));
   await insertRows(sql, 'messages', rows);
   await indexMessages(
     sql,
     messages.map(({ id, parts }) => ({ id, organization_id, workspace_id, session_id, parts })),
   );
+}
+
+async function lastPosition(
+  sql: Knex.Transaction,
+  { session_id, run_number }: MessagePlace,
+): Promise<number> {
+  const last = await sql<MessageRow>('messages')
+    .where({ session_id, run_number })
+    .orderBy('position', 'desc')
+    .first('position');
+  return last?.position ?? 0;
 }
 
 /** The row of a message whose files are put aside. */

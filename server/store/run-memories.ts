@@ -57,6 +57,12 @@ const mostMatching = 20;
 
 export function runMemoryRepository({ database, clock }: StoreParts): RunMemories {
   const now = (): number => clock.now().getTime();
+  // Of most runs nobody remembers anything: that is told by one look.
+  const anythingKept = remembered(
+    database,
+    ({ workspaceId }) => workspaceId,
+    (run: RememberingRun) => database.read('installation', (sql) => isAnythingKept(sql, run)),
+  );
   return {
     // Asked at each step of a run.
     isWanted: remembered(
@@ -64,10 +70,9 @@ export function runMemoryRepository({ database, clock }: StoreParts): RunMemorie
       ({ userId }) => userId,
       (run) => database.read('installation', (sql) => isWanted(sql, run)),
     ),
-    recall: (run, prompt, meaning) =>
-      database.read('installation', async (sql) => {
-        // Of most runs nobody remembers anything: that is told by one look.
-        if (!(await isAnythingKept(sql, run))) return [];
+    recall: async (run, prompt, meaning) => {
+      if (!(await anythingKept(run))) return [];
+      return database.read('installation', async (sql) => {
         const rights = await rightsOf(sql, run, 'memories:read');
         if ('refusal' in rights || rights.owners.length === 0) return [];
         const lasting = await lastingMemories(sql, rights.owners, now());
@@ -75,15 +80,17 @@ export function runMemoryRepository({ database, clock }: StoreParts): RunMemorie
         const matching = await searchMemories(sql, placeOfOwners(rights.owners), search, meaning, now());
         const all = [...lasting.map(toMemory), ...matching.data.map(({ memory }) => memory)];
         return [...new Map(all.map((memory) => [memory.id, memory])).values()];
-      }),
-    knowsMore: (run, told) =>
-      database.read('installation', async (sql) => {
-        if (!(await isAnythingKept(sql, run))) return false;
+      });
+    },
+    knowsMore: async (run, told) => {
+      if (!(await anythingKept(run))) return false;
+      return database.read('installation', async (sql) => {
         const rights = await rightsOf(sql, run, 'memories:read');
         if ('refusal' in rights) return false;
         const ids = told.map(({ id }) => id);
         return (await ofOwners(sql, rights.owners, now()).whereNotIn('id', ids).first('id')) !== undefined;
-      }),
+      });
+    },
     save: (run, input) =>
       database
         .writeOfRun(async (sql) => {

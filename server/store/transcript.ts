@@ -22,6 +22,7 @@ import {
 } from './agent-sessions.ts';
 import { createAppendQueue } from './append-queue.ts';
 import { insertRun, type NewRun } from './begin-run.ts';
+import { besideRun } from './beside-run.ts';
 import {
   applyChange,
   behind,
@@ -97,7 +98,11 @@ interface RunQuotas {
  */
 export interface Transcript {
   /** Throws `queue_full` or `quota_exceeded`. */
-  beginRun(run: NewRun): Promise<{ readonly runNumber: number; readonly notices: readonly string[] }>;
+  beginRun(run: NewRun): Promise<{
+    readonly runNumber: number;
+    readonly begun: boolean;
+    readonly notices: readonly string[];
+  }>;
   /** What quotas have to say to a run at work. */
   readQuotas(runId: string): Promise<RunQuotas>;
   /** With a run named, only what was said up to its end: prompts of later runs may wait in the session already. */
@@ -189,8 +194,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
       });
       await commitBeginning();
       held.hold(run.id, run.owner);
+      spenders.set(run.id, spenderOf(begun.run));
       return {
         runNumber: begun.run.run_number,
+        begun: begun.begins,
         notices: begun.warnings.map(({ message }) => message),
       };
     },
@@ -295,11 +302,12 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readPlan: (sessionId) => database.read('installation', (sql) => readPlan(sql, sessionId)),
     endRun: async (end) => {
       await change(end, async (sql, _session, run) => {
-        await cancelPermissions(sql, end.runId, now());
-        await cancelPrompts(sql, end.runId, now());
+        const beside = await besideRun(sql, end.runId);
+        if (beside.permissions) await cancelPermissions(sql, end.runId, now());
+        if (beside.prompts) await cancelPrompts(sql, end.runId, now());
         await excludeMessages(sql, end.sessionId, end.excluded ?? []);
-        await endPlan(sql, end, now());
-        await endJobRun(sql, run, end, now());
+        if (beside.plans) await endPlan(sql, end, now());
+        if (beside.jobs) await endJobRun(sql, run, end, now());
         await stopAgentsOf(sql, end.runId);
         return { ...end, events: behind(run, end.events), end };
       });

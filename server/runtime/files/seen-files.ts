@@ -10,7 +10,8 @@ export interface SeenFiles extends FileMemory {
   load(transcript: Transcript, sessionId: string): Promise<void>;
 }
 
-export function seenFiles(memory: FileMemory): SeenFiles {
+/** Of a new session nothing is stored. */
+export function seenFiles(memory: FileMemory, isNew = false): SeenFiles {
   const fresh = new Map<string, FileVersion | null>();
   return {
     recall: (path) => memory.recall(path),
@@ -29,6 +30,7 @@ export function seenFiles(memory: FileMemory): SeenFiles {
       return news;
     },
     async load(transcript, sessionId) {
+      if (isNew) return;
       for (const { path, version } of await transcript.readSeenFiles(sessionId))
         if (version && !memory.recall(path)) memory.remember(path, version);
     },

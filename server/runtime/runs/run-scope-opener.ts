@@ -129,8 +129,8 @@ export function scopeOpener(given: ScopeParts): OpenScope {
             }),
           ]
         : [];
-    let carriesOut: boolean | undefined = query.approval ? true : undefined;
     // One that was taken over from another process does not say so itself.
+    let carriesOut: boolean | undefined = query.taken ? undefined : query.approval !== undefined;
     const carriesOutPlan = async () => {
       carriesOut ??= (await transcript.readPlan(session.id))?.carried_out_by === runId;
       return carriesOut;
@@ -209,7 +209,7 @@ export function scopeOpener(given: ScopeParts): OpenScope {
       extensionPlace: () => extensionPlace,
       keptReadable: new Set(),
       workspacePath,
-      files: seenFiles(toolset.fileMemory(session.id)),
+      files: seenFiles(toolset.fileMemory(session.id), query.newSession !== undefined),
       limits: limitsOf(config, query.request?.limits ?? {}, given.stepLimit),
       summary: query.request?.summary ?? null,
       answerWithinMs: given.answerWithinMs ?? 15 * 60_000,

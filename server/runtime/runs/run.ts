@@ -4,7 +4,7 @@ import { errorType, inSpan, type Span } from '../../tracing.ts';
 import type { EventLog } from '../events/event-log.ts';
 import { todosOf, toModelMessages } from '../prompt/conversation.ts';
 import { summarize } from '../prompt/summary.ts';
-import type { TakenRun } from '../transcript.ts';
+import type { RunEvent, TakenRun } from '../transcript.ts';
 import { estimateReading } from './answer.ts';
 import { beforeStep } from './before-step.ts';
 import { readProgress } from './continuation.ts';
@@ -18,7 +18,9 @@ import { isStoreFailure } from './store-failure.ts';
 import { callTools } from './tool-calls.ts';
 
 /** Where a run begins: at its prompt, or where a process that died or stopped has left it. */
-export type RunStart = { readonly promptMessageId: string } | { readonly taken: TakenRun };
+export type RunStart =
+  | { readonly promptMessageId: string; readonly begun: boolean }
+  | { readonly taken: TakenRun };
 
 /** Carries the run to its end. Rejects only when the store does, or when another process has taken the run over. */
 export async function executeRun(scope: RunScope, log: EventLog, start: RunStart): Promise<void> {
@@ -44,7 +46,7 @@ async function bringToEnd(scope: RunScope, log: EventLog, start: RunStart, span:
     await scope.files.load(scope.transcript, scope.sessionId);
     if ('taken' in start) await readAgain(scope, progress);
     if ('taken' in start && begun) await resume(scope, log, progress, start.taken);
-    else await begin(scope, log, progress);
+    else await begin(scope, log, progress, begun);
     begun = true;
     const stopReason = await takeSteps(scope, log, progress);
     if (scope.signal.aborted) await stopRun(scope, log, progress);
@@ -73,7 +75,8 @@ function outcomeOf({ signal, model }: RunScope, { steps, usage }: Progress) {
   };
 }
 
-async function begin(scope: RunScope, log: EventLog, progress: Progress): Promise<void> {
+/** What is told when a run begins. */
+export function beginningOf(scope: RunScope): readonly RunEvent[] {
   const started = {
     type: 'run_started',
     run_id: scope.runId,
@@ -83,10 +86,12 @@ async function begin(scope: RunScope, log: EventLog, progress: Progress): Promis
   } as const;
   const notice = scope.corpus?.notice ?? null;
   const told = notice === null ? [] : [{ type: 'notice_given' as const, message: notice }];
-  await log.commit(
-    [started, ...told].map((data) => ({ name: 'runtime' as const, data })),
-    (events) => scope.transcript.changeStatus(scope, 'running', events),
-  );
+  return [started, ...told].map((data) => ({ name: 'runtime' as const, data }));
+}
+
+async function begin(scope: RunScope, log: EventLog, progress: Progress, begun: boolean): Promise<void> {
+  if (!begun)
+    await log.commit(beginningOf(scope), (events) => scope.transcript.changeStatus(scope, 'running', events));
   const stored = await scope.transcript.readConversation(scope.sessionId, scope.runId);
   progress.memory.todos = todosOf(stored);
   progress.conversation = toModelMessages(stored, scope.runId);
@@ -168,7 +173,7 @@ async function sumUp(scope: RunScope, log: EventLog, progress: Progress): Promis
 }
 
 function hasBegun(start: RunStart): boolean {
-  return 'taken' in start && start.taken.status !== 'queued';
+  return 'taken' in start ? start.taken.status !== 'queued' : start.begun;
 }
 
 async function stopRun(scope: RunScope, log: EventLog, progress: Progress, begun = true): Promise<void> {

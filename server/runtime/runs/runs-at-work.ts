@@ -8,15 +8,15 @@ import { createEventLog, type EventLog } from '../events/event-log.ts';
 import type { TitleWriter } from '../prompt/title-writer.ts';
 import type { Asker } from '../providers/own-providers.ts';
 import type { Query } from '../query.ts';
-import type { NewMessage, TakenRun, Transcript } from '../transcript.ts';
+import type { NewMessage, NumberedEvent, RunEvent, TakenRun, Transcript } from '../transcript.ts';
 import { readProgress, resumptionsInVain } from './continuation.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
-import { executeRun, type RunStart } from './run.ts';
+import { beginningOf, executeRun, type RunStart } from './run.ts';
 import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { Preparing, RunScope } from './run-scope.ts';
 import { abort, type OpenScope } from './run-scope-opener.ts';
-import { createSessionQueue } from './session-queue.ts';
+import { createSessionQueue, type QueuedRun } from './session-queue.ts';
 import { isStoreFailure, isStoreFull } from './store-failure.ts';
 
 export interface StartedRun {
@@ -141,12 +141,12 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
 
   const inTurn = async (
     scope: RunScope,
-    runNumber: number,
+    place: Pick<QueuedRun, 'runNumber' | 'isNext'>,
     title: string | null,
     run: () => Promise<void>,
   ) => {
     const { runId, sessionId, signal } = scope;
-    await queue.enter({ sessionId, runNumber, signal }, run);
+    await queue.enter({ ...place, sessionId, signal }, run);
     if (title !== null && !signal.aborted)
       parts.titles.begin({ sessionId, runId, title, asker: askerOf(scope) });
   };
@@ -164,7 +164,9 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
     const messages = query.messages.map(newMessage);
     const title = query.session.provisionalTitle ?? null;
     const { sessionId } = scope;
-    const { runNumber, notices } = await transcript.beginRun({
+    const queued = [{ name: 'runtime' as const, data: queuedEvent(scope) }].map(numberedFrom(1));
+    const beginning = beginningOf(scope).map(numberedFrom(2));
+    const { runNumber, begun, notices } = await transcript.beginRun({
       id: runId,
       sessionId,
       userId: query.userId,
@@ -184,13 +186,14 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
       ...(query.agent && { agent: query.agent }),
       ...(query.occurrence && { occurrence: query.occurrence }),
       ...(query.newSession && { newSession: query.newSession }),
-      events: [
-        { seq: 1, name: 'runtime', data: { type: 'run_queued', run_id: runId, session_id: sessionId } },
-      ],
+      events: queued,
+      beginning,
     });
-    const from: RunStart = { promptMessageId: messages.at(-1)?.id ?? '' };
-    const finished = work(runId, 1, (events) =>
-      inTurn(scope, runNumber, title, () => executeRun(scope, events, from)),
+    const from: RunStart = { promptMessageId: messages.at(-1)?.id ?? '', begun: begun === true };
+    const stored = begun ? [...queued, ...beginning] : queued;
+    hub.stored(runId, stored);
+    const finished = work(runId, stored.length, (events) =>
+      inTurn(scope, { runNumber, isNext: begun === true }, title, () => executeRun(scope, events, from)),
     );
     active.set(runId, { controller, finished, goesOn: goesOn(query) });
     // The order to stop was given to those at work while this one was being stored.
@@ -209,7 +212,7 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
         return failTaken(parts, run, events, noRoom());
       const scope = await openTaken(parts, run, events, controller);
       if (!scope) return;
-      await inTurn(scope, run.runNumber, run.provisionalTitle, () =>
+      await inTurn(scope, { runNumber: run.runNumber }, run.provisionalTitle, () =>
         executeRun(scope, events, { taken: run }),
       );
     });
@@ -362,9 +365,18 @@ function queryOf(run: TakenRun): Query {
     session: { id: run.sessionId, ...run.session },
     ...{ userId, trigger, agentSlug, model, permissionMode, onUnanswered },
     ...(run.request && { request: run.request }),
+    taken: true,
     messages: [],
     ...(run.agent && { agent: run.agent }),
   };
+}
+
+function queuedEvent({ runId, sessionId }: RunScope) {
+  return { type: 'run_queued' as const, run_id: runId, session_id: sessionId };
+}
+
+function numberedFrom(first: number) {
+  return (event: RunEvent, index: number): NumberedEvent => ({ ...event, seq: first + index });
 }
 
 function newMessage({ role, parts }: Pick<NewMessage, 'role' | 'parts'>): NewMessage {

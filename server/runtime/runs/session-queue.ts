@@ -5,6 +5,8 @@ import type { EventHub } from '../events/event-hub.ts';
 export interface QueuedRun {
   readonly sessionId: string;
   readonly runNumber: number;
+  /** Where the store has said that no earlier one is left. */
+  readonly isNext?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -31,7 +33,7 @@ export function createSessionQueue(
 
   const isNext = async (run: QueuedRun): Promise<boolean> => {
     for (const other of here.get(run.sessionId) ?? []) if (other.runNumber < run.runNumber) return false;
-    return !(await hasEarlier(run));
+    return run.isNext === true || !(await hasEarlier(run));
   };
 
   const wait = async (run: QueuedRun): Promise<void> => {
