@@ -273,7 +273,7 @@ export function branch(
 }
 
 /** Each prompt with what followed it. */
-export function passagesOf(messages: readonly Said[]): Passage[] {
+function passagesOf(messages: readonly Said[]): Passage[] {
   const starts = messages.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
   return starts.map((start, index) => ({
     run: null,
