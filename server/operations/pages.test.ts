@@ -174,7 +174,10 @@ describe.skipIf(!hasBrowser)('in Chromium', () => {
       await page.shows('type its code, too');
       await logInOnPage(account.email, account.password, totp.generate({ timestamp: at + 30_000 }));
       await page.shows('You belong to ada now, as member.');
-      expect(await organizationsOf(account.token)).toContain(organizationId);
+      // Logins from before the address was proved are over.
+      expect((await app.request('GET', '/api/v1/users/me', account)).status).toBe(401);
+      const members = await app.request('GET', `/api/v1/organizations/${organizationId}/members`, ada);
+      expect(members.body.data.map(({ email }: Json) => email)).toContain(account.email);
       page = await browser.newPage();
       await page.open(link);
       await page.type('#register [name=email]', 'somebody@example.com');

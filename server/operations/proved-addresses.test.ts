@@ -80,3 +80,31 @@ test('a mailed invitation takes what a stranger has in the account of whoever ac
   expect(await resetByMail(squatter.email)).not.toContain('removed');
   expect(await statusOf(own)).toBe(200);
 });
+
+test.each([
+  ['keeps the second factor that the login had to pass', true],
+  ['takes the one that was switched on after the login', false],
+] as const)('a mailed invitation %s', async (_title, passes) => {
+  const name = passes ? 'passing' : 'waiting';
+  const boss = await app.register(`boss-of-${name}`);
+  const account = await app.register(name);
+  const login = (otp?: string) =>
+    post('login', { email: account.email, password: account.password, ...(otp && { otp }) });
+  const before = passes ? undefined : (await login()).body.access_token;
+  const { body: enrolled } = await post(
+    'mfa/enroll',
+    { password: account.password },
+    { token: account.token },
+  );
+  const totp = new TOTP({ secret: enrolled.secret });
+  const at = Date.now();
+  await post('mfa/confirm', { code: totp.generate({ timestamp: at }) }, { token: account.token });
+  await mailbox.next(account.email);
+  const accepting = before ?? (await login(totp.generate({ timestamp: at + 30_000 }))).body.access_token;
+  const { organizationId } = await homeOf(app, boss);
+  const invited = { token: boss.token, body: { email: account.email, role: 'member' } };
+  await app.request('POST', `/api/v1/organizations/${organizationId}/invitations`, invited);
+  const [, token = ''] = /#token=(inv_[\w-]+)&/.exec((await mailbox.next(account.email)).text) ?? [];
+  await app.request('POST', '/api/v1/invitations/accept', { token: accepting, body: { token } });
+  expect(coded(await login())).toEqual(passes ? [401, 'otp_required'] : [200, null]);
+});

@@ -178,8 +178,9 @@ export function invitationRepository({ database, clock, cursors }: StoreParts): 
 
 /** The login that accepts with what went to the address is the owner's. */
 async function proveBy(sql: Knex.Transaction, { userId, origin }: Reach, now: number): Promise<Removed> {
-  const removed = await proveAddress(sql, userId, now);
-  if (Object.keys(removed).length > 0) await endLogins(sql, userId, now, origin?.credential?.id);
+  const loginId = origin?.credential?.id;
+  const removed = await proveAddress(sql, userId, now, loginId);
+  if (Object.keys(removed).length > 0) await endLogins(sql, userId, now, loginId);
   return removed;
 }
 
