@@ -1,6 +1,6 @@
 /** What clients and fate do to sessions, at random: each command does it to the server and to the model, and compares. */
 
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type fc from 'fast-check';
 import knex from 'knex';
@@ -107,6 +107,8 @@ export const query = (kind: Kind, pick: number, fate: Fate | null, possible = ha
 async function editedFile(real: Real, session: ExpectedSession, model: Model): Promise<string> {
   if (!session.edited) {
     session.edited = { name: `there-before-${model.prompts}.txt`, edits: [] };
+    // The server makes the folder for the first run.
+    await mkdir(real.workspace, { recursive: true });
     await writeFile(join(real.workspace, session.edited.name), editedText(''));
   }
   return session.edited.name;
