@@ -156,6 +156,11 @@ export const expire = (pick: number): Command =>
       await restart(real, model, { fate: 'kill', all: true, meanwhile: () => letPass(real, run, request) });
       run.allowed.push(false);
       if (run.kind === 'ask') run.told = expired;
+      // Whoever has the run says when the time has passed: until it is taken over, an answer still counts.
+      const late = () => questions(real, session, run, 'expired');
+      await expect
+        .poll(late, { timeout: 20_000 })
+        .toContainEqual(expect.objectContaining({ id: request.id }));
       expect((await real.client.post(request.reply_path, bodiesOf(run, 'yes').first)).status).toBe(410);
     },
   );
@@ -299,15 +304,25 @@ export const end = (fate: Fate, all = false): Command =>
 type Question = PermissionRequest | PromptRequest;
 
 /** The one that the run waits for. */
-async function openQuestion({ client }: Real, session: ExpectedSession, run: ExpectedRun): Promise<Question> {
-  const list = run.kind === 'ask' ? 'prompts' : 'permissions';
-  const { body } = await client.get<{ readonly data: readonly Question[] }>(
-    `/api/v1/sessions/${session.id}/${list}?status=pending`,
-  );
-  expect(body.data.map(({ run_id }) => run_id)).toEqual([run.id]);
-  const [question] = body.data;
+async function openQuestion(real: Real, session: ExpectedSession, run: ExpectedRun): Promise<Question> {
+  const open = await questions(real, session, run, 'pending');
+  expect(open.map(({ run_id }) => run_id)).toEqual([run.id]);
+  const [question] = open;
   if (!question) throw new Error('There is no question');
   return question;
+}
+
+async function questions(
+  { client }: Real,
+  session: ExpectedSession,
+  run: ExpectedRun,
+  status: 'pending' | 'expired',
+): Promise<readonly Question[]> {
+  const list = run.kind === 'ask' ? 'prompts' : 'permissions';
+  const { body } = await client.get<{ readonly data: readonly Question[] }>(
+    `/api/v1/sessions/${session.id}/${list}?status=${status}`,
+  );
+  return body.data;
 }
 
 function bodiesOf({ kind }: ExpectedRun, reply: Reply): { readonly first: object; readonly second: object } {
