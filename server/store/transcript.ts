@@ -326,7 +326,10 @@ export function transcriptOf({ database, clock }: StoreParts): Transcript {
     readInForce: (runIds) => database.read('installation', (sql) => runsInForce(sql, runIds)),
     readLeases: () => held.list(),
     takeRun: (seen, owner) => held.take(seen, owner),
-    letGo: (runId) => held.release(runId),
+    letGo(runId) {
+      spenders.delete(runId);
+      held.release(runId);
+    },
     handOver: (owner, runIds) => held.handOver(owner, runIds),
   };
 }
