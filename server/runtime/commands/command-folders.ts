@@ -51,11 +51,60 @@ const movers: Readonly<Record<string, RegExp>> = {
   ),
 };
 
-function startsElsewhere({ readings }: CommandPart): boolean {
+/** Whether it has another program start in a folder that is not the shell's. */
+export function startsElsewhere({ readings }: CommandPart): boolean {
   return readings.some(([name, ...args]) => {
     const program = baseOf(name?.text ?? '');
     const mover = Object.hasOwn(movers, program) ? movers[program] : undefined;
     return mover !== undefined && args.some(({ text }) => text === null || mover.test(text));
+  });
+}
+
+/**
+ * All folders that files may be redirected from, whether they are there yet or not, by their names and where these
+ * really lead; null where nobody can tell. Unlike for git, none is left out because it is an unlikely one.
+ */
+export function foldersForFiles(command: ParsedCommand, workspace: string): readonly string[] | null {
+  if (!command.movesAbout) return [workspace];
+  const targets = [...new Set(command.parts.flatMap(namedFolders))];
+  if (setsRepository(command) || targets.length > mostFolders) return null;
+  const folders = new Set([workspace]);
+  for (const target of targets) {
+    if (target === null) return null;
+    for (const folder of [...folders])
+      for (const place of [resolve(folder, target), ...realPlaces(folder, target)]) folders.add(place);
+    if (folders.size > mostFolders) return null;
+  }
+  // In a loop each `cd` comes again: a set may grow while it is walked, and what is added is walked, too.
+  for (const folder of folders) {
+    for (const target of targets) for (const place of realPlaces(folder, target ?? '')) folders.add(place);
+    if (folders.size > mostFolders) return null;
+  }
+  return [...folders];
+}
+
+/** The folders that `cd` is given; null for the home of the shell, and for what only the shell knows. */
+function namedFolders({ kind, readings }: CommandPart): readonly (string | null)[] {
+  if (kind !== 'command') return [];
+  return readings.flatMap(([name, ...args]) => {
+    if (!/^(cd|pushd)$/.test(name?.text ?? '')) return [];
+    const options = args.filter(({ text }) => /^(-[LPen@]+|--)$/.test(text ?? ''));
+    if (name?.text === 'cd' && options.length === args.length) return [null];
+    // `-` and the like lead back.
+    return args.flatMap((word) =>
+      options.includes(word) || /^(-|[+-]\d+)$/.test(word.text ?? '') ? [] : [word.text],
+    );
+  });
+}
+
+function realPlaces(folder: string, target: string): readonly string[] {
+  return [resolve(folder, target), placeFrom(folder, target)].flatMap((path) => {
+    try {
+      const place = realPlace(path);
+      return statSync(place).isDirectory() ? [place] : [];
+    } catch {
+      return [];
+    }
   });
 }
 

@@ -28,6 +28,8 @@ export interface CommandPart {
   readonly writes: readonly OptionWrite[];
   /** Whether its input comes from another command, a file or a here-document: then that decides what it does, too. */
   readonly fed: boolean;
+  /** Set where it stands in a script that another command is given, which may run that in a folder of its own. */
+  readonly inScript?: true;
   /**
    * Set where git works with another repository than the workspace's: what it runs there may be any command by an alias, and
    * what it starts besides stands in settings that nobody guards.
@@ -71,6 +73,7 @@ const usual = /[ \t\n]/g;
 interface Place {
   readonly fed: boolean;
   readonly depth: number;
+  readonly inScript: boolean;
   readonly source: Source;
 }
 
@@ -97,7 +100,7 @@ class CommandReader {
       return;
     }
     try {
-      this.visit(parse(script), { fed, depth, source: { text: script, bodies: [] } });
+      this.visit(parse(script), { fed, depth, inScript: depth > 0, source: { text: script, bodies: [] } });
     } catch (error) {
       // A defect of the parser must not let a command through, nor end the run.
       this.lose(`it cannot be read (${error instanceof Error ? error.name : 'unknown'})`);
@@ -123,7 +126,7 @@ class CommandReader {
     this.judge(node);
     const below = inside(node, place);
     if (node.type === 'Command') this.readCommand(node, below);
-    if (node.type === 'Redirect') this.readRedirect(node);
+    if (node.type === 'Redirect') this.readRedirect(node, below);
     if (node.type === 'TestUnary' || node.type === 'TestBinary') this.readTest(node);
     if (node.type === 'HereDoc')
       place.source.bodies.push([node.body.pos, node.closing?.end ?? node.body.end]);
@@ -140,7 +143,7 @@ class CommandReader {
       this.lose('the shell would not read it as it stands');
   }
 
-  private readCommand(node: Command, { fed, depth }: Place): void {
+  private readCommand(node: Command, { fed, depth, inScript }: Place): void {
     const assignments = node.prefix.filter((part) => part.type === 'Assignment');
     if (!node.name) {
       for (const { name } of assignments) this.setVariable(name);
@@ -150,7 +153,7 @@ class CommandReader {
       .filter((one) => !isHarmlessForCommand(one.name, wordOf(one)))
       .map(assignmentWord);
     const { scripts, ...meaning } = meaningOf(kept, [node.name, ...node.args].map(wordOf));
-    this.parts.push({ kind: 'command', ...meaning, fed });
+    this.parts.push({ kind: 'command', ...meaning, fed, ...(inScript && { inScript }) });
     for (const script of scripts) this.readScript(script, fed, depth + 1);
   }
 
@@ -166,7 +169,7 @@ class CommandReader {
     this.push('command', [known('[['), ...asked]);
   }
 
-  private readRedirect(node: Redirect): void {
+  private readRedirect(node: Redirect, { inScript }: Place): void {
     if (node.descriptor?.type === 'FileDescriptorVariable')
       this.blur('it keeps a file open under a variable');
     const target = node.target ? wordOf(node.target) : anyWords;
@@ -179,7 +182,7 @@ class CommandReader {
     for (const kind of node.operator === '<>'
       ? (['read', 'write'] as const)
       : ([reads ? 'read' : 'write'] as const))
-      this.push(kind, [target]);
+      this.push(kind, [target], inScript);
   }
 
   private setVariable(name: string): void {
@@ -188,7 +191,7 @@ class CommandReader {
   }
 
   /** A part that is just these words. */
-  private push(kind: CommandPart['kind'], words: readonly CommandWord[]): void {
+  private push(kind: CommandPart['kind'], words: readonly CommandWord[], inScript = false): void {
     this.parts.push({
       kind,
       words,
@@ -197,6 +200,7 @@ class CommandReader {
       anything: false,
       writes: [],
       fed: false,
+      ...(inScript && { inScript }),
     });
   }
 
@@ -248,11 +252,12 @@ class CommandReader {
   }
 }
 
-function inside(node: SyntaxNode, { fed, depth, source }: Place): Place {
+function inside(node: SyntaxNode, { fed, depth, inScript, source }: Place): Place {
   const own = node.type === 'Script' ? node.source : undefined;
   return {
     fed: fed || feeds(node),
     depth: depth + 1,
+    inScript,
     source: own === undefined ? source : { text: own, bodies: [] },
   };
 }

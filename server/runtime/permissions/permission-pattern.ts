@@ -91,6 +91,12 @@ export function isExact({ words, open }: CommandPattern): boolean {
   return !open && words.every((signs) => signs.every((sign) => typeof sign === 'string'));
 }
 
+/** The plain letters that its first word begins with. */
+export function beginning({ words: [first = []] }: CommandPattern): string {
+  const end = first.findIndex((sign) => typeof sign !== 'string');
+  return (end === -1 ? first : first.slice(0, end)).join('');
+}
+
 /** `*` alone is for everything, redirected files too. */
 function coversAll({ kind, words, open }: CommandPattern): boolean {
   return kind === 'command' && open && words.length === 0;

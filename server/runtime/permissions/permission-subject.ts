@@ -1,10 +1,11 @@
 /** What a tool call is about, as permission patterns compare it: the parts of a command, a file, an address. */
-import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { isAbsolute, relative, resolve } from 'node:path';
 import { commandParts, type ParsedCommand } from '../commands/command-parts.ts';
 import { withRepositories } from '../commands/git-repository.ts';
 import { shellIsBash } from '../processes/shell.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
+import { namesAlong } from './file-names.ts';
 import { coversPath, coversUrl } from './permission-pattern.ts';
 import { resourcePath } from './resource-path.ts';
 
@@ -65,28 +66,6 @@ function filesNamed(input: Readonly<Record<string, unknown>>, workspacePath: str
     // It cannot be reached: the tool will say so.
     return [path];
   }
-}
-
-const mostLinks = 40;
-
-/** What is not there has no links, but its folders may. */
-function namesAlong(path: string): readonly string[] {
-  const names = [path];
-  while (names.length <= mostLinks) {
-    const name = names.at(-1) ?? path;
-    const link = firstLink(name);
-    if (link === null) break;
-    names.push(join(resolve(dirname(link), readlinkSync(link)), relative(link, name)));
-  }
-  return names;
-}
-
-function firstLink(path: string): string | null {
-  const folder = dirname(path);
-  if (folder === path) return null;
-  const above = firstLink(folder);
-  if (above !== null) return above;
-  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ? path : null;
 }
 
 function readCommand(command: string, workspacePath: string): ParsedCommand {

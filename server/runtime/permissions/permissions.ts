@@ -2,6 +2,7 @@
 import { isAbsolute } from 'node:path';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { CommandPart, ParsedCommand } from '../commands/command-parts.ts';
+import { anyWords } from '../commands/command-words.ts';
 import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
@@ -18,6 +19,7 @@ import {
 } from './permission-pattern.ts';
 import { allowancesFor, type CallRule, grantsFor, rulesFor } from './permission-rules.ts';
 import { coversSubject, type Subject, shown, subjectOf } from './permission-subject.ts';
+import { redirectedNames } from './redirected-names.ts';
 
 /** What counts in the decision about one call. */
 export interface PermissionContext {
@@ -53,7 +55,7 @@ export type Verdict =
 export function decide(call: DecidedCall, need: PermissionNeed | null, context: PermissionContext): Verdict {
   const { mode, rules, workspacePath } = context;
   const subject = subjectOf(call.name, need, call.input, workspacePath);
-  const denied = denialOf(call.name, rulesFor(rules, 'deny', call.name), subject);
+  const denied = denialOf(call.name, rulesFor(rules, 'deny', call.name), subject, workspacePath);
   if (denied) return { verdict: 'deny', reason: denied };
   if (!need) return { verdict: 'allow' };
   if (mode === 'read_only' && changing.has(need.action))
@@ -86,7 +88,14 @@ export function hiddenBy(
 const changing: ReadonlySet<PermissionNeed['action']> = new Set(['write', 'execute', 'download']);
 
 /** Why a rule denies the call; null where none does. */
-function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject): string | null {
+function denialOf(
+  toolName: string,
+  rules: readonly CallRule[],
+  subject: Subject,
+  workspacePath: string,
+): string | null {
+  const meansFile =
+    subject.kind === 'command' ? redirectedNames(subject.command, workspacePath) : () => false;
   for (const { pattern, words } of rules) {
     if (pattern === null || !words) return `A rule denies the tool ${toolName}.`;
     if (subject.kind !== 'command') {
@@ -95,8 +104,10 @@ function denialOf(toolName: string, rules: readonly CallRule[], subject: Subject
     }
     const { command } = subject;
     const meant = (part: CommandPart) =>
-      part.readings.some((reading) => mayMean(words, part.kind, reading)) ||
-      part.writes.some(({ file }) => mayMean(words, 'write', [file]));
+      part.kind === 'command'
+        ? part.readings.some((reading) => mayMean(words, 'command', reading)) ||
+          part.writes.some(({ file }) => meansFile(words, 'write', file, part))
+        : meansFile(words, part.kind, part.words[0] ?? anyWords, part);
     if (command.parts.some(meant))
       return `A rule denies ${toolName}(${pattern}), and a part of this command is or could be that.`;
     const unclear = unclearIn(command);
