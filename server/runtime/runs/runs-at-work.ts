@@ -1,23 +1,21 @@
 /** The runs that this process works on, begun here or taken over from another, until they have ended or are handed over. */
 import type { InterruptReason } from '../../contract/api.ts';
 import { newId } from '../../ids.ts';
-import type { Log } from '../../log.ts';
 import { Problem } from '../../problem.ts';
 import type { EventHub } from '../events/event-hub.ts';
 import { createEventLog, type EventLog } from '../events/event-log.ts';
 import type { TitleWriter } from '../prompt/title-writer.ts';
 import type { Asker } from '../providers/own-providers.ts';
 import type { Query } from '../query.ts';
-import type { NewMessage, NumberedEvent, RunEvent, TakenRun, Transcript } from '../transcript.ts';
-import { readProgress, resumptionsInVain } from './continuation.ts';
+import type { NewMessage, NumberedEvent, RunEvent, TakenRun } from '../transcript.ts';
 import { type LeaseTimes, startLeaseKeeper } from './lease-keeper.ts';
 import { nameOwner } from './lease-owner.ts';
 import { beginningOf, executeRun, type RunStart } from './run.ts';
-import { failRun, interruptRun, withdrawRun } from './run-end.ts';
 import type { Preparing, RunScope } from './run-scope.ts';
-import { abort, type OpenScope } from './run-scope-opener.ts';
+import { abort } from './run-scope-opener.ts';
 import { createSessionQueue, type QueuedRun } from './session-queue.ts';
-import { isStoreFailure, isStoreFull } from './store-failure.ts';
+import { isStoreFull } from './store-failure.ts';
+import { openTaken, queryOf, type ResumingParts } from './taken-run.ts';
 
 export interface StartedRun {
   readonly runId: string;
@@ -54,28 +52,15 @@ export interface RunsAtWork {
   close(): Promise<void>;
 }
 
-export interface RunsAtWorkParts {
-  readonly transcript: Transcript;
+export interface RunsAtWorkParts extends ResumingParts {
   readonly hub: EventHub;
-  readonly log: Log;
-  readonly openScope: OpenScope;
   readonly preparing: Preparing;
   readonly titles: TitleWriter;
   readonly lease: LeaseTimes;
   readonly limits: RunLimits;
   /** Whether other processes are to go on with the runs at work here when it closes; they are interrupted otherwise. */
   readonly handsOver: boolean;
-  /** Names the workspace folder among those of all nodes; null where it is not there. */
-  readonly workspacePlace: (workspaceId: string) => Promise<string | null>;
-  /** Whether calls of this tool have to do with the workspace folder. */
-  readonly needsFiles: (toolName: string) => boolean;
 }
-
-/** A run that brings its process down each time must not do so for ever. One that gets on outlives any number of stops. */
-const mostResumptionsInVain = 20;
-
-/** Each of them asks the model anew for what the disk has no room for, and that has to be paid for. */
-const mostResumptionsOnFullDisk = 2;
 
 interface ActiveRun {
   readonly controller: AbortController;
@@ -205,12 +190,10 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
   const resume = (run: TakenRun): void => {
     const controller = new AbortController();
     const finished = work(run.runId, run.lastEventId, async (events) => {
-      const reason = await reasonNotToResume(parts, run);
-      if (reason) return endTaken(parts, run, events, reason);
-      // Small writes may go through where no answer does: a disk without any room keeps the run from being resumed at all.
-      if (withoutRoom.has(run.runId) && (await isInVain(transcript, run, mostResumptionsOnFullDisk)))
-        return failTaken(parts, run, events, noRoom());
-      const scope = await openTaken(parts, run, events, controller);
+      const scope = await openTaken(parts, run, events, {
+        controller,
+        foundNoRoom: withoutRoom.has(run.runId),
+      });
       if (!scope) return;
       await inTurn(scope, { runNumber: run.runNumber }, run.provisionalTitle, () =>
         executeRun(scope, events, { taken: run }),
@@ -279,96 +262,6 @@ export function workOnRuns(parts: RunsAtWorkParts): RunsAtWork {
 function isWaitedFor({ trigger, onUnanswered, request }: Query): boolean {
   if (trigger === 'messages') return true;
   return trigger === 'api' && onUnanswered === 'deny' && !request?.summary;
-}
-
-/** Null where the run can go on in this process. */
-async function reasonNotToResume(parts: RunsAtWorkParts, run: TakenRun): Promise<InterruptReason | null> {
-  if (run.interrupt) return run.interrupt;
-  // Who waited for the answer went away with the process.
-  if (run.trigger === 'messages') return 'lease_lost';
-  if (await isInVain(parts.transcript, run, mostResumptionsInVain)) return 'resumed_too_often';
-  if ((await parts.workspacePlace(run.session.workspaceId)) === run.workspacePlace) return null;
-  const { toolUses } = await readProgress(parts.transcript, run);
-  return toolUses.some(({ name }) => parts.needsFiles(name)) ? 'workspace_unavailable' : null;
-}
-
-/** Most runs have been resumed so seldom that nothing has to be read. */
-async function isInVain(transcript: Transcript, run: TakenRun, most: number): Promise<boolean> {
-  if (run.resumptions < most) return false;
-  return (await resumptionsInVain(transcript, run)) >= most;
-}
-
-function noRoom(): Problem {
-  const asked = `${mostResumptionsOnFullDisk + 1} times`;
-  return new Problem(
-    'storage_full',
-    `The disk of the database has no room for what the model answers, which was asked ${asked}; ask again once there is room.`,
-  );
-}
-
-async function endTaken(
-  { transcript, log }: RunsAtWorkParts,
-  run: TakenRun,
-  events: EventLog,
-  reason: InterruptReason,
-): Promise<void> {
-  const stop = run.status === 'queued' ? withdrawRun : interruptRun;
-  await stop(endingOf(run, transcript, log), events, await readProgress(transcript, run), reason);
-}
-
-/** Null where the settings have no such profile, model or provider any more: the run has failed then. */
-async function openTaken(
-  { openScope, transcript, log }: RunsAtWorkParts,
-  run: TakenRun,
-  events: EventLog,
-  controller: AbortController,
-): Promise<RunScope | null> {
-  try {
-    return await openScope(queryOf(run), run.runId, controller);
-  } catch (error) {
-    if (isStoreFailure(error)) throw error;
-    await failTaken({ transcript, log }, run, events, missingProvider(error, run));
-    return null;
-  }
-}
-
-async function failTaken(
-  { transcript, log }: Pick<RunsAtWorkParts, 'transcript' | 'log'>,
-  run: TakenRun,
-  events: EventLog,
-  cause: unknown,
-): Promise<void> {
-  await failRun(endingOf(run, transcript, log), events, await readProgress(transcript, run), cause);
-}
-
-/** Whoever reads it has named the model long ago, and it was there. */
-function missingProvider(error: unknown, { model, request }: TakenRun): unknown {
-  if (!(error instanceof Problem)) return error;
-  const named = error.code === 'not_found' && request?.providerSettingId !== undefined;
-  if (!named && error.code !== 'model_not_found') return error;
-  return new Problem(
-    error.code,
-    `The provider setting by which ${model} was asked has been taken away or changed; ask again. ${error.message}`,
-    { cause: error },
-  );
-}
-
-function endingOf({ runId, sessionId, model, request }: TakenRun, transcript: Transcript, log: Log) {
-  const corpus = request?.corpus ?? null;
-  return { runId, sessionId, transcript, log, corpus, model: { name: model } };
-}
-
-/** The query as it was asked, in the session as it is now. */
-function queryOf(run: TakenRun): Query {
-  const { userId, trigger, agentSlug, model, permissionMode, onUnanswered } = run;
-  return {
-    session: { id: run.sessionId, ...run.session },
-    ...{ userId, trigger, agentSlug, model, permissionMode, onUnanswered },
-    ...(run.request && { request: run.request }),
-    taken: true,
-    messages: [],
-    ...(run.agent && { agent: run.agent }),
-  };
 }
 
 function queuedEvent({ runId, sessionId }: RunScope) {
