@@ -160,6 +160,12 @@ describe('a pattern for commands', () => {
     ['> build/*', 'echo x >> build/a', true],
     ['> build/*', 'echo x > built', false],
     ['> build/*', 'echo x > $x', false],
+    ['> build/*', 'echo x > build/../.git/config', false],
+    ['> build/*', 'echo x > build/..', false],
+    ['> build/*', 'echo x > build/a..b', true],
+    ['> build/../out', 'echo x > build/../out', true],
+    ['< build/*', 'cat x < build/../../secret', false],
+    ['> *', 'echo x > build/../out', true],
     ['> *', 'make x', false],
     ['< /etc/hosts', 'wc -l < /etc/hosts', true],
     ['< /etc/hosts', 'wc -l < /etc/passwd', false],
@@ -586,6 +592,7 @@ test('a write by an option is allowed as a redirected one is, and denied as one'
   expect(bash('git diff --output=build/a', { rules }).verdict).toBe('allow');
   expect(bash('git diff --output build/a', { rules }).verdict).toBe('allow');
   expect(bash('git diff --output=a', { rules }).verdict).toBe('ask');
+  expect(bash('git diff --output=build/../a', { rules }).verdict).toBe('ask');
   expect(
     bash('git -C src diff --output=build/a', { rules: [...rules, rule('allow', 'git *')] }).verdict,
   ).toBe('ask');

@@ -91,6 +91,11 @@ export function isExact({ words, open }: CommandPattern): boolean {
   return !open && words.every((signs) => signs.every((sign) => typeof sign === 'string'));
 }
 
+/** Whether a pattern that covers a redirected file covers every other. */
+export function isOfAnyFile({ words, open }: CommandPattern): boolean {
+  return open && words.length === 0;
+}
+
 /** The plain letters that its first word begins with. */
 export function beginning({ words: [first = []] }: CommandPattern): string {
   const end = first.findIndex((sign) => typeof sign !== 'string');
@@ -98,8 +103,8 @@ export function beginning({ words: [first = []] }: CommandPattern): string {
 }
 
 /** `*` alone is for everything, redirected files too. */
-function coversAll({ kind, words, open }: CommandPattern): boolean {
-  return kind === 'command' && open && words.length === 0;
+function coversAll(pattern: CommandPattern): boolean {
+  return pattern.kind === 'command' && isOfAnyFile(pattern);
 }
 
 /** The pattern that covers exactly these words. */

@@ -2,17 +2,19 @@
 import { isAbsolute } from 'node:path';
 import type { PermissionMode, PermissionRule } from '../../contract/api.ts';
 import type { CommandPart, ParsedCommand } from '../commands/command-parts.ts';
-import { anyWords } from '../commands/command-words.ts';
+import { anyWords, type CommandWord } from '../commands/command-words.ts';
 import { onlyShows } from '../commands/read-only-commands.ts';
 import type { OptionWrite } from '../commands/writing-options.ts';
 import type { PermissionNeed } from '../tools/tool.ts';
 import type { Grant } from '../transcript.ts';
 import {
+  type CommandPattern,
   covers,
   coversPath,
   coversUrl,
   exactPattern,
   isExact,
+  isOfAnyFile,
   literalGlob,
   mayMean,
   means,
@@ -215,16 +217,30 @@ function isCovered(
   // What a person saw and allowed was this command with that input, or with none.
   const rules = part.fed ? listed : [...listed, ...granted];
   const covering = rules.flatMap(({ words: pattern }) =>
-    pattern !== null && covers(pattern, part.kind, words) && (!part.elsewhere || isExact(pattern))
+    pattern !== null && coversPart(pattern, part.kind, words) && (!part.elsewhere || isExact(pattern))
       ? [pattern]
       : [],
   );
   const mayWrite = ({ file }: OptionWrite) =>
     !command.movesAbout &&
-    rules.some(({ words: pattern }) => pattern !== null && covers(pattern, 'write', [file]));
+    rules.some(({ words: pattern }) => pattern !== null && coversPart(pattern, 'write', [file]));
   if (covering.some((pattern) => part.writes.every((one) => means(pattern, one.at) || mayWrite(one))))
     return true;
   return shows && !command.movesAbout && onlyShows(part, workspacePath);
+}
+
+/** Whoever allowed `> build/*` did not think of `build/../.git/config`. */
+function coversPart(
+  pattern: CommandPattern,
+  kind: CommandPart['kind'],
+  words: readonly CommandWord[],
+): boolean {
+  if (!covers(pattern, kind, words)) return false;
+  return kind === 'command' || isExact(pattern) || isOfAnyFile(pattern) || !words.some(climbs);
+}
+
+function climbs({ text }: CommandWord): boolean {
+  return text?.split('/').includes('..') ?? false;
 }
 
 /** The pattern of this very part; null where none could be true to it. */
