@@ -184,6 +184,9 @@ describe('the parts of a command', () => {
     "x='a[$(rm x)]'; b=([x]=1)",
     'b=(1 ["$x"]=2)',
     "b+=(\n[x]+='a')",
+    // A brace of the command does not end the expansion that it stands in.
+    'echo ${x:-${y:-<(rm {a,b})}}',
+    'case ${x:-${y:->(rm {a,b})}} in a) ls;; esac',
     // Within double quotes `$'` is a letter like others.
     'echo "${x:-$\'$(rm x)\'}"',
     'case a in "${x+${y-$\'`rm x`\'}}") ;; esac',

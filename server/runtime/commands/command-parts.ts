@@ -64,6 +64,7 @@ export function commandParts(command: string): ParsedCommand {
   return { parts, sets, obscure, anything, movesAbout };
 }
 
+const computes = 'it computes with values that could hold commands';
 const moves = /^(cd|pushd|popd)$/;
 /** Shells disagree about what these are: a blank, a part of a word, or nothing; and people do not see them. */
 const ambiguous = /[\p{Cc}\p{Cf}\p{Z}]/u;
@@ -236,6 +237,11 @@ class CommandReader {
       case 'Word':
         if (hidesExpansion(node)) this.lose('an expansion in it cannot be read');
         break;
+      case 'ParameterExpansion':
+        // The parser ends such a one at the first brace, though that stands in the command.
+        if (/[<>]\(/.test(node.text)) this.lose('a substitution in it cannot be read');
+        if (evaluates(node)) this.lose(computes);
+        break;
       case 'DoubleQuoted':
       case 'LocaleString':
         if (node.parts.some(({ type, text }) => type === 'ParameterExpansion' && text.includes("$'")))
@@ -247,7 +253,7 @@ class CommandReader {
           this.lose('its here-document holds quotes that shells read differently');
         break;
       default:
-        if (evaluates(node)) this.lose('it computes with values that could hold commands');
+        if (evaluates(node)) this.lose(computes);
     }
   }
 }
