@@ -1,5 +1,6 @@
 /** Makes of what older versions have stored what an import takes. */
 import type { MessagePart } from '../contract/api.ts';
+import { fits, storableValue } from '../storable.ts';
 
 type FilePart = Extract<MessagePart, { type: 'file' }>;
 
@@ -11,35 +12,9 @@ export function repaired<Given extends { readonly parts: readonly MessagePart[] 
 function repairedPart(part: MessagePart): MessagePart {
   // Most parts need no copy. JSON writes NUL and half surrogate pairs as the escapes that are looked for.
   const isBroken = /\\u(?:0000|d[89a-f])/.test(JSON.stringify(part));
-  const whole = isBroken ? (repairedValue(part) as MessagePart) : part; // as its texts alone have changed
+  const whole = isBroken ? (storableValue(part) as MessagePart) : part; // as its texts alone have changed
   if (whole.type === 'file') return shownFile(whole);
-  return whole.type === 'tool_use' && !fits(whole.input, deepest) ? { ...whole, input: {} } : whole;
-}
-
-/** How deep the arguments of a call go, and how many members an object has: an import reads no more. */
-const deepest = 59;
-const mostMembers = 5000;
-
-function fits(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  if (levels === 0) return false;
-  const inner = Object.values(value);
-  if (!Array.isArray(value) && inner.length > mostMembers) return false;
-  return inner.every((one) => fits(one, levels - 1));
-}
-
-/** Members keep their names, `__proto__` too: made from entries, it is one like the others. */
-function repairedValue(value: unknown): unknown {
-  if (typeof value === 'string') return repairedText(value);
-  if (Array.isArray(value)) return value.map(repairedValue);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [repairedText(name), repairedValue(member)]),
-  );
-}
-
-function repairedText(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\ufffd');
+  return whole.type === 'tool_use' && !fits(whole.input) ? { ...whole, input: {} } : whole;
 }
 
 function shownFile(part: FilePart): FilePart {

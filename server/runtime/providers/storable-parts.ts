@@ -1,17 +1,12 @@
 /** What a model writes as a session can keep it, and an import takes it back. */
 import { newId } from '../../ids.ts';
+import { fits, storableText, storableValue } from '../../storable.ts';
 import type { ModelPart } from '../models/model.ts';
-import { storableText } from '../tools/define-tool.ts';
 import { mostCalls } from './answer-bounds.ts';
 import { tooLong } from './provider-failures.ts';
 
 type Written = Extract<ModelPart, { type: 'text' | 'reasoning' }>;
 type OfCall = Extract<ModelPart, { type: 'tool_input' | 'tool_use' }>;
-
-/** How deep the arguments of a call go: an import reads 64 levels, of which five are around them. */
-const deepest = 59;
-/** How many members an object of them has. */
-const mostMembers = 5_000;
 
 /** Cleans an answer part by part, so that what is streamed of it is what is stored. */
 export class StorableParts {
@@ -78,23 +73,5 @@ function isBare(part: Written): boolean {
 
 /** Arguments that no session could keep are read as none, as those that are no object: the tool says what is missing. */
 function storableInput(input: Record<string, unknown>): Record<string, unknown> {
-  return fits(input, deepest) ? (storable(input) as Record<string, unknown>) : {};
-}
-
-function fits(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  if (levels === 0) return false;
-  const inner = Object.values(value);
-  if (!Array.isArray(value) && inner.length > mostMembers) return false;
-  return inner.every((one) => fits(one, levels - 1));
-}
-
-/** Members keep their names, `__proto__` too: made from entries, it is one like the others. */
-function storable(value: unknown): unknown {
-  if (typeof value === 'string') return storableText(value);
-  if (Array.isArray(value)) return value.map(storable);
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [storableText(name), storable(member)]),
-  );
+  return fits(input) ? (storableValue(input) as Record<string, unknown>) : {};
 }

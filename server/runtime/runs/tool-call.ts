@@ -1,5 +1,6 @@
 /** Carries out one tool call of a model: asks the hooks, checks it, has it decided, runs it, and tells what it gave. */
 import type { ToolResult, ToolUse } from '../../contract/api.ts';
+import { storableText } from '../../storable.ts';
 import { inSpan } from '../../tracing.ts';
 import { runSubAgent } from '../agents/sub-agents.ts';
 import type { EventLog } from '../events/event-log.ts';
@@ -7,7 +8,6 @@ import { recordChange } from '../files/file-history.ts';
 import { askHooks, type HookVerdict, haltRun } from '../hooks/hooks.ts';
 import { hiddenFrom, noteOfChange, permit } from '../permissions/call-permission.ts';
 import { interruptedResult } from '../prompt/conversation.ts';
-import { storableText } from '../tools/define-tool.ts';
 import { type Tool, type ToolContext, ToolInputError, type ToolOutput } from '../tools/tool.ts';
 import { type CallRecord, mayHaveRun } from './call-record.ts';
 import { type CallStart, callStart } from './call-start.ts';

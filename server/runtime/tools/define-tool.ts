@@ -1,5 +1,6 @@
 // Makes a tool from its input schema and its work: parses the input and turns expected failures into results.
 import { z } from 'zod';
+import { storableText } from '../../storable.ts';
 import { type PreparedCall, type Tool, type ToolContext, ToolInputError, type ToolOutput } from './tool.ts';
 
 /** A tool whose `prepare` gets its input already checked. */
@@ -35,11 +36,6 @@ export function failure(content: string, metadata?: Record<string, unknown>): To
 /** A good result. */
 export function success(content: string, metadata?: Record<string, unknown>): ToolOutput {
   return { content: storableText(content), is_error: false, ...(metadata && { metadata }) };
-}
-
-/** NUL and half surrogate pairs cannot be stored by every database nor sent to every provider. */
-export function storableText(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\uFFFD');
 }
 
 async function runSafely(call: PreparedCall, context: ToolContext): Promise<ToolOutput> {

@@ -1,7 +1,8 @@
 // The tools that save what is to be known in later conversations, and find what was saved.
 import { z } from 'zod';
 import { Problem } from '../../problem.ts';
-import { defineTool, failure, storableText, success } from './define-tool.ts';
+import { storableText } from '../../storable.ts';
+import { defineTool, failure, success } from './define-tool.ts';
 import type { Tool, ToolContext, ToolOutput } from './tool.ts';
 
 const scope = z.enum(['user', 'workspace', 'session', 'agent']);

@@ -1,6 +1,7 @@
 // The tool that stores a plan, which then waits for a person to approve or reject it.
 import { z } from 'zod';
-import { defineTool, failure, storableText, success } from './define-tool.ts';
+import { storableText } from '../../storable.ts';
+import { defineTool, failure, success } from './define-tool.ts';
 import type { Tool } from './tool.ts';
 
 const input = z.strictObject({
