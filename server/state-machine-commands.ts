@@ -1,5 +1,4 @@
 /** What clients and fate do to sessions, at random: each command does it to the server and to the model, and compares. */
-
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type fc from 'fast-check';
