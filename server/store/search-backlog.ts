@@ -1,5 +1,6 @@
 /** Much that comes into a session at once: it is written where searches look afterwards, in parts that hold nobody up. */
 import type { Knex } from 'knex';
+import type { Log } from '../log.ts';
 import type { Database } from './database.ts';
 import { heldTransaction, whenCommitted } from './held-transaction.ts';
 import { type MessageRow, toMessage } from './messages.ts';
@@ -23,6 +24,11 @@ interface BacklogRow {
 
 /** What is written in the transaction that brings it; as much is one part of the rest. */
 const atOnce = { messages: 1000, characters: 300_000 };
+
+export interface IndexingParts {
+  readonly database: Database;
+  readonly log: Log;
+}
 
 interface CopiedSession {
   readonly id: string;
@@ -61,8 +67,11 @@ const orderDown = [
  * Writes what was noted for a session, before the caller is answered or, within a held transaction, once that is committed.
  * Never rejects: the session is there, and the hourly sweep does what is left.
  */
-export async function indexNoted(database: Database, sessionId: string): Promise<void> {
-  const index = () => indexRest(database, sessionId).catch(() => undefined);
+export async function indexNoted({ database, log }: IndexingParts, sessionId: string): Promise<void> {
+  const index = () =>
+    indexRest(database, sessionId).catch((error: unknown) =>
+      log.warn({ err: error, session_id: sessionId }, 'a session is not whole where searches look yet'),
+    );
   if (heldTransaction()) whenCommitted(() => void index());
   else await index();
 }

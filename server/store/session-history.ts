@@ -17,7 +17,7 @@ import {
 } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { indexNoted } from './search-backlog.ts';
+import { type IndexingParts, indexNoted } from './search-backlog.ts';
 import { forgetMessages } from './search-index.ts';
 import { forkSession } from './session-forks.ts';
 import {
@@ -75,7 +75,7 @@ export interface SessionHistory {
   ): Promise<void>;
 }
 
-export function sessionHistory({ database, clock }: StoreParts): SessionHistory {
+export function sessionHistory({ database, clock, log }: StoreParts & IndexingParts): SessionHistory {
   const now = (): number => clock.now().getTime();
   return {
     planRevert: (reach, sessionId, messageId) =>
@@ -120,7 +120,7 @@ export function sessionHistory({ database, clock }: StoreParts): SessionHistory 
       const fork = await database.write('installation', async (sql) =>
         forkSession(sql, await lockSession(sql, reach, sessionId), reach, options, now()),
       );
-      await indexNoted(database, fork.session.id);
+      await indexNoted({ database, log }, fork.session.id);
       return fork;
     },
     updateMessage: (reach, sessionId, messageId, patch, ifMatch) =>

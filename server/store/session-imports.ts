@@ -8,7 +8,7 @@ import { putAside } from './message-files.ts';
 import { type NewMessage, newRow } from './messages.ts';
 import type { StoreParts } from './parts.ts';
 import type { Reach } from './reach.ts';
-import { indexNoted, indexOrNote } from './search-backlog.ts';
+import { type IndexingParts, indexNoted, indexOrNote } from './search-backlog.ts';
 import { type SessionRow, saveSession, type TaggedSession, toTaggedSession } from './session-rows.ts';
 import { insertSession } from './sessions.ts';
 
@@ -17,7 +17,7 @@ export interface SessionImports {
   add(reach: Reach, workspaceId: string, document: SessionExport): Promise<TaggedSession>;
 }
 
-export function sessionImports({ database, clock }: StoreParts): SessionImports {
+export function sessionImports({ database, clock, log }: StoreParts & IndexingParts): SessionImports {
   const now = (): number => clock.now().getTime();
   return {
     // Quotas may hold beyond the organization: it is asked in the name of the server, with ownership in each query.
@@ -62,7 +62,7 @@ export function sessionImports({ database, clock }: StoreParts): SessionImports 
         });
         return toTaggedSession(await saveSession(sql, row, changes, now()));
       });
-      await indexNoted(database, imported.session.id);
+      await indexNoted({ database, log }, imported.session.id);
       return imported;
     },
   };

@@ -158,6 +158,7 @@ function running(
   const { stdin, stdout, stderr } = child;
   if (!stdin || !stdout || !stderr) throw new Error('it has no pipes'); // asked for above
   let complaint = '';
+  // A pipe that breaks is heard to its end as well.
   const heard = once(stderr, 'close').catch(() => undefined);
   stderr.on('data', (chunk: Buffer) => {
     complaint = (complaint + chunk.toString('utf8')).slice(-mostComplaint);
