@@ -71,15 +71,20 @@ test('another process that has renewed the login spares this one the work', asyn
   expect(server.grants).toHaveLength(1);
 });
 
-test('an authorization server that does not answer is waited for no longer than others are kept away, and costs no login', async () => {
+/** A server that somebody is logged in to, by a keeper that keeps others from renewing that for so long. */
+async function guardedWith(holdsMs: number) {
   const server = await startOauthServer();
-  const keeper = { ...keepLoginsInMemory(), holdsMs: 500 };
+  const keeper = { ...keepLoginsInMemory(), holdsMs };
   await loggedIn(server, {}, keeper);
   const workspacePath = testWorkspace();
   const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
   const tools = await mcp.tools({ workspacePath });
   const { context } = testContext(workspacePath);
-  const act = () => call(tools, 'mcp_guarded_act', {}, context);
+  return { server, keeper, act: () => call(tools, 'mcp_guarded_act', {}, context) };
+}
+
+test('an authorization server that does not answer is waited for no longer than others are kept away, and costs no login', async () => {
+  const { server, act } = await guardedWith(500);
   server.revoke();
   server.pauses.before = ({ path }) => (path === '/token' ? new Promise(() => undefined) : undefined);
   expect(await act()).toEqual({
@@ -93,15 +98,8 @@ test('an authorization server that does not answer is waited for no longer than 
 });
 
 test('a renewal that is answered later than others are kept away is kept all the same, and asked for once', async () => {
-  const server = await startOauthServer();
-  const keeper = { ...keepLoginsInMemory(), holdsMs: 1000 };
-  await loggedIn(server, {}, keeper);
+  const { server, keeper, act } = await guardedWith(1000);
   const before = await keeper.read(server.url);
-  const workspacePath = testWorkspace();
-  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
-  const tools = await mcp.tools({ workspacePath });
-  const { context } = testContext(workspacePath);
-  const act = () => call(tools, 'mcp_guarded_act', {}, context);
   server.grants.length = 0;
   server.revoke();
   // It gives another refresh token at once, and says so late.
@@ -117,18 +115,11 @@ test('a renewal that is answered later than others are kept away is kept all the
 });
 
 test('a late answer is kept where nobody asks meanwhile, and not over a login that a person has made', async () => {
-  const server = await startOauthServer();
-  const keeper = { ...keepLoginsInMemory(), holdsMs: 500 };
-  await loggedIn(server, {}, keeper);
-  const workspacePath = testWorkspace();
-  const mcp = testMcp({ guarded: { type: 'http', url: server.url } }, { mcpLogins: keeper });
-  const tools = await mcp.tools({ workspacePath });
-  const { context } = testContext(workspacePath);
+  const { server, keeper, act } = await guardedWith(500);
   const fail = async () => {
     server.revoke();
     server.pauses.after = ({ path }) => (path === '/token' ? delay(900) : undefined);
-    const { content } = await call(tools, 'mcp_guarded_act', {}, context);
-    expect(content).toContain('did not answer within 0.5 s');
+    expect((await act()).content).toContain('did not answer within 0.5 s');
     server.pauses.after = () => undefined;
     return await keeper.read(server.url);
   };
