@@ -12,7 +12,7 @@ import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter } from './meter.ts';
 import { insertNewSession, type NewSession } from './new-session.ts';
-import { type Approval, approvePlan, beginPlan } from './plans.ts';
+import { type Approval, approvePlan, beginPlan } from './run-plans.ts';
 import { type QuotaWarning, quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';

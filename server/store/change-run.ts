@@ -13,7 +13,7 @@ import type {
 import { addCost } from './costs.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
-import { beginPlan } from './plans.ts';
+import { beginPlan } from './run-plans.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
 import type { RunRow } from './runs.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';

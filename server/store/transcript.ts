@@ -50,10 +50,11 @@ import {
   insertPermission,
   readPermission,
 } from './permissions.ts';
-import { endPlan, markStep, readPlan, type WrittenPlan, writePlan } from './plans.ts';
+import type { WrittenPlan } from './plan-rows.ts';
 import { cancelPrompts, expirePrompt, insertPrompt, readPrompt } from './prompts.ts';
 import { type QuotaWarning, quotaStateAtWork, sentenceOf } from './quota-check.ts';
 import { type NumberedEvent, readEvents } from './run-events.ts';
+import { endPlan, markStep, readPlan, writePlan } from './run-plans.ts';
 import type { RunRow } from './runs.ts';
 import { readSeenFiles, rememberFiles, type SeenFile } from './seen-files.ts';
 import { addUsage, type SessionRow, saveSession } from './session-rows.ts';
