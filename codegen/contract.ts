@@ -47,7 +47,7 @@ export interface Operation {
   'x-access': { allow: string; scope?: string; resource?: string; role?: string };
   'x-body-limit'?: number;
   'x-body-values'?: number;
-  'x-body-names'?: string;
+  'x-body-names'?: string[];
   'x-rate-class'?: RateClass;
   'x-idempotent'?: 'resource' | 'run' | 'answer' | 'file';
   'x-open-query'?: boolean;

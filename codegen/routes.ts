@@ -41,8 +41,8 @@ export interface Route {
   readonly bodyLimit: number | null;
   /** The most values, at whatever depth, that a body in JSON may hold. */
   readonly bodyValues: number;
-  /** The members that lead to where a body may hold members of any name, \`*\` for each; null where it nowhere may. */
-  readonly bodyNames: readonly string[] | null;
+  /** The ways to where a body may hold members of any name; \`*\` stands for each member or item. */
+  readonly bodyNames: readonly (readonly string[])[];
   /** What it counts as where the server limits how often somebody may call. */
   readonly rateClass: RateClass;
   /**
@@ -119,7 +119,7 @@ function routeOf(contract: Contract, { path, method, operation }: PlacedOperatio
     credentials: credentialsOf(contract, operation),
     bodyLimit: operation['x-body-limit'] ?? null,
     bodyValues: operation['x-body-values'] ?? commonBodyValues,
-    bodyNames: operation['x-body-names']?.split('/').slice(1) ?? null,
+    bodyNames: (operation['x-body-names'] ?? []).map((way) => way.split('/').slice(1)),
     rateClass: rateClassOf(operation, method),
     idempotent: operation['x-idempotent'] ?? null,
     requestTypes: Object.keys(operation.requestBody?.content ?? {}),

@@ -87,11 +87,8 @@ function placeOfError(text: string): string {
   return `: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1} (offset ${offset})`;
 }
 
-/**
- * Walks what was parsed; its depth and size are bounded by now. `free` leads to where any name is data: empty here, null
- * where it does not lead.
- */
-function refuseUnsafe(value: unknown, free: readonly string[] | null): void {
+/** Walks what was parsed; its depth and size are bounded by now. `free` are the ways from here to where any name is data. */
+function refuseUnsafe(value: unknown, free: readonly Way[]): void {
   if (typeof value === 'string') refuseBrokenText(value);
   else if (Array.isArray(value)) {
     const inner = within(free, '*');
@@ -99,14 +96,21 @@ function refuseUnsafe(value: unknown, free: readonly string[] | null): void {
   } else if (typeof value === 'object' && value !== null)
     for (const [name, member] of Object.entries(value)) {
       refuseBrokenText(name);
-      if (free?.length !== 0 && inherited.has(name)) throw refusedName(name);
+      if (inherited.has(name) && !free.some(isArrived)) throw refusedName(name);
       refuseUnsafe(member, within(free, name));
     }
 }
 
-function within(free: readonly string[] | null, name: string): readonly string[] | null {
-  if (free === null || free.length === 0) return free;
-  return free[0] === '*' || free[0] === name ? free.slice(1) : null;
+/** Names of members, `*` for any of them and for each item of a list. */
+type Way = readonly string[];
+
+function isArrived(way: Way): boolean {
+  return way.length === 0;
+}
+
+function within(free: readonly Way[], name: string): readonly Way[] {
+  if (free.length === 0) return free;
+  return free.filter((way) => isArrived(way) || way[0] === '*' || way[0] === name).map((way) => way.slice(1));
 }
 
 function refuseBrokenText(text: string): void {

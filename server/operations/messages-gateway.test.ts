@@ -124,6 +124,29 @@ describe('tools of the request', () => {
     });
   });
 
+  // What every object of JavaScript inherits are names like any other in what a tool takes.
+  test('may take arguments of any name, which come and go as they are', async () => {
+    const schema =
+      '{"type":"object","properties":{"constructor":{"type":"string"},"__proto__":{"type":"object"}}}';
+    const input = '{"constructor":"Parser","__proto__":{"toString":"x"}}';
+    const tools = [{ name: 'make_class', input_schema: JSON.parse(schema) }];
+    await upstream.script([{ reply: { tool_calls: [{ name: 'make_class', arguments: input }] } }]);
+    const first = await post(request({ tools }));
+    const [call] = first.body.content;
+    expect(JSON.stringify(call.input)).toBe(input);
+    const [told] = (await sent()).tools as { function: { parameters: unknown } }[];
+    expect(JSON.stringify(told?.function.parameters)).toContain(schema.slice(1, -1));
+
+    const result = {
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: call.id, content: 'Done.' }],
+    };
+    const messages = [question, { role: 'assistant', content: first.body.content }, result];
+    expect((await post(request({ tools, messages }))).status).toBe(200);
+    expect((await sent()).messages[1]).toMatchObject({ tool_calls: [{ function: { arguments: input } }] });
+    expect((await post(request({ tools, messages }), '/v1/messages/count_tokens')).status).toBe(200);
+  });
+
   test('are answered by results, with what they show behind them', async () => {
     const picture = {
       type: 'image',

@@ -84,6 +84,19 @@ test('a request arrives as it was sent, but for the name of the model and the ke
   expect(sent.headers).not.toHaveProperty('authorization');
 });
 
+test('arguments and schemas arrive with members of any name', async () => {
+  const asked = (text: string) => JSON.stringify(request(JSON.parse(text)));
+  const any = '{"constructor":"x","__proto__":{"toString":1}}';
+  const schema = `{"type":"object","properties":{"prototype":{"enum":[${any}]}}}`;
+  const more = `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"make_class","input":${any}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"Done."}]}],"tools":[{"name":"make_class","input_schema":${schema}}],"output_config":{"format":{"type":"json_schema","schema":${schema}}}}`;
+  expect(await post(JSON.parse(asked(more)))).toMatchObject({ status: 200 });
+  const sent = JSON.stringify((await upstream.latest(() => true)).body);
+  for (const [, member] of Object.entries(JSON.parse(more))) expect(sent).toContain(JSON.stringify(member));
+
+  const elsewhere = { metadata: JSON.parse(any) };
+  expect(await post(request(elsewhere))).toMatchObject({ status: 400 });
+});
+
 test('thoughts come with their signatures, and the answer names the model as it was asked for', async () => {
   const asked = request({ thinking: { type: 'enabled', budget_tokens: 1024 } });
   const { body } = await post(asked);
