@@ -126,11 +126,8 @@ test('an agent whose starter was stopped just before is stopped too', {
   const run = await runThat(next, stream.runId, hasEnded);
   expect(run.status).toBe('interrupted');
   const [agent] = await agentsOf(next, run.session_id);
-  await expect
-    .poll(async () => (await next.get<Session>(`/api/v1/sessions/${agent?.id}`)).body.status, {
-      timeout: 10_000,
-    })
-    .toBe('idle');
+  const status = async () => (await next.get<Session>(`/api/v1/sessions/${agent?.id}`)).body.status;
+  await expect.poll(status).toBe('idle');
   await second.kill9();
 });
 

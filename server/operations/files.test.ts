@@ -505,7 +505,7 @@ describe.each([
       const pending = await now();
       expect([pending.status, pending.body]).toEqual([202, { file_id: id, status: 'reading' }]);
       expect(pending.headers.get('retry-after')).toBe('1');
-      await expect.poll(async () => (await now()).status, { timeout: 15_000 }).toBe(200);
+      await expect.poll(async () => (await now()).status).toBe(200);
     });
 
     test('that nobody can read is refused with the reason', async () => {

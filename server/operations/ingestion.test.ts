@@ -58,7 +58,7 @@ function ended(corpus: string, id: string): Promise<Json> {
       expect(body.ended_at).not.toBeNull();
       return body;
     },
-    { timeout: 15_000, interval: 20 },
+    { timeout: 20_000, interval: 20 },
   );
 }
 
@@ -250,7 +250,7 @@ test('a corpus says that it is stale until the embedder of today has embedded it
         stale: false,
         embedder: expect.stringContaining('provider:local:m'),
       }),
-    { timeout: 15_000, interval: 50 },
+    { timeout: 20_000, interval: 50 },
   );
 });
 
@@ -266,7 +266,7 @@ test('documents that come while there is no model are found by their words, and 
     await vi.waitFor(
       async () =>
         expect((await send('GET', `${corpus}/ingestion-jobs/${job.id}`)).body.status).toBe('completed'),
-      { timeout: 15_000, interval: 20 },
+      { timeout: 20_000, interval: 20 },
     );
   };
   const search = async (query: string) => (await send('POST', `${corpus}/search`, { query })).body;

@@ -112,7 +112,7 @@ describe('what is not read', () => {
   });
 });
 
-test('what is swapped while it is read is never taken for something else', { timeout: 15_000 }, async () => {
+test('what is swapped while it is read is never taken for something else', async () => {
   const { home, root, path, put } = await testProject();
   // The same name in turn: a folder of the project, a link to outside, and another file in its place.
   await put('good/service.json', '{"options":{"debug":true}}');
