@@ -12,10 +12,10 @@ import type { RunRequest } from './leases.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter } from './meter.ts';
 import { insertNewSession, type NewSession } from './new-session.ts';
-import { type Approval, approvePlan, beginPlan } from './run-plans.ts';
 import { type QuotaWarning, quotaStateAtWork, quotaStateWithin, refuseExceeded } from './quota-check.ts';
 import { notFound } from './reach.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
+import { type Approval, approvePlan, beginPlan } from './run-plans.ts';
 import type { RunRow } from './runs.ts';
 import { type SessionRow, saveSession } from './session-rows.ts';
 

@@ -13,8 +13,8 @@ import type {
 import { addCost } from './costs.ts';
 import { insertMessages, type NewMessage } from './messages.ts';
 import { meter, type Spender } from './meter.ts';
-import { beginPlan } from './run-plans.ts';
 import { insertEvents, type NumberedEvent } from './run-events.ts';
+import { beginPlan } from './run-plans.ts';
 import type { RunRow } from './runs.ts';
 import { addUsage, type SessionRow, saveSession, toUsage } from './session-rows.ts';
 import { type Told, tellWorkspace } from './workspace-events.ts';
