@@ -12,7 +12,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
-    maxWorkers: 3,
+    maxWorkers: 2,
     expect: { poll: { timeout: 20_000 } },
   },
 });
