@@ -447,7 +447,9 @@ describe('streams that have to end', () => {
     socket.pause();
     await begun.promise;
     server.callers.delete('key');
-    await expect.poll(() => server.log.some((line) => line.route !== undefined)).toBe(true);
+    await expect
+      .poll(() => server.log.some((line) => line.route !== undefined), { timeout: 6000 })
+      .toBe(true);
     socket.destroy();
   });
 });
