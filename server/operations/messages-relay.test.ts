@@ -85,13 +85,22 @@ test('a request arrives as it was sent, but for the name of the model and the ke
 });
 
 test('arguments and schemas arrive with members of any name', async () => {
-  const asked = (text: string) => JSON.stringify(request(JSON.parse(text)));
+  // As text: in an object literal `__proto__` is no member.
   const any = '{"constructor":"x","__proto__":{"toString":1}}';
+  const call = `{"type":"tool_use","id":"toolu_1","name":"make_class","input":${any}}`;
   const schema = `{"type":"object","properties":{"prototype":{"enum":[${any}]}}}`;
-  const more = `{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"make_class","input":${any}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"Done."}]}],"tools":[{"name":"make_class","input_schema":${schema}}],"output_config":{"format":{"type":"json_schema","schema":${schema}}}}`;
-  expect(await post(JSON.parse(asked(more)))).toMatchObject({ status: 200 });
+  const asked = {
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: [JSON.parse(call)] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Done.' }] },
+    ],
+    tools: [{ name: 'make_class', input_schema: JSON.parse(schema) }],
+    output_config: { format: { type: 'json_schema', schema: JSON.parse(schema) } },
+  };
+  expect(await post(request(asked))).toMatchObject({ status: 200 });
   const sent = JSON.stringify((await upstream.latest(() => true)).body);
-  for (const [, member] of Object.entries(JSON.parse(more))) expect(sent).toContain(JSON.stringify(member));
+  for (const member of Object.values(asked)) expect(sent).toContain(JSON.stringify(member));
 
   const elsewhere = { metadata: JSON.parse(any) };
   expect(await post(request(elsewhere))).toMatchObject({ status: 400 });
