@@ -25,6 +25,21 @@ test('each is told of its own tree, until it wants to know no more', async () =>
   stopOne();
 });
 
+test('where a look is overdue, another who wants to know has it done at once, and Node has nothing to warn of', async () => {
+  const root = await start('sleep 600 & wait');
+  const warnings: Error[] = [];
+  const warned = (warning: Error) => void warnings.push(warning);
+  process.on('warning', warned);
+  onTestFinished(() => void process.off('warning', warned));
+  onTestFinished(watchTree(root, 20, () => undefined));
+  // Longer than looks ever rest.
+  const busyUntil = performance.now() + 1100;
+  while (performance.now() < busyUntil);
+  const told = new Promise((resolve) => onTestFinished(watchTree(root, 60_000, resolve)));
+  expect(await told).toMatchObject({ descendants: { length: 1 } });
+  expect(warnings).toEqual([]);
+});
+
 test('forty cost hardly more than one', async () => {
   const root = await start('sleep 600 & wait');
   const costOf = async (watchers: number) => {

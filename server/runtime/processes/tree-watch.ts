@@ -34,7 +34,8 @@ function plan(): void {
   if (watched.size === 0) return;
   const everyMs = Math.min(...[...watched].map((one) => one.everyMs));
   const due = lookedAt + Math.max(everyMs, Math.min(restFactor * lookMs, longestMs));
-  timer = setTimeout(look, due - performance.now()).unref();
+  // Where the process was busy it is overdue, and Node warns of negative times: in the terminal of whoever runs a command.
+  timer = setTimeout(look, Math.max(0, due - performance.now())).unref();
 }
 
 function look(): void {
