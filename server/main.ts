@@ -148,6 +148,10 @@ export async function serve(argv: readonly string[]): Promise<void> {
     process.stdout.write(help);
     return;
   }
+  // With hundreds of streams V8 lets the room for what is new grow until it is most of the memory. By now some of it is
+  // there: it stays as it is.
+  setFlagsFromString('--max-semi-space-size=4');
+  setFlagsFromString('--semi-space-growth-factor=1');
   const server = await startServer(settings);
   // Whoever reads the summary may send a signal at once.
   stopOnSignals(server);
@@ -188,10 +192,6 @@ function explain(error: unknown): string {
 }
 
 if (import.meta.main) {
-  // With hundreds of streams V8 lets the room for what is new grow until it is most of the memory. By now some of it is
-  // there: it stays as it is.
-  setFlagsFromString('--max-semi-space-size=4');
-  setFlagsFromString('--semi-space-growth-factor=1');
   serve(process.argv.slice(2)).catch((error: unknown) => {
     process.stderr.write(`${explain(error)}\n`);
     process.exit(1);
