@@ -1,6 +1,7 @@
 /** The structured log: one JSON line an event, secrets cut out. */
 import { mkdirSync, openSync, renameSync, statSync, write, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { format } from 'node:util';
 import { type DestinationStream, type Logger, pino } from 'pino';
 
 export type Log = Logger;
@@ -108,6 +109,24 @@ function writeOnce(file: number, batch: Batch): void {
   } catch {
     // Whoever goes on finds what was written, and counts the rest.
   }
+}
+
+/** Of what a library says in one go. */
+const mostSaid = 500;
+
+/**
+ * Has the log told what libraries write to the console and what Node warns of. By themselves both stand between its lines,
+ * or in the terminal of whoever runs a command. What a library quotes is what others have told it, secrets among it, and is
+ * left out.
+ */
+export function takeOverConsole(log: Log): void {
+  for (const method of ['debug', 'error', 'info', 'log', 'warn'] as const)
+    console[method] = (...said) => {
+      const text = format(...said).replaceAll(/"(?:[^"\\]|\\.)*"/gs, '"…"');
+      log.warn({ said: text.slice(0, mostSaid) }, 'a library wrote to the console');
+    };
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => log.warn({ err: warning }, 'Node warns'));
 }
 
 /** What waits for a file that is slower than the log; what comes on top is lost. */

@@ -9,7 +9,7 @@ import { type LocalProject, openServices, type ServicesInput } from './assembly/
 import type { Clock } from './clock.ts';
 import { isLoopback, SettingsError } from './config/config.ts';
 import { keepHouse } from './housekeeping.ts';
-import { createLog, type Log } from './log.ts';
+import { createLog, type Log, takeOverConsole } from './log.ts';
 import {
   readServerSettings,
   type ServerSettings,
@@ -21,7 +21,7 @@ import { startSummary } from './start-summary.ts';
 import { noTracing, type Tracing } from './tracing.ts';
 
 // For the command, which sees no more of the server than this file.
-export { createFileLog } from './log.ts';
+export { createFileLog, takeOverConsole } from './log.ts';
 export { whyProcessesMayOutlive, whyTotalsAreUnbounded } from './services.ts';
 
 /** A server that listens. */
@@ -153,6 +153,7 @@ export async function serve(argv: readonly string[]): Promise<void> {
   setFlagsFromString('--max-semi-space-size=4');
   setFlagsFromString('--semi-space-growth-factor=1');
   const server = await startServer(settings);
+  takeOverConsole(server.services.log);
   // Whoever reads the summary may send a signal at once.
   stopOnSignals(server);
   process.stdout.write(startSummary(settings, server, version()));

@@ -77,6 +77,35 @@ test.skipIf(!canShiftClocks).each(databases)(
   },
 );
 
+test('what was quoted of a renewal that is refused stands nowhere, and what the library says of it is a line of the log', async () => {
+  const guarded = await startOauthServer();
+  const folder = await temporaryFolder();
+  await writeSettings(folder, {});
+  const node = await startServer({ folder });
+  const post = postingAs(node.key);
+  const server = { scope: 'user', name: 'guarded', type: 'http', url: guarded.url };
+  const { id } = await post<McpServer>(node, '/api/v1/mcp/servers', server);
+  const { authorize_url } = await post<McpOauthStarted>(node, `/api/v1/mcp/servers/${id}/oauth/start`);
+  expect((await fetch(authorize_url)).url).toBe(`${node.url}/mcp/connected`);
+  // It repeats what it was sent, and the refresh token with it.
+  guarded.pauses.before = ({ path, body }) => {
+    if (path === '/token') guarded.claims.refusal = { error_description: body };
+  };
+  guarded.revoke(true);
+  const told = await post<McpServerTest>(node, `/api/v1/mcp/servers/${id}/test`);
+  expect(told).toMatchObject(ended);
+  await node.stop();
+  const [token = ''] = guarded.grants.flatMap((asked) => asked.get('refresh_token') ?? []);
+  expect(token).not.toBe('');
+  expect(JSON.stringify(told) + node.log()).not.toContain(token);
+  const lines: { said?: string }[] = node
+    .log()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines.filter(({ said }) => said?.startsWith('[mcp-sdk] OAuth'))).toHaveLength(1);
+});
+
 type Heard = OauthServer['asked'][number];
 
 const isRenewal = ({ path, body }: Heard) => path === '/token' && body.includes('refresh_token');

@@ -73,7 +73,7 @@ async function use<Result>(
 
 /** Starts the server inside this process. */
 export async function connectHere({ loaded, settings }: Project): Promise<LocalConnection> {
-  const { createFileLog, startServer } = await import('../../server/main.ts');
+  const { createFileLog, startServer, takeOverConsole } = await import('../../server/main.ts');
   const { dataDirectory, makeDataFolder } = await import('../../server/config/config.ts');
   const { localServerSettings } = await import('../../server/server-settings/server-settings.ts');
   const { workingDirectory, dataHome } = loaded.places;
@@ -82,6 +82,7 @@ export async function connectHere({ loaded, settings }: Project): Promise<LocalC
     const folder = await makeDataFolder(loaded);
     const { options } = loaded.config;
     const log = createFileLog(logFileIn(folder), options?.debug ? 'debug' : 'info');
+    takeOverConsole(log);
     const server = await startServer(localServerSettings(folder, process.env), {
       project: {
         folder: workingDirectory,

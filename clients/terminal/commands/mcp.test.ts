@@ -1,7 +1,11 @@
 /** `service mcp test`, `login`, `logout`, `prompts` and `prompt`, with the public servers and a real authorization server. */
+
+import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { processStat } from '../../../server/process-stat.ts';
 import { hostile, listening, overStdio } from '../../../server/runtime/mcp/test-mcp.ts';
 import { startOauthServer } from '../../../server/runtime/mcp/test-oauth-server.ts';
@@ -89,23 +93,71 @@ test('`mcp.*.oauth_callback_port` a person logs in by a browser, which comes bac
   const before = await home.service(['mcp', 'test', 'guarded']);
   expect(before).toMatchObject({ code: 4, stderr: expect.stringContaining('service mcp login guarded') });
 
-  const login = home.start(['mcp', 'login', 'guarded']);
-  const page = /https?:\S+\/authorize\S+/;
-  await login.until(() => page.test(login.stderr()));
-  const authorizationUrl = new URL(page.exec(login.stderr())?.[0] ?? '');
+  const authorizationUrl = await logIn(home);
   expect(authorizationUrl.searchParams.get('redirect_uri')).toBe(`http://127.0.0.1:${port}/callback`);
-  const answer = await fetch(authorizationUrl);
-  expect(await answer.text()).toContain('You can close this page');
-  expect(await login.ended).toMatchObject({
-    code: 0,
-    stderr: expect.stringContaining('Logged in to guarded'),
-  });
   expect(grants.map((asked) => asked.get('grant_type'))).toEqual(['authorization_code']);
 
   const after = await home.service(['mcp', 'test', 'guarded']);
   expect(after).toMatchObject({ code: 0, stdout: expect.stringContaining('mcp_guarded_act') });
   expect(await home.service(['mcp', 'logout', 'guarded'])).toMatchObject({ code: 0 });
   expect(await home.service(['mcp', 'test', 'guarded'])).toMatchObject({ code: 4 });
+});
+
+test('of a login that cannot be renewed only the command speaks: the rest stands in the log, without what was quoted', async () => {
+  const guarded = await startOauthServer();
+  const home = withMcp({ guarded: { type: 'http', url: guarded.url } });
+  // It repeats what it was sent, and the refresh token with it.
+  guarded.pauses.before = ({ path, body }) => {
+    if (path === '/token') guarded.claims.refusal = { error_description: body };
+  };
+  const loggedOut = async (...words: readonly string[]) => {
+    await logIn(home);
+    guarded.revoke(true);
+    return home.service(words);
+  };
+  expect(await loggedOut('run', '-q', 'Hello')).toMatchObject({ code: 0, stderr: '' });
+  const { code, stderr } = await loggedOut('mcp', 'test', 'guarded');
+  expect({ code, lines: stderr.split('\n') }).toEqual({
+    code: 4,
+    lines: [expect.stringContaining('service mcp login guarded'), ''],
+  });
+  const [token = ''] = guarded.grants.flatMap((asked) => asked.get('refresh_token') ?? []);
+  expect(token).not.toBe('');
+  const { stdout: log } = await home.service(['logs', '--json']);
+  expect(log).toContain('[mcp-sdk] OAuth');
+  expect(log).not.toContain(token);
+});
+
+test('`mcp.*.oauth_client_secret` one that is repeated where it is refused stands in no log', async () => {
+  const guarded = await startOauthServer();
+  guarded.pauses.before = ({ path, authorization = '' }) => {
+    const sent = Buffer.from(authorization.slice('Basic '.length), 'base64').toString();
+    if (path === '/token') guarded.claims.refusal = { error_description: `Nobody is ${sent}` };
+  };
+  const client = { oauth_client_id: 'known', oauth_client_secret: 'wrong-one' };
+  const home = withMcp({
+    guarded: { type: 'http', url: guarded.url, oauth_grant: 'client_credentials', ...client },
+  });
+  expect(await home.service(['run', '-q', 'Hello'])).toMatchObject({ code: 0, stderr: '' });
+  const { stdout: log } = await home.service(['logs', '--json']);
+  expect(guarded.claims.refusal).toEqual({ error_description: 'Nobody is known:wrong-one' });
+  expect(log).toContain('the login failed: invalid_client');
+  expect(log).not.toContain('wrong-one');
+});
+
+test('`mcp.*.headers` what is repeated by a server that has a fault stands in no log', async () => {
+  const repeating = createServer(({ headers }, response) => {
+    response.writeHead(500, { 'content-type': 'text/plain' }).end(JSON.stringify(headers));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void repeating.close());
+  await once(repeating, 'listening');
+  const { port } = repeating.address() as AddressInfo; // as it listens on a port
+  const headers = { 'x-api-key': 'the-key-of-the-server' };
+  const home = withMcp({ broken: { type: 'http', url: `http://127.0.0.1:${port}/mcp`, headers } });
+  expect(await home.service(['run', '-q', 'Hello'])).toMatchObject({ code: 0, stderr: '' });
+  const { stdout: log } = await home.service(['logs', '--json']);
+  expect(log).toContain('it answered with the HTTP status 500');
+  expect(log).not.toContain('the-key-of-the-server');
 });
 
 test.each([
@@ -131,6 +183,20 @@ test.each([
     await expect.poll(() => processStat(pid)?.ended ?? true).toBe(true);
   }
 });
+
+/** The browser of the person follows to the end. Answers with the address that it was sent to. */
+async function logIn(home: TestHome): Promise<URL> {
+  const login = home.start(['mcp', 'login', 'guarded']);
+  const page = /https?:\S+\/authorize\S+/;
+  await login.until(() => page.test(login.stderr()));
+  const authorizationUrl = new URL(page.exec(login.stderr())?.[0] ?? '');
+  expect(await (await fetch(authorizationUrl)).text()).toContain('You can close this page');
+  expect(await login.ended).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('Logged in to guarded'),
+  });
+  return authorizationUrl;
+}
 
 function withMcp(mcp: object): TestHome {
   const home = testHome();

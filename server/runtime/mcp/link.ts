@@ -19,7 +19,7 @@ import type { Sandbox, SandboxUnavailable } from '../processes/sandbox.ts';
 import { boundedFetch } from './bounded-fetch.ts';
 import type { Target } from './entry.ts';
 import { eventStream } from './event-stream.ts';
-import { McpFailure } from './failure.ts';
+import { loggable, McpFailure } from './failure.ts';
 import { type LoginKeeper, loginTo } from './login.ts';
 import { type StdioCommand, StdioTransport } from './stdio-transport.ts';
 
@@ -132,7 +132,7 @@ function watch(client: Client, transport: Transport, { onLost, onSessionGone, lo
   void client.autoOpenedSubscription?.closed.then((by) => by !== 'local' && onSessionGone());
   client.onclose = () => onLost(faultOf(transport) ?? new McpFailure('the connection was closed'));
   client.onerror = (error) => {
-    log.debug({ err: error }, 'a connection to an MCP server had a fault');
+    log.debug(loggable(error), 'a connection to an MCP server had a fault');
     // This transport would open another session by itself, which the server knows nothing of.
     if (transport instanceof SSEClientTransport && error instanceof SseError)
       onLost(new McpFailure('the connection was cut'));

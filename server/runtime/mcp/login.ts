@@ -279,10 +279,12 @@ async function writeLogin(keeper: LoginKeeper, url: URL, login: KeptLogin): Prom
   await keeper.write(url.href, JSON.stringify(login));
 }
 
-/** What the authorization server said, and no more: addresses and codes are secrets of the moment. */
+/**
+ * What the authorization server said, and no more: addresses and codes are secrets of the moment. Its own description is no
+ * part of it, which may repeat what it was sent: causes go to the log.
+ */
 export function loginFailureOf(error: unknown): McpFailure {
   if (error instanceof McpFailure) return error;
-  if (error instanceof OAuthError)
-    return new McpFailure(`the login failed: ${oneLine(error.code)}`, { cause: error });
+  if (error instanceof OAuthError) return new McpFailure(`the login failed: ${oneLine(error.code)}`);
   return new McpFailure('the login failed: its authorization server cannot be used', { cause: error });
 }

@@ -22,6 +22,7 @@ import {
   isSessionGone,
   isSessionUnknown,
   LoginNeeded,
+  loggable,
   McpFailure,
   OutcomeUnknown,
   oneLine,
@@ -309,7 +310,7 @@ export class ConnectedServer {
       if (this.#end.signal.aborted) return;
       const known = error instanceof McpFailure || !late.aborted;
       const why = known ? this.#whyNot(error) : `it did not connect within ${limit / 1000} s`;
-      log.warn({ err: error, mcp_server: name }, 'an MCP server cannot be used');
+      log.warn({ ...loggable(error), mcp_server: name }, 'an MCP server cannot be used');
       this.#fail(why, late.aborted, error instanceof LoginNeeded);
     }
   }
@@ -368,7 +369,7 @@ export class ConnectedServer {
       this.#relistNotBefore = Date.now() + this.#waitAfter(this.#unlisted);
       this.#unlisted += 1;
       this.#parts.log.warn(
-        { err: error, mcp_server: this.#parts.name },
+        { ...loggable(error), mcp_server: this.#parts.name },
         'an MCP server does not list its tools',
       );
     }
@@ -377,7 +378,7 @@ export class ConnectedServer {
   async #lose(link: Link | null, error: Error): Promise<void> {
     if (link && this.#left.has(link)) return await link.close();
     if (!link || link !== this.#link) return;
-    this.#parts.log.warn({ err: error, mcp_server: this.#parts.name }, 'an MCP server was lost');
+    this.#parts.log.warn({ ...loggable(error), mcp_server: this.#parts.name }, 'an MCP server was lost');
     // One that was well for a while is started again at once.
     if (Date.now() - this.#readyAt > this.#parts.times.longestBackOffMs) this.#failures = 0;
     this.#fail(reasonOf(error), false);

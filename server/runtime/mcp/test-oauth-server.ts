@@ -8,8 +8,8 @@ export interface OauthServer {
   readonly origin: string;
   /** The address of the MCP server. */
   readonly url: string;
-  /** What it says of itself in place of the truth: as the MCP server, and as the authorization server. */
-  readonly claims: { resource: object; authorization: object; challenge: string | null };
+  /** What it says of itself in place of the truth: as the MCP server, as the authorization server, and where it refuses. */
+  readonly claims: { resource: object; authorization: object; refusal: object; challenge: string | null };
   /** How long an access token lasts, as it says itself. */
   readonly lifetime: { seconds: number };
   /** Waited for before a request is worked on, and before it is answered. */
@@ -49,7 +49,7 @@ export async function startOauthServer(): Promise<OauthServer> {
   });
   const address = server.address();
   const origin = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`;
-  const claims: OauthServer['claims'] = { resource: {}, authorization: {}, challenge: null };
+  const claims: OauthServer['claims'] = { resource: {}, authorization: {}, refusal: {}, challenge: null };
   const lifetime = { seconds: 3600 };
   const pauses: OauthServer['pauses'] = { before: () => undefined, after: () => undefined };
   const asked: OauthServer['asked'] = [];
@@ -70,7 +70,8 @@ export async function startOauthServer(): Promise<OauthServer> {
     const { status, body: said, headers = {} } = answer({ request, url, body });
     await pauses.after(heard);
     response.writeHead(status, { 'content-type': 'application/json', ...headers });
-    response.end(said === null ? '' : JSON.stringify(said));
+    const told = said !== null && 'error' in said ? { ...said, ...claims.refusal } : said;
+    response.end(told === null ? '' : JSON.stringify(told));
   }
 
   const resource = () => ({
