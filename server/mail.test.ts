@@ -1,4 +1,6 @@
 /** Mail goes to a real SMTP server, to one address, and nothing that stands in it becomes a header. */
+import { randomBytes } from 'node:crypto';
+import { inspect } from 'node:util';
 import type { SMTPServerAuthentication } from 'smtp-server';
 import { expect, onTestFinished, test } from 'vitest';
 import { createMail, type MailOptions } from './mail.ts';
@@ -68,6 +70,29 @@ test('a server that is busy is asked again; one that refuses for good is not', a
   const refusing = await open({ pausesMs: [1, 1] }, answering([550, 550]));
   await expect(refusing.mail.send(letter)).rejects.toThrow();
   expect([asked, refusing.mailbox.mails.length]).toEqual([1, 0]);
+});
+
+test('of a link that a server quotes where it refuses the mail, the token is told nobody', async () => {
+  const token = randomBytes(32).toString('base64url');
+  const quoted = { message: 'nothing' };
+  const { mail } = await open(
+    {},
+    {
+      onData(stream, _session, done) {
+        stream.resume().on('end', () => {
+          const refusal = new Error(`5.7.1 https://x.example/#token=${token} is on a list`);
+          quoted.message = refusal.message;
+          done(Object.assign(refusal, { responseCode: 554 }));
+        });
+      },
+    },
+  );
+  const why: unknown = await mail
+    .send({ ...letter, text: `Go to https://x.example/#token=${token}\n` })
+    .catch((error: unknown) => error);
+  expect(quoted.message).toContain(token);
+  expect(inspect(why)).toContain('554 5.7.1 https://x.example/#token=[redacted] is on a list');
+  expect(inspect(why)).not.toContain(token);
 });
 
 test('a password is sent to no server in clear, but to one on this machine', async () => {
