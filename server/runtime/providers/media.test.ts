@@ -1,5 +1,9 @@
 /** Pictures, speech and transcriptions through each vendor's client, over HTTP. */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { picture, samples, sounds } from '../../../contract-tests/upstream/media-files.ts';
 import { startUpstream, type Upstream } from '../../../contract-tests/upstream/start-upstream.ts';
 import type { ClientConfig } from '../../contract/config.ts';
@@ -146,6 +150,24 @@ describe.each(makers)('%s', (type) => {
     const silent = mediaOf(type, { silenceMs: 150 });
     expect((await problemOf(silent.draw('x'))).code).toBe('provider_timeout');
   });
+});
+
+test('what a provider answers that nobody can read is quoted without the credential', async () => {
+  const repeating = createServer(({ headers }, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(`Whose is ${headers.authorization}?`);
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    repeating.closeAllConnections();
+    repeating.close();
+  });
+  await once(repeating, 'listening');
+  const { port } = repeating.address() as AddressInfo; // as it listens on a port
+  const connect = async () => ({ baseUrl: `http://127.0.0.1:${port}/v1`, apiKey: 'test-key', headers: {} });
+  const media = mediaOf('openai', { definitions: [definitionOf('openai', upstream, { connect })] });
+  const failed = await problemOf(media.hear(wav));
+  expect(failed.code).toBe('provider_failed');
+  expect(inspect(failed)).toContain('Whose is Bearer [redacted]?');
+  expect(inspect(failed)).not.toContain('test-key');
 });
 
 test.each(['gemini', 'openai'] as const)(

@@ -49,12 +49,18 @@ export function missesThoughts(error: unknown): boolean {
   return /reasoning_content/.test(wordsOf(error.cause));
 }
 
-/** Providers quote the credential that they refuse, and their words go to the log. */
+/** Providers quote the credential that they refuse, and their words go to the log: those of the errors behind one, too. */
 export function withoutSecrets(error: unknown, secrets: readonly string[]): unknown {
-  const said = messageOf(error);
+  const said = allSaid(error);
   if (!secrets.some((secret) => said.includes(secret)) || error instanceof ModelFailure) return error;
   const message = secrets.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), said);
   return Object.assign(new Error(message), { statusCode: statusOf(error) });
+}
+
+/** As the log joins the messages of an error and of those behind it. */
+function allSaid(error: unknown): string {
+  const behind = error instanceof Error ? error.cause : undefined;
+  return behind instanceof Error ? `${messageOf(error)}: ${allSaid(behind)}` : messageOf(error);
 }
 
 /** Where the provider says when, "later" is no answer. */
