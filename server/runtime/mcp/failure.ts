@@ -40,11 +40,12 @@ export function reasonOf(error: unknown): string {
   return startFaults[code] ?? `the connection failed (${code})`;
 }
 
-/** For the log: the reason, and where it arose. What a server answers as a whole may repeat the credentials that it was sent. */
-export function loggable(error: unknown): { readonly reason: string; readonly stack: string } {
-  const stack = error instanceof Error ? (error.stack ?? '') : '';
-  const frames = stack.split('\n').filter((line) => /^ {4}at /.test(line));
-  return { reason: reasonOf(error), stack: frames.join('\n') };
+/** For the log, in the place of the error: what a server answers as a whole may repeat the credentials that it was sent. */
+export function loggable(error: unknown) {
+  const { name, stack } = error instanceof Error ? error : { name: typeof error, stack: '' };
+  const message = reasonOf(error);
+  const frames = (stack ?? '').split('\n').filter((line) => /^ {4}at /.test(line));
+  return { err: { type: name, message, stack: [`${name}: ${message}`, ...frames].join('\n') } };
 }
 
 /** Text of a server, for one line of a person's screen, which a database takes. */
