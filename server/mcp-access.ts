@@ -7,7 +7,8 @@ export type { LoginKeeper, McpAccess, McpExamination, McpPrompt } from './runtim
 
 /**
  * The process is the command's: nothing but what it prints stands in its terminal.
- * @param folder - The one that a run would work in: processes and the commands of templates start there. */
+ * @param folder - The one that a run would work in: processes and the commands of templates start there.
+ */
 export function openMcpServers(
   { config }: Pick<LoadedSettings, 'config'>,
   folder: string,

@@ -1,5 +1,4 @@
 /** `service mcp test`, `login`, `logout`, `prompts` and `prompt`, with the public servers and a real authorization server. */
-
 import { once } from 'node:events';
 import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
