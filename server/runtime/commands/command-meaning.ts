@@ -13,6 +13,8 @@ export interface Meaning extends Effect {
   readonly readings: readonly (readonly CommandWord[])[];
   /** The files that it may write by one of its options. */
   readonly writes: readonly OptionWrite[];
+  /** Those that any of the readings may write so, which are compared with the patterns that deny. */
+  readonly written: readonly CommandWord[];
 }
 
 /** Reads the words of a command, the assignments in front of it among them. */
@@ -20,10 +22,16 @@ export function meaningOf(assignments: readonly CommandWord[], command: readonly
   const inner = command.length === 0 ? { ...plain, words: [] } : unwrap(command, []);
   const words = [...assignments, ...inner.words];
   const writes = writtenByOptions(inner.words).map(({ at, file }) => ({ at: at + assignments.length, file }));
-  return { ...inner, words, writes, readings: [words, command, ...inner.readings] };
+  const readings = [words, command, ...inner.readings];
+  return { ...inner, words, writes, readings, written: writtenIn(readings) };
 }
 
-const plain = { readings: [], obscure: null, anything: false, scripts: [], writes: [] } as const;
+function writtenIn(readings: readonly (readonly CommandWord[])[]): readonly CommandWord[] {
+  const files = readings.flatMap(writtenByOptions).map(({ file }) => file);
+  return [...new Map(files.map((file) => [file.text, file])).values()];
+}
+
+const plain = { readings: [], obscure: null, anything: false, scripts: [] } as const;
 
 /** Each word behind a wrapper may begin a command of its own: more would take time and memory by the square. */
 const mostWords = 200;
@@ -32,7 +40,7 @@ const mostReadings = 40;
 function unwrap(
   command: readonly CommandWord[],
   outer: readonly (readonly CommandWord[])[],
-): Omit<Meaning, 'writes'> {
+): Omit<Meaning, 'writes' | 'written'> {
   const name = command[0]?.text ?? null;
   if (!name)
     return {

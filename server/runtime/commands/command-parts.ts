@@ -26,6 +26,8 @@ export interface CommandPart {
   readonly anything: boolean;
   /** The files that it may write by one of its options, which a pattern for it need not have meant. */
   readonly writes: readonly OptionWrite[];
+  /** Those that it may write so in any of its readings: also what another program starts writes. */
+  readonly written: readonly CommandWord[];
   /** Whether its input comes from another command, a file or a here-document: then that decides what it does, too. */
   readonly fed: boolean;
   /** Set where it stands in a script that another command is given, which may run that in a folder of its own. */
@@ -200,6 +202,7 @@ class CommandReader {
       obscure: null,
       anything: false,
       writes: [],
+      written: [],
       fed: false,
       ...(inScript && { inScript }),
     });

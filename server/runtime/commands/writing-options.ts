@@ -47,7 +47,7 @@ const writers: Readonly<Record<string, Writer>> = {
         'alt-svc',
       ],
     ],
-    nameless: ['O', 'J', 'K', 'remote-name', 'remote-name-all', 'remote-header-name', 'config'],
+    nameless: ['O', 'J', 'K', 'output-dir', 'remote-name', 'remote-name-all', 'remote-header-name', 'config'],
   },
   sed: { letters: 'i', valued: 'efl', long: ['in-place'], nameless: ['i', 'in-place'] },
   tree: { letters: 'o', valued: 'LPIHT' },

@@ -126,6 +126,23 @@ describe('a redirected file', () => {
   });
 
   test.each([
+    'sudo sort -o build/x a',
+    'env LC_ALL=C sort -o ./build/x a',
+    'ionice -c 3 sort --output=build/x a',
+    "find src -exec sort -o build/x {} ';'",
+    "find src -execdir sort -o x {} ';'",
+    'env -C build sort -o x a',
+    'sudo -D build sort -o x a',
+    'cd build && sudo sort -o x a',
+    'xargs sort -o build/x',
+    'xargs sort',
+    'curl --output-dir build -o x https://example.org',
+    'curl -o x --output-dir=build https://example.org',
+  ])('is denied where an option writes it, whatever starts the command: %s', (command) => {
+    expect(verdict(command, '> build/*')).toBe('deny');
+  });
+
+  test.each([
     ['echo > ../x', '> /*'],
     ['cd .. && echo > x', '> /*'],
     ['echo > src/build/x', '> src/build/*'],
@@ -150,6 +167,9 @@ describe('a redirected file', () => {
     ['npm test > log 2>&1', '> build/*'],
     ['cd src && cd .. && echo > x', '> build/*'],
     ['find . -execdir cat {} + > x', '> /*'],
+    ['sudo sort -o built/x a', '> build/*'],
+    ['env -C build sort -o x a > y', '< build/*'],
+    ['curl -o x https://example.org', '> build/*'],
   ])('is not denied where it is another: %s by %s', (command, pattern) => {
     expect(verdict(command, pattern)).toBe('allow');
   });

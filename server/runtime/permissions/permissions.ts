@@ -108,7 +108,7 @@ function denialOf(
     const meant = (part: CommandPart) =>
       part.kind === 'command'
         ? part.readings.some((reading) => mayMean(words, 'command', reading)) ||
-          part.writes.some(({ file }) => meansFile(words, 'write', file, part))
+          part.written.some((file) => meansFile(words, 'write', file, part))
         : meansFile(words, part.kind, part.words[0] ?? anyWords, part);
     if (command.parts.some(meant))
       return `A rule denies ${toolName}(${pattern}), and a part of this command is or could be that.`;

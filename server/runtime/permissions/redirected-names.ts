@@ -53,7 +53,8 @@ function namesIn(
   };
   return (text, part) => {
     if (text.length > longestName) return [];
-    const from = isAbsolute(text) ? ['/'] : part.inScript && moved ? null : folders;
+    const astray = startsElsewhere(part) || (part.inScript && moved);
+    const from = isAbsolute(text) ? ['/'] : astray ? null : folders;
     if (from === null) return null;
     const names = seen.has(text) ? seen.get(text) : look(text, from);
     seen.set(text, names ?? null);
