@@ -268,7 +268,7 @@ test('a database of a newer version is left alone, and the message says what to 
 test.skipIf(inject('postgresUrl') === null)(
   'PostgreSQL without a master key is refused before anything is changed in it',
   async () => {
-    const url = await newDatabase();
+    const url = await newDatabase('nothing');
     const refused = await runToEnd({ folder: await temporaryFolder(), variables: { DATABASE_URL: url } });
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('SERVICE_MASTER_KEY_FILE') });
     const sql = knex({ client: 'pg', connection: url });

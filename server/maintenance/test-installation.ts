@@ -121,7 +121,7 @@ export async function install(database: string): Promise<TestInstallation> {
   const folder = await temporaryFolder();
   const dataDirectory = join(folder, 'data');
   const postgres = database === 'PostgreSQL';
-  const databaseUrl = postgres ? await newDatabase() : null;
+  const databaseUrl = postgres ? await newDatabase('nothing') : null;
   const masterKeyFile = postgres ? await newMasterKey(folder) : null;
   const variables = {
     SERVICE_DATA_DIR: dataDirectory,

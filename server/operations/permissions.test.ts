@@ -1,9 +1,7 @@
 /** Permission requests over HTTP, on both databases: what is remembered, who may answer, how often, how late, and after a restart. */
-import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import knex from 'knex';
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { scriptedSettings } from '../server-process.ts';
@@ -15,6 +13,7 @@ import {
   type TestAppOptions,
   testApp,
 } from '../test-app.ts';
+import { newDatabase, newMasterKey } from '../test-database.ts';
 
 let upstream: Upstream;
 beforeAll(async () => {
@@ -220,7 +219,7 @@ describe('over HTTP', () => {
 
 describe.each(['SQLite', 'PostgreSQL'] as const)('on %s', (engine) => {
   const skipped = engine === 'PostgreSQL' && inject('postgresUrl') === null;
-  const database = () => (engine === 'PostgreSQL' ? newDatabase(inject('postgresUrl') ?? '') : null);
+  const database = () => (engine === 'PostgreSQL' ? newDatabase() : null);
 
   test.skipIf(skipped)(
     'a request is answered once, never by another, and not when it is too late or unknown',
@@ -307,21 +306,9 @@ describe.each(['SQLite', 'PostgreSQL'] as const)('on %s', (engine) => {
   );
 });
 
-async function newDatabase(server: string): Promise<string> {
-  const name = `test_${randomBytes(6).toString('hex')}`;
-  const admin = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
-  await admin.raw('create database ??', [name]);
-  onTestFinished(async () => {
-    await admin.raw('drop database ?? with (force)', [name]);
-    await admin.destroy();
-  });
-  return Object.assign(new URL(server), { pathname: `/${name}` }).href;
-}
-
 async function appFor(databaseUrl: string | null, settings: NonNullable<TestAppOptions['settings']>) {
   const folder = await mkdtemp(join(tmpdir(), 'service-permissions-'));
-  const masterKeyFile = join(folder, 'master.key');
-  await writeFile(masterKeyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
+  const masterKeyFile = await newMasterKey(folder);
   const app = await testApp({
     ...optionsOf(),
     settings: { ...settings, ...(databaseUrl && { databaseUrl, masterKeyFile }) },

@@ -1,20 +1,19 @@
 /** The models of providers over HTTP: chosen as defaults, on both databases, against the vendors' own lists. */
-import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
-import { newDatabase } from '../../contract-tests/new-database.ts';
 import { startUpstream, type Upstream } from '../../contract-tests/upstream/start-upstream.ts';
 import { type Answer, coded, type Json, mergePatch, type TestApp, testApp } from '../test-app.ts';
+import { createDatabase, newMasterKey } from '../test-database.ts';
 import { makePeople, type People } from '../test-people.ts';
 
 const path = '/api/v1/settings/providers';
 const defaults = `${path}/default-models`;
 
 describe.each(['SQLite', 'PostgreSQL'])('on %s', (engine) => {
-  const postgres = engine === 'PostgreSQL' ? inject('postgresUrl') : null;
-  const absent = engine === 'PostgreSQL' && postgres === null;
+  const onPostgres = engine === 'PostgreSQL';
+  const absent = onPostgres && inject('postgresUrl') === null;
   const endings: (() => Promise<unknown>)[] = [];
   let upstream: Upstream;
   let app: TestApp;
@@ -37,7 +36,7 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (engine) => {
       settings: {
         mode: 'multi',
         outboundAllow: [new URL(upstream.url).origin],
-        ...(postgres !== null && (await shared(postgres))),
+        ...(onPostgres && (await shared())),
       },
     });
     endings.push(() => app.close());
@@ -50,16 +49,14 @@ describe.each(['SQLite', 'PostgreSQL'])('on %s', (engine) => {
     if (!absent) await upstream.script([{ reply: { text: 'Yes.' } }]);
   });
 
-  async function shared(server: string) {
-    const database = await newDatabase(server);
+  async function shared() {
+    const database = await createDatabase();
     const folder = await mkdtemp(join(tmpdir(), 'service-models-'));
-    const masterKeyFile = join(folder, 'master.key');
-    await writeFile(masterKeyFile, randomBytes(32).toString('base64'), { mode: 0o600 });
     endings.push(
       () => rm(folder, { recursive: true }),
       () => database.remove(),
     );
-    return { databaseUrl: database.url, masterKeyFile };
+    return { databaseUrl: database.url, masterKeyFile: await newMasterKey(folder) };
   }
 
   type Who = keyof Pick<People, 'owner' | 'admin' | 'member' | 'viewer' | 'stranger'>;

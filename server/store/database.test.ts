@@ -5,15 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Knex } from 'knex';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../clock.ts';
 import { createLog } from '../log.ts';
+import { createDatabase } from '../test-database.ts';
 import { type Database, databaseLimits } from './database.ts';
 import { schemaVersion } from './migrate.ts';
 import { openPostgres } from './postgres.ts';
 import { openSqlite } from './sqlite.ts';
 import { openStore, type Reach } from './store.ts';
-import { describeStore, describeStores, newAccount } from './test-stores.ts';
+import { describeStore, describeStores, newAccount, newSqliteFile } from './test-stores.ts';
 
 const log = createLog('silent');
 
@@ -56,9 +57,18 @@ describeStores('The database', (store, engine) => {
   });
 
   it('is migrated once by many that open it at once', async () => {
-    const stores = await Promise.all(Array.from({ length: 5 }, () => engine.open()));
+    const isSqlite = engine.dialect === 'sqlite';
+    const { url, remove } = isSqlite ? await newSqliteFile() : await createDatabase('nothing');
+    onTestFinished(remove);
+    const open = () => openStore(url, { clock: engine.clock, log });
+    const stores = await Promise.all(Array.from({ length: 5 }, open));
+    for (const one of stores) onTestFinished(() => one.close());
     await Promise.all(stores.map((one) => one.ping()));
-    const versions = await engine.sql()('schema_versions').orderBy('version').pluck('name');
+    const database = isSqlite ? openSqlite(url.replace('sqlite:', ''), log) : openPostgres(url, log);
+    onTestFinished(() => database.close());
+    const versions = await database.read('installation', (sql) =>
+      sql('schema_versions').orderBy('version').pluck('name'),
+    );
     expect(versions.slice(0, 2)).toEqual(['accounts', 'sessions']);
     expect(versions).toHaveLength(schemaVersion);
   });

@@ -1,5 +1,6 @@
 /** Starts one PostgreSQL for a test run: from the wheel in .venv, on a free loopback port, never as root. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -17,12 +18,15 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** Where tests may create databases; null if there is no PostgreSQL here. */
     postgresUrl: string | null;
+    /** The name that the tests of this run give to the database which they copy. */
+    postgresTemplate: string;
   }
 }
 
@@ -35,8 +39,14 @@ const isRoot = process.getuid?.() === 0;
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env.TEST_DATABASE_URL;
   const started = given === undefined ? await startPostgres() : null;
-  project.provide('postgresUrl', given ?? started?.url ?? null);
-  return async () => started?.stop();
+  const url = given ?? started?.url ?? null;
+  const template = `template_${randomBytes(6).toString('hex')}`;
+  project.provide('postgresUrl', url);
+  project.provide('postgresTemplate', template);
+  return async () => {
+    if (started) await started.stop();
+    else if (url !== null) await dropDatabase(url, template);
+  };
 }
 
 /** An empty one, with little memory unless `settings` say otherwise; null where it is not installed. */
@@ -60,6 +70,13 @@ export async function startPostgres(
       await exited;
     },
   };
+}
+
+async function dropDatabase(server: string, name: string): Promise<void> {
+  const client = new pg.Client({ connectionString: server });
+  await client.connect();
+  await client.query(`drop database if exists ${name}`);
+  await client.end();
 }
 
 /** PostgreSQL with pgvector, within the wheel. */

@@ -1,6 +1,5 @@
 /** Runs the same tests on both engines, each file with databases of its own. */
 
-import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import knex, { type Knex } from 'knex';
 import { afterAll, beforeAll, describe, inject } from 'vitest';
 import type { Clock } from '../clock.ts';
 import { createLog } from '../log.ts';
+import { createDatabase, type LastingDatabase } from '../test-database.ts';
 import { openStore, type Reach, type Store } from './store.ts';
 
 /** A clock that stands still until a test turns it. */
@@ -39,24 +39,19 @@ export function describeStores(title: string, define: Define): void {
 
 /** For what one engine alone has. Without a PostgreSQL here, its part is skipped by name. */
 export function describeStore(dialect: TestEngine['dialect'], title: string, define: Define): void {
-  const server = inject('postgresUrl');
   if (dialect === 'sqlite') describe(title, () => withStore(dialect, newSqliteFile, define));
-  else if (server === null) describe.skip(title, () => withStore(dialect, newSqliteFile, define));
-  else describe(title, () => withStore(dialect, () => newDatabase(server), define));
-}
-
-interface TestDatabase {
-  readonly url: string;
-  remove(): Promise<void>;
+  else if (inject('postgresUrl') === null)
+    describe.skip(title, () => withStore(dialect, newSqliteFile, define));
+  else describe(title, () => withStore(dialect, createDatabase, define));
 }
 
 function withStore(
   dialect: TestEngine['dialect'],
-  create: () => Promise<TestDatabase>,
+  create: () => Promise<LastingDatabase>,
   define: Define,
 ): void {
   const opened: { destroy(): Promise<void> }[] = [];
-  const made: { database?: TestDatabase; store?: Store; sql?: Knex } = {};
+  const made: { database?: LastingDatabase; store?: Store; sql?: Knex } = {};
   const clock = testClock();
   const open = async (): Promise<Store> => {
     const store = await openStore(engine.url(), { clock, log: createLog('silent') });
@@ -98,26 +93,12 @@ function testClock(): TestClock {
   };
 }
 
-async function newSqliteFile(): Promise<TestDatabase> {
+/** Where one will be. */
+export async function newSqliteFile(): Promise<LastingDatabase> {
   const folder = mkdtempSync(join(tmpdir(), 'service-store-'));
   return {
     url: `sqlite:${join(folder, 'service.db')}`,
     remove: async () => rmSync(folder, { recursive: true, force: true }),
-  };
-}
-
-async function newDatabase(server: string): Promise<TestDatabase> {
-  const name = `test_${randomBytes(6).toString('hex')}`;
-  const admin = knex({ client: 'pg', connection: server, pool: { min: 0, max: 1 } });
-  await admin.raw('create database ??', [name]);
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  return {
-    url: url.href,
-    remove: async () => {
-      await admin.raw('drop database ?? with (force)', [name]);
-      await admin.destroy();
-    },
   };
 }
 
