@@ -21,6 +21,10 @@ interface Writer {
   readonly single?: readonly string[];
   /** Those among all of them that name no file themselves. */
   readonly nameless?: readonly string[];
+  /** Options, nameless too, that write only with such a value. */
+  readonly byValue?: { readonly options: readonly string[]; readonly value: RegExp };
+  /** What may stand in front of an option in full, and has its value computed. */
+  readonly computing?: string;
 }
 
 /** Left out is what is there to write: whoever allows `cp *` or `tar *` knows that. */
@@ -33,6 +37,9 @@ const writers: Readonly<Record<string, Writer>> = {
   curl: {
     letters: 'oODcKJ',
     valued: 'AbCdeEFhHmPQrtTuUwxXyYz',
+    // A format may come from a file, or name one.
+    byValue: { options: ['w', 'write-out'], value: /^@|%output\{/ },
+    computing: 'expand-',
     long: [
       ...['output', 'output-dir', 'remote-name', 'remote-name-all', 'remote-header-name', 'dump-header'],
       ...[
@@ -45,19 +52,27 @@ const writers: Readonly<Record<string, Writer>> = {
         'etag-save',
         'hsts',
         'alt-svc',
+        'ssl-sessions',
       ],
     ],
     nameless: ['O', 'J', 'K', 'output-dir', 'remote-name', 'remote-name-all', 'remote-header-name', 'config'],
   },
-  sed: { letters: 'i', valued: 'efl', long: ['in-place'], nameless: ['i', 'in-place'] },
+  // The large letter is macOS's.
+  sed: { letters: 'iI', valued: 'efl', long: ['in-place'], nameless: ['i', 'I', 'in-place'] },
   tree: { letters: 'o', valued: 'LPIHT' },
   iconv: { letters: 'o', valued: 'ft', long: ['output'] },
   less: { letters: 'oO', valued: 'bhjkpPtTxyz', long: ['log-file', 'LOG-FILE'] },
-  yq: { letters: 'i', long: ['inplace', 'in-place'], nameless: ['i', 'inplace', 'in-place'] },
+  // Split, each document goes into a file that an expression names.
+  yq: {
+    letters: 'is',
+    valued: 'opI',
+    long: ['inplace', 'in-place', 'split-exp'],
+    nameless: ['i', 's', 'inplace', 'in-place', 'split-exp'],
+  },
 };
 
-/** What all of git's commands that show know, and two that write into what this option names. */
-const git: Writer = { long: ['output', 'output-directory'] };
+/** What git's commands that show know, and `fast-export`; and two that write into what this option names. */
+const git: Writer = { long: ['output', 'output-directory', 'export-marks'] };
 const gitCommands: Readonly<Record<string, Writer>> = {
   archive: { ...git, letters: 'o' },
   'format-patch': { ...git, letters: 'o', valued: 'nvUMCSGlO' },
@@ -94,22 +109,52 @@ function optionsOf(writer: Writer, args: readonly CommandWord[]): readonly Optio
 /** What the option writes; null for any other word. */
 function fileOf(writer: Writer, text: string, next: CommandWord): CommandWord | null {
   const [option, value] = splitAt(text, '=');
-  const target = (name: string, given: string | undefined) => {
-    if (writer.nameless?.includes(name)) return unknown;
-    return given === undefined ? next : { text: given, many: false };
-  };
   if (writer.single?.includes(option.slice(1)) && option.startsWith('-'))
-    return target(option.slice(1), value);
-  if (option.startsWith('--')) {
-    const meant = writer.long?.find((name) => option.length > 2 && name.startsWith(option.slice(2)));
-    return meant === undefined ? null : target(meant, value);
-  }
+    return written(writer, option.slice(1), value, next);
+  if (option.startsWith('--')) return writtenInFull(writer, option.slice(2), value, next);
   if (!/^-[^-]/.test(text)) return null;
   for (const [index, letter] of [...text.slice(1)].entries()) {
-    if (writer.letters?.includes(letter)) return target(letter, text.slice(index + 2) || undefined);
-    if (writer.valued?.includes(letter)) return null;
+    const given = text.slice(index + 2) || undefined;
+    if (writer.letters?.includes(letter)) return written(writer, letter, given, next);
+    if (writer.valued?.includes(letter)) return writtenByValue(writer, letter, given, next);
   }
   return null;
+}
+
+function writtenInFull(
+  writer: Writer,
+  option: string,
+  value: string | undefined,
+  next: CommandWord,
+): CommandWord | null {
+  const { long = [], byValue, computing } = writer;
+  const computed = computing !== undefined && option.startsWith(computing);
+  const asked = computed ? option.slice(computing.length) : option;
+  const known = [...long, ...(byValue?.options.filter((name) => name.length > 1) ?? [])];
+  const meant = known.find((name) => asked !== '' && name.startsWith(asked));
+  if (meant === undefined) return null;
+  if (computed) return unknown;
+  return long.includes(meant)
+    ? written(writer, meant, value, next)
+    : writtenByValue(writer, meant, value, next);
+}
+
+/** By an option that is there to write. */
+function written(writer: Writer, name: string, given: string | undefined, next: CommandWord): CommandWord {
+  if (writer.nameless?.includes(name)) return unknown;
+  return given === undefined ? next : { text: given, many: false };
+}
+
+/** By one that has a value without writing, as a rule. */
+function writtenByValue(
+  { byValue }: Writer,
+  name: string,
+  given: string | undefined,
+  next: CommandWord,
+): CommandWord | null {
+  if (!byValue?.options.includes(name)) return null;
+  const value = given ?? next.text;
+  return value === null || byValue.value.test(value) ? unknown : null;
 }
 
 function splitAt(text: string, sign: string): readonly [string, string | undefined] {

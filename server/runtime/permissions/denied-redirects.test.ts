@@ -138,6 +138,16 @@ describe('a redirected file', () => {
     'xargs sort',
     'curl --output-dir build -o x https://example.org',
     'curl -o x --output-dir=build https://example.org',
+    'curl --expand-output build/x https://example.org',
+    "curl --variable x=build/x --expand-output '{{x}}' https://example.org",
+    "curl -w '%output{build/x}a' https://example.org",
+    'curl -sw@format https://example.org',
+    'curl --write-out "$format" https://example.org',
+    'curl --ssl-sessions build/x https://example.org',
+    `yq -s '"build/x"' a.yaml`,
+    `yq --split-exp '"build/x"' a.yaml`,
+    'git fast-export --export-marks=build/x HEAD',
+    'sed -I .bak s/a/b/ build/x',
   ])('is denied where an option writes it, whatever starts the command: %s', (command) => {
     expect(verdict(command, '> build/*')).toBe('deny');
   });
@@ -170,6 +180,9 @@ describe('a redirected file', () => {
     ['sudo sort -o built/x a', '> build/*'],
     ['env -C build sort -o x a > y', '< build/*'],
     ['curl -o x https://example.org', '> build/*'],
+    ["curl -w '%{http_code}' --write-out '%{size_download}' https://example.org", '> build/*'],
+    ['curl --expand-url https://example.org', '> build/*'],
+    ['yq -ojson .a a.yaml', '> build/*'],
   ])('is not denied where it is another: %s by %s', (command, pattern) => {
     expect(verdict(command, pattern)).toBe('allow');
   });
