@@ -1,7 +1,8 @@
 /** Finds the root of a git repository without running git: a repository could make git run what it likes. */
-import { constants, type Stats } from 'node:fs';
+import { constants } from 'node:fs';
 import { lstat, open, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { countsForFolder } from '../../git-owner.ts';
 import { ifThere } from './if-there.ts';
 
 /**
@@ -17,7 +18,7 @@ export async function findGitRoot(folder: string): Promise<string | null> {
 async function isGitRoot(folder: string): Promise<boolean> {
   const git = join(folder, '.git');
   const found = await ifThere(lstat(git));
-  if (!found || !(await isOfThisFolder(found, folder))) return false;
+  if (!found || !countsForFolder(found, await stat(folder))) return false;
   if (found.isDirectory()) return (await ifThere(lstat(join(git, 'HEAD')))) !== null;
   if (found.isFile()) return beginsWithGitdir(git);
   if (!found.isSymbolicLink()) return false;
@@ -25,13 +26,6 @@ async function isGitRoot(folder: string): Promise<boolean> {
   // A link is followed by git as well. Where it ends is not read: of two roots the nearer is the safer.
   if (target?.isDirectory()) return (await ifThere(stat(join(git, 'HEAD')))) !== null;
   return target?.isFile() ?? false;
-}
-
-/** In a folder where everybody may write, such as /tmp, a stranger could make everything below it a project. */
-async function isOfThisFolder(git: Stats, folder: string): Promise<boolean> {
-  if (git.uid === process.getuid?.() || git.uid === 0) return true;
-  const { mode, uid } = await stat(folder);
-  return (mode & 0o002) === 0 || uid === git.uid;
 }
 
 /** Worktrees and submodules have a file that says where their repository is. */

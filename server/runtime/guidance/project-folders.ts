@@ -1,6 +1,7 @@
 /** The folders of a project, from the root of its repository down to where the agent works. */
-import { statSync } from 'node:fs';
+import { lstatSync, statSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
+import { countsForFolder } from '../../git-owner.ts';
 import { isThere } from './presence.ts';
 
 /** The root first. Of many people's workspaces nothing above the workspace is looked at; nor is there without a repository. */
@@ -21,8 +22,18 @@ function isRoot(folder: string): boolean {
   const git = join(folder, '.git');
   return (
     isThere(git) &&
+    !isOfStranger(git, folder) &&
     (isThere(join(git, 'HEAD')) || statSync(git, { throwIfNoEntry: false })?.isFile() === true)
   );
+}
+
+function isOfStranger(git: string, folder: string): boolean {
+  try {
+    return !countsForFolder(lstatSync(git), statSync(folder));
+  } catch {
+    // It has gone meanwhile, or whoever reads it says what is wrong with it.
+    return false;
+  }
 }
 
 /** Whether `path` is `folder` or lies below it; both absolute and real. */
