@@ -33,7 +33,7 @@ export interface LspBench {
   readonly notesFile: string;
   /** What the model is told after a change of this file. */
   note(name: string, content?: string): Promise<string>;
-  call(tool: string, input: object): Promise<ToolOutput>;
+  call(tool: string, input: object, signal?: AbortSignal): Promise<ToolOutput>;
   notes(): readonly Note[];
   apply(config: ClientConfig, shared?: boolean): Promise<void>;
   states(): readonly string[];
@@ -75,8 +75,8 @@ export function lspBench(
       const path = content === undefined ? join(workspace.path, name) : workspace.file(name, content);
       return (await lsp.noteAfterChange?.(path, place, new AbortController().signal)) ?? '';
     },
-    call: async (tool, input) =>
-      callTool(toolNamed(await lsp.tools(place), tool), input, workspace.context()),
+    call: async (tool, input, signal) =>
+      callTool(toolNamed(await lsp.tools(place), tool), input, workspace.context(signal && { signal })),
     notes: () => readNotes(notesFile),
     apply: (next, many = false) => lsp.apply({ config: next, shared: many }),
     states: () => lsp.states(place).map(({ name, state }) => `${name} ${state}`),

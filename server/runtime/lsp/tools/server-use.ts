@@ -138,10 +138,11 @@ export async function requestAt(
 }
 
 /** The promise, or a failure as soon as the run is interrupted. */
-async function interruptible<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function interruptible<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const stopped = Promise.withResolvers<never>();
   const stop = () => stopped.reject(new LanguageServerFailure('interrupted'));
   signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
   try {
     return await Promise.race([promise, stopped.promise]);
   } finally {
