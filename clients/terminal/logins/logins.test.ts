@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { testHome } from '../test-command.ts';
 import type { Keyring } from './keyring.ts';
 import { type Login, openLogins } from './logins.ts';
+import { openMcpLogins } from './mcp-logins.ts';
 
 const origin = 'https://service.example.com';
 const login: Login = { kind: 'api_key', key: 'sk-the-secret' };
@@ -57,4 +58,30 @@ test('a keyring that cannot be read is told, and is no missing login', async () 
   await logins.keep(origin, login);
   keyring.works = false;
   await expect(logins.find(origin)).rejects.toThrow('cannot be read');
+});
+
+test('the login of an MCP server that is renewed keeps others of the same server away, and those of no other', async () => {
+  const keyring = playedKeyring();
+  keyring.works = false;
+  const logins = openMcpLogins(join(testHome().home, 'data'), keyring);
+  const [hung, well] = ['https://hung.example.com/mcp', 'https://well.example.com/mcp'];
+  const renewal = Promise.withResolvers<void>();
+  const order: string[] = [];
+  const first = logins.locked(hung, async () => {
+    await renewal.promise;
+    order.push('first');
+    await logins.write(hung, 'late');
+  });
+  const second = logins.locked(hung, async () => void order.push('second'));
+  await logins.locked(well, () => logins.write(well, 'new'));
+  expect([await logins.read(well), await logins.read(hung), order]).toEqual(['new', null, []]);
+  renewal.resolve();
+  await Promise.all([first, second]);
+  expect([await logins.read(well), await logins.read(hung), order]).toEqual([
+    'new',
+    'late',
+    ['first', 'second'],
+  ]);
+  await Promise.all([logins.remove(well), logins.remove(hung)]);
+  expect([await logins.read(well), await logins.read(hung)]).toEqual([null, null]);
 });
