@@ -39,7 +39,7 @@ export interface McpServersAtHand {
 }
 
 export function mcpServersAtHand(
-  mcp: Pick<Mcp, 'stateOfOwn' | 'connectOwn' | 'tryOwn' | 'heldOwn' | 'endOwn'>,
+  mcp: Pick<Mcp, 'namesIn' | 'stateOfOwn' | 'connectOwn' | 'tryOwn' | 'heldOwn' | 'endOwn'>,
   placeOf: (workspaceId: string) => Promise<ExtensionPlace>,
 ): McpServersAtHand {
   // A remote server works in no folder, and none is made for it.
@@ -74,6 +74,7 @@ export function mcpServersAtHand(
       if (!listing) throw failedAs(own, server.state.detail);
       const named = nameTools(
         listing.tools.map((listed) => ({ server: own.name, tool: listed.name, listed })),
+        mcp.namesIn(await placeFor(own, workspaceId)),
       );
       return {
         tools: [...named].map(([name, { tool, listed }]) => ({

@@ -33,7 +33,9 @@ export function eventStream(fetch: FetchLike, parts: EventStreamParts): StreamOp
       if (!asksForStream(init)) return await fetch(url, init);
       for (let tries = 1; ; tries += 1) {
         const response = await fetch(url, init);
-        if (!hear(response.status) || tries === mostFirstTries || isResumption(init)) return response;
+        const failed = hear(response.status);
+        if (isResumption(init)) return await resumed(response);
+        if (!failed || tries === mostFirstTries) return response;
         await response.body?.cancel();
         const waitMs = Math.min(shortestWaitMs * growth ** (tries - 1), longestWaitMs);
         await sleep(waitMs, undefined, { ref: false, ...(init?.signal && { signal: init.signal }) });
@@ -61,6 +63,13 @@ function asksForStream(init: RequestInit | undefined): boolean {
 /** Of an answer whose connection was lost, which the library asks for again by itself. */
 function isResumption(init: RequestInit | undefined): boolean {
   return new Headers(init?.headers).has('last-event-id');
+}
+
+/** Where the server does not know the stream any more, the library would ask for ever; this status it takes for an end. */
+async function resumed(response: Response): Promise<Response> {
+  if (response.status !== 404 && response.status !== 400) return response;
+  await response.body?.cancel();
+  return new Response(null, { status: 405 });
 }
 
 /** Told how each request for the stream was answered; true where the server has failed, and it was never open. */

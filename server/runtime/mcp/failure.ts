@@ -9,6 +9,7 @@ import {
   UnauthorizedError,
 } from '@modelcontextprotocol/client';
 import { OutboundError, outboundSentence } from '../../outbound/outbound.ts';
+import { isBrokenOff } from './http-transport.ts';
 
 /** The message holds no secret: it may be shown to whoever uses the server. */
 export class McpFailure extends Error {
@@ -28,6 +29,7 @@ export function reasonOf(error: unknown): string {
   if (error instanceof McpFailure) return error.message;
   if (error instanceof UnauthorizedError) return 'it asks for a login (401)';
   if (error instanceof SdkHttpError) return `it answered with the HTTP status ${error.data.status}`;
+  if (isBrokenOff(error)) return 'its answer broke off';
   if (error instanceof ProtocolError) return `it said: ${oneLine(error.message)} (${error.code})`;
   if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
     return 'it did not answer in time';

@@ -348,6 +348,66 @@ test.each<[string, string, (response: ServerResponse, id: number | undefined) =>
   expect(content.startsWith(told), content).toBe(true);
 });
 
+/** Some of an answer that is a stream of events; the first of them may have an id to go on behind. */
+function begin(response: ServerResponse, first = ''): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.write(first || ': still at it\n\n');
+}
+
+const idOnly = 'id: 1\ndata:\n\n';
+
+/** Once it has been read. */
+function cut(response: ServerResponse): void {
+  setTimeout(() => response.destroy(), 50);
+}
+
+test.each<[string, number | null, (response: ServerResponse) => void]>([
+  ['is cut', null, (response) => begin(response) ?? cut(response)],
+  ['ends', null, (response) => begin(response) ?? response.end()],
+  ['ends, and is gone on with by nobody', 405, (response) => begin(response, idOnly) ?? response.end()],
+  ['is cut, and the server has forgotten it', 404, (response) => begin(response, idOnly) ?? cut(response)],
+  ['is cut, and the server wants none to go on', 400, (response) => begin(response, idOnly) ?? cut(response)],
+])('a call whose answer %s before it has come waits for nothing', async (_, resumed, answer) => {
+  const { url, asked } = await serve((request, response, { id, method }) => {
+    if (request.method === 'GET' && request.headers['last-event-id'] === undefined)
+      return void response.writeHead(405).end();
+    if (request.method === 'GET') return void response.writeHead(resumed ?? 500).end();
+    if (method === 'tools/call') return answer(response);
+    const tools = [{ name: 'pay', inputSchema: { type: 'object' } }];
+    json(response, id, method === 'initialize' ? { ...welcome, capabilities: { tools: {} } } : { tools });
+  });
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  const { content } = await call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
+  expect(content).toBe(`${unknown}its answer broke off.`);
+  expect(asked.filter((one) => one.startsWith('GET'))).toHaveLength(resumed === null ? 1 : 2);
+});
+
+test('a call whose answer is cut gets it where the server goes on with it', async () => {
+  const { url } = await serve((request, response, { id, method }) => {
+    const resumed = request.headers['last-event-id'];
+    if (request.method === 'GET' && resumed === undefined) return void response.writeHead(405).end();
+    if (method === 'tools/call') {
+      begin(response, `id: ${id}\ndata:\n\n`);
+      return cut(response);
+    }
+    const tools = [{ name: 'pay', inputSchema: { type: 'object' } }];
+    if (request.method === 'POST')
+      return json(
+        response,
+        id,
+        method === 'initialize' ? { ...welcome, capabilities: { tools: {} } } : { tools },
+      );
+    const result = { content: [{ type: 'text', text: 'paid' }] };
+    begin(response, `data: ${JSON.stringify({ jsonrpc: '2.0', id: Number(resumed), result })}\n\n`);
+    response.end();
+  });
+  const workspacePath = testWorkspace();
+  const tools = await remote(`${url}/mcp`, 'http').tools({ workspacePath });
+  const { content } = await call(tools, 'mcp_remote_pay', {}, testContext(workspacePath).context);
+  expect(content).toBe('paid');
+});
+
 test('a call to a server that is gone was not made', async () => {
   const { url, stop } = await serve(
     wellBut({

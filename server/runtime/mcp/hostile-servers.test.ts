@@ -206,12 +206,27 @@ test('names fit every provider, and those that would fall together are told apar
   const workspacePath = testWorkspace();
   const mcp = testMcp({ n: hostile('names') });
   const names = (await mcp.tools({ workspacePath })).map(({ name }) => name);
-  expect(new Set(names).size).toBe(6);
+  expect(new Set(names).size).toBe(7);
   expect(names.every((name) => /^[a-zA-Z0-9_-]{1,64}$/.test(name))).toBe(true);
   expect(names).toContain('mcp_n_fine');
   // Neither has the name that both would like: what was allowed to the one is not given to the other.
   expect(names).not.toContain('mcp_n_a_b');
   expect((await mcp.tools({ workspacePath })).map(({ name }) => name)).toEqual(names);
+});
+
+test('what looks like a tool of another server gets another name, also while that one is not there', async () => {
+  const workspacePath = testWorkspace();
+  const namesBeside = async (others: Parameters<typeof testMcp>[0]) => {
+    const mcp = testMcp({ ...others, n: hostile('names') });
+    return (await mcp.tools({ workspacePath })).map(({ name }) => name);
+  };
+  const alone = await namesBeside({});
+  expect(alone).toContain('mcp_n_of_another');
+  const away = await namesBeside({ n_of: { command: '/no/such/program' } });
+  expect(away).not.toContain('mcp_n_of_another');
+  expect(away.some((name) => /^mcp_n_of_another_[0-9a-f]{8}$/.test(name))).toBe(true);
+  const there = await namesBeside({ n_of: hostile('well') });
+  expect(there).toEqual(expect.arrayContaining([...away, 'mcp_n_of_act']));
 });
 
 test('an answer of any length is cut', async () => {

@@ -9,7 +9,6 @@ import {
   ProtocolError,
   SSEClientTransport,
   SseError,
-  StreamableHTTPClientTransport,
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Log } from '../../log.ts';
@@ -20,6 +19,7 @@ import { boundedFetch } from './bounded-fetch.ts';
 import type { Target } from './entry.ts';
 import { eventStream } from './event-stream.ts';
 import { loggable, McpFailure } from './failure.ts';
+import { HttpTransport, isBrokenOff } from './http-transport.ts';
 import { type LoginKeeper, loginTo } from './login.ts';
 import { type StdioCommand, StdioTransport } from './stdio-transport.ts';
 
@@ -68,7 +68,7 @@ export async function openLink(target: Target, parts: LinkParts, signal: AbortSi
     return await open(target, parts, signal, 'legacy');
   } catch (error) {
     // A definite no to the usual handshake: a server that speaks only the newer protocol says so.
-    if (!(error instanceof ProtocolError)) throw error;
+    if (!(error instanceof ProtocolError) || isBrokenOff(error)) throw error;
     return await open(target, parts, signal, 'auto');
   }
 }
@@ -153,7 +153,7 @@ function linkOf(client: Client, transport: Transport): Link {
     // An end that was asked for is no loss.
     client.onclose = () => undefined;
     client.onerror = () => undefined;
-    if (transport instanceof StreamableHTTPClientTransport && transport.sessionId)
+    if (transport instanceof HttpTransport && transport.sessionId)
       await Promise.race([
         transport.terminateSession().catch(() => undefined),
         new Promise((resolve) => setTimeout(resolve, goodbyeMs).unref()),
@@ -204,7 +204,7 @@ async function transportTo(target: Target, parts: LinkParts): Promise<Transport>
   if (target.type === 'sse') return new SSEClientTransport(url, options);
   const { onListChanged, onSessionGone } = parts;
   const stream = eventStream(options.fetch, { onReopened: onListChanged, onSessionGone });
-  return new StreamableHTTPClientTransport(url, { ...options, ...stream });
+  return new HttpTransport(url, { ...options, ...stream });
 }
 
 async function commandOf(

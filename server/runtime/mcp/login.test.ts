@@ -168,6 +168,15 @@ test('an answer that belongs to another login is refused', async () => {
   expect(await keeper.read(server.url)).toBeNull();
 });
 
+test('an address to log in at that is no page is not visited', async () => {
+  const server = await startOauthServer();
+  server.claims.authorization = { authorization_endpoint: 'file:///etc/passwd' };
+  const visited: URL[] = [];
+  const login = loggedIn(server, {}, keepLoginsInMemory(), (_, url) => visited.push(url));
+  await expect(login).rejects.toThrow('its authorization server names no page to log in on');
+  expect(visited).toEqual([]);
+});
+
 test('`mcp.*.oauth` false never logs in', async () => {
   const { url, grants } = await startOauthServer();
   const workspacePath = testWorkspace();

@@ -103,7 +103,7 @@ export function openMcpAccess(parts: McpAccessParts): McpAccess {
       }
       return {
         ...{ ...base, ok: true, fault: null, server: describeServer(listing) },
-        tools: toolsIn(name, server.entry, listing.tools),
+        tools: toolsIn(name, server.entry, listing.tools, mcp.namesIn(parts)),
         has_resources: listing.hasResources,
         prompts: listing.prompts.map((prompt) => prompt.name),
       };
@@ -143,8 +143,12 @@ function toolsIn(
   server: string,
   entry: McpServer,
   tools: readonly { readonly name: string; readonly description?: string | undefined }[],
+  servers: readonly string[],
 ): McpExamination['tools'] {
-  const named = nameTools(tools.map((listed) => ({ server, tool: listed.name, listed })));
+  const named = nameTools(
+    tools.map((listed) => ({ server, tool: listed.name, listed })),
+    servers,
+  );
   return [...named].map(([name, { tool, listed }]) => ({
     name,
     description: listed.description ?? '',

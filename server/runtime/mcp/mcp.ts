@@ -28,6 +28,8 @@ export interface Mcp extends Extension {
   connectOwn(own: OwnMcpServer, place: ExtensionPlace): Promise<ConnectedServer>;
   /** The same beside all connections that there are; whoever asks closes it. */
   tryOwn(own: OwnMcpServer, place: ExtensionPlace): ConnectedServer;
+  /** The names of all servers that are set there, usable or not: those of their tools depend on them. */
+  namesIn(place: ExtensionPlace): readonly string[];
   stateOfOwn(own: OwnMcpServer, place: ExtensionPlace): Pick<ExtensionState, 'state' | 'detail'>;
   /** The servers of somebody to which there are connections. */
   heldOwn(): readonly string[];
@@ -74,6 +76,11 @@ export function createMcp(
   /** Those of the settings that no nearer server of the same name stands for. */
   const leftIn = ({ ownMcpServers = [] }: ExtensionPlace): [string, McpServer][] =>
     entries().filter(([name]) => !ownMcpServers.some((nearer) => nearer.name === name));
+
+  const namesIn = ({ ownMcpServers = [] }: ExtensionPlace): string[] => [
+    ...ownMcpServers.map(({ name }) => name),
+    ...Object.keys(settings.config.mcp ?? {}),
+  ];
 
   const usableIn = ({ ownMcpServers = [] }: ExtensionPlace) =>
     ownMcpServers.filter(({ entry, fault }) => !entry.disabled && fault === null);
@@ -173,7 +180,7 @@ export function createMcp(
     },
     async tools(place) {
       const servers = await used(place);
-      return [...toolsOf(servers), ...resourceTools(servers)];
+      return [...toolsOf(servers, namesIn(place)), ...resourceTools(servers)];
     },
     async instructions(place) {
       const said = runningIn(place).flatMap(({ name, server }) => {
@@ -201,6 +208,7 @@ export function createMcp(
     },
     connectOwn,
     tryOwn: madeOf,
+    namesIn,
     stateOfOwn,
     heldOwn: () => own.ids,
     endOwn: (id, userId) => own.end(id, userId),

@@ -113,6 +113,9 @@ export class OauthFlow implements OAuthClientProvider {
 
   redirectToAuthorization(url: URL): void {
     if (!this.#interaction) throw this.#unrenewed();
+    // The server names it: a browser would hand other schemes to programs, or open files.
+    if (!/^https?:$/.test(url.protocol))
+      throw new McpFailure('its authorization server names no page to log in on');
     this.#interaction.send(url);
   }
 

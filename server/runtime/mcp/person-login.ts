@@ -66,8 +66,7 @@ export function createLoginFlows(outbound: Outbound, { requestMs, wholeMs } = us
           ...(wanted !== undefined && { scope: wanted }),
         });
         const [authorizationUrl] = sent;
-        if (!authorizationUrl || !/^https?:$/.test(authorizationUrl.protocol))
-          throw new McpFailure('its authorization server names no page to log in on');
+        if (!authorizationUrl) throw new McpFailure('its authorization server names no page to log in on');
         const { kept, verifier, discovery } = flow;
         const attempt: Attempt = {
           ...{ client, redirectUrl, state, kept, verifier, discovery },

@@ -21,14 +21,14 @@ export interface NamedServer {
   readonly server: ConnectedServer;
 }
 
-/** The tools that the settings leave of all connected servers. */
-export function toolsOf(servers: readonly NamedServer[]): Tool[] {
+/** The tools that the settings leave of all connected servers; `names` are those of all that are set. */
+export function toolsOf(servers: readonly NamedServer[], names: readonly string[]): Tool[] {
   const offered = servers.flatMap(({ name, server }) =>
     (server.listing?.tools ?? [])
       .filter((tool) => offers(server.entry, tool.name))
       .map((listed) => ({ server: name, tool: listed.name, listed, connected: server })),
   );
-  return [...nameTools(offered)].map(([name, { server, listed, connected }]) =>
+  return [...nameTools(offered, names)].map(([name, { server, listed, connected }]) =>
     agentTool(name, server, listed, connected),
   );
 }

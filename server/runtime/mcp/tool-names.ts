@@ -12,17 +12,31 @@ export interface ServerTool {
 }
 
 /**
- * One name for each, `mcp_<server>_<tool>`. Names that cannot be told apart all get a mark made from the two, so that
- * none of them depends on which was there first: what was allowed to one is never given to another.
+ * One name for each, `mcp_<server>_<tool>`. Names that cannot be told apart get a mark made from the two, so that none of
+ * them depends on which was there first, or is there now: what was allowed to one is never given to another.
+ *
+ * @param servers - The names of all servers that are set, be they connected or not.
  */
-export function nameTools<Named extends ServerTool>(tools: readonly Named[]): ReadonlyMap<string, Named> {
+export function nameTools<Named extends ServerTool>(
+  tools: readonly Named[],
+  servers: readonly string[],
+): ReadonlyMap<string, Named> {
   const groups = Map.groupBy(tools, plainName);
   return new Map(
     tools.map((tool) => {
-      const alone = groups.get(plainName(tool))?.length === 1;
+      const alone = groups.get(plainName(tool))?.length === 1 && !mayBeOfAnother(tool, servers);
       return [alone ? plainName(tool) : markedName(tool), tool];
     }),
   );
+}
+
+/** With `git` and `git_hub`, the tool `hub_delete` of the first looks like the tool `delete` of the second, which keeps that name. */
+function mayBeOfAnother({ server, tool }: ServerTool, servers: readonly string[]): boolean {
+  const own = sanitized(server, '');
+  return servers.some((other) => {
+    const begin = sanitized(other, '');
+    return other !== server && begin.length >= own.length && sanitized(server, tool).startsWith(begin);
+  });
 }
 
 function plainName({ server, tool }: ServerTool): string {

@@ -65,7 +65,7 @@ function list(id: number | string): void {
 
 function toolNames(): string[] {
   if (deed !== 'names') return ['act'];
-  return ['a b', 'a_b', `long-${'x'.repeat(100)}`, `long-${'x'.repeat(101)}`, 'ümlaut', 'fine'];
+  return ['a b', 'a_b', `long-${'x'.repeat(100)}`, `long-${'x'.repeat(101)}`, 'ümlaut', 'fine', 'of_another'];
 }
 
 function toolOf(name: string): object {
