@@ -81,14 +81,19 @@ types: $(generated.stamp)
 only.parts = $(subst /, ,$(firstword $(ONLY)))
 workspace.of.only = $(firstword $(only.parts))$(if $(filter clients,$(firstword $(only.parts))),$(addprefix /,$(word 2,$(only.parts))))
 
-test: $(generated.stamp) .venv/.installed $(embedder.stamp) ## All tests, or one: make test [ONLY=server/store]
+# Side by side: while the packages come and a driver is compiled on one processor, the other builds what is needed beside them.
+.PHONY: ready
+ready:
+	@$(MAKE) --silent --jobs=2 $(generated.stamp) .venv/.installed $(embedder.stamp)
+
+test: ready ## All tests, or one: make test [ONLY=server/store]
 ifdef ONLY
 	@$(VITEST) --root $(workspace.of.only) $(ONLY)
 else
 	@node contract-tests/test-all.ts
 endif
 
-contract: $(generated.stamp) .venv/.installed $(embedder.stamp) ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
+contract: ready ## Check a live server against the contract: mock, fuzzing, journeys, streams, access [ON=postgres: the fuzzer there]
 ifeq ($(ON),postgres)
 	@FUZZ_ON=postgres $(VITEST) --root contract-tests fuzz
 else
@@ -110,22 +115,22 @@ mock: $(generated.stamp) ## Start the Prism mock of the API on port 4010
 bench: $(generated.stamp) $(embedder.stamp) ## What a start, a request, a run, 500 streams, a restart, the Messages surface, searches and ingestion cost [PROFILE=folder: CPU profiles of ingestion]
 	@failed=; node clients/terminal/bench.ts || failed=1; node server/bench/bench.ts || failed=1; node server/bench/streams-bench.ts || failed=1; node server/bench/test-restart.ts || failed=1; node server/bench/messages-bench.ts || failed=1; node server/bench/test-search.ts || failed=1; PROFILE='$(if $(filter command line,$(origin PROFILE)),$(PROFILE))' node server/bench/test-ingestion.ts || failed=1; test -z "$$failed"
 
-bench-search: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
+bench-search: ready ## How searches grow with their corpus, on both engines (hours) [SIZES=1000,100000,1000000] [ENGINES=sqlite,postgresql]
 	@node server/bench/test-search.ts "$${SIZES:-1000,100000,1000000}" "$${ENGINES:-sqlite,postgresql}"
 
-bench-retrieval: $(generated.stamp) $(embedder.stamp) .venv/.installed ## How well searches find, on a test collection, on both engines: make bench-retrieval RETRIEVAL_DATA=folder
+bench-retrieval: ready ## How well searches find, on a test collection, on both engines: make bench-retrieval RETRIEVAL_DATA=folder
 	@node server/bench/test-retrieval.ts
 
 chaos: $(generated.stamp) ## Kill the server at 200 random moments, and look what was lost (half an hour)
 	@CRASH_KILLS=200 $(VITEST) --root server --testTimeout 1800000 crash
 
-ingest: $(generated.stamp) $(embedder.stamp) .venv/.installed ## Take 10,000 files of every format in, and kill the server in the middle [FILES=10000] [ON=postgres]
+ingest: ready ## Take 10,000 files of every format in, and kill the server in the middle [FILES=10000] [ON=postgres]
 	@INGEST_FILES='$(if $(filter command line,$(origin FILES)),$(FILES),10000)' INGEST_ON='$(ON)' $(VITEST) --root server crash-many-files
 
 soak: $(generated.stamp) ## Drive one server, or two of them, by random commands beside a model of their runs: make soak [PROPERTY_RUNS=200]
 	@PROPERTY_RUNS=$${PROPERTY_RUNS:-200} PROPERTY_COMMANDS=$${PROPERTY_COMMANDS:-25} $(VITEST) --root server state-machine
 
-flake: $(generated.stamp) .venv/.installed $(embedder.stamp) ## Run all tests again and again, or a part: make flake [ONLY=server/store] [TIMES=20]
+flake: ready ## Run all tests again and again, or a part: make flake [ONLY=server/store] [TIMES=20]
 	@node contract-tests/flake.ts $(or $(TIMES),20) $(ONLY)
 
 # Only from the command line, as for link.

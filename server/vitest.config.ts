@@ -35,7 +35,7 @@ export default defineConfig({
     // Before both of the projects, once.
     globalSetup: ['store/test-postgres.ts', 'test-code-cache.ts'],
     // Most of the time a test waits for the processes that it started; by itself a machine of two cores takes one.
-    maxWorkers: 3,
+    maxWorkers: 4,
     projects: [
       { test: { ...common, name: 'alone', include: ['*.test.ts', programs, ...alone] } },
       {
