@@ -250,6 +250,8 @@ describe('absurd bodies are refused within a second, and block nobody', () => {
     ['nested 100 000 deep', nested(100_000)],
     ['nested 65 deep', nested(65)],
     ['nested and not closed', '{"a":'.repeat(100_000)],
+    ['two million items without commas', `[${'1 '.repeat(2_000_000)}`],
+    ['two million lines before a fault', `{${'\n'.repeat(2_000_000)}:}`],
     ['a million items', `[${many(1_000_000, () => '1')}]`],
     ['200 000 members', `{${many(200_000, (index) => `"k${index}":1`)}}`],
     ['5001 members', `{${many(5001, (index) => `"k${index}":1`)}}`],
@@ -267,7 +269,7 @@ describe('absurd bodies are refused within a second, and block nobody', () => {
     const answer = await post(body);
     // The client shares this loop, so that the bar for the server alone is a little lower than this.
     expect(heldUp()).toBeLessThan(400);
-    expect(outcome(answer)).toEqual([400, 'invalid_request']);
+    expect(outcome(answer)).toEqual([400, expect.stringMatching(/^invalid_(request|json)$/)]);
     expect(answer.text.length).toBeLessThan(10_000);
   });
 });

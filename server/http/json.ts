@@ -1,5 +1,5 @@
 /** Reads JSON from strangers: strict UTF-8, bounded in depth and number, and without names that trip code up. */
-import { type ParseError, parse } from 'jsonc-parser';
+import { visit } from 'jsonc-parser';
 import type { Route } from '../contract/routes.ts';
 import { Problem } from '../problem.ts';
 
@@ -79,12 +79,27 @@ function parseText(text: string): unknown {
 /** The engine does not always tell where it stopped; the tolerant parser does. */
 function placeOfError(text: string): string {
   if (text.trim() === '') return ': it is empty';
-  const errors: ParseError[] = [];
-  parse(text, errors, { disallowComments: true });
-  const offset = errors[0]?.offset;
-  if (offset === undefined) return '';
-  const before = text.slice(0, offset).split('\n');
-  return `: line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1} (offset ${offset})`;
+  const offset = offsetOfError(text);
+  if (offset === null) return '';
+  let [line, start] = [1, 0];
+  for (let at = 0; at < offset; at += 1) if (text.charCodeAt(at) === 0x0a) [line, start] = [line + 1, at + 1];
+  return `: line ${line}, column ${offset - start + 1} (offset ${offset})`;
+}
+
+/** It reads on behind what is wrong, and would collect millions of faults: the first one ends it. */
+function offsetOfError(text: string): number | null {
+  let found: number | null = null;
+  const enough = new Error('The first fault is enough.');
+  const onError = (_code: number, offset: number): never => {
+    found = offset;
+    throw enough;
+  };
+  try {
+    visit(text, { onError }, { disallowComments: true });
+  } catch (error) {
+    if (error !== enough) throw error;
+  }
+  return found;
 }
 
 /** Walks what was parsed; its depth and size are bounded by now. `free` are the ways from here to where any name is data. */
